@@ -1,0 +1,135 @@
+//! What the checker concludes: types only.
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::Claim;
+
+/// The checker's conclusion about one history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub valid: Validity,
+    /// Why the verdict is not `valid`, most important first, one sentence each; empty when it is.
+    pub reasons: Vec<String>,
+    pub lost_updates: LostUpdates,
+    pub mutual_exclusion: MutualExclusion,
+    pub gates: Vec<Gate>,
+    /// In the order of their time.
+    pub anomalies: Vec<Anomaly>,
+    pub counts: Counts,
+}
+
+/// Three-valued, as in Jepsen: `true`, `false` or `"unknown"` in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    Valid,
+    Invalid,
+    Unknown,
+}
+
+/// Acknowledged updates that did not survive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LostUpdates {
+    /// How many are certainly lost: in no lineage of the register's final value, however the indeterminate
+    /// operations are read.
+    pub count: u64,
+    /// Acknowledged updates in all.
+    pub acknowledged: u64,
+    /// `count / acknowledged`, 0 where nothing was acknowledged.
+    pub fraction: f64,
+}
+
+/// Times at which two clients certainly held the lock at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MutualExclusion {
+    /// Pairs of overlapping holds.
+    pub violations: u64,
+    /// Holds whose extent in time is certain enough to be compared.
+    pub comparable_holds: u64,
+    /// Whether the workload claims mutual exclusion, so that a violation makes the run invalid.
+    pub claimed: bool,
+}
+
+/// A condition without which a run proves nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// A stable name, such as `faults-observed`.
+    pub name: String,
+    pub passed: bool,
+    /// What was found, in words, with the numbers.
+    pub text: String,
+    /// Whether the evidence itself is in doubt when the gate fails, so that not even a violation can be believed
+    /// (the resource was not empty at the start, for one).
+    pub undermines_violations: bool,
+}
+
+/// One thing that should not have happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Anomaly {
+    pub kind: AnomalyKind,
+    pub key: String,
+    /// When it became manifest, in nanoseconds of run time.
+    pub time: u64,
+    /// The operations involved, as indices of their `invoke` events: for two holders the earlier one first, for a lost
+    /// update the loser first, then the one that overwrote it.
+    pub operations: Vec<u64>,
+    /// The fault that explains it, where one was in effect on one of the clients or on the lock's nodes.
+    pub fault: Option<u32>,
+    /// Acknowledged updates that this anomaly lost, as indices of their `invoke` events.
+    pub lost: Vec<u64>,
+    /// What happened, in one plain sentence.
+    pub summary: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnomalyKind {
+    /// An acknowledged update is in no lineage of what was read later.
+    LostUpdate,
+    /// An operation read a value that had already been replaced before it began.
+    StaleRead,
+    /// An operation read a value that nobody can have written by then.
+    ImpossibleRead,
+    /// The order that the values dictate contradicts real time in some other way.
+    OrderViolation,
+    /// Two clients believed at once that they held the lock.
+    OverlappingHolders,
+}
+
+/// How many operations there were, by kind of end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub ok: u64,
+    pub fail: u64,
+    pub info: u64,
+}
+
+impl AnomalyKind {
+    /// The property that an anomaly of this kind contradicts.
+    pub fn contradicts(self) -> Claim {
+        match self {
+            AnomalyKind::OverlappingHolders => Claim::MutualExclusion,
+            _ => Claim::Updates,
+        }
+    }
+}
+
+impl Serialize for Validity {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Validity::Valid => serializer.serialize_bool(true),
+            Validity::Invalid => serializer.serialize_bool(false),
+            Validity::Unknown => serializer.serialize_str("unknown"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Validity {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::Bool(true) => Ok(Validity::Valid),
+            serde_json::Value::Bool(false) => Ok(Validity::Invalid),
+            serde_json::Value::String(word) if word == "unknown" => Ok(Validity::Unknown),
+            other => Err(serde::de::Error::custom(format!("`valid` must be true, false or \"unknown\", not {other}"))),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Starts what a run needs and names its members.

@@ -1,0 +1,388 @@
+//! One event as one line of JSON, with Jepsen's field names where Jepsen has a field for it.
+//!
+//! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`, `key`,
+//! `value` (`[old, new]` of an rmw, what a read returned), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's
+//! `info` lines of `process: "nemesis"`, with `value` naming the targets. The rest (`run`, `clock`, `fact`, `client`,
+//! `end`) carry an object of their own. Unknown fields are ignored, so newer histories stay readable.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::*;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Line {
+    index: u64,
+    time: u64,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    process: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    f: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    // A JSON null is a value here (an empty register), so absence and null must stay apart.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    value: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    phase: Option<Phase>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mono_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    validity_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fault: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    step: Option<FaultStep>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    observed: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client: Option<ClientStep>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    completed: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<Box<Header>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    clock: Option<ClockBound>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fact: Option<Fact>,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// The line for an event, without the newline.
+pub(super) fn to_line(event: &Event) -> String {
+    let mut line = Line { index: event.index, time: event.time, ..Line::default() };
+    match &event.body {
+        Body::Run(header) => {
+            line.kind = "run".into();
+            line.run = Some(header.clone());
+        }
+        Body::Clock(bound) => {
+            line.kind = "clock".into();
+            line.clock = Some(*bound);
+        }
+        Body::Fact(fact) => {
+            line.kind = "fact".into();
+            line.fact = Some(fact.clone());
+        }
+        Body::Client(event) => {
+            line.kind = "client".into();
+            line.process = Some(event.process.into());
+            line.client = Some(event.step);
+            line.text = Some(event.text.clone());
+        }
+        Body::Invoke(invocation) => {
+            line.kind = "invoke".into();
+            line.process = Some(process_to_json(invocation.process));
+            line.f = Some(word(&invocation.f));
+            line.key = Some(invocation.key.clone());
+            line.value = Some(match invocation.f {
+                Function::Rmw => Value::Array(vec![Value::Null, option_to_json(&invocation.new)]),
+                Function::Read => Value::Null,
+            });
+        }
+        Body::Complete(completion) => {
+            line.kind = match completion.outcome {
+                Outcome::Ok => "ok",
+                Outcome::Fail => "fail",
+                Outcome::Info => "info",
+            }
+            .into();
+            line.process = Some(process_to_json(completion.process));
+            line.f = Some(word(&completion.f));
+            line.key = Some(completion.key.clone());
+            let old = reading_to_json(&completion.old).unwrap_or(Value::Null);
+            line.value = Some(match completion.f {
+                Function::Rmw => Value::Array(vec![old, option_to_json(&completion.new)]),
+                Function::Read => old,
+            });
+            line.error = completion.error.clone();
+            line.text = completion.text.clone();
+        }
+        Body::Phase(report) => {
+            line.kind = "phase".into();
+            line.process = Some(report.process.into());
+            line.phase = Some(report.phase);
+            line.mono_ns = report.mono_ns;
+            line.token = report.token;
+            line.validity_ms = report.validity_ms;
+            line.value = reading_to_json(&report.value);
+            line.text = report.text.clone();
+        }
+        Body::Nemesis(event) => {
+            line.kind = "info".into();
+            line.process = Some("nemesis".into());
+            line.f = Some(word(&event.kind));
+            line.fault = Some(event.fault);
+            line.step = Some(event.step);
+            line.value = Some(event.targets.clone().into());
+            line.observed = matches!(event.step, FaultStep::Injected | FaultStep::Healed).then_some(event.observed);
+            line.text = (!event.text.is_empty()).then(|| event.text.clone());
+        }
+        Body::End(end) => {
+            line.kind = "end".into();
+            line.completed = Some(end.completed);
+            line.text = Some(end.text.clone());
+        }
+    }
+    serde_json::to_string(&line).expect("a line has string keys only")
+}
+
+/// The event that a line stands for, or what is wrong with it.
+pub(super) fn from_line(text: &str) -> Result<Event, String> {
+    let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let (index, time) = (line.index, line.time);
+    let body = match line.kind.as_str() {
+        "run" => Body::Run(need(line.run, "run")?),
+        "clock" => Body::Clock(need(line.clock, "clock")?),
+        "fact" => Body::Fact(need(line.fact, "fact")?),
+        "client" => Body::Client(ClientEvent {
+            process: client_process(&line.process)?,
+            step: need(line.client, "client")?,
+            text: line.text.unwrap_or_default(),
+        }),
+        "invoke" => {
+            let f: Function = from_word(need(line.f, "f")?, "f")?;
+            let new = match f {
+                Function::Rmw => Some(rmw_value(line.value)?.1),
+                Function::Read => None,
+            };
+            Body::Invoke(Invocation { process: process_from_json(&line.process)?, f, key: need(line.key, "key")?, new })
+        }
+        "info" if line.process == Some(Value::from("nemesis")) => Body::Nemesis(NemesisEvent {
+            fault: need(line.fault, "fault")?,
+            kind: from_word(need(line.f, "f")?, "f")?,
+            step: need(line.step, "step")?,
+            targets: targets(line.value)?,
+            observed: line.observed.unwrap_or(false),
+            text: line.text.unwrap_or_default(),
+        }),
+        "ok" | "fail" | "info" => {
+            let outcome = match line.kind.as_str() {
+                "ok" => Outcome::Ok,
+                "fail" => Outcome::Fail,
+                _ => Outcome::Info,
+            };
+            let f: Function = from_word(need(line.f, "f")?, "f")?;
+            let (old, new) = match f {
+                Function::Rmw => {
+                    let (old, new) = rmw_value(line.value)?;
+                    (old, Some(new))
+                }
+                Function::Read => (need(line.value, "value")?, None),
+            };
+            // Of an operation that is not known to have happened, null says that nobody knows what it read.
+            let old = match (outcome, old) {
+                (Outcome::Ok, old) => reading_from_json(old)?,
+                (_, Value::Null) => Reading::Unknown,
+                (_, old) => reading_from_json(old)?,
+            };
+            Body::Complete(Completion {
+                process: process_from_json(&line.process)?,
+                f,
+                key: need(line.key, "key")?,
+                outcome,
+                old,
+                new,
+                error: line.error,
+                text: line.text,
+            })
+        }
+        "phase" => Body::Phase(PhaseReport {
+            process: client_process(&line.process)?,
+            phase: need(line.phase, "phase")?,
+            mono_ns: line.mono_ns,
+            token: line.token,
+            validity_ms: line.validity_ms,
+            value: line.value.map_or(Ok(Reading::Unknown), reading_from_json)?,
+            text: line.text,
+        }),
+        "end" => Body::End(End { completed: need(line.completed, "completed")?, text: line.text.unwrap_or_default() }),
+        other => {
+            return Err(format!(
+                "unknown type `{other}`; expected invoke, ok, fail, info, phase, run, clock, fact, client or end"
+            ));
+        }
+    };
+    Ok(Event { index, time, body })
+}
+
+fn need<T>(field: Option<T>, name: &str) -> Result<T, String> {
+    field.ok_or_else(|| format!("missing field `{name}`"))
+}
+
+/// The word that serde writes for a unit variant.
+fn word<T: Serialize>(variant: &T) -> String {
+    match serde_json::to_value(variant) {
+        Ok(Value::String(word)) => word,
+        other => unreachable!("a unit variant is a word, not {other:?}"),
+    }
+}
+
+fn from_word<T: serde::de::DeserializeOwned>(word: String, field: &str) -> Result<T, String> {
+    serde_json::from_value(Value::String(word)).map_err(|error| format!("field `{field}`: {error}"))
+}
+
+fn process_to_json(process: Process) -> Value {
+    match process {
+        Process::Client(number) => number.into(),
+        Process::Controller => "controller".into(),
+    }
+}
+
+fn process_from_json(value: &Option<Value>) -> Result<Process, String> {
+    match value {
+        Some(Value::String(name)) if name == "controller" => Ok(Process::Controller),
+        _ => client_process(value).map(Process::Client),
+    }
+}
+
+fn client_process(value: &Option<Value>) -> Result<u32, String> {
+    value
+        .as_ref()
+        .and_then(Value::as_u64)
+        .and_then(|number| u32::try_from(number).ok())
+        .ok_or_else(|| "field `process` must be a process number, \"controller\" or \"nemesis\"".to_string())
+}
+
+fn option_to_json(value: &Option<String>) -> Value {
+    value.clone().map_or(Value::Null, Value::String)
+}
+
+fn reading_to_json(reading: &Reading) -> Option<Value> {
+    match reading {
+        Reading::Unknown => None,
+        Reading::Empty => Some(Value::Null),
+        Reading::Value(value) => Some(Value::String(value.clone())),
+    }
+}
+
+fn reading_from_json(value: Value) -> Result<Reading, String> {
+    match value {
+        Value::Null => Ok(Reading::Empty),
+        Value::String(value) => Ok(Reading::Value(value)),
+        other => Err(format!("a register's value must be a string or null, not {other}")),
+    }
+}
+
+fn rmw_value(value: Option<Value>) -> Result<(Value, String), String> {
+    match value {
+        Some(Value::Array(pair)) => match <[Value; 2]>::try_from(pair) {
+            Ok([old, Value::String(new)]) => Ok((old, new)),
+            _ => Err("the value of an rmw must be [old, new] with a string as new".into()),
+        },
+        _ => Err("the value of an rmw must be [old, new]".into()),
+    }
+}
+
+fn targets(value: Option<Value>) -> Result<Vec<String>, String> {
+    value.map_or(Ok(Vec::new()), |value| {
+        serde_json::from_value(value).map_err(|_| "the value of a fault must be a list of member names".to_string())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn survives(body: Body) {
+        let event = Event { index: 3, time: 17, body };
+        let line = to_line(&event);
+        assert_eq!(from_line(&line).unwrap(), event, "{line}");
+    }
+
+    #[test]
+    fn every_kind_of_event_survives_its_line() {
+        survives(Body::Clock(ClockBound { mono_at_start_ns: -5, error_ns: 9 }));
+        survives(Body::Fact(Fact { name: FactName::FinalReads, holds: true, text: "2 keys".into() }));
+        survives(Body::Client(ClientEvent { process: 8, step: ClientStep::Ended, text: "exit 1".into() }));
+        survives(Body::Invoke(Invocation {
+            process: Process::Client(3),
+            f: Function::Rmw,
+            key: "k0".into(),
+            new: Some("c3:1".into()),
+        }));
+        for (outcome, old) in [
+            (Outcome::Ok, Reading::Empty),
+            (Outcome::Ok, Reading::Value("c1:1".into())),
+            (Outcome::Info, Reading::Unknown),
+        ] {
+            survives(Body::Complete(Completion {
+                process: Process::Client(3),
+                f: Function::Rmw,
+                key: "k0".into(),
+                outcome,
+                old,
+                new: Some("c3:1".into()),
+                error: Some("timeout".into()),
+                text: None,
+            }));
+        }
+        survives(Body::Complete(Completion {
+            process: Process::Controller,
+            f: Function::Read,
+            key: "k0".into(),
+            outcome: Outcome::Ok,
+            old: Reading::Empty,
+            new: None,
+            error: None,
+            text: None,
+        }));
+        for value in [Reading::Unknown, Reading::Empty, Reading::Value("v".into())] {
+            survives(Body::Phase(PhaseReport {
+                process: 1,
+                phase: Phase::BeforeWrite,
+                mono_ns: Some(5),
+                token: None,
+                validity_ms: Some(950),
+                value,
+                text: None,
+            }));
+        }
+        survives(Body::Nemesis(NemesisEvent {
+            fault: 2,
+            kind: FaultKind::Pause,
+            step: FaultStep::Injected,
+            targets: vec!["c3".into()],
+            observed: true,
+            text: "1 process in state T".into(),
+        }));
+        survives(Body::End(End { completed: false, text: "interrupted".into() }));
+    }
+
+    #[test]
+    fn lines_that_say_nothing_are_refused_with_a_reason() {
+        for (line, reason) in [
+            ("", "EOF"),
+            ("[]", "invalid length"),
+            (r#"{"index":0,"time":0}"#, "missing field `type`"),
+            (r#"{"index":0,"time":0,"type":"okay"}"#, "unknown type `okay`"),
+            (r#"{"index":0,"time":-1,"type":"end","completed":true}"#, "invalid value"),
+            (r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"rmw","key":"k"}"#, "[old, new]"),
+            (
+                r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"rwm","key":"k","value":null}"#,
+                "unknown variant `rwm`",
+            ),
+            (r#"{"index":0,"time":0,"type":"ok","process":"x","f":"read","key":"k","value":null}"#, "process"),
+            (r#"{"index":0,"time":0,"type":"ok","process":1,"f":"read","key":"k","value":3}"#, "string or null"),
+            (r#"{"index":0,"time":0,"type":"ok","process":1,"f":"read","key":"k"}"#, "missing field `value`"),
+            (
+                r#"{"index":0,"time":0,"type":"info","process":"nemesis","f":"pause","fault":0,"step":"injected","value":"c3"}"#,
+                "list of member names",
+            ),
+        ] {
+            let error = from_line(line).unwrap_err();
+            assert!(error.contains(reason), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Reads a history back and pairs what belongs together; refuses what cannot be a history, with the line.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use super::*;
+
+/// A line longer than this is not one of ours; refusing it bounds the memory that a broken file can take.
+const LONGEST_LINE: u64 = 4 << 20;
+
+/// Why a file is not a history.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    #[error("{name}: {source}")]
+    Io { name: String, source: io::Error },
+    #[error("{name}, line {line}: {reason}")]
+    Malformed { name: String, line: u64, reason: String },
+}
+
+/// Loads `history.jsonl` from a file, or from the run folder that holds one.
+pub fn load(path: &Path) -> Result<History, HistoryError> {
+    let path = if path.is_dir() { path.join("history.jsonl") } else { path.to_path_buf() };
+    let name = path.display().to_string();
+    let file = File::open(&path).map_err(|source| HistoryError::Io { name: name.clone(), source })?;
+    load_reader(BufReader::new(file), &name)
+}
+
+/// Loads a history from any reader; `name` stands for it in messages.
+pub fn load_reader(mut reader: impl BufRead, name: &str) -> Result<History, HistoryError> {
+    let mut builder = Builder::default();
+    let mut bytes = Vec::new();
+    let mut number = 0;
+    loop {
+        bytes.clear();
+        let read = (&mut reader)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut bytes)
+            .map_err(|source| HistoryError::Io { name: name.to_string(), source })?;
+        if read == 0 {
+            break;
+        }
+        number += 1;
+        let malformed = |reason: String| HistoryError::Malformed { name: name.to_string(), line: number, reason };
+        if bytes.last() != Some(&b'\n') && read as u64 == LONGEST_LINE {
+            return Err(malformed(format!("longer than {LONGEST_LINE} bytes; this is not a history of redjepsen")));
+        }
+        // The recorder writes whole lines, so a line without its newline is one that a dying writer left unfinished.
+        if bytes.last() != Some(&b'\n') {
+            builder.history.truncated_at_line = Some(number);
+            break;
+        }
+        let text = std::str::from_utf8(&bytes).map_err(|error| malformed(format!("not UTF-8: {error}")))?;
+        let event = line::from_line(text.trim_end()).map_err(malformed)?;
+        builder.add(event).map_err(malformed)?;
+    }
+    if number == 0 {
+        return Err(HistoryError::Malformed { name: name.to_string(), line: 0, reason: "the file is empty".into() });
+    }
+    Ok(builder.finish())
+}
+
+#[derive(Default)]
+struct Builder {
+    history: History,
+    next_index: u64,
+    /// The operation in flight of each process, as its place in `history.operations`.
+    open: HashMap<Process, usize>,
+    crashed: HashMap<u32, u64>,
+    faults: BTreeMap<u32, FaultWindow>,
+    /// Where each value was first invoked to be written.
+    written_values: HashMap<String, u64>,
+}
+
+impl Builder {
+    fn add(&mut self, event: Event) -> Result<(), String> {
+        if event.index != self.next_index {
+            return Err(format!(
+                "index {} where {} was due; lines are missing or out of order",
+                event.index, self.next_index
+            ));
+        }
+        if event.time < self.history.last_time {
+            return Err(format!("time runs backwards, from {} to {} ns", self.history.last_time, event.time));
+        }
+        if self.history.end.is_some() {
+            return Err("a line after the end of the run".into());
+        }
+        self.next_index += 1;
+        self.history.last_time = event.time;
+        match event.body {
+            Body::Run(header) => {
+                if event.index != 0 {
+                    return Err("a second `run` line".into());
+                }
+                if header.format > FORMAT {
+                    return Err(format!(
+                        "format {} is newer than {FORMAT}, the newest that this build reads; use redjepsen {} or later",
+                        header.format, header.redjepsen
+                    ));
+                }
+                self.history.run = Some(*header);
+            }
+            Body::Clock(bound) => self.history.clock = Some(bound),
+            Body::Fact(fact) => self.history.facts.push(fact),
+            Body::Client(client) => {
+                if client.step == ClientStep::Ended {
+                    self.crashed.insert(client.process, event.index);
+                }
+                self.history.clients.push((event.time, client));
+            }
+            Body::Invoke(invocation) => self.invoke(event.index, event.time, invocation)?,
+            Body::Complete(completion) => self.complete(event.index, event.time, completion)?,
+            Body::Phase(report) => self.phase(event.time, report)?,
+            Body::Nemesis(nemesis) => self.nemesis(event.time, nemesis)?,
+            Body::End(end) => self.history.end = Some(end),
+        }
+        Ok(())
+    }
+
+    fn invoke(&mut self, index: u64, time: u64, invocation: Invocation) -> Result<(), String> {
+        let process = invocation.process;
+        if let Process::Client(number) = process
+            && self.crashed.contains_key(&number)
+        {
+            return Err(format!("process {number} acts after it has ended"));
+        }
+        if let Some(&open) = self.open.get(&process) {
+            let first = self.history.operations[open].index;
+            return Err(format!(
+                "process {process:?} invokes an operation while the one of index {first} is in flight"
+            ));
+        }
+        if let Some(new) = &invocation.new
+            && let Some(first) = self.written_values.insert(new.clone(), index)
+        {
+            return Err(format!("value `{new}` is written again, first at index {first}; values must be unique"));
+        }
+        self.open.insert(process, self.history.operations.len());
+        self.history.operations.push(Operation {
+            index,
+            completed_index: None,
+            process,
+            f: invocation.f,
+            key: invocation.key,
+            invoked: time,
+            completed: None,
+            outcome: Outcome::Info,
+            old: Reading::Unknown,
+            new: invocation.new,
+            error: None,
+            text: None,
+            phases: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn complete(&mut self, index: u64, time: u64, completion: Completion) -> Result<(), String> {
+        let process = completion.process;
+        let Some(open) = self.open.remove(&process) else {
+            return Err(format!("process {process:?} completes an operation that it did not invoke"));
+        };
+        let operation = &mut self.history.operations[open];
+        if (operation.f, &operation.key, &operation.new) != (completion.f, &completion.key, &completion.new) {
+            return Err(format!(
+                "the completion does not fit its invocation at index {}: function, key and new value must agree",
+                operation.index
+            ));
+        }
+        operation.completed_index = Some(index);
+        operation.completed = Some(time);
+        operation.outcome = completion.outcome;
+        if completion.old != Reading::Unknown {
+            operation.old = completion.old;
+        }
+        operation.error = completion.error;
+        operation.text = completion.text;
+        Ok(())
+    }
+
+    fn phase(&mut self, time: u64, report: PhaseReport) -> Result<(), String> {
+        let Some(&open) = self.open.get(&Process::Client(report.process)) else {
+            return Err(format!("process {} reports a phase without an operation in flight", report.process));
+        };
+        let clock = self.history.clock;
+        let operation = &mut self.history.operations[open];
+        if report.phase == Phase::Read && report.value != Reading::Unknown {
+            operation.old = report.value;
+        }
+        operation.phases.push(PhaseStamp {
+            phase: report.phase,
+            received: time,
+            stamped: stamp_in_run_time(report.mono_ns, clock, operation.invoked, time),
+            token: report.token,
+            validity_ms: report.validity_ms,
+        });
+        Ok(())
+    }
+
+    fn nemesis(&mut self, time: u64, event: NemesisEvent) -> Result<(), String> {
+        let window = self.faults.entry(event.fault).or_insert_with(|| FaultWindow {
+            fault: event.fault,
+            kind: event.kind,
+            targets: Vec::new(),
+            inject: time,
+            injected: None,
+            heal: None,
+            healed: None,
+            skipped: None,
+            texts: Vec::new(),
+        });
+        window.targets = event.targets;
+        match event.step {
+            FaultStep::Inject => window.inject = time,
+            FaultStep::Injected => window.injected = Some((time, event.observed)),
+            FaultStep::Heal => window.heal = Some(time),
+            FaultStep::Healed => window.healed = Some((time, event.observed)),
+            FaultStep::Skipped => window.skipped = Some(event.text.clone()),
+        }
+        if !event.text.is_empty() {
+            window.texts.push(event.text);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> History {
+        self.history.faults = self.faults.into_values().collect();
+        self.history
+    }
+}
+
+/// A client's stamp as run time, if a clock bound is known and the stamp lies between the operation's invocation and
+/// the moment its report was read. A stamp outside cannot come from the clients' common clock, so it is not used.
+fn stamp_in_run_time(mono_ns: Option<u64>, clock: Option<ClockBound>, invoked: u64, received: u64) -> Option<i64> {
+    let (mono_ns, clock) = (i64::try_from(mono_ns?).ok()?, clock?);
+    let stamped = mono_ns.checked_sub(clock.mono_at_start_ns)?;
+    let error = i64::try_from(clock.error_ns).ok()?;
+    let earliest = i64::try_from(invoked).ok()?.saturating_sub(error);
+    let latest = i64::try_from(received).ok()?.saturating_add(error);
+    (earliest..=latest).contains(&stamped).then_some(stamped)
+}

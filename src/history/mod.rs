@@ -1,0 +1,402 @@
+//! What happened in a run, as typed events and as the operations, holds and fault windows that follow from them.
+//!
+//! One event is one line of `history.jsonl` ([`line`]). The controller appends events as they happen ([`Recorder`]);
+//! [`load`] reads a file back, refuses what is malformed with the number of the line, and pairs invocations with
+//! completions. `redjepsen run` checks the file that it wrote, not what it remembers, so `redjepsen check` can only
+//! come to the same verdict.
+//!
+//! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
+
+mod line;
+mod load;
+mod record;
+
+use serde::{Deserialize, Serialize};
+
+pub use load::{HistoryError, load, load_reader};
+pub use record::{Recorder, SharedRecorder};
+
+/// The version of the file format that this build writes and the newest that it reads.
+pub const FORMAT: u32 = 1;
+
+/// One line of a history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Place in the history, from 0, without gaps.
+    pub index: u64,
+    /// Nanoseconds since the run began, never decreasing from line to line.
+    pub time: u64,
+    pub body: Body,
+}
+
+/// What an event says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// What was run; the first line.
+    Run(Box<Header>),
+    /// How the clients' monotonic clock relates to the controller's.
+    Clock(ClockBound),
+    /// Something that was verified about the run itself, for the gates.
+    Fact(Fact),
+    /// A client process became ready, ended, or was replaced.
+    Client(ClientEvent),
+    /// An operation was about to be sent to a client.
+    Invoke(Invocation),
+    /// A client's answer to its operation was read, or the controller gave up on it.
+    Complete(Completion),
+    /// A client reported how far its operation had come.
+    Phase(PhaseReport),
+    /// A fault was ordered, observed, undone.
+    Nemesis(NemesisEvent),
+    /// The run ended; nothing follows. A history without it was cut short.
+    End(End),
+}
+
+/// What was run: enough to check the history without the run folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub format: u32,
+    /// Version of redjepsen that wrote the history.
+    pub redjepsen: String,
+    pub workload: String,
+    pub nemesis: String,
+    pub seed: u64,
+    pub clients: u32,
+    pub nodes: u32,
+    pub keys: u32,
+    /// The lock's time to live, in milliseconds.
+    pub ttl_ms: u64,
+    /// How long clients were to be kept busy, in milliseconds.
+    pub time_limit_ms: u64,
+    /// The properties that decide the verdict; the others are reported only.
+    pub claims: Vec<Claim>,
+    /// Whether the nemesis was to inject faults, so that a run without any proves nothing.
+    pub faults_expected: bool,
+    /// Start of the run by the wall clock, RFC 3339, for people.
+    pub started: String,
+}
+
+/// A property that a workload's lock is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Claim {
+    /// Every acknowledged update survives, in an order that agrees with real time.
+    Updates,
+    /// No two clients believe at once that they hold the lock.
+    MutualExclusion,
+}
+
+/// The clients' monotonic clock at the run's time 0, measured by round trips to a process on the clients' kernel.
+///
+/// A stamp `mono_ns` happened at run time `mono_ns - mono_at_start_ns`, give or take `error_ns`. Stamps of two clients
+/// come from one clock and compare exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClockBound {
+    pub mono_at_start_ns: i64,
+    pub error_ns: u64,
+}
+
+/// Something verified about the run itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fact {
+    pub name: FactName,
+    pub holds: bool,
+    /// What was seen, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FactName {
+    /// The protected resource held no data before the first operation.
+    ResourceEmpty,
+    /// Every client said `ready` before the first operation.
+    ClientsReady,
+    /// Every node of the lock and the resource answered before the first operation.
+    NodesReady,
+    /// After the last operation and the last heal, every node answered again.
+    NodesHealthy,
+    /// Every key was read after the last operation, and nothing was still under way that could write.
+    FinalReads,
+}
+
+/// A client process came or went. `process` is the logical process that it ran as.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientEvent {
+    pub process: u32,
+    pub step: ClientStep,
+    /// The client's name and version, or why it ended.
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientStep {
+    Ready,
+    /// It died, was killed, hung, or spoke nonsense; whatever it was doing is indeterminate. The container is
+    /// started anew under the next process number.
+    Ended,
+}
+
+/// Who performed an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Process {
+    /// A logical process of a client. Client `c` runs as process `c`, and after each crash as the last number plus
+    /// the number of clients, as Jepsen numbers them: a process that crashed never acts again.
+    Client(u32),
+    /// The controller itself, which makes the final reads.
+    Controller,
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Function {
+    /// Acquire the lock, read the resource, think, write a new value, release.
+    Rmw,
+    /// Read the resource without the lock.
+    Read,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invocation {
+    pub process: Process,
+    pub f: Function,
+    pub key: String,
+    /// The value to write, unique in the run; none for a read.
+    pub new: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Completion {
+    pub process: Process,
+    pub f: Function,
+    pub key: String,
+    pub outcome: Outcome,
+    /// What an `ok` operation read; [`Reading::Unknown`] otherwise.
+    pub old: Reading,
+    /// What an `rmw` wrote or was to write.
+    pub new: Option<String>,
+    /// The protocol's error word, on `fail` and `info`.
+    pub error: Option<String>,
+    /// The client's own words.
+    pub text: Option<String>,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It happened.
+    Ok,
+    /// It certainly did not happen.
+    Fail,
+    /// Nobody knows: it may have happened, may yet happen, or never will.
+    Info,
+}
+
+/// What a read of the register returned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reading {
+    /// It is not known what was read, if anything.
+    #[default]
+    Unknown,
+    /// The key was empty, as at the start.
+    Empty,
+    Value(String),
+}
+
+/// How far an operation has come; the order is the protocol's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// The first request for the lock is about to leave.
+    Acquiring,
+    /// The client believes to hold the lock; stamped after the last reply was in hand.
+    Acquired,
+    /// The library prolonged the lock.
+    Extended,
+    /// The resource's value is in hand.
+    Read,
+    /// The write is about to leave.
+    BeforeWrite,
+    /// The resource acknowledged the write.
+    Written,
+    /// The library told its user that the lock is gone.
+    Lost,
+    /// The release is about to leave.
+    Releasing,
+    /// The release is over.
+    Released,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhaseReport {
+    pub process: u32,
+    pub phase: Phase,
+    /// The client's CLOCK_MONOTONIC, in nanoseconds, taken on the safe side of the phase.
+    pub mono_ns: Option<u64>,
+    /// Fencing token, where the lock has one.
+    pub token: Option<u64>,
+    /// How much longer the client believed its lock to be valid, on `acquired` and `extended`.
+    pub validity_ms: Option<u64>,
+    /// What was read, on `read`.
+    pub value: Reading,
+    /// The client's own words.
+    pub text: Option<String>,
+}
+
+/// One step in the life of one fault.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NemesisEvent {
+    /// The fault's number in the run, from 0.
+    pub fault: u32,
+    pub kind: FaultKind,
+    pub step: FaultStep,
+    /// Names of the members that it hits, such as `c3` or `n2`.
+    pub targets: Vec<String>,
+    /// On `injected` and `healed`: whether the effect was seen, not only ordered.
+    pub observed: bool,
+    /// What was seen, in words.
+    pub text: String,
+}
+
+/// What a fault does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// SIGSTOP to every process of the member, later SIGCONT.
+    Pause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultStep {
+    /// The order to inject left.
+    Inject,
+    /// The injection came back, observed or not.
+    Injected,
+    /// The order to heal left.
+    Heal,
+    /// The heal came back, observed or not.
+    Healed,
+    /// Its time came and nothing was injected, for the reason in the text.
+    Skipped,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct End {
+    /// Whether the run went to its planned end.
+    pub completed: bool,
+    /// Why it ended, in words.
+    pub text: String,
+}
+
+/// A history as loaded: what the checker and the report work on.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Absent in histories that come from elsewhere.
+    pub run: Option<Header>,
+    pub clock: Option<ClockBound>,
+    pub facts: Vec<Fact>,
+    /// `(time, event)` in order.
+    pub clients: Vec<(u64, ClientEvent)>,
+    /// In the order of their invocations.
+    pub operations: Vec<Operation>,
+    /// In the order of their numbers; skipped ones included.
+    pub faults: Vec<FaultWindow>,
+    pub end: Option<End>,
+    /// Time of the last event.
+    pub last_time: u64,
+    /// The number of the last line, when that line was cut off in the middle (the writer was killed).
+    pub truncated_at_line: Option<u64>,
+}
+
+/// One operation from its invocation to its completion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// Index of the `invoke` event.
+    pub index: u64,
+    /// Index of the completing event, if there is one.
+    pub completed_index: Option<u64>,
+    pub process: Process,
+    pub f: Function,
+    pub key: String,
+    pub invoked: u64,
+    /// When the completion was read. An `info` operation may still take effect later.
+    pub completed: Option<u64>,
+    /// [`Outcome::Info`] where no completion was recorded.
+    pub outcome: Outcome,
+    /// What it read: of an `ok` operation its answer, of another one what its `read` phase said.
+    pub old: Reading,
+    /// What it wrote or was to write; none for a read.
+    pub new: Option<String>,
+    pub error: Option<String>,
+    pub text: Option<String>,
+    pub phases: Vec<PhaseStamp>,
+}
+
+/// A phase of an operation, with its place in time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhaseStamp {
+    pub phase: Phase,
+    /// When the controller read the report.
+    pub received: u64,
+    /// The client's own stamp as run time (give or take the clock bound's error), comparable exactly with other clients' stamps. None
+    /// where the client gave none or the stamp contradicts what the controller saw.
+    pub stamped: Option<i64>,
+    pub token: Option<u64>,
+    pub validity_ms: Option<u64>,
+}
+
+/// One fault from order to heal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaultWindow {
+    pub fault: u32,
+    pub kind: FaultKind,
+    pub targets: Vec<String>,
+    /// When the order left.
+    pub inject: u64,
+    /// When the injection had come back, and whether its effect was observed.
+    pub injected: Option<(u64, bool)>,
+    pub heal: Option<u64>,
+    pub healed: Option<(u64, bool)>,
+    /// Why nothing was injected.
+    pub skipped: Option<String>,
+    /// What was seen at injection and at heal.
+    pub texts: Vec<String>,
+}
+
+impl Operation {
+    /// The first stamp of `phase`, if the client reported it.
+    pub fn phase(&self, phase: Phase) -> Option<&PhaseStamp> {
+        self.phases.iter().find(|stamp| stamp.phase == phase)
+    }
+}
+
+impl FaultWindow {
+    /// Whether the fault happened and was seen to happen.
+    pub fn was_observed(&self) -> bool {
+        matches!(self.injected, Some((_, true)))
+    }
+
+    /// Whether the fault was undone and seen to be undone.
+    pub fn was_healed(&self) -> bool {
+        matches!(self.healed, Some((_, true)))
+    }
+
+    /// From when to when the fault may have been in effect; open-ended where no heal was recorded.
+    pub fn span(&self) -> (u64, Option<u64>) {
+        (self.inject, self.healed.map(|(time, _)| time))
+    }
+}
+
+impl Header {
+    /// The name of the client behind a process number, such as `c3`.
+    pub fn client_name(&self, process: Process) -> String {
+        match process {
+            Process::Client(number) => format!("c{}", number % self.clients.max(1)),
+            Process::Controller => "controller".to_string(),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Appends events to `history.jsonl` while the run goes on.
+//!
+//! Each event is written to the file at once, in one write, so that a controller that dies loses nothing: what the
+//! kernel has taken survives the process.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use super::{Body, Event, line};
+
+/// Stamps events from one monotonic clock and appends them to a file.
+#[derive(Debug)]
+pub struct Recorder {
+    file: File,
+    start: Instant,
+    next_index: u64,
+}
+
+impl Recorder {
+    /// Creates the file; the run's time 0 is now. Fails where the file exists already.
+    pub fn create(path: &Path) -> io::Result<Recorder> {
+        let file = File::options().append(true).create_new(true).open(path)?;
+        Ok(Recorder { file, start: Instant::now(), next_index: 0 })
+    }
+
+    /// The moment that counts as the run's time 0.
+    pub fn start(&self) -> Instant {
+        self.start
+    }
+
+    /// Stamps and appends one event; returns its time in nanoseconds since the start.
+    pub fn append(&mut self, body: Body) -> io::Result<u64> {
+        let time = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let event = Event { index: self.next_index, time, body };
+        let mut text = line::to_line(&event);
+        text.push('\n');
+        self.file.write_all(text.as_bytes())?;
+        self.next_index += 1;
+        Ok(time)
+    }
+}
+
+/// A recorder that several tasks append to; the lock orders their events, so times never go back from line to line.
+#[derive(Clone, Debug)]
+pub struct SharedRecorder(Arc<Mutex<Recorder>>);
+
+impl SharedRecorder {
+    pub fn new(recorder: Recorder) -> SharedRecorder {
+        SharedRecorder(Arc::new(Mutex::new(recorder)))
+    }
+
+    /// See [`Recorder::append`].
+    pub fn append(&self, body: Body) -> io::Result<u64> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).append(body)
+    }
+
+    /// See [`Recorder::start`].
+    pub fn start(&self) -> Instant {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).start()
+    }
+}

@@ -1,0 +1,1 @@
+//! Renders a checked history for people and for machines.
