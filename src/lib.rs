@@ -2,16 +2,24 @@
 //!
 //! The modules in the order in which a run flows through them:
 //!
-//! - [`units`]: lengths of time as people write them
-//! - [`scenario`]: what is to be run, complete and checked
+//! - [`cli`]: what the user typed, as a request
+//! - [`units`], [`scenario`], [`catalogue`]: what is to be run, complete and checked
+//! - [`plan`]: every operation and fault, drawn from the seed
 //! - [`cluster`]: what it runs on: real servers, client processes, an agent
+//! - [`controller`]: the run itself, the only place with control flow over time
+//! - [`client`], [`locks`]: the processes under test
 //! - [`history`]: what happened, event by event
 //! - [`checker`]: what follows from it: a verdict
 //! - [`report`]: pages, pictures and numbers
+//! - [`store`]: the folder that keeps it all
 
+pub mod catalogue;
 pub mod checker;
+pub mod client;
 pub mod cluster;
 pub mod history;
+pub mod locks;
+pub mod plan;
 pub mod report;
 pub mod scenario;
 pub mod units;

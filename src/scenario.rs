@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::history::{Claim, FaultKind};
-use crate::units::{Length, LengthRange};
+use crate::locks::{LockOptions, LockSettings};
+use crate::units::{Length, LengthError, LengthRange};
 
 /// A complete run, as saved in `scenario.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +58,8 @@ pub struct Workload {
     pub description: String,
     /// Where the lock comes from and what theory says of it.
     pub source: String,
+    /// How many lock nodes a run has unless the user says otherwise.
+    pub nodes: u32,
     pub lock: LockSpec,
     pub resource: ResourceSpec,
     /// The properties that decide the verdict.
@@ -179,6 +182,120 @@ pub enum Target {
     Node(u32),
 }
 
+/// Why a scenario makes no sense: what the user said, and what would do.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct ScenarioError(String);
+
+impl From<LengthError> for ScenarioError {
+    fn from(error: LengthError) -> Self {
+        ScenarioError(error.to_string())
+    }
+}
+
+impl Scenario {
+    /// Refuses numbers that make no sense, before anything is started; names the flag and what it may be.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        within("--clients", self.clients, 1..=100)?;
+        within("--nodes", self.nodes, 1..=31)?;
+        within("--keys", self.keys, 1..=10_000)?;
+        length_within("--ttl", self.ttl, Duration::from_millis(10), Duration::from_secs(3600))?;
+        length_within("--time-limit", self.time_limit, Duration::from_secs(1), Duration::from_secs(24 * 3600))?;
+        length_within("--acquire-timeout", self.acquire_timeout, Duration::from_millis(1), self.time_limit)?;
+        if !(self.rate.is_finite() && (0.01..=100_000.0).contains(&self.rate)) {
+            return Err(ScenarioError(format!(
+                "--rate {} makes no sense; it is in operations a second, from 0.01 to 100000",
+                self.rate
+            )));
+        }
+        let (_, longest_hold) =
+            self.hold.resolve(self.ttl).map_err(|error| ScenarioError(format!("--hold: {error}")))?;
+        if longest_hold >= self.time_limit {
+            return Err(ScenarioError(format!(
+                "--hold {} can last as long as --time-limit {}; make it shorter",
+                self.hold,
+                Length::Absolute(self.time_limit)
+            )));
+        }
+        self.lock_settings(Vec::new()).map(|_| ())
+    }
+
+    /// The lock as the clients are told of it, every length resolved.
+    pub fn lock_settings(&self, nodes: Vec<String>) -> Result<LockSettings, ScenarioError> {
+        let millis = |length: Duration| length.as_millis() as u64;
+        let delay = |range: LengthRange| range.resolve(self.ttl).map(|(low, high)| (millis(low), millis(high)));
+        let node_timeout = |length: Length| {
+            let timeout = length.resolve(self.ttl);
+            if timeout >= self.ttl || timeout < Duration::from_millis(1) {
+                return Err(ScenarioError(format!(
+                    "workload {}: `node_timeout = \"{length}\"` must lie between 1 ms and the TTL of {}",
+                    self.workload_name,
+                    Length::Absolute(self.ttl)
+                )));
+            }
+            Ok(millis(timeout))
+        };
+        let (name, options) = match &self.workload.lock {
+            LockSpec::None(_) => ("none", LockOptions::default()),
+            LockSpec::Single(single) => (
+                "single",
+                LockOptions {
+                    node_timeout_ms: Some(node_timeout(single.node_timeout)?),
+                    retry_delay_ms: Some(delay(single.retry_delay)?),
+                    ..LockOptions::default()
+                },
+            ),
+            LockSpec::Redlock(redlock) => {
+                if !(0.0..1.0).contains(&redlock.drift_factor) {
+                    return Err(ScenarioError(format!(
+                        "workload {}: `drift_factor = {}` must be a part of the TTL, from 0 to below 1",
+                        self.workload_name, redlock.drift_factor
+                    )));
+                }
+                (
+                    "redlock",
+                    LockOptions {
+                        node_timeout_ms: Some(node_timeout(redlock.node_timeout)?),
+                        retry_delay_ms: Some(delay(redlock.retry_delay)?),
+                        drift_factor: Some(redlock.drift_factor),
+                        sequential: Some(redlock.ask == Ask::Sequential),
+                    },
+                )
+            }
+        };
+        Ok(LockSettings { name: name.to_string(), ttl_ms: millis(self.ttl), nodes, options })
+    }
+
+    /// The name that the run is filed under, such as `redlock-pause`.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.workload_name, self.nemesis_name)
+    }
+}
+
+fn within(flag: &str, number: u32, allowed: std::ops::RangeInclusive<u32>) -> Result<(), ScenarioError> {
+    if allowed.contains(&number) {
+        return Ok(());
+    }
+    Err(ScenarioError(format!(
+        "{flag} {number} makes no sense; it may be from {} to {}",
+        allowed.start(),
+        allowed.end()
+    )))
+}
+
+fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Duration) -> Result<(), ScenarioError> {
+    if (shortest..=longest).contains(&length) {
+        return Ok(());
+    }
+    let text = |length| Length::Absolute(length).to_string();
+    Err(ScenarioError(format!(
+        "{flag} {} makes no sense; it may be from {} to {}",
+        text(length),
+        text(shortest),
+        text(longest)
+    )))
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -237,5 +354,63 @@ mod as_text {
                 Err(serde::de::Error::custom(format!("`{length}` must be absolute here, such as `1s`")))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+
+    fn scenario() -> Scenario {
+        let (workload_name, workload) = catalogue::workload("redlock").unwrap();
+        let (nemesis_name, nemesis) = catalogue::nemesis("pause").unwrap();
+        Scenario {
+            workload_name,
+            nemesis_name,
+            seed: 7,
+            clients: 5,
+            nodes: 5,
+            keys: 1,
+            ttl: Duration::from_secs(1),
+            time_limit: Duration::from_secs(30),
+            hold: "0.01ttl..0.1ttl".parse().unwrap(),
+            rate: 50.0,
+            acquire_timeout: Duration::from_secs(4),
+            expect: Some(Expectation::Violation),
+            workload,
+            nemesis,
+        }
+    }
+
+    #[test]
+    fn a_scenario_that_makes_sense_is_accepted_and_survives_its_file() {
+        let scenario = scenario();
+        scenario.check().unwrap();
+        let file = toml::to_string(&scenario).unwrap();
+        assert_eq!(toml::from_str::<Scenario>(&file).unwrap(), scenario, "{file}");
+        let settings = scenario.lock_settings(vec!["redis://n0".into()]).unwrap();
+        assert_eq!((settings.ttl_ms, settings.options.node_timeout_ms), (1000, Some(50)));
+    }
+
+    #[test]
+    fn numbers_that_make_no_sense_are_refused_by_the_name_of_their_flag() {
+        let refused = |change: fn(&mut Scenario), flag: &str| {
+            let mut scenario = scenario();
+            change(&mut scenario);
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(flag), "{error}");
+        };
+        refused(|s| s.clients = 0, "--clients 0");
+        refused(|s| s.nodes = 32, "--nodes 32");
+        refused(|s| s.keys = 0, "--keys 0");
+        refused(|s| s.ttl = Duration::ZERO, "--ttl 0s");
+        refused(|s| s.time_limit = Duration::from_millis(999), "--time-limit 999ms");
+        refused(|s| s.rate = 0.0, "--rate 0");
+        refused(|s| s.rate = f64::NAN, "--rate NaN");
+        refused(|s| s.hold = "31s".parse().unwrap(), "--hold 31s");
+        refused(|s| s.hold = "2s..1s".parse().unwrap(), "--hold");
+        refused(|s| s.acquire_timeout = Duration::from_secs(31), "--acquire-timeout 31s");
+        refused(|s| s.ttl = Duration::from_millis(15), "node_timeout");
     }
 }

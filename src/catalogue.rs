@@ -1,0 +1,140 @@
+//! The workloads and nemeses that come with the binary, and files of the user's own.
+//!
+//! A name means an embedded file; anything with a slash or ending in `.toml` is a path. The files are data: reading one
+//! never executes anything.
+
+use std::fs;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use crate::scenario::{Nemesis, Workload};
+
+/// An embedded file: its name without `.toml`, and its text.
+pub type Entry = (&'static str, &'static str);
+
+/// Every workload that comes with the binary, by name.
+pub const WORKLOADS: &[Entry] = &[
+    ("cas-token", include_str!("../workloads/cas-token.toml")),
+    ("none", include_str!("../workloads/none.toml")),
+    ("redlock", include_str!("../workloads/redlock.toml")),
+    ("single", include_str!("../workloads/single.toml")),
+];
+
+/// Every nemesis that comes with the binary, by name.
+pub const NEMESES: &[Entry] = &[
+    ("none", include_str!("../nemeses/none.toml")),
+    ("pause", include_str!("../nemeses/pause.toml")),
+    ("pause-node", include_str!("../nemeses/pause-node.toml")),
+];
+
+/// Why a workload or nemesis can't be used: one message with file, line and what was expected.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CatalogueError(String);
+
+/// A workload by name or path, with the name that its runs are filed under.
+pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError> {
+    let (name, workload): (String, Workload) = find("workload", WORKLOADS, name_or_path)?;
+    if workload.claims.is_empty() {
+        return Err(CatalogueError(format!(
+            "workload {name}: `claims` is empty, so no run of it could fail; name `updates`, `mutual-exclusion` or both"
+        )));
+    }
+    Ok((name, workload))
+}
+
+/// A nemesis by name or path, with the name that its runs are filed under.
+pub fn nemesis(name_or_path: &str) -> Result<(String, Nemesis), CatalogueError> {
+    find("nemesis", NEMESES, name_or_path)
+}
+
+fn find<T: DeserializeOwned>(kind: &str, entries: &[Entry], wanted: &str) -> Result<(String, T), CatalogueError> {
+    if wanted.contains('/') || wanted.ends_with(".toml") {
+        let path = Path::new(wanted);
+        let text =
+            fs::read_to_string(path).map_err(|error| CatalogueError(format!("{kind} file {wanted}: {error}")))?;
+        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        return Ok((folder_name(&name), parse(wanted, &text)?));
+    }
+    let Some((name, text)) = entries.iter().find(|(name, _)| *name == wanted) else {
+        let names: Vec<_> = entries.iter().map(|(name, _)| *name).collect();
+        return Err(CatalogueError(format!(
+            "unknown {kind} `{wanted}`; expected {} or the path of a .toml file",
+            names.join(", ")
+        )));
+    };
+    Ok((name.to_string(), parse(&format!("{kind} {name}"), text)?))
+}
+
+/// The file as its type. The parser's message shows the line and what was expected there.
+fn parse<T: DeserializeOwned>(place: &str, text: &str) -> Result<T, CatalogueError> {
+    toml::from_str(text).map_err(|error| CatalogueError(format!("{place}: {}", error.to_string().trim_end())))
+}
+
+/// A run is filed under this name, so it must be one plain word whatever the file was called.
+fn folder_name(name: &str) -> String {
+    let word: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' }).collect();
+    if word.is_empty() { "custom".to_string() } else { word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files_in(folder: &str) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))
+            .unwrap()
+            .filter_map(|entry| {
+                entry.unwrap().file_name().into_string().unwrap().strip_suffix(".toml").map(String::from)
+            })
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn every_file_is_embedded_parses_and_is_described() {
+        let names = |entries: &[Entry]| entries.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+        assert_eq!(files_in("workloads"), names(WORKLOADS));
+        assert_eq!(files_in("nemeses"), names(NEMESES));
+        for (name, _) in WORKLOADS {
+            let (_, workload) = workload(name).unwrap();
+            assert!(!workload.description.is_empty() && !workload.description.contains('\n'), "{name}");
+            for nemesis_name in workload.expect.keys() {
+                nemesis(nemesis_name).unwrap_or_else(|error| panic!("{name} expects something of {error}"));
+            }
+        }
+        for (name, _) in NEMESES {
+            let (_, nemesis) = nemesis(name).unwrap();
+            assert!(!nemesis.description.is_empty() && !nemesis.description.contains('\n'), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_gets_a_message_that_says_where_and_what() {
+        let unknown = workload("redlok").unwrap_err().to_string();
+        assert!(unknown.contains("unknown workload `redlok`; expected cas-token, none, redlock, single"), "{unknown}");
+        let missing = nemesis("no/such.toml").unwrap_err().to_string();
+        assert!(missing.contains("no/such.toml"), "{missing}");
+
+        let good = WORKLOADS.iter().find(|(name, _)| *name == "redlock").unwrap().1;
+        for (from, to, expected) in [
+            ("drift_factor", "drift_faktor", "unknown field `drift_faktor`"),
+            ("[lock.redlock]", "[lock.readlock]", "unknown variant `readlock`"),
+            ("\"0.05ttl\"", "\"0.05tll\"", "`0.05tll` is not a length of time"),
+            ("\"parallel\"", "\"both\"", "expected `parallel` or `sequential`"),
+            ("kind = \"register\"", "kind = 3", "line"),
+        ] {
+            let bad = good.replacen(from, to, 1);
+            assert_ne!(bad, good);
+            let error = parse::<Workload>("redlock.toml", &bad).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains("redlock.toml") && error.contains("line"), "{error}");
+        }
+        let good = NEMESES.iter().find(|(name, _)| *name == "pause").unwrap().1;
+        let bad = good.replace("\"holder\"", "\"client:x\"");
+        let error = parse::<Nemesis>("pause.toml", &bad).unwrap_err().to_string();
+        assert!(error.contains("unknown target `client:x`; expected `holder`"), "{error}");
+    }
+}

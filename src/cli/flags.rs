@@ -1,0 +1,199 @@
+//! The flags of `run`, and the scenario that they mean. Nothing downstream sees a flag.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ipnet::Ipv4Net;
+
+use super::Failure;
+use crate::catalogue;
+use crate::cluster::{ClientCommand, ClientMount, NodeSource};
+use crate::scenario::{Expectation, Scenario};
+use crate::units::{Length, LengthRange};
+
+#[derive(Debug, Args)]
+pub struct RunFlags {
+    /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file
+    #[arg(long, default_value = "redlock")]
+    workload: String,
+    /// Faults: a name from `redjepsen list`, or the path of a .toml file
+    #[arg(long, default_value = "pause")]
+    nemesis: String,
+    /// Concurrent client processes
+    #[arg(long, default_value_t = 5)]
+    clients: u32,
+    /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
+    #[arg(long)]
+    nodes: Option<u32>,
+    /// Keys that the clients update
+    #[arg(long, default_value_t = 1)]
+    keys: u32,
+    /// The lock's time to live
+    #[arg(long, default_value = "1s", value_parser = absolute)]
+    ttl: Duration,
+    /// Operations a second that all clients together aim at
+    #[arg(long, default_value_t = 50.0)]
+    rate: f64,
+    /// How long clients start new operations
+    #[arg(long, default_value = "30s", value_parser = absolute)]
+    time_limit: Duration,
+    /// Repeats the plan of an earlier run [default: drawn, and printed]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How long the holder thinks between read and write, drawn for each operation
+    #[arg(long, default_value = "0.01ttl..0.1ttl")]
+    hold: LengthRange,
+    /// How long an operation may wait for the lock
+    #[arg(long, default_value = "4ttl")]
+    acquire_timeout: Length,
+    /// What the cluster is made of
+    #[arg(long, value_enum, default_value_t = ClusterKind::Docker)]
+    cluster: ClusterKind,
+    /// Folder that keeps the runs
+    #[arg(long, default_value = "store")]
+    pub store: PathBuf,
+    /// Exit 0 only if the run shows this
+    #[arg(long, value_enum)]
+    expect: Option<Expectation>,
+    /// Leave the cluster up afterwards (`redjepsen clean` removes it)
+    #[arg(long)]
+    pub keep: bool,
+    /// Redis-compatible image of the nodes [default: redis:7, or one made of this machine's own Redis]
+    #[arg(long)]
+    image: Option<String>,
+    /// The cluster's network, such as 10.9.8.0/24 [default: one that is free]
+    #[arg(long)]
+    pub subnet: Option<Ipv4Net>,
+    /// Your own lock client: a command that speaks the client protocol (see README), run in --client-image
+    #[arg(long, requires = "client_image")]
+    client_cmd: Option<String>,
+    /// The image that --client-cmd runs in
+    #[arg(long, requires = "client_cmd")]
+    client_image: Option<String>,
+    /// Makes a file or folder of this machine visible to --client-cmd: HOST:CONTAINER, read-only
+    #[arg(long = "mount", requires = "client_cmd", value_name = "HOST:CONTAINER")]
+    mounts: Vec<String>,
+    /// Show the log on standard error as well
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ClusterKind {
+    Docker,
+}
+
+/// A client of the user's own.
+#[derive(Clone, Debug)]
+pub struct OwnClient {
+    pub command: ClientCommand,
+    pub image: String,
+}
+
+impl RunFlags {
+    /// The scenario that the flags mean, checked; the seed is drawn where none was given.
+    pub fn scenario(&self) -> Result<Scenario, Failure> {
+        let (workload_name, workload) = catalogue::workload(&self.workload).map_err(Failure::arguments)?;
+        let (nemesis_name, nemesis) = catalogue::nemesis(&self.nemesis).map_err(Failure::arguments)?;
+        let seed = match self.seed {
+            Some(seed) => seed,
+            // Short enough to be typed again.
+            None => u64::from(getrandom::u32().map_err(Failure::could_not_run)?),
+        };
+        let scenario = Scenario {
+            workload_name,
+            nemesis_name,
+            seed,
+            clients: self.clients,
+            nodes: self.nodes.unwrap_or(workload.nodes),
+            keys: self.keys,
+            ttl: self.ttl,
+            time_limit: self.time_limit,
+            hold: self.hold,
+            rate: self.rate,
+            acquire_timeout: self.acquire_timeout.resolve(self.ttl).min(self.time_limit),
+            expect: self.expect,
+            workload,
+            nemesis,
+        };
+        scenario.check().map_err(Failure::arguments)?;
+        Ok(scenario)
+    }
+
+    /// Where the nodes' image comes from.
+    pub fn node_source(&self) -> NodeSource {
+        match &self.image {
+            None => NodeSource::Default,
+            Some(name) => NodeSource::Named(name.clone()),
+        }
+    }
+
+    /// The user's own client, if there is one.
+    pub fn own_client(&self) -> Result<Option<OwnClient>, Failure> {
+        let (Some(command), Some(image)) = (&self.client_cmd, &self.client_image) else { return Ok(None) };
+        let argv = split_words(command).map_err(|reason| Failure::arguments(format!("--client-cmd: {reason}")))?;
+        let mounts = self.mounts.iter().map(|text| mount(text)).collect::<Result<_, _>>()?;
+        let command = ClientCommand::Custom { argv, mounts, env: Vec::new() };
+        Ok(Some(OwnClient { command, image: image.clone() }))
+    }
+
+    /// The command that repeats the run, as the user would type it: what was said, and the seed.
+    pub fn repeat(&self, seed: u64) -> String {
+        let mut words = vec!["redjepsen".to_string()];
+        let mut given = std::env::args().skip(1).peekable();
+        while let Some(word) = given.next() {
+            if word == "--seed" {
+                given.next();
+            } else if !word.starts_with("--seed=") {
+                words.push(quoted(&word));
+            }
+        }
+        words.push(format!("--seed {seed}"));
+        words.join(" ")
+    }
+}
+
+fn absolute(text: &str) -> Result<Duration, String> {
+    match text.parse::<Length>() {
+        Ok(Length::Absolute(duration)) => Ok(duration),
+        Ok(Length::Ttl(_)) => Err("a multiple of the TTL makes no sense here; write for example `30s`".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn mount(text: &str) -> Result<ClientMount, Failure> {
+    let bad = |reason: &str| Failure::arguments(format!("--mount {text}: {reason}"));
+    let Some((host, container)) = text.split_once(':') else {
+        return Err(bad("expected HOST:CONTAINER"));
+    };
+    if !container.starts_with('/') || container.contains(':') {
+        return Err(bad("CONTAINER must be an absolute path, without a colon (mounts are read-only)"));
+    }
+    let host = std::fs::canonicalize(host).map_err(|error| bad(&format!("{host}: {error}")))?;
+    let source = host.into_os_string().into_string().map_err(|_| bad("HOST is not UTF-8"))?;
+    Ok(ClientMount { source, target: container.to_string(), read_only: true })
+}
+
+/// Splits a command into words as a shell does, with quotes and backslashes and nothing else.
+fn split_words(command: &str) -> Result<Vec<String>, String> {
+    let words = shlex::split(command).ok_or_else(|| format!("a quote is not closed in `{command}`"))?;
+    if words.is_empty() { Err("it is empty".into()) } else { Ok(words) }
+}
+
+fn quoted(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_string(), |word| word.into_owned())
+}
+
+impl ValueEnum for Expectation {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Expectation::Valid, Expectation::Violation]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(match self {
+            Expectation::Valid => "valid",
+            Expectation::Violation => "violation",
+        }))
+    }
+}

@@ -1,0 +1,185 @@
+//! What the user typed, and what it leads to: one file a command. Exit codes are Jepsen's ([`Exit`]).
+
+mod check;
+mod clean;
+mod flags;
+mod list;
+mod progress;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::checker::Validity;
+use crate::scenario::Expectation;
+
+/// Can a distributed lock on Redis be trusted? Real servers, real faults, a verdict with pictures.
+#[derive(Debug, Parser)]
+#[command(
+    name = "redjepsen",
+    version,
+    about,
+    after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\n\
+                  With --expect violation, a violation exits 0 and its absence 1."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a workload under a nemesis against a real cluster, check it, and write a report
+    Run(Box<flags::RunFlags>),
+    /// Check a history again: a run folder, or a history.jsonl
+    Check {
+        /// Run folder or history file
+        path: PathBuf,
+    },
+    /// Write the report of a run folder again
+    Report {
+        /// Run folder
+        folder: PathBuf,
+    },
+    /// Show the workloads and nemeses, or one of them with its file
+    List {
+        /// Name of a workload or nemesis
+        name: Option<String>,
+    },
+    /// Remove containers and networks that dead runs left behind, and nothing else
+    Clean {
+        /// Also runs of which cannot be told whether their controller lives, such as another machine's
+        #[arg(long)]
+        all: bool,
+        /// Also the images that redjepsen made
+        #[arg(long)]
+        images: bool,
+    },
+    /// A lock client on standard input and output (started by `run`, in a container)
+    #[command(hide = true)]
+    Client,
+    /// Carries faults out (started by `run`, in a container)
+    #[command(hide = true)]
+    Agent,
+}
+
+/// How the program ends, as in Jepsen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Valid = 0,
+    Invalid = 1,
+    Unknown = 2,
+    BadArguments = 254,
+    CouldNotRun = 255,
+}
+
+/// Why a command came to nothing: one line for the user, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    text: String,
+}
+
+impl Failure {
+    fn arguments(error: impl ToString) -> Failure {
+        Failure { exit: Exit::BadArguments, text: error.to_string() }
+    }
+
+    fn could_not_run(error: impl ToString) -> Failure {
+        Failure { exit: Exit::CouldNotRun, text: error.to_string() }
+    }
+}
+
+/// Parses the command line, does what it says, and tells how it went.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are what the user asked for; the rest is a mistake.
+            let exit = if error.use_stderr() { Exit::BadArguments } else { Exit::Valid };
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    match dispatch(arguments.command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            eprintln!("redjepsen: {}", failure.text);
+            failure.exit.into()
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(flags) => in_runtime(run::run(*flags)),
+        Command::Check { path } => check::check(&path),
+        Command::Report { folder } => check::report(&folder),
+        Command::List { name } => list::list(name.as_deref()),
+        Command::Clean { all, images } => in_runtime(clean::clean(all, images)),
+        Command::Client => in_runtime(async { served(crate::client::run().await) }),
+        Command::Agent => in_runtime(async { served(crate::faults::run_agent().await) }),
+    }
+}
+
+fn served(outcome: anyhow::Result<()>) -> Result<Exit, Failure> {
+    outcome.map(|()| Exit::Valid).map_err(|error| Failure::could_not_run(format!("{error:#}")))
+}
+
+fn in_runtime(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(Failure::could_not_run)?;
+    let outcome = runtime.block_on(work);
+    // A read of standard input that never ends must not keep the program alive.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// The exit code for a verdict, given what was expected of it.
+fn exit_for(valid: Validity, expected: Option<Expectation>) -> Exit {
+    match (valid, expected) {
+        (Validity::Invalid, Some(Expectation::Violation)) => Exit::Valid,
+        (Validity::Valid | Validity::Unknown, Some(Expectation::Violation)) => Exit::Invalid,
+        (Validity::Valid, _) => Exit::Valid,
+        (Validity::Invalid, _) => Exit::Invalid,
+        (Validity::Unknown, _) => Exit::Unknown,
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn verdicts_and_expectations_become_exit_codes() {
+        use Expectation::{Valid, Violation};
+        for (valid, expected, exit) in [
+            (Validity::Valid, None, Exit::Valid),
+            (Validity::Valid, Some(Valid), Exit::Valid),
+            (Validity::Valid, Some(Violation), Exit::Invalid),
+            (Validity::Invalid, None, Exit::Invalid),
+            (Validity::Invalid, Some(Valid), Exit::Invalid),
+            (Validity::Invalid, Some(Violation), Exit::Valid),
+            (Validity::Unknown, None, Exit::Unknown),
+            (Validity::Unknown, Some(Valid), Exit::Unknown),
+            // The absence of a violation: nothing was shown either way, and that must not pass for success.
+            (Validity::Unknown, Some(Violation), Exit::Invalid),
+        ] {
+            assert_eq!(exit_for(valid, expected), exit, "{valid:?} where {expected:?} was expected");
+        }
+    }
+}

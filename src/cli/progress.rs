@@ -1,0 +1,81 @@
+//! Shows how far a run has come: one live line on a terminal, a plain line now and then where there is none.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::sync::watch;
+
+use crate::controller::Status;
+
+/// How often a plain line is written.
+const PLAIN_EVERY: Duration = Duration::from_secs(5);
+const LIVE_EVERY: Duration = Duration::from_millis(100);
+
+/// Shows the status until its sender is gone.
+pub async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
+    let live = std::io::stderr().is_terminal();
+    let bar = ProgressBar::hidden();
+    if live {
+        bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+        bar.set_style(ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    }
+    let mut last_stage = String::new();
+    let mut last_line = Instant::now();
+    loop {
+        let now = status.borrow_and_update().clone();
+        let line = line(&now, time_limit);
+        if live {
+            bar.set_message(line);
+            bar.tick();
+        } else if now.stage != last_stage || last_line.elapsed() >= PLAIN_EVERY {
+            eprintln!("{line}");
+            last_line = Instant::now();
+        }
+        last_stage = now.stage;
+        // Without a change the clock still runs.
+        match tokio::time::timeout(LIVE_EVERY, status.changed()).await {
+            Ok(Err(_)) => break,
+            Ok(Ok(())) if live => tokio::time::sleep(LIVE_EVERY).await,
+            _ => {}
+        }
+    }
+    bar.finish_and_clear();
+}
+
+fn line(status: &Status, time_limit: Duration) -> String {
+    let Some(began) = status.began else { return status.stage.clone() };
+    let seconds = began.elapsed().as_secs_f64().min(time_limit.as_secs_f64());
+    let mut line = format!(
+        "{} · {seconds:.0} of {:.0} s · {} updates, {} failed, {} unknown",
+        status.stage,
+        time_limit.as_secs_f64(),
+        status.ok,
+        status.fail,
+        status.info
+    );
+    if !status.faults.is_empty() {
+        line.push_str(" · ");
+        line.push_str(&status.faults.join(", "));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_it_has_come() {
+        let mut status = Status { stage: "starting the clients".into(), ..Status::default() };
+        assert_eq!(line(&status, Duration::from_secs(30)), "starting the clients");
+        status.stage = "running".into();
+        status.began = Some(Instant::now());
+        (status.ok, status.fail, status.info) = (7, 2, 1);
+        status.faults.push("c3 paused".into());
+        assert_eq!(
+            line(&status, Duration::from_secs(30)),
+            "running · 0 of 30 s · 7 updates, 2 failed, 1 unknown · c3 paused"
+        );
+    }
+}

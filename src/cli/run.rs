@@ -1,0 +1,202 @@
+//! `redjepsen run`: the main job, from flags to exit code.
+
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing::{info, warn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+use super::flags::RunFlags;
+use super::{Exit, Failure, exit_for, progress};
+use crate::checker;
+use crate::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Owner};
+use crate::controller::{self, Request, RunError, Status};
+use crate::history::{self, FORMAT, Header, Recorder};
+use crate::plan::Plan;
+use crate::report::{self, Report, RunFacts};
+use crate::scenario::Scenario;
+use crate::store::RunFolder;
+
+pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
+    // Everything that can be wrong with the request is found before anything is started.
+    let scenario = flags.scenario()?;
+    let plan = Plan::draw(&scenario).map_err(Failure::arguments)?;
+    let own_client = flags.own_client()?;
+    let interrupt = interrupts().map_err(Failure::could_not_run)?;
+    let docker = Docker::connect().await.map_err(Failure::could_not_run)?;
+    let request = ImageRequest {
+        node: flags.node_source(),
+        client: own_client.as_ref().map(|client| client.image.clone()),
+        program: None,
+    };
+    let mut note = |line: String| eprintln!("{line}");
+    let images = docker.prepare(&request, &mut note).await.map_err(Failure::could_not_run)?;
+
+    let folder = RunFolder::create(&flags.store, &scenario.name())
+        .map_err(|error| Failure::could_not_run(format!("--store {}: {error}", flags.store.display())))?;
+    keep_log(&folder, flags.verbose).map_err(Failure::could_not_run)?;
+    eprintln!(
+        "{} under {} · seed {} · {} clients, {} nodes, TTL {} · {}",
+        scenario.workload_name,
+        scenario.nemesis_name,
+        scenario.seed,
+        scenario.clients,
+        scenario.nodes,
+        humantime::format_duration(scenario.ttl),
+        folder.path().display()
+    );
+    folder.write_toml("scenario.toml", &scenario).map_err(Failure::could_not_run)?;
+    folder.write_json("plan.json", &plan).map_err(Failure::could_not_run)?;
+
+    let spec = ClusterSpec {
+        run_id: run_id(&folder),
+        nodes: scenario.nodes,
+        clients: scenario.clients,
+        images,
+        client: own_client.map_or(ClientCommand::BuiltIn, |own| own.command),
+        subnet: flags.subnet,
+        owner: Owner::current(),
+    };
+    let mut facts = RunFacts {
+        repeat: flags.repeat(scenario.seed),
+        folder: folder.path().display().to_string(),
+        ..RunFacts::default()
+    };
+    on_a_cluster(&docker, spec, &scenario, &plan, &folder, interrupt, flags.keep, &mut facts).await?;
+    conclude(&scenario, &folder, &facts)
+}
+
+/// Starts the cluster, runs on it, and removes it whichever way the run ended. A run that broke off is no failure of this
+/// function: its history says so, and is checked like any other.
+#[expect(clippy::too_many_arguments, reason = "the parts of one run, each used once")]
+async fn on_a_cluster(
+    docker: &Docker,
+    spec: ClusterSpec,
+    scenario: &Scenario,
+    plan: &Plan,
+    folder: &RunFolder,
+    interrupt: watch::Receiver<bool>,
+    keep: bool,
+    facts: &mut RunFacts,
+) -> Result<(), Failure> {
+    let recorder = Recorder::create(&folder.history()).map_err(Failure::could_not_run)?;
+    let (status, shown) = watch::channel(Status { stage: "starting the cluster".into(), ..Status::default() });
+    let progress = tokio::spawn(progress::show(shown, scenario.time_limit));
+    let outcome = async {
+        let started = Instant::now();
+        let cluster = docker.start(spec).await?;
+        info!(seconds = started.elapsed().as_secs_f64(), "cluster started");
+        describe(&cluster, facts);
+        folder.write_json("facts.json", facts).map_err(RunError::History)?;
+        let request =
+            Request { scenario, plan, header: header(scenario), recorder, interrupt, status: status.clone() };
+        let outcome = controller::run(&cluster, request).await;
+        status.send_modify(|status| status.stage = "collecting logs".into());
+        if let Err(error) = cluster.collect_logs(folder.path()).await {
+            warn!(%error, "not every log could be collected");
+        }
+        if keep {
+            eprintln!("the cluster stays up: nodes {}, resource {}", cluster.node_urls().join(" "), cluster.store_url());
+        } else {
+            let stopped = Instant::now();
+            cluster.stop().await?;
+            info!(seconds = stopped.elapsed().as_secs_f64(), "cluster removed");
+        }
+        outcome
+    }
+    .await;
+    drop(status);
+    let _ = progress.await;
+    match outcome {
+        Ok(()) => Ok(()),
+        // Without a single operation there is nothing to check or to show.
+        Err(error) if no_operation_in(folder) => Err(Failure::could_not_run(error)),
+        Err(error) => {
+            eprintln!("redjepsen: the run broke off: {error}");
+            Ok(())
+        }
+    }
+}
+
+/// From the history on disk to verdict, report and exit code: the same way that `redjepsen check` takes.
+fn conclude(scenario: &Scenario, folder: &RunFolder, facts: &RunFacts) -> Result<Exit, Failure> {
+    let history = history::load(&folder.history()).map_err(Failure::could_not_run)?;
+    let verdict = checker::check(&history);
+    let report = Report { scenario: Some(scenario), history: &history, verdict: &verdict, facts };
+    report::write(folder.path(), &report).map_err(Failure::could_not_run)?;
+    print!("{}", report::terminal(&report, std::io::stdout().is_terminal()));
+    Ok(exit_for(verdict.valid, scenario.expect))
+}
+
+fn header(scenario: &Scenario) -> Header {
+    Header {
+        format: FORMAT,
+        redjepsen: env!("CARGO_PKG_VERSION").to_string(),
+        workload: scenario.workload_name.clone(),
+        nemesis: scenario.nemesis_name.clone(),
+        seed: scenario.seed,
+        clients: scenario.clients,
+        nodes: scenario.nodes,
+        keys: scenario.keys,
+        ttl_ms: scenario.ttl.as_millis() as u64,
+        time_limit_ms: scenario.time_limit.as_millis() as u64,
+        claims: scenario.workload.claims.clone(),
+        faults_expected: !scenario.nemesis.faults.is_empty(),
+        started: jiff::Timestamp::now().to_string(),
+    }
+}
+
+fn describe(cluster: &Cluster, facts: &mut RunFacts) {
+    let description = cluster.describe();
+    facts.image = description.node_image.name.clone();
+    for (name, version) in [
+        ("redjepsen", env!("CARGO_PKG_VERSION")),
+        ("server", description.server.as_str()),
+        ("docker", description.engine.version.as_str()),
+        ("kernel", description.engine.kernel.as_str()),
+    ] {
+        facts.versions.insert(name.to_string(), version.to_string());
+    }
+}
+
+/// Names the run in the engine: unique on any machine, and short enough for a container's name.
+fn run_id(folder: &RunFolder) -> String {
+    let time = folder.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    format!("{}-{}", time.replace('.', "").to_lowercase(), std::process::id())
+}
+
+fn no_operation_in(folder: &RunFolder) -> bool {
+    history::load(&folder.history()).is_ok_and(|history| history.operations.is_empty())
+}
+
+/// Turns true at the first Ctrl-C or SIGTERM.
+fn interrupts() -> std::io::Result<watch::Receiver<bool>> {
+    let (sender, receiver) = watch::channel(false);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            let first = !sender.send_replace(true);
+            eprintln!("{}", if first { "stopping: healing, reading, removing the cluster" } else { "already stopping" });
+        }
+    });
+    Ok(receiver)
+}
+
+/// Keeps the log in the run folder, and shows it on standard error where the user wants to see it.
+fn keep_log(folder: &RunFolder, verbose: bool) -> std::io::Result<()> {
+    let file = std::fs::File::create(folder.log())?;
+    let ours = || EnvFilter::new("redjepsen=debug");
+    let to_file = fmt::layer().with_ansi(false).with_writer(Mutex::new(file)).with_filter(ours());
+    let to_terminal = verbose.then(|| fmt::layer().with_writer(std::io::stderr).with_filter(ours()));
+    tracing_subscriber::registry().with(to_file).with(to_terminal).try_init().map_err(std::io::Error::other)
+}

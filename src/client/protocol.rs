@@ -1,0 +1,218 @@
+//! The client protocol, version 1: newline-delimited JSON on a client's standard input and output.
+//!
+//! Any program that speaks it is a lock client; README.md describes it for their authors. Unknown fields are ignored,
+//! an unknown message type is an error, a line is at most [`LONGEST_LINE`] bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::{Function, Phase};
+use crate::locks::LockSettings;
+use crate::scenario::ResourceSpec;
+
+/// The version that this build speaks.
+pub const PROTOCOL: u32 = 1;
+
+/// The longest line that either side may send, in bytes.
+pub const LONGEST_LINE: usize = 1 << 20;
+
+/// What the controller sends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum ToClient {
+    /// Connect; once.
+    Hello(Hello),
+    /// One operation at a time.
+    Invoke(Invoke),
+    /// Go on from a phase that was named in the operation's `gates`.
+    Go { id: u64, phase: Phase },
+    /// Release, disconnect, exit 0 within a second.
+    Bye,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    pub protocol: u32,
+    /// The client's name, such as `c3`.
+    pub client: String,
+    pub lock: LockSettings,
+    pub resource: Resource,
+    /// For the client's own random waits.
+    pub seed: u64,
+}
+
+/// The protected resource, as a client reaches it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resource {
+    pub kind: crate::scenario::ResourceKind,
+    pub url: String,
+    pub fencing: crate::scenario::Fencing,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Invoke {
+    pub id: u64,
+    pub f: Function,
+    pub key: String,
+    /// What an rmw is to write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// How long to think between read and write.
+    #[serde(default)]
+    pub hold_ms: u64,
+    /// How long to try to acquire the lock.
+    #[serde(default)]
+    pub acquire_timeout_ms: u64,
+    /// Phases at which to wait for `go`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<Phase>,
+}
+
+/// What a client sends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum FromClient {
+    Ready(Ready),
+    /// It can't take part; the run stops with this text.
+    Failed {
+        text: String,
+    },
+    Phase(PhaseMessage),
+    /// It happened.
+    Ok {
+        id: u64,
+        #[serde(default)]
+        old: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        new: Option<String>,
+    },
+    /// It certainly did not happen.
+    Fail(Problem),
+    /// It may or may not have happened, now or later.
+    Info(Problem),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ready {
+    pub protocol: u32,
+    /// Name and version of the lock library behind this client.
+    pub name: String,
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseMessage {
+    pub id: u64,
+    pub phase: Phase,
+    /// CLOCK_MONOTONIC of the client's kernel in nanoseconds, on the safe side: after the reply for `acquired`, `read` and
+    /// `written`, before the request for `before-write` and `releasing`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mono_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validity_ms: Option<u64>,
+    /// On `read`, what was read; absent where the client does not say, null for an empty register.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    pub value: Option<Option<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Problem {
+    pub id: u64,
+    /// One word: `not-acquired`, `unavailable`, `fenced`, `conflict`, `lock-lost`, `unsupported` are certain; `timeout`,
+    /// `connection-lost`, `crash` and every other word are not.
+    pub error: String,
+    #[serde(default)]
+    pub text: String,
+}
+
+/// The error words that say for certain that an operation did not happen.
+pub const CERTAIN_ERRORS: &[&str] = &["not-acquired", "unavailable", "fenced", "conflict", "lock-lost", "unsupported"];
+
+fn said<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::<String>::deserialize(deserializer).map(Some)
+}
+
+impl Resource {
+    pub fn new(spec: ResourceSpec, url: String) -> Resource {
+        Resource { kind: spec.kind, url, fencing: spec.fencing }
+    }
+}
+
+impl FromClient {
+    /// The operation that the message is about.
+    pub fn id(&self) -> Option<u64> {
+        match self {
+            FromClient::Ready(_) | FromClient::Failed { .. } => None,
+            FromClient::Phase(phase) => Some(phase.id),
+            FromClient::Ok { id, .. } => Some(*id),
+            FromClient::Fail(problem) | FromClient::Info(problem) => Some(problem.id),
+        }
+    }
+}
+
+/// A message as its line, newline included.
+pub fn to_line<T: Serialize>(message: &T) -> String {
+    let mut line = serde_json::to_string(message).expect("a message has string keys only");
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_as_the_protocol_shows_them_are_understood() {
+        for line in [
+            r#"{"type":"ready","protocol":1,"name":"redis-py 8.1.0","capabilities":["fencing","extend"],"later":1}"#,
+            r#"{"type":"phase","id":17,"phase":"acquired","mono_ns":123,"token":34,"validity_ms":950}"#,
+            r#"{"type":"phase","id":17,"phase":"before-write"}"#,
+            r#"{"type":"ok","id":17,"old":"c1:12","new":"c3:17"}"#,
+            r#"{"type":"ok","id":17,"old":null,"new":"c3:17"}"#,
+            r#"{"type":"fail","id":17,"error":"not-acquired","text":"…"}"#,
+            r#"{"type":"info","id":17,"error":"timeout"}"#,
+            r#"{"type":"failed","text":"no such module"}"#,
+        ] {
+            let message: FromClient = serde_json::from_str(line).unwrap();
+            assert_eq!(serde_json::from_str::<FromClient>(&to_line(&message)).unwrap(), message, "{line}");
+        }
+        for line in [
+            r#"{"type":"hello","protocol":1,"client":"c3","lock":{"name":"redlock","ttl_ms":1000,"nodes":["redis://a"],"options":{}},"resource":{"kind":"register","url":"redis://b","fencing":"none"},"seed":7}"#,
+            r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","hold_ms":120,"acquire_timeout_ms":2000,"gates":["before-write"]}"#,
+            r#"{"type":"go","id":17,"phase":"before-write"}"#,
+            r#"{"type":"bye"}"#,
+        ] {
+            let message: ToClient = serde_json::from_str(line).unwrap();
+            assert_eq!(serde_json::from_str::<ToClient>(&to_line(&message)).unwrap(), message, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_read_phase_leaves_out_is_not_an_empty_register() {
+        let phase = |line: &str| match serde_json::from_str(line).unwrap() {
+            FromClient::Phase(phase) => phase.value,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(phase(r#"{"type":"phase","id":1,"phase":"read"}"#), None);
+        assert_eq!(phase(r#"{"type":"phase","id":1,"phase":"read","value":null}"#), Some(None));
+        assert_eq!(phase(r#"{"type":"phase","id":1,"phase":"read","value":"v"}"#), Some(Some("v".into())));
+    }
+
+    #[test]
+    fn anything_else_is_an_error() {
+        for line in [
+            "",
+            "hello",
+            "{}",
+            r#"{"type":"okay","id":1}"#,
+            r#"{"type":"ok"}"#,
+            r#"{"type":"phase","id":1,"phase":"thinking"}"#,
+        ] {
+            assert!(serde_json::from_str::<FromClient>(line).is_err(), "{line}");
+        }
+    }
+}

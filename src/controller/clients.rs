@@ -1,0 +1,371 @@
+//! Keeps each client busy with its operations, one at a time, and records what it answers.
+//!
+//! A client that dies, hangs, or speaks nonsense is reported with the line, its operation becomes indeterminate, and its
+//! container is started anew under the next process number: a process that crashed never acts again.
+
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::{debug, warn};
+
+use super::{Run, RunError};
+use crate::client::protocol::{
+    CERTAIN_ERRORS, FromClient, Hello, Invoke, PROTOCOL, PhaseMessage, Problem, Resource, ToClient, to_line,
+};
+use crate::cluster::{ClientOutput, ClientProcess};
+use crate::history::{
+    Body, ClientEvent, ClientStep, Completion, Function, Invocation, Outcome, Phase, PhaseReport, Process, Reading,
+};
+use crate::plan::{Operations, PlannedOperation};
+
+/// How long a client may take to say `ready`; an interpreter that has never been loaded is slow.
+const READY_LIMIT: Duration = Duration::from_secs(30);
+/// What a client may take beyond its lock timeout, hold time and pause before it counts as hung.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// A client that fails so often without completing anything is broken, not unlucky.
+const FAILURES_IN_A_ROW: u32 = 3;
+/// As much of a client's own words as is kept.
+const LONGEST_TEXT: usize = 500;
+
+/// One client: its process as it is now, and where it stands in its plan.
+pub(super) struct Client {
+    number: u32,
+    process: u32,
+    link: ClientProcess,
+    operations: Operations,
+}
+
+/// Why a client's process is of no more use.
+struct Broken(String);
+
+/// How an operation came to its end on the client's side.
+enum Answer {
+    Message(FromClient),
+    /// The run's end came before the client's answer.
+    CutOff,
+}
+
+impl Run<'_> {
+    /// Starts every client and waits until all have said `ready`.
+    pub(super) async fn start_clients(&self) -> Result<Vec<Client>, RunError> {
+        let starts = (0..self.scenario.clients).map(|number| async move {
+            let link = self.cluster.start_client(number).await?;
+            let mut client =
+                Client { number, process: number, link, operations: Operations::of(self.scenario, number)? };
+            match self.greet(&mut client).await {
+                Ok(name) => {
+                    self.record_client(&client, ClientStep::Ready, name)?;
+                    Ok(client)
+                }
+                Err(Broken(text)) => Err(RunError::Client { client: format!("c{number}"), text }),
+            }
+        });
+        futures_util::future::try_join_all(starts).await
+    }
+
+    /// Says hello and waits for `ready`; gives the name that the client has for itself.
+    async fn greet(&self, client: &mut Client) -> Result<String, Broken> {
+        let hello = ToClient::Hello(Hello {
+            protocol: PROTOCOL,
+            client: format!("c{}", client.number),
+            lock: self.scenario.lock_settings(self.cluster.node_urls()).map_err(|error| Broken(error.to_string()))?,
+            resource: Resource::new(self.scenario.workload.resource, self.cluster.store_url()),
+            seed: self.scenario.seed.wrapping_add(u64::from(client.process)),
+        });
+        send(&mut client.link, &hello).await?;
+        match receive(&mut client.link, Instant::now() + READY_LIMIT).await? {
+            Some(FromClient::Ready(ready)) if ready.protocol == PROTOCOL => Ok(shorten(&ready.name)),
+            Some(FromClient::Ready(ready)) => {
+                Err(Broken(format!("it speaks protocol {}, this redjepsen speaks {PROTOCOL}", ready.protocol)))
+            }
+            Some(FromClient::Failed { text }) => Err(Broken(format!("it can't take part: {}", shorten(&text)))),
+            Some(other) => Err(Broken(format!("it said {other:?} where `ready` was due"))),
+            None => Err(Broken(format!("it did not say `ready` within {} s", READY_LIMIT.as_secs()))),
+        }
+    }
+
+    /// Keeps one client busy until the run stops. Gives the client back, or the reason why it was given up.
+    pub(super) async fn drive(&self, mut client: Client) -> Result<Client, RunError> {
+        let mut stop = self.stop.subscribe();
+        let mut failures = 0;
+        loop {
+            let Some(operation) = client.operations.next() else { return Ok(client) };
+            let begin = Instant::now() + Duration::from_millis(operation.think_ms);
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => return Ok(client),
+                () = sleep_until(begin) => {}
+            }
+            match self.perform(&mut client, &operation).await? {
+                Ok(()) => failures = 0,
+                Err(Broken(reason)) => {
+                    failures += 1;
+                    let reason = format!("{reason} (failure {failures} in a row)");
+                    self.replace(&mut client, reason, failures >= FAILURES_IN_A_ROW).await?;
+                }
+            }
+        }
+    }
+
+    /// Performs one operation and records its whole life.
+    async fn perform(
+        &self,
+        client: &mut Client,
+        operation: &PlannedOperation,
+    ) -> Result<Result<(), Broken>, RunError> {
+        let id = self.next_operation_id();
+        let process = Process::Client(client.process);
+        self.recorder.append(Body::Invoke(Invocation {
+            process,
+            f: Function::Rmw,
+            key: operation.key.clone(),
+            new: Some(operation.value.clone()),
+        }))?;
+        let invoke = ToClient::Invoke(Invoke {
+            id,
+            f: Function::Rmw,
+            key: operation.key.clone(),
+            value: Some(operation.value.clone()),
+            hold_ms: operation.hold_ms,
+            acquire_timeout_ms: self.scenario.acquire_timeout.as_millis() as u64,
+            gates: Vec::new(),
+        });
+        let mut written = false;
+        let answer = match send(&mut client.link, &invoke).await {
+            Ok(()) => self.follow(client, id, operation, &mut written).await?,
+            Err(broken) => Err(broken),
+        };
+        self.board.set(client.number, None);
+        let mut completion = Completion {
+            process,
+            f: Function::Rmw,
+            key: operation.key.clone(),
+            outcome: Outcome::Info,
+            old: Reading::Unknown,
+            new: Some(operation.value.clone()),
+            error: None,
+            text: None,
+        };
+        let outcome = judge(answer, written, &mut completion);
+        self.count(completion.outcome);
+        self.recorder.append(Body::Complete(completion))?;
+        Ok(outcome)
+    }
+
+    /// Reads a client's messages about its operation, recording its phases, until it answers, breaks, or the run is over.
+    async fn follow(
+        &self,
+        client: &mut Client,
+        id: u64,
+        operation: &PlannedOperation,
+        written: &mut bool,
+    ) -> Result<Result<Answer, Broken>, RunError> {
+        let mut cut_off = self.cut_off.subscribe();
+        let hung_at = Instant::now()
+            + self.scenario.acquire_timeout
+            + Duration::from_millis(operation.hold_ms)
+            + self.longest_fault()
+            + PATIENCE;
+        loop {
+            let received = tokio::select! {
+                biased;
+                received = receive(&mut client.link, hung_at) => received,
+                _ = cut_off.wait_for(|cut_off| *cut_off) => return Ok(Ok(Answer::CutOff)),
+            };
+            let message = match received {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(Err(Broken("it hangs: no answer in time".into()))),
+                Err(broken) => return Ok(Err(broken)),
+            };
+            if message.id() != Some(id) {
+                return Ok(Err(Broken(format!("it said {message:?} where operation {id} is under way"))));
+            }
+            match message {
+                FromClient::Phase(phase) => {
+                    *written |= phase.phase == Phase::Written;
+                    self.board.set(client.number, Some(phase.phase));
+                    self.recorder.append(Body::Phase(report(client.process, phase)))?;
+                }
+                FromClient::Ok { new: Some(new), .. } if new != operation.value => {
+                    return Ok(Err(Broken(format!("it says it wrote `{new}` where `{}` was due", operation.value))));
+                }
+                answer => return Ok(Ok(Answer::Message(answer))),
+            }
+        }
+    }
+
+    /// Records that a client is of no more use and starts it anew under the next process number, or gives up.
+    async fn replace(&self, client: &mut Client, reason: String, give_up: bool) -> Result<(), RunError> {
+        warn!(client = client.number, %reason, "client broken");
+        self.record_client(client, ClientStep::Ended, reason.clone())?;
+        let give_up_with = |text| Err(RunError::Client { client: format!("c{}", client.number), text });
+        if give_up {
+            return give_up_with(reason);
+        }
+        client.process += self.scenario.clients;
+        client.link = self.cluster.restart_client(client.number).await?;
+        match self.greet(client).await {
+            Ok(name) => self.record_client(client, ClientStep::Ready, name),
+            Err(Broken(text)) => give_up_with(format!("after a restart (it had failed: {reason}): {text}")),
+        }
+    }
+
+    fn record_client(&self, client: &Client, step: ClientStep, text: String) -> Result<(), RunError> {
+        self.recorder.append(Body::Client(ClientEvent { process: client.process, step, text }))?;
+        Ok(())
+    }
+
+    fn longest_fault(&self) -> Duration {
+        Duration::from_millis(self.plan.faults.iter().map(|fault| fault.lasts_ms).max().unwrap_or(0))
+    }
+}
+
+impl Client {
+    /// Asks the client to leave; whether it did is the cluster's concern.
+    pub(super) async fn dismiss(mut self) {
+        let _ = send(&mut self.link, &ToClient::Bye).await;
+    }
+}
+
+/// What a client's answer means for its operation. When in doubt it is indeterminate.
+fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Completion) -> Result<(), Broken> {
+    let mut indeterminate = |error: &str, text: String| {
+        completion.error = Some(error.to_string());
+        completion.text = Some(text);
+    };
+    match answer {
+        Ok(Answer::Message(FromClient::Ok { old, .. })) => {
+            completion.outcome = Outcome::Ok;
+            completion.old = reading(old);
+        }
+        Ok(Answer::Message(FromClient::Fail(problem))) if written => {
+            indeterminate(&shorten(&problem.error), format!("`fail` after `written`: {}", shorten(&problem.text)));
+        }
+        Ok(Answer::Message(FromClient::Fail(problem))) if CERTAIN_ERRORS.contains(&problem.error.as_str()) => {
+            completion.outcome = Outcome::Fail;
+            completion.error = Some(problem.error);
+            completion.text = Some(shorten(&problem.text));
+        }
+        // An error word that nobody knows is indefinite, whatever the message calls itself.
+        Ok(Answer::Message(FromClient::Fail(Problem { error, text, .. }) | FromClient::Info(Problem { error, text, .. }))) => {
+            indeterminate(&shorten(&error), shorten(&text));
+        }
+        Ok(Answer::CutOff) => indeterminate("timeout", "still under way when the run ended".into()),
+        Ok(Answer::Message(other)) => {
+            let text = format!("it said {other:?} in the middle of an operation");
+            indeterminate("crash", text.clone());
+            return Err(Broken(text));
+        }
+        Err(Broken(text)) => {
+            indeterminate("crash", text.clone());
+            return Err(Broken(text));
+        }
+    }
+    Ok(())
+}
+
+fn report(process: u32, message: PhaseMessage) -> PhaseReport {
+    PhaseReport {
+        process,
+        phase: message.phase,
+        mono_ns: message.mono_ns,
+        token: message.token,
+        validity_ms: message.validity_ms,
+        value: message.value.map_or(Reading::Unknown, reading),
+        text: message.text.as_deref().map(shorten),
+    }
+}
+
+fn reading(value: Option<String>) -> Reading {
+    value.map_or(Reading::Empty, Reading::Value)
+}
+
+async fn send(link: &mut ClientProcess, message: &ToClient) -> Result<(), Broken> {
+    let line = to_line(message);
+    let write = async {
+        link.stdin.write_all(line.as_bytes()).await?;
+        link.stdin.flush().await
+    };
+    match timeout_at(Instant::now() + PATIENCE, write).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Broken(format!("its standard input is closed: {error}"))),
+        Err(_) => Err(Broken("it does not read its standard input".into())),
+    }
+}
+
+/// The next message, none where none came until the deadline.
+async fn receive(link: &mut ClientProcess, deadline: Instant) -> Result<Option<FromClient>, Broken> {
+    loop {
+        let Ok(output) = timeout_at(deadline, link.output.recv()).await else { return Ok(None) };
+        match output {
+            Some(ClientOutput::Stdout(line)) => {
+                return match serde_json::from_slice(&line) {
+                    Ok(message) => Ok(Some(message)),
+                    Err(error) => {
+                        let line = shorten(&String::from_utf8_lossy(&line));
+                        Err(Broken(format!("its line is not a message of the protocol ({error}): {line:?}")))
+                    }
+                };
+            }
+            Some(ClientOutput::Stderr(line)) => debug!(stderr = %String::from_utf8_lossy(&line)),
+            Some(ClientOutput::TooLong { .. }) => {
+                return Err(Broken(format!(
+                    "it wrote a line longer than {} bytes",
+                    crate::client::protocol::LONGEST_LINE
+                )));
+            }
+            Some(ClientOutput::Closed(Some(reason))) => return Err(Broken(format!("it ended: {reason}"))),
+            Some(ClientOutput::Closed(None)) | None => return Err(Broken("it ended".into())),
+        }
+    }
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(message: FromClient, written: bool) -> (Outcome, Option<String>) {
+        let mut completion = Completion {
+            process: Process::Client(0),
+            f: Function::Rmw,
+            key: "k0".into(),
+            outcome: Outcome::Info,
+            old: Reading::Unknown,
+            new: Some("c0:1".into()),
+            error: None,
+            text: None,
+        };
+        let _ = judge(Ok(Answer::Message(message)), written, &mut completion);
+        (completion.outcome, completion.error)
+    }
+
+    fn problem(error: &str) -> Problem {
+        Problem { id: 1, error: error.into(), text: String::new() }
+    }
+
+    #[test]
+    fn only_known_words_make_a_failure_certain() {
+        for word in CERTAIN_ERRORS {
+            assert_eq!(judged(FromClient::Fail(problem(word)), false), (Outcome::Fail, Some(word.to_string())));
+        }
+        assert_eq!(judged(FromClient::Fail(problem("oops")), false).0, Outcome::Info, "an unknown word is indefinite");
+        assert_eq!(judged(FromClient::Info(problem("conflict")), false).0, Outcome::Info, "info stays info");
+        assert_eq!(judged(FromClient::Fail(problem("conflict")), true).0, Outcome::Info, "it had said `written`");
+    }
+
+    #[test]
+    fn an_ok_happened_and_anything_else_in_its_place_is_a_crash() {
+        let ok = FromClient::Ok { id: 1, old: None, new: None };
+        assert_eq!(judged(ok, true), (Outcome::Ok, None));
+        let nonsense = FromClient::Failed { text: "too late".into() };
+        assert_eq!(judged(nonsense, false), (Outcome::Info, Some("crash".into())));
+    }
+}

@@ -1,0 +1,225 @@
+//! The run itself: the only place with control flow over time, and the only reader of the run's clock.
+//!
+//! It makes sure that the cluster is what the run assumes, keeps the clients busy ([`clients`]) while faults come and go
+//! ([`nemesis`]), heals on every way out, waits until nothing can write any more, makes the final reads ([`settle`]),
+//! and records all of it as it happens. It never decides a verdict.
+
+mod board;
+mod clients;
+mod nemesis;
+mod settle;
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{join_all, try_join, try_join_all};
+use tokio::sync::watch;
+use tokio::time::{sleep_until, timeout};
+use tracing::{info, warn};
+
+use self::board::Board;
+use self::clients::Client;
+use crate::cluster::{Cluster, ClusterError};
+use crate::faults::AgentError;
+use crate::history::{Body, End, FactName, Header, Outcome, Recorder, SharedRecorder};
+use crate::plan::{Plan, PlanError};
+use crate::scenario::{Scenario, ScenarioError};
+
+/// What a run needs beside the cluster.
+pub struct Request<'a> {
+    pub scenario: &'a Scenario,
+    pub plan: &'a Plan,
+    pub header: Header,
+    pub recorder: Recorder,
+    /// Turns true when the user wants the run to end now.
+    pub interrupt: watch::Receiver<bool>,
+    /// For whoever shows the run's progress.
+    pub status: watch::Sender<Status>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// What is going on, for people.
+    pub stage: String,
+    /// When clients began to work; none before that.
+    pub began: Option<Instant>,
+    pub ok: u64,
+    pub fail: u64,
+    pub info: u64,
+    /// The faults in effect, for people.
+    pub faults: Vec<String>,
+}
+
+/// Why a run came to no good end. The history so far is kept, with this as its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("{0}")]
+    Cluster(#[from] ClusterError),
+    #[error("{0}")]
+    Agent(#[from] AgentError),
+    #[error("client {client}: {text}")]
+    Client { client: String, text: String },
+    #[error("the history can't be written: {0}")]
+    History(#[from] io::Error),
+    #[error("{0}")]
+    Scenario(#[from] ScenarioError),
+    #[error("{0}")]
+    Plan(#[from] PlanError),
+    #[error("{0}")]
+    NotReady(String),
+}
+
+/// How long an operation under way may still take once the user wants the run to end.
+const HURRY: Duration = Duration::from_millis(500);
+/// How long the clients may take to leave when asked to.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What every part of the controller shares.
+struct Run<'a> {
+    scenario: &'a Scenario,
+    plan: &'a Plan,
+    cluster: &'a Cluster,
+    recorder: SharedRecorder,
+    board: Board,
+    status: watch::Sender<Status>,
+    /// Turns true when no new operation and no new fault shall begin.
+    stop: watch::Sender<bool>,
+    /// Turns true when operations under way are not waited for any longer.
+    cut_off: watch::Sender<bool>,
+    next_operation: AtomicU64,
+}
+
+/// Runs the scenario on a cluster that has been started. Whatever happens, faults are healed when it returns, and the
+/// history has an end that says how it went.
+pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError> {
+    let run = Run {
+        scenario: request.scenario,
+        plan: request.plan,
+        cluster,
+        recorder: SharedRecorder::new(request.recorder),
+        board: Board::new(request.scenario.clients),
+        status: request.status,
+        stop: watch::Sender::new(false),
+        cut_off: watch::Sender::new(false),
+        next_operation: AtomicU64::new(0),
+    };
+    let outcome = run.story(request.header, request.interrupt).await;
+    let end = match &outcome {
+        Ok(interrupted) => End {
+            completed: !interrupted,
+            text: if *interrupted { "interrupted before its time was over" } else { "ran to its planned end" }.into(),
+        },
+        Err(error) => {
+            run.heal_everything().await;
+            End { completed: false, text: error.to_string() }
+        }
+    };
+    run.recorder.append(Body::End(end))?;
+    outcome.map(|_| ())
+}
+
+impl Run<'_> {
+    /// From a started cluster to the last read. True where the user ended it early.
+    async fn story(&self, header: Header, interrupt: watch::Receiver<bool>) -> Result<bool, RunError> {
+        self.recorder.append(Body::Run(Box::new(header)))?;
+        let mut asked = interrupt.clone();
+        let clients = tokio::select! {
+            biased;
+            () = wanted(&mut asked) => return Ok(true),
+            clients = self.prepare() => clients?,
+        };
+
+        self.stage("running");
+        let began = Instant::now();
+        self.status.send_modify(|status| status.began = Some(began));
+        let (clients, interrupted) = self.work_until_the_end(clients, began.into(), interrupt).await?;
+
+        self.stage("settling");
+        self.heal_everything().await;
+        let _ = timeout(FAREWELL, join_all(clients.into_iter().map(Client::dismiss))).await;
+        self.cluster.stop_clients().await?;
+        self.check_health().await?;
+        self.final_reads().await?;
+        Ok(interrupted)
+    }
+
+    /// Everything that has to be true before the first operation.
+    async fn prepare(&self) -> Result<Vec<Client>, RunError> {
+        self.stage("waiting for the nodes");
+        self.establish_facts().await?;
+        self.recorder.append(Body::Clock(self.cluster.agent.clock_bound(self.recorder.start()).await?))?;
+        self.stage("starting the clients");
+        let clients = self.start_clients().await?;
+        self.fact(FactName::ClientsReady, true, format!("{} clients said `ready`", clients.len()))?;
+        Ok(clients)
+    }
+
+    /// Clients and faults, side by side, until the run stops and what was under way has ended.
+    async fn work(&self, clients: Vec<Client>, began: tokio::time::Instant) -> Result<Vec<Client>, RunError> {
+        let clients = try_join_all(clients.into_iter().map(|client| self.drive(client)));
+        let nemesis = try_join_all((0..self.scenario.nemesis.faults.len()).map(|series| self.haunt(series, began)));
+        Ok(try_join(clients, nemesis).await?.0)
+    }
+
+    /// Works until the time is over or the user wants the run to end, then lets what is under way come to its end. Gives
+    /// the clients back, and whether it was the user.
+    async fn work_until_the_end(
+        &self,
+        clients: Vec<Client>,
+        began: tokio::time::Instant,
+        mut interrupt: watch::Receiver<bool>,
+    ) -> Result<(Vec<Client>, bool), RunError> {
+        let work = self.work(clients, began);
+        tokio::pin!(work);
+        let interrupted = tokio::select! {
+            // Clients work until they are told to stop, so this is an error, or a client that ran out of operations.
+            ended = &mut work => return Ok((ended?, false)),
+            () = wanted(&mut interrupt) => true,
+            () = sleep_until(began + self.scenario.time_limit) => false,
+        };
+        self.stop.send_replace(true);
+        self.stage(if interrupted { "stopping" } else { "finishing what is under way" });
+        let hurry = async {
+            if !interrupted {
+                // Every operation ends within limits of its own; only the user's wish cuts it short.
+                wanted(&mut interrupt).await;
+            }
+            tokio::time::sleep(HURRY).await;
+        };
+        let clients = tokio::select! {
+            ended = &mut work => ended?,
+            () = hurry => {
+                self.cut_off.send_replace(true);
+                work.await?
+            }
+        };
+        Ok((clients, interrupted))
+    }
+
+    fn stage(&self, stage: &str) {
+        info!(stage);
+        self.status.send_modify(|status| status.stage = stage.to_string());
+    }
+
+    fn next_operation_id(&self) -> u64 {
+        self.next_operation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn count(&self, outcome: Outcome) {
+        self.status.send_modify(|status| match outcome {
+            Outcome::Ok => status.ok += 1,
+            Outcome::Fail => status.fail += 1,
+            Outcome::Info => status.info += 1,
+        });
+    }
+}
+
+/// Comes back when the user wants the run to end; never, where nobody can want it any more.
+async fn wanted(interrupt: &mut watch::Receiver<bool>) {
+    if interrupt.wait_for(|wanted| *wanted).await.is_err() {
+        warn!("nobody is left who could interrupt the run");
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,98 @@
+//! The folder that keeps a run: `store/<workload>-<nemesis>/<time>/`, with links to the latest.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// The folder of one run.
+#[derive(Clone, Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Creates a new folder, named by the time of day in UTC, and points the links `latest` at it.
+    pub fn create(store: &Path, test: &str) -> io::Result<RunFolder> {
+        let parent = store.join(test);
+        fs::create_dir_all(&parent)?;
+        loop {
+            let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S.%3fZ").to_string();
+            let path = parent.join(&time);
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    link(&parent.join("latest"), Path::new(&time))?;
+                    link(&store.join("latest"), &Path::new(test).join(&time))?;
+                    return Ok(RunFolder { path });
+                }
+                // Another run began in the same millisecond.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn history(&self) -> PathBuf {
+        self.path.join("history.jsonl")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.path.join("redjepsen.log")
+    }
+
+    /// Writes a value as TOML.
+    pub fn write_toml<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+        let text = toml::to_string(value).map_err(io::Error::other)?;
+        fs::write(self.path.join(name), text)
+    }
+
+    /// Writes a value as JSON that people can read.
+    pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
+        let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
+        text.push('\n');
+        fs::write(self.path.join(name), text)
+    }
+}
+
+/// Points a symbolic link at a target in one step, so that nobody ever finds it missing.
+fn link(link: &Path, target: &Path) -> io::Result<()> {
+    let next = link.with_extension(format!("{}.new", std::process::id()));
+    let _ = fs::remove_file(&next);
+    std::os::unix::fs::symlink(target, &next)?;
+    fs::rename(&next, link)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_links_lead_to_the_newest_run() {
+        let store = tempfile::tempdir().unwrap();
+        let first = RunFolder::create(store.path(), "redlock-pause").unwrap();
+        let second = RunFolder::create(store.path(), "redlock-pause").unwrap();
+        assert_ne!(first.path(), second.path());
+        for link in ["latest", "redlock-pause/latest"] {
+            assert_eq!(store.path().join(link).canonicalize().unwrap(), second.path().canonicalize().unwrap());
+        }
+        let other = RunFolder::create(store.path(), "none-none").unwrap();
+        assert_eq!(store.path().join("latest").canonicalize().unwrap(), other.path().canonicalize().unwrap());
+        assert_eq!(
+            store.path().join("redlock-pause/latest").canonicalize().unwrap(),
+            second.path().canonicalize().unwrap()
+        );
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_written_is_an_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(RunFolder::create(file.path(), "redlock-pause").is_err());
+    }
+}
