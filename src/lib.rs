@@ -15,11 +15,15 @@
 
 pub mod catalogue;
 pub mod checker;
+pub mod cli;
 pub mod client;
 pub mod cluster;
+pub mod controller;
+pub mod faults;
 pub mod history;
 pub mod locks;
 pub mod plan;
 pub mod report;
 pub mod scenario;
+pub mod store;
 pub mod units;

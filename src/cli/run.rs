@@ -84,7 +84,6 @@ async fn on_a_cluster(
     keep: bool,
     facts: &mut RunFacts,
 ) -> Result<(), Failure> {
-    let recorder = Recorder::create(&folder.history()).map_err(Failure::could_not_run)?;
     let (status, shown) = watch::channel(Status { stage: "starting the cluster".into(), ..Status::default() });
     let progress = tokio::spawn(progress::show(shown, scenario.time_limit));
     let outcome = async {
@@ -93,6 +92,8 @@ async fn on_a_cluster(
         info!(seconds = started.elapsed().as_secs_f64(), "cluster started");
         describe(&cluster, facts);
         folder.write_json("facts.json", facts).map_err(RunError::History)?;
+        // The run's time 0: everything is up, nothing has been done.
+        let recorder = Recorder::create(&folder.history()).map_err(RunError::History)?;
         let request =
             Request { scenario, plan, header: header(scenario), recorder, interrupt, status: status.clone() };
         let outcome = controller::run(&cluster, request).await;
@@ -171,7 +172,7 @@ fn run_id(folder: &RunFolder) -> String {
 }
 
 fn no_operation_in(folder: &RunFolder) -> bool {
-    history::load(&folder.history()).is_ok_and(|history| history.operations.is_empty())
+    !history::load(&folder.history()).is_ok_and(|history| !history.operations.is_empty())
 }
 
 /// Turns true at the first Ctrl-C or SIGTERM.

@@ -199,7 +199,8 @@ impl Run<'_> {
     async fn replace(&self, client: &mut Client, reason: String, give_up: bool) -> Result<(), RunError> {
         warn!(client = client.number, %reason, "client broken");
         self.record_client(client, ClientStep::Ended, reason.clone())?;
-        let give_up_with = |text| Err(RunError::Client { client: format!("c{}", client.number), text });
+        let name = format!("c{}", client.number);
+        let give_up_with = |text| Err(RunError::Client { client: name, text });
         if give_up {
             return give_up_with(reason);
         }
