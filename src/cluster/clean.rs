@@ -11,12 +11,14 @@ use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
 };
 use futures_util::future::{join_all, try_join};
+use futures_util::{StreamExt, stream};
 
 use super::engine::Docker;
 use super::error::{ClusterError, ask};
 use super::images::label_filters;
 use super::made::Kind;
 use super::owner::{Liveness, Owner};
+use super::start::AT_ONCE;
 use super::{LABEL, LABEL_RUN};
 
 /// What to remove.
@@ -131,7 +133,8 @@ impl Docker {
             if containers.is_empty() && networks.is_empty() {
                 return Ok(());
             }
-            let removals = join_all(containers.iter().map(|id| self.remove_container(id))).await;
+            let removals = stream::iter(&containers).map(|id| self.remove_container(id));
+            let removals: Vec<_> = removals.buffer_unordered(AT_ONCE).collect().await;
             // The engine refuses while a container is attached.
             let others = join_all(networks.iter().map(|id| self.remove_network(id))).await;
             last = removals.into_iter().chain(others).find_map(Result::err);

@@ -78,7 +78,7 @@ pub struct ClusterSpec {
 pub enum ClientCommand {
     /// `redjepsen client`, from the runtime image.
     BuiltIn,
-    /// A user's own client, from [`Images::client`].
+    /// A user's own client, in [`Images::client`], or in the runtime image (which has no other programs) when there is none.
     Custom {
         /// Program and arguments; the image's own entrypoint and command do not count.
         argv: Vec<String>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bollard::query_parameters::{AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, StartContainerOptions};
-use futures_util::future::{join_all, try_join_all};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 
 use super::cluster::{Cluster, Description, Seat};
@@ -16,13 +16,17 @@ use super::error::{ClusterError, ask, one_line};
 use super::lines::{ClientOutput, ClientProcess, Log, follow};
 use super::network::Network;
 use super::{AGENT, ClusterSpec, Member, REDIS_PORT, Role, container_name};
-use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply};
+use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope};
 
 /// A Redis answers within a tenth of a second of its start; a loaded machine gets more.
 const READY_LIMIT: Duration = Duration::from_secs(15);
 /// For one question to one that may not listen yet.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Members on which the engine works at the same time. With a hundred at once each would wait for all the others, and
+/// some beyond its time limit.
+pub(crate) const AT_ONCE: usize = 16;
 
 /// A member whose container runs.
 struct Started {
@@ -64,12 +68,13 @@ impl Docker {
         tracing::debug!("network made after {:?}", began.elapsed());
         let plans = plan(spec, &network, short_rto);
         // Every one is awaited even when one fails, so that none is still being made while they are removed.
-        let started = join_all(plans.into_iter().map(|plan| self.start_member(&spec.run_id, plan))).await;
+        let starts = plans.into_iter().map(|plan| self.start_member(&spec.run_id, plan));
+        let started: Vec<_> = stream::iter(starts).buffered(AT_ONCE).collect().await;
         let mut started = started.into_iter().collect::<Result<Vec<Started>, _>>()?;
         tracing::debug!("members started after {:?}", began.elapsed());
         let agent = agent_of(&mut started)?;
         let cluster = seat(self, spec, network, started, agent);
-        try_join_all(cluster.seats.iter().map(|seat| cluster.settle(seat))).await?;
+        stream::iter(&cluster.seats).map(Ok).try_for_each_concurrent(AT_ONCE, |seat| cluster.settle(seat)).await?;
         let server = cluster.server_version().await?;
         tracing::debug!("cluster ready after {:?}", began.elapsed());
         Ok(Cluster { description: Description { server, ..cluster.description }, ..cluster })
@@ -168,7 +173,7 @@ impl Cluster {
         let name = &seat.member.name;
         let before = self.running_pid(seat).await?;
         self.agent
-            .adopt(name, before)
+            .adopt(name, before, Scope::Namespace)
             .await
             .map_err(|source| ClusterError::Agent { doing: format!("take hold of {name}"), source })?;
         // Were it another PID now, the agent might hold a stranger that got the first one.

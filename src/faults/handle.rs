@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 
-use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response};
+use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope};
 use crate::history::{ClockBound, FaultKind};
 
 /// Why an order was not carried out.
@@ -83,8 +83,8 @@ impl Agent {
     }
 
     /// Makes a process and what belongs to it a member that faults can be injected into.
-    pub async fn adopt(&self, member: &str, pid: u32) -> Result<(), AgentError> {
-        match self.order(Order::Adopt { member: member.to_string(), pid }, ORDER_LIMIT).await? {
+    pub async fn adopt(&self, member: &str, pid: u32, scope: Scope) -> Result<(), AgentError> {
+        match self.order(Order::Adopt { member: member.to_string(), pid, scope }, ORDER_LIMIT).await? {
             Answer::Adopted => Ok(()),
             _ => Err(AgentError::Confused),
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use super::process::{self, Process};
+use super::wire::Scope;
 
 /// A member of the cluster that faults may be injected into.
 #[derive(Debug)]
@@ -11,35 +12,34 @@ pub(crate) struct Member {
     pub name: String,
     /// The member's first process; with a container, its PID 1.
     pub init: Process,
-    scope: Scope,
+    /// The namespace that all its processes are in; none where the member is its descendants.
+    namespace: Option<String>,
     /// Whether its processes were ordered to stop and not yet ordered to go on.
     pub paused: bool,
 }
 
-/// How to find the other processes of a member.
-#[derive(Debug)]
-enum Scope {
-    /// All processes of a PID namespace: a container.
-    Namespace(String),
-    /// A process and its descendants, where the member has no namespace of its own.
-    Tree,
-}
-
 impl Member {
     /// Takes hold of a member by the PID of its first process, as the agent sees it.
-    pub fn adopt(name: &str, pid: u32) -> io::Result<Member> {
+    pub fn adopt(name: &str, pid: u32, scope: Scope) -> io::Result<Member> {
         let init = Process::open(pid)?;
-        let namespace = process::pid_namespace(pid)?;
-        // In the agent's own namespace live all the host's processes; a member found there is its descendants only.
-        let own = process::pid_namespace(std::process::id())?;
-        let scope = if namespace == own { Scope::Tree } else { Scope::Namespace(namespace) };
+        let namespace = match scope {
+            Scope::Descendants => None,
+            Scope::Namespace => {
+                let namespace = process::pid_namespace(pid)?;
+                // In the agent's own namespace live all processes of the machine, and they would all be stopped.
+                if namespace == process::pid_namespace(std::process::id())? {
+                    return Err(io::Error::other(format!("process {pid} is in no container")));
+                }
+                Some(namespace)
+            }
+        };
         if !init.exists() {
             return Err(io::Error::other(format!("process {pid} ended meanwhile")));
         }
         if pid == 1 || is_or_descends_from(std::process::id(), pid) {
             return Err(io::Error::other(format!("process {pid} is the agent's own or one that it descends from")));
         }
-        Ok(Member { name: name.to_string(), init, scope, paused: false })
+        Ok(Member { name: name.to_string(), init, namespace, paused: false })
     }
 
     /// Every process of the member that exists now, each taken hold of. Empty when the member is gone.
@@ -47,14 +47,14 @@ impl Member {
         if !self.init.exists() {
             return Ok(Vec::new());
         }
-        match &self.scope {
-            Scope::Namespace(namespace) => {
+        match &self.namespace {
+            Some(namespace) => {
                 let belongs = |pid: u32| process::pid_namespace(pid).is_ok_and(|found| found == *namespace);
                 let candidates = process::all_pids()?.into_iter().filter(|pid| belongs(*pid));
                 // Asked again once the process is held: the PID may have changed hands in between.
                 Ok(candidates.filter_map(|pid| Process::open(pid).ok()).filter(|held| belongs(held.pid)).collect())
             }
-            Scope::Tree => {
+            None => {
                 let parents = parents()?;
                 let mut found = vec![self.init.pid];
                 let mut next = 0;

@@ -21,7 +21,7 @@ mod wire;
 pub use handle::{Agent, AgentError, AgentStreams};
 pub use process::ProcessState;
 pub use serve::{run_agent, serve};
-pub use wire::{Observation, RedisCommand, RedisReply};
+pub use wire::{Observation, RedisCommand, RedisReply, Scope};
 
 /// State and start time (in clock ticks from boot) of a process of this machine, if it exists.
 pub(crate) fn process_stat(pid: u32) -> Option<(char, u64)> {

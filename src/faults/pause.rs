@@ -83,22 +83,22 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
         return Ok(Observation { observed: true, ..Observation::gone(&member.name) });
     }
     loop {
+        let goes_on = |process: &Process| process.thread_states().is_none_or(|states| !states.contains(&'T'));
+        if effect.is_none() && goes_on(&member.init) {
+            effect = Some(micros(ordered));
+        }
         let processes = member.processes()?;
         let mut any_stopped = false;
-        for process in &processes {
-            if process.thread_states().is_some_and(|states| states.contains(&'T')) {
-                any_stopped = true;
-                process.signal(Signal::CONT)?;
-            } else if process.pid == member.init.pid && effect.is_none() {
-                effect = Some(micros(ordered));
-            }
+        for process in processes.iter().filter(|process| !goes_on(process)) {
+            any_stopped = true;
+            process.signal(Signal::CONT)?;
         }
         if !any_stopped || ordered.elapsed() > LIMIT {
             let observed = !any_stopped;
             // Kept as paused when it was not seen to go on, so that the agent tries again at its end.
             member.paused = !observed;
             let processes: Vec<_> = processes.iter().filter_map(Process::describe).collect();
-            let verdict = if observed { "none in state T any more" } else { "some still in state T" };
+            let verdict = if observed { "going on" } else { "not all going on" };
             let text = format!("{}: {} {verdict}", member.name, count(processes.len()));
             return Ok(Observation { observed, processes, effect_us: effect, took_us: micros(ordered), text });
         }
@@ -134,6 +134,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
+    use crate::faults::Scope;
     use crate::faults::process::{self, stat};
 
     fn state_of(pid: u32) -> char {
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn a_process_stops_and_goes_on() {
         let child = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut member = Member::adopt("c0", child.id()).unwrap();
+        let mut member = Member::adopt("c0", child.id(), Scope::Descendants).unwrap();
         let seen = inject(&mut member).unwrap();
         assert!(seen.observed, "{seen:?}");
         assert_eq!(state_of(child.id()), 'T');
@@ -172,7 +173,7 @@ mod tests {
     fn children_stop_too_and_strangers_do_not() {
         let stranger = Command::new("sleep").arg("60").spawn().unwrap();
         let child = shell("sleep 60 & sleep 60 & (sleep 60 & wait) & wait");
-        let mut member = Member::adopt("c0", child.id()).unwrap();
+        let mut member = Member::adopt("c0", child.id(), Scope::Descendants).unwrap();
         // The shell needs a moment to fork them all.
         let mut found = 0;
         for _ in 0..200 {
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn a_member_that_forks_all_the_time_is_caught() {
         let child = shell("while :; do sleep 0.001 & sleep 0.001 & wait; done");
-        let mut member = Member::adopt("c0", child.id()).unwrap();
+        let mut member = Member::adopt("c0", child.id(), Scope::Descendants).unwrap();
         for _ in 0..20 {
             let seen = inject(&mut member).unwrap();
             assert!(seen.observed, "{seen:?}");
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn a_member_that_is_gone_is_reported_and_nobody_is_hit() {
         let child = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut member = Member::adopt("c0", child.id()).unwrap();
+        let mut member = Member::adopt("c0", child.id(), Scope::Descendants).unwrap();
         end(child);
         let seen = inject(&mut member).unwrap();
         assert!(!seen.observed);
@@ -227,11 +228,20 @@ mod tests {
     }
 
     #[test]
+    fn a_container_is_never_taken_for_the_whole_machine() {
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        // It runs in this namespace, so it is no container, whatever the controller believes.
+        let refused = Member::adopt("c0", child.id(), Scope::Namespace).unwrap_err().to_string();
+        assert!(refused.contains("no container"), "{refused}");
+        end(child);
+    }
+
+    #[test]
     fn the_agent_never_adopts_itself_or_its_ancestors() {
         let own = std::process::id();
         let parent = process::stat(own).unwrap().parent;
         for pid in [own, parent, 1, 0] {
-            assert!(Member::adopt("c0", pid).is_err(), "{pid}");
+            assert!(Member::adopt("c0", pid, Scope::Descendants).is_err(), "{pid}");
         }
     }
 }

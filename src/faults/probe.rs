@@ -13,6 +13,9 @@ use tokio::sync::Mutex;
 
 use super::wire::{RedisCommand, RedisReply};
 
+/// How much later than the caller the library gives up.
+const BEYOND: Duration = Duration::from_secs(1);
+
 type Slot = Arc<Mutex<Option<MultiplexedConnection>>>;
 
 #[derive(Default)]
@@ -29,6 +32,8 @@ impl Probes {
                 Some(connection) => connection,
                 None => connect(url, limit).await?,
             };
+            // A kept connection has the limit of the request that opened it.
+            connection.set_response_timeout(limit + BEYOND);
             let reply = query(&mut connection, command).await?;
             *slot = Some(connection);
             Ok::<_, RedisError>(reply)
@@ -42,8 +47,9 @@ impl Probes {
 }
 
 async fn connect(url: &str, limit: Duration) -> Result<MultiplexedConnection, RedisError> {
-    // The outer limit governs; without these two the library's own, shorter ones would.
-    let config = AsyncConnectionConfig::new().set_connection_timeout(Some(limit)).set_response_timeout(Some(limit));
+    // The caller's limit governs. Left unset, the library's own of half a second would; the same value would race it.
+    let beyond = Some(limit + BEYOND);
+    let config = AsyncConnectionConfig::new().set_connection_timeout(beyond).set_response_timeout(beyond);
     Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
 }
 

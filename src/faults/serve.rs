@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::member::Member;
 use super::pause;
 use super::probe::Probes;
-use super::wire::{Answer, Observation, Order, Request, Response};
+use super::wire::{Answer, Observation, Order, Request, Response, Scope};
 use crate::history::FaultKind;
 
 /// How often the agent tries at its end to heal what would not heal.
@@ -108,7 +108,7 @@ impl Server {
     async fn carry_out(self: Arc<Self>, order: Order) -> Answer {
         match order {
             Order::Clock => clock(),
-            Order::Adopt { member, pid } => self.blocking(move |server| server.adopt(&member, pid)).await,
+            Order::Adopt { member, pid, scope } => self.blocking(move |server| server.adopt(&member, pid, scope)).await,
             Order::Inject { kind, member } => self.blocking(move |server| server.inject(kind, &member)).await,
             Order::Heal { kind, member } => self.blocking(move |server| server.heal(kind, &member)).await,
             Order::HealAll => self.blocking(|server| server.heal_all()).await,
@@ -130,8 +130,8 @@ impl Server {
         }
     }
 
-    fn adopt(&self, name: &str, pid: u32) -> Result<Answer, String> {
-        let member = Member::adopt(name, pid).map_err(|error| format!("cannot adopt {name}: {error}"))?;
+    fn adopt(&self, name: &str, pid: u32, scope: Scope) -> Result<Answer, String> {
+        let member = Member::adopt(name, pid, scope).map_err(|error| format!("cannot adopt {name}: {error}"))?;
         if let Ok(earlier) = self.member(name) {
             let mut earlier = lock(&earlier);
             if earlier.paused {
@@ -204,4 +204,58 @@ impl Server {
 /// A task that panicked leaves a member that still must be healed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::PipeWriter;
+    use std::process::Command;
+
+    use super::*;
+    use crate::faults::process::stat;
+
+    /// An agent on pipes; returns where to write orders, where to read answers, and its end.
+    fn start() -> (PipeWriter, impl BufRead, tokio::task::JoinHandle<anyhow::Result<()>>) {
+        let (orders, write_orders) = io::pipe().unwrap();
+        let (read_answers, answers) = io::pipe().unwrap();
+        (write_orders, BufReader::new(read_answers), tokio::spawn(serve(orders, answers)))
+    }
+
+    fn order(to: &mut PipeWriter, from: &mut impl BufRead, order: &str) -> String {
+        writeln!(to, r#"{{"id":1,"order":{order}}}"#).unwrap();
+        let mut line = String::new();
+        from.read_line(&mut line).unwrap();
+        line
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn members_go_on_when_the_orders_end() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let (mut to, mut from, agent) = start();
+        writeln!(to, "nonsense").unwrap();
+        assert!(order(&mut to, &mut from, r#""clock""#).contains("mono_ns"));
+        let adopt = format!(r#"{{"adopt":{{"member":"c0","pid":{},"scope":"descendants"}}}}"#, child.id());
+        assert!(order(&mut to, &mut from, &adopt).contains("adopted"));
+        let inject = r#"{"inject":{"kind":"pause","member":"c0"}}"#;
+        assert!(order(&mut to, &mut from, inject).contains(r#""observed":true"#));
+        assert_eq!(stat(child.id()).unwrap().state, 'T');
+        let stranger = r#"{"inject":{"kind":"pause","member":"c1"}}"#;
+        assert!(order(&mut to, &mut from, stranger).contains("no member `c1`"));
+        drop(to);
+        agent.await.unwrap().unwrap();
+        assert_ne!(stat(child.id()).unwrap().state, 'T', "the agent's last deed");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_server_that_is_not_there_is_not_waited_for() {
+        let (mut to, mut from, _agent) = start();
+        let ping = r#"{"redis":{"url":"redis://127.0.0.1:1","command":"ping","limit_ms":500}}"#;
+        assert!(order(&mut to, &mut from, ping).contains("failed"));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let ping = format!(r#"{{"redis":{{"url":"redis://127.0.0.1:{port}","command":"ping","limit_ms":200}}}}"#);
+        assert!(order(&mut to, &mut from, &ping).contains("200 ms"), "one that accepts and says nothing");
+    }
 }

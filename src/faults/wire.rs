@@ -20,7 +20,7 @@ pub(crate) enum Order {
     /// Read CLOCK_MONOTONIC.
     Clock,
     /// From now on `member` is the process with this PID, and what belongs to it.
-    Adopt { member: String, pid: u32 },
+    Adopt { member: String, pid: u32, scope: Scope },
     /// Inject a fault into a member and observe it.
     Inject { kind: FaultKind, member: String },
     /// Undo a fault in a member and observe that it is undone.
@@ -29,6 +29,16 @@ pub(crate) enum Order {
     HealAll,
     /// Ask a Redis server, within a time limit.
     Redis { url: String, command: RedisCommand, limit_ms: u64 },
+}
+
+/// Which processes belong to a member besides its first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// All in its PID namespace: a container.
+    Namespace,
+    /// Its descendants, where it has no namespace of its own.
+    Descendants,
 }
 
 /// What the controller may ask a Redis server. Reads only: nobody but clients writes.
