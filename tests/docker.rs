@@ -274,8 +274,6 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
 
     let error = message(ClusterSpec { client: command(&["/nowhere/client"]), ..good.clone() }).await;
     assert!(error.contains("c0") && error.contains("/nowhere/client"), "{error}");
-    let error = message(ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good.clone() }).await;
-    assert!(error.contains("c0 stopped right after its start") && error.contains("nonsense"), "{error}");
     let error = message(ClusterSpec { run_id: "no/slash".to_string(), ..good.clone() }).await;
     assert!(error.contains("no/slash"), "{error}");
     let subnet = Some("172.17.3.0/24".parse().unwrap());
@@ -284,6 +282,17 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
     let subnet = Some("10.212.0.0/30".parse().unwrap());
     let error = message(ClusterSpec { subnet, ..good.clone() }).await;
     assert!(error.contains("room for 1"), "{error}");
+
+    // A client that ends at once fails the start, or is handed over and has ended; its last words are there either way.
+    match docker.start(ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good.clone() }).await {
+        Err(error) => assert!(error.to_string().contains("nonsense"), "{error}"),
+        Ok(cluster) => {
+            let mut client = cluster.start_client(0).await.unwrap();
+            assert!(matches!(next(&mut client).await, ClientOutput::Stderr(_)));
+            assert!(state_once_ended(&cluster, "c0").await.contains("(1)"));
+            cluster.stop().await.unwrap();
+        }
+    }
 
     let first = docker.start(ClusterSpec { clients: 0, ..good.clone() }).await.unwrap();
     let error = docker.start(ClusterSpec { clients: 0, ..good.clone() }).await.err().unwrap();
@@ -342,6 +351,13 @@ async fn a_client_that_floods_or_ends_is_noticed() {
     assert_eq!(next(&mut client).await, ClientOutput::Stdout(b"cut-off".to_vec()));
     assert_eq!(next(&mut client).await, ClientOutput::Closed(None));
     assert!(state_once_ended(&cluster, "c0").await.contains("(3)"));
+    // So is a server that somebody kills by hand.
+    let n0 = cluster.members().find(|member| member.name == "n0").unwrap();
+    let engine = bollard::Docker::connect_with_defaults().unwrap().negotiate_version().await.unwrap();
+    engine.kill_container(&n0.container, None).await.unwrap();
+    assert!(state_once_ended(&cluster, "n0").await.contains("(137)"));
+    let seen = cluster.agent.inject(FaultKind::Pause, "n0").await.unwrap();
+    assert!(!seen.observed && seen.text.contains("gone"), "{seen:?}");
     let logs = tempfile::tempdir().unwrap();
     cluster.collect_logs(logs.path()).await.unwrap();
     assert_eq!(std::fs::read_to_string(logs.path().join("c0/client.log")).unwrap(), "starting\n");

@@ -123,17 +123,23 @@ impl Docker {
 
     /// Removes everything of one run, whoever it belongs to. Does nothing where there is nothing.
     pub async fn remove_run(&self, run_id: &str) -> Result<(), ClusterError> {
+        self.starts.give_up(run_id).await;
+        self.remove_remains(run_id).await
+    }
+
+    /// Removes what there is of a run now.
+    pub(crate) async fn remove_remains(&self, run_id: &str) -> Result<(), ClusterError> {
         let mut last = None;
         for round in 0..ROUNDS {
             if round > 1 {
                 tokio::time::sleep(NEXT_ROUND).await;
             }
             let (containers, networks) = try_join(self.containers_of(run_id), self.networks_of(run_id)).await?;
-            // Looked at again after each removal: an abandoned start may still have been making something.
+            // Looked at again after each removal, which may have met one by somebody else.
             if containers.is_empty() && networks.is_empty() {
                 return Ok(());
             }
-            let removals = stream::iter(&containers).map(|id| self.remove_container(id));
+            let removals = stream::iter(containers).map(async |id| self.remove_container(&id).await);
             let removals: Vec<_> = removals.buffer_unordered(AT_ONCE).collect().await;
             // The engine refuses while a container is attached.
             let others = join_all(networks.iter().map(|id| self.remove_network(id))).await;

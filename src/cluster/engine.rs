@@ -6,12 +6,14 @@ use std::time::Duration;
 use bollard::API_DEFAULT_VERSION;
 
 use super::error::{ClusterError, ENGINE_LIMIT, ask_within, in_words};
+use super::starts::Starts;
 
-/// A Docker engine that answered.
+/// A Docker engine that answered. Clones share what is known of starts under way.
 #[derive(Clone, Debug)]
 pub struct Docker {
     pub(crate) api: bollard::Docker,
     pub(crate) engine: Engine,
+    pub(crate) starts: Starts,
 }
 
 /// What runs the containers.
@@ -87,7 +89,7 @@ impl Docker {
             local,
             address,
         };
-        Ok(Docker { api, engine })
+        Ok(Docker { api, engine, starts: Starts::default() })
     }
 
     /// What runs the containers.

@@ -58,6 +58,8 @@ pub enum ClusterError {
     BadRunId { run_id: String },
     #[error("the run `{run_id}` exists already; `redjepsen clean` removes what is left of runs that ended")]
     RunExists { run_id: String },
+    #[error("the start of the cluster was given up")]
+    GivenUp,
     #[error("{member} stopped right after its start ({state}){log}")]
     MemberDied { member: String, state: String, log: String },
     #[error("{member} did not answer within {seconds} s of its start ({reason}){log}")]

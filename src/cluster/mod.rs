@@ -29,6 +29,7 @@ mod made;
 mod network;
 mod owner;
 mod start;
+mod starts;
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;

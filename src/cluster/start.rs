@@ -15,6 +15,7 @@ use super::engine::Docker;
 use super::error::{ClusterError, ask, one_line};
 use super::lines::{ClientOutput, ClientProcess, Log, follow};
 use super::network::Network;
+use super::starts::{GiveUpWhenDropped, Start};
 use super::{AGENT, ClusterSpec, Member, REDIS_PORT, Role, container_name};
 use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope};
 
@@ -23,6 +24,9 @@ const READY_LIMIT: Duration = Duration::from_secs(15);
 /// For one question to one that may not listen yet.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(10);
+/// How often, and after what time each, the engine is asked whether a process ended that the agent did not find.
+const LAST_LOOKS: u32 = 20;
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Members on which the engine works at the same time. With a hundred at once each would wait for all the others, and
 /// some beyond its time limit.
@@ -38,39 +42,63 @@ struct Started {
 impl Docker {
     /// Starts a cluster and waits until every server answers and every client process runs.
     ///
-    /// To give up a start, drop the future and call [`Docker::remove_run`].
+    /// To give up a start, drop the future and call [`Docker::remove_run`], which waits for what is still being made.
     pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
         check_run_id(&spec.run_id)?;
+        let start = self.starts.begin(&spec.run_id)?;
+        let dropped = GiveUpWhenDropped(Arc::clone(&start));
+        // In a task of its own: a request that is dropped half-way is still carried out by the engine, and nobody would
+        // know when.
+        let docker = self.clone();
+        let task = tokio::spawn(async move {
+            let _busy = start.busy.lock().await;
+            docker.start_new(&spec, &start).await
+        });
+        let result = task.await;
+        drop(dropped);
+        result.unwrap_or_else(|error| {
+            let doing = "start the cluster".to_string();
+            Err(ClusterError::Engine { doing, reason: error.to_string(), status: None })
+        })
+    }
+
+    async fn start_new(&self, spec: &ClusterSpec, start: &Start) -> Result<Cluster, ClusterError> {
         if !self.containers_of(&spec.run_id).await?.is_empty() {
-            return Err(ClusterError::RunExists { run_id: spec.run_id });
+            return Err(ClusterError::RunExists { run_id: spec.run_id.clone() });
         }
         let short_rto = self.engine.kernel_is_at_least(6, 15);
-        match self.start_or_remove(&spec, short_rto).await {
+        match self.start_or_remove(spec, short_rto, start).await {
             // The kernel has it, and the engine still does not let it be set.
-            Err(error) if short_rto && error.says(RTO_SYSCTL) => self.start_or_remove(&spec, false).await,
+            Err(error) if short_rto && error.says(RTO_SYSCTL) => self.start_or_remove(spec, false, start).await,
             other => other,
         }
     }
 
-    async fn start_or_remove(&self, spec: &ClusterSpec, short_rto: bool) -> Result<Cluster, ClusterError> {
-        let result = self.start_members(spec, short_rto).await;
+    async fn start_or_remove(
+        &self,
+        spec: &ClusterSpec,
+        short_rto: bool,
+        start: &Start,
+    ) -> Result<Cluster, ClusterError> {
+        let result = self.start_members(spec, short_rto, start).await;
         if result.is_err()
-            && let Err(error) = self.remove_run(&spec.run_id).await
+            && let Err(error) = self.remove_remains(&spec.run_id).await
         {
             tracing::warn!("what the failed start had made is still there: {error}");
         }
         result
     }
 
-    async fn start_members(&self, spec: &ClusterSpec, short_rto: bool) -> Result<Cluster, ClusterError> {
+    async fn start_members(&self, spec: &ClusterSpec, short_rto: bool, start: &Start) -> Result<Cluster, ClusterError> {
         let began = Instant::now();
         let network = self.make_network(spec).await?;
         tracing::debug!("network made after {:?}", began.elapsed());
         let plans = plan(spec, &network, short_rto);
         // Every one is awaited even when one fails, so that none is still being made while they are removed.
-        let starts = plans.into_iter().map(|plan| self.start_member(&spec.run_id, plan));
+        let starts = plans.into_iter().map(|plan| self.start_member(&spec.run_id, plan, start));
         let started: Vec<_> = stream::iter(starts).buffered(AT_ONCE).collect().await;
         let mut started = started.into_iter().collect::<Result<Vec<Started>, _>>()?;
+        start.go_on()?;
         tracing::debug!("members started after {:?}", began.elapsed());
         let agent = agent_of(&mut started)?;
         let cluster = seat(self, spec, network, started, agent);
@@ -80,7 +108,8 @@ impl Docker {
         Ok(Cluster { description: Description { server, ..cluster.description }, ..cluster })
     }
 
-    async fn start_member(&self, run_id: &str, plan: Plan) -> Result<Started, ClusterError> {
+    async fn start_member(&self, run_id: &str, plan: Plan, start: &Start) -> Result<Started, ClusterError> {
+        start.go_on()?;
         let name = container_name(run_id, &plan.name);
         let options = CreateContainerOptionsBuilder::new().name(&name).build();
         let doing = format!("make the container {name}");
@@ -89,6 +118,7 @@ impl Docker {
         })?;
         let log = Log::default();
         let container = made.id;
+        start.go_on()?;
         let process = match plan.role {
             Role::Client | Role::Agent => Some(self.start_attached(&plan.name, &container, &log).await?),
             Role::Node | Role::Store => {
@@ -172,10 +202,14 @@ impl Cluster {
     pub(crate) async fn adopt(&self, seat: &Seat) -> Result<(), ClusterError> {
         let name = &seat.member.name;
         let before = self.running_pid(seat).await?;
-        self.agent
-            .adopt(name, before, Scope::Namespace)
-            .await
-            .map_err(|source| ClusterError::Agent { doing: format!("take hold of {name}"), source })?;
+        if let Err(source) = self.agent.adopt(name, before, Scope::Namespace).await {
+            // Most likely the process ended just now, which the engine is about to note and which explains more.
+            for _ in 0..LAST_LOOKS {
+                self.running_pid(seat).await?;
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            return Err(ClusterError::Agent { doing: format!("take hold of {name}"), source });
+        }
         // Were it another PID now, the agent might hold a stranger that got the first one.
         let after = self.running_pid(seat).await?;
         if before == after { Ok(()) } else { Err(self.died(seat, "its process was replaced".to_string()).await) }
@@ -217,6 +251,10 @@ impl Cluster {
     }
 
     async fn died(&self, seat: &Seat, state: String) -> ClusterError {
+        // What a client wrote last may still be on its way here.
+        if !seat.member.role.is_server() && seat.log.text().is_empty() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
         ClusterError::MemberDied { member: seat.member.name.clone(), state, log: self.last_words(seat).await }
     }
 
