@@ -1,0 +1,251 @@
+//! A program with the shared libraries that it needs, as a tar: an image's whole content where no registry can be
+//! reached.
+//!
+//! The program's own loader says which libraries it would load (`ld.so --list`), and everything lies in the tar under
+//! the same absolute path as here, so that paths compiled into files still hold. The tar is the same whenever the files
+//! are the same: sorted, no times, no owners. So its digest names the image.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sha2::{Digest, Sha256};
+
+use super::error::{ClusterError, one_line};
+
+/// The files that make up a program, found but not yet read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundle {
+    /// Where the program lies in the image.
+    pub program: PathBuf,
+    /// Processor that it is built for, as Docker names it.
+    pub architecture: &'static str,
+    /// Paths in the image, and the files that they are copied from.
+    files: BTreeMap<PathBuf, PathBuf>,
+    /// Folders that hold the libraries, for LD_LIBRARY_PATH: the image has no `ld.so.cache`.
+    library_folders: BTreeSet<PathBuf>,
+}
+
+impl Bundle {
+    /// Finds what the program at `path` needs. In the image it lies at `program`.
+    pub fn of(path: &Path, program: &Path) -> Result<Bundle, ClusterError> {
+        let fail = |reason: String| ClusterError::Program { program: path.display().to_string(), reason };
+        let real = fs::canonicalize(path).map_err(|error| fail(error.to_string()))?;
+        let elf = Elf::read(&real).map_err(|error| fail(error.to_string()))?;
+        let mut bundle = Bundle {
+            program: program.to_path_buf(),
+            architecture: elf.architecture,
+            files: BTreeMap::from([(program.to_path_buf(), real.clone())]),
+            library_folders: BTreeSet::new(),
+        };
+        let Some(loader) = elf.loader else { return Ok(bundle) };
+        bundle.add_library(&loader).map_err(|error| fail(format!("{}: {error}", loader.display())))?;
+        // Without the caller's environment: a library found by LD_LIBRARY_PATH only here would not be found there.
+        let listing = Command::new(&loader).arg("--list").arg(&real).env_clear().stdin(Stdio::null()).output();
+        let listing = listing.map_err(|error| fail(format!("{}: {error}", loader.display())))?;
+        if !listing.status.success() {
+            return Err(fail(one_line(&String::from_utf8_lossy(&listing.stderr))));
+        }
+        for library in libraries(&String::from_utf8_lossy(&listing.stdout)).map_err(fail)? {
+            bundle.add_library(&library).map_err(|error| fail(format!("{}: {error}", library.display())))?;
+        }
+        Ok(bundle)
+    }
+
+    /// Adds another program's files, so that one image holds both.
+    pub fn merge(&mut self, other: Bundle) {
+        self.files.extend(other.files);
+        self.library_folders.extend(other.library_folders);
+    }
+
+    fn add_library(&mut self, path: &Path) -> io::Result<()> {
+        self.files.insert(path.to_path_buf(), fs::canonicalize(path)?);
+        self.library_folders.extend(path.parent().map(Path::to_path_buf));
+        Ok(())
+    }
+
+    /// The file that the program is copied from.
+    pub fn source(&self) -> &Path {
+        self.files.get(&self.program).unwrap_or(&self.program)
+    }
+
+    /// Value for LD_LIBRARY_PATH in the image; empty for a program without shared libraries.
+    pub fn library_path(&self) -> String {
+        self.library_folders.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join(":")
+    }
+
+    /// Names this state of the files without reading them: it changes when any of them is written or replaced. So a
+    /// start need not read and digest tens of megabytes to learn that the image is there already.
+    pub fn fingerprint(&self) -> Result<String, ClusterError> {
+        let mut digest = Sha256::new();
+        for (target, source) in &self.files {
+            let meta = fs::metadata(source).map_err(|error| self.fail(source, &error))?;
+            digest.update(target.as_os_str().as_bytes());
+            for number in [meta.dev(), meta.ino(), meta.size()] {
+                digest.update(number.to_le_bytes());
+            }
+            for number in [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()] {
+                digest.update(number.to_le_bytes());
+            }
+        }
+        Ok(short_hex(&digest.finalize()))
+    }
+
+    /// The tar, and the first 12 hex digits of its SHA-256.
+    pub fn tar(&self) -> Result<(Vec<u8>, String), ClusterError> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (target, source) in &self.files {
+            let content = fs::read(source).map_err(|error| self.fail(source, &error))?;
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o755);
+            let inside = target.strip_prefix("/").unwrap_or(target);
+            builder.append_data(&mut header, inside, content.as_slice()).map_err(|error| self.fail(source, &error))?;
+        }
+        let bytes = builder.into_inner().map_err(|error| self.fail(&self.program, &error))?;
+        let hash = short_hex(&Sha256::digest(&bytes));
+        Ok((bytes, hash))
+    }
+
+    fn fail(&self, file: &Path, error: &io::Error) -> ClusterError {
+        ClusterError::Program {
+            program: self.program.display().to_string(),
+            reason: format!("{}: {error}", file.display()),
+        }
+    }
+}
+
+fn short_hex(digest: &[u8]) -> String {
+    digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The paths in the output of `ld.so --list`, as glibc and musl print it.
+fn libraries(listing: &str) -> Result<Vec<PathBuf>, String> {
+    let mut found = Vec::new();
+    for line in listing.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let place = line.split_once(" => ").map_or(line, |(_, place)| place);
+        if place == "not found" {
+            return Err(format!("its library {} is missing here", line.split(' ').next().unwrap_or(line)));
+        }
+        // The kernel's own vdso has no path; `statically linked` is no path either.
+        let place = place.rsplit_once(" (0x").map_or(place, |(place, _)| place);
+        if place.starts_with('/') {
+            found.push(PathBuf::from(place));
+        }
+    }
+    Ok(found)
+}
+
+/// The little that matters here of a program file's headers.
+struct Elf {
+    architecture: &'static str,
+    /// The loader that the program asks for; none for a static one.
+    loader: Option<PathBuf>,
+}
+
+impl Elf {
+    fn read(path: &Path) -> io::Result<Elf> {
+        let mut head = Vec::new();
+        // Program headers and the loader's path come first in files made by any usual linker.
+        fs::File::open(path)?.take(64 * 1024).read_to_end(&mut head)?;
+        Elf::parse(&head).ok_or_else(|| io::Error::other("not a 64-bit Linux program for x86_64 or aarch64"))
+    }
+
+    fn parse(head: &[u8]) -> Option<Elf> {
+        let number = |at: usize, length: usize| -> Option<usize> {
+            let bytes = head.get(at..at.checked_add(length)?)?;
+            let value = bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+            usize::try_from(value).ok()
+        };
+        // 64 bits, little endian.
+        if head.get(..6)? != b"\x7fELF\x02\x01" {
+            return None;
+        }
+        let architecture = match number(18, 2)? {
+            62 => "amd64",
+            183 => "arm64",
+            _ => return None,
+        };
+        let (offset, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+        const PT_INTERP: usize = 3;
+        for index in 0..count {
+            let header = offset.checked_add(index.checked_mul(size)?)?;
+            if number(header, 4)? == PT_INTERP {
+                let (from, length) = (number(header.checked_add(8)?, 8)?, number(header.checked_add(32)?, 8)?);
+                let path = head.get(from..from.checked_add(length)?)?;
+                let path = path.split(|byte| *byte == 0).next()?;
+                return Some(Elf { architecture, loader: Some(PathBuf::from(std::str::from_utf8(path).ok()?)) });
+            }
+        }
+        Some(Elf { architecture, loader: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(tar: &[u8]) -> Vec<String> {
+        let mut archive = tar::Archive::new(tar);
+        archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect()
+    }
+
+    #[test]
+    fn a_program_is_bundled_with_its_loader_and_libraries() {
+        let bundle = Bundle::of(Path::new("/bin/sh"), Path::new("/bin/shell")).unwrap();
+        assert_eq!(bundle.architecture, if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" });
+        let (tar, hash) = bundle.tar().unwrap();
+        let names = names(&tar);
+        assert!(names.iter().any(|name| name == "bin/shell"), "{names:?}");
+        assert!(names.iter().any(|name| name.contains("libc.")), "{names:?}");
+        assert!(names.iter().any(|name| name.contains("/ld-")), "{names:?}");
+        assert!(names.is_sorted(), "{names:?}");
+        assert_eq!(hash.len(), 12);
+        assert_eq!(bundle.tar().unwrap(), (tar, hash), "the same files make the same image");
+        assert!(!bundle.library_path().is_empty());
+    }
+
+    #[test]
+    fn the_fingerprint_follows_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("program");
+        fs::copy("/bin/sh", &copy).unwrap();
+        let fingerprint = || Bundle::of(&copy, Path::new("/program")).unwrap().fingerprint().unwrap();
+        let before = fingerprint();
+        assert_eq!(fingerprint(), before);
+        fs::remove_file(&copy).unwrap();
+        fs::copy("/bin/sh", &copy).unwrap();
+        assert_ne!(fingerprint(), before);
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        fs::write(&script, "#!/bin/sh\n").unwrap();
+        let message = Bundle::of(&script, &script).unwrap_err().to_string();
+        assert!(message.contains("not a 64-bit Linux program"), "{message}");
+        assert!(Bundle::of(&folder.path().join("nothing"), &script).is_err());
+        let elf = fs::read("/bin/sh").unwrap();
+        for length in [0, 5, 17, 40, 63, 64, 100, 200] {
+            // Cut short anywhere, it must not panic.
+            let _ = Elf::parse(&elf[..length]);
+        }
+    }
+
+    #[test]
+    fn listings_of_both_loaders_are_understood() {
+        let glibc = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f)\n\
+                     \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        let expected = ["/lib/x86_64-linux-gnu/libm.so.6", "/lib64/ld-linux-x86-64.so.2"].map(PathBuf::from);
+        assert_eq!(libraries(glibc).unwrap(), expected);
+        let musl = "\t/lib/ld-musl-x86_64.so.1 (0x7f)\n\tlibc.musl-x86_64.so.1 => /lib/ld-musl-x86_64.so.1 (0x7f)\n";
+        assert_eq!(libraries(musl).unwrap().len(), 2);
+        assert_eq!(libraries("\tstatically linked\n").unwrap(), Vec::<PathBuf>::new());
+        assert!(libraries("\tlibfoo.so.1 => not found\n").unwrap_err().contains("libfoo.so.1"));
+    }
+}

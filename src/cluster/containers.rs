@@ -1,0 +1,137 @@
+//! How the container of each kind of member is made.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use bollard::models::{
+    ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig, Mount, MountType,
+    NetworkingConfig,
+};
+
+use super::made::RUNTIME_PROGRAM;
+use super::network::{self, Network};
+use super::{AGENT, ClientCommand, ClusterSpec, REDIS_PORT, Role, STORE, client_name, labels_of, node_name};
+
+/// A member about to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub name: String,
+    pub role: Role,
+    pub address: Option<Ipv4Addr>,
+    pub body: ContainerCreateBody,
+}
+
+/// An old connection waits out TCP's back-off after a cut; with this it tries again each second at the latest. It works
+/// only when set at creation, and only with kernels from 6.15 on.
+pub(crate) const RTO_SYSCTL: &str = "net.ipv4.tcp_rto_max_ms";
+
+/// All members of a cluster. Addresses go by place: nodes, store, clients.
+pub(crate) fn plan(spec: &ClusterSpec, network: &Network, short_rto: bool) -> Vec<Plan> {
+    let servers = (0..spec.nodes).map(|node| (node_name(node), Role::Node)).chain([(STORE.to_string(), Role::Store)]);
+    let clients = (0..spec.clients).map(|client| (client_name(client), Role::Client));
+    let placed = servers.chain(clients).zip(0u64..);
+    let mut plans: Vec<Plan> = placed
+        .map(|((name, role), place)| {
+            let address = network::address(network.subnet, place);
+            let mut body = if role == Role::Client { client(spec) } else { server(spec) };
+            let host = body.host_config.get_or_insert_default();
+            host.network_mode = Some(network.id.clone());
+            if short_rto {
+                host.sysctls = Some(HashMap::from([(RTO_SYSCTL.to_string(), "1000".to_string())]));
+            }
+            body.networking_config = Some(on_network(network, address, &name));
+            body.hostname = Some(name.clone());
+            body.labels = Some(labels_of(spec, role.word()));
+            Plan { name, role, address, body }
+        })
+        .collect();
+    let mut body = agent(spec);
+    body.labels = Some(labels_of(spec, Role::Agent.word()));
+    // First, since all the others wait for it to be adopted.
+    plans.insert(0, Plan { name: AGENT.to_string(), role: Role::Agent, address: None, body });
+    plans
+}
+
+/// A Redis without persistence, from any image that runs one: its entrypoint stays.
+fn server(spec: &ClusterSpec) -> ContainerCreateBody {
+    let port = REDIS_PORT.to_string();
+    let flags = ["--port", &port, "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--appendonly", "no"];
+    let program = [spec.images.node.server.as_str()];
+    ContainerCreateBody {
+        image: Some(spec.images.node.image.id.clone()),
+        cmd: Some(program.iter().chain(&flags).map(|word| (*word).to_string()).collect()),
+        // So that its log can be collected, whatever the engine's default is.
+        host_config: Some(HostConfig { log_config: Some(log("json-file")), ..Default::default() }),
+        ..Default::default()
+    }
+}
+
+fn client(spec: &ClusterSpec) -> ContainerCreateBody {
+    let (image, argv, mounts, env) = match &spec.client {
+        ClientCommand::BuiltIn => {
+            let argv = vec![RUNTIME_PROGRAM.to_string(), "client".to_string()];
+            (spec.images.runtime.id.clone(), argv, Vec::new(), Vec::new())
+        }
+        ClientCommand::Custom { argv, mounts, env } => {
+            let image = spec.images.client.as_ref().unwrap_or(&spec.images.runtime).id.clone();
+            let mounts = mounts.iter().map(|mount| Mount {
+                typ: Some(MountType::BIND),
+                source: Some(mount.source.clone()),
+                target: Some(mount.target.clone()),
+                read_only: Some(mount.read_only),
+                ..Default::default()
+            });
+            let env = env.iter().map(|(name, value)| format!("{name}={value}"));
+            (image, argv.clone(), mounts.collect(), env.collect())
+        }
+    };
+    let mut body = with_stdio(image, argv);
+    body.env = Some(env);
+    body.host_config.get_or_insert_default().mounts = Some(mounts);
+    body
+}
+
+/// The agent sees the engine's processes and network, and may signal and look, and nothing else.
+fn agent(spec: &ClusterSpec) -> ContainerCreateBody {
+    let mut body = with_stdio(spec.images.runtime.id.clone(), vec![RUNTIME_PROGRAM.to_string(), AGENT.to_string()]);
+    let host = body.host_config.get_or_insert_default();
+    host.pid_mode = Some("host".to_string());
+    host.network_mode = Some("host".to_string());
+    // An engine that maps users refuses the host's namespaces to mapped ones.
+    host.userns_mode = Some("host".to_string());
+    host.cap_drop = Some(vec!["ALL".to_string()]);
+    host.cap_add = Some(["KILL", "SYS_PTRACE", "NET_ADMIN"].map(str::to_string).to_vec());
+    body
+}
+
+/// A process that is spoken to over its stdio. The controller reads all that it writes, so the engine keeps no log.
+fn with_stdio(image: String, argv: Vec<String>) -> ContainerCreateBody {
+    let mut argv = argv.into_iter();
+    ContainerCreateBody {
+        image: Some(image),
+        entrypoint: Some(argv.by_ref().take(1).collect()),
+        cmd: Some(argv.collect()),
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        open_stdin: Some(true),
+        stdin_once: Some(true),
+        tty: Some(false),
+        host_config: Some(HostConfig { log_config: Some(log("none")), ..Default::default() }),
+        ..Default::default()
+    }
+}
+
+fn log(driver: &str) -> HostConfigLogConfig {
+    HostConfigLogConfig { typ: Some(driver.to_string()), config: None }
+}
+
+fn on_network(network: &Network, address: Option<Ipv4Addr>, name: &str) -> NetworkingConfig {
+    let endpoint = EndpointSettings {
+        ipam_config: address
+            .map(|address| EndpointIpamConfig { ipv4_address: Some(address.to_string()), ..Default::default() }),
+        aliases: Some(vec![name.to_string()]),
+        ..Default::default()
+    };
+    NetworkingConfig { endpoints_config: Some(HashMap::from([(network.id.clone(), endpoint)])) }
+}

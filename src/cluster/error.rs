@@ -1,0 +1,149 @@
+//! What can go wrong between redjepsen and a Docker engine, each in one line that says what to do about it.
+//!
+//! People meet these lines before anything else works, often on a machine that they do not administer, so every
+//! variant names what was attempted, what came back, and the remedy.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::faults::AgentError;
+
+/// Why a cluster could not be started, used, or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    #[error("no Docker engine answers at {address}: {reason}; {remedy}")]
+    Unreachable { address: String, reason: String, remedy: &'static str },
+    #[error(
+        "DOCKER_HOST is `{host}`, which redjepsen cannot use ({reason}); set it to `unix:///PATH` or `tcp://HOST:PORT`"
+    )]
+    UnsupportedHost { host: String, reason: &'static str },
+    #[error(
+        "the Docker engine runs {found} containers, and redjepsen needs linux; switch the engine to Linux containers"
+    )]
+    NotLinux { found: String },
+    #[error("the Docker engine did not manage to {doing}: {reason}")]
+    Engine { doing: String, reason: String, status: Option<u16> },
+    #[error("the Docker engine took longer than {seconds} s to {doing}; see whether `docker ps` answers and try again")]
+    Timeout { doing: String, seconds: u64 },
+    #[error(
+        "there is no image `{image}` here, and it cannot be pulled ({reason}); load it with `docker load` or make its registry reachable"
+    )]
+    ImageMissing { image: String, reason: String },
+    #[error(
+        "there is no Redis to run: no image `{image}` here, it cannot be pulled ({reason}), and this machine has no redis-server \
+         to make one from; `apt-get install redis-tools`, or make the registry reachable, or name an image with --image"
+    )]
+    NoRedis { image: String, reason: String },
+    #[error("cannot make an image of {program}: {reason}")]
+    Program { program: String, reason: String },
+    #[error(
+        "redjepsen's program file is gone ({path}): it was rebuilt or removed while running; start redjepsen again"
+    )]
+    ProgramReplaced { path: String },
+    #[error(
+        "{program} is built for {found}, and the Docker engine runs {wanted} containers; use a build of it for {wanted}"
+    )]
+    ForeignProgram { program: String, found: String, wanted: String },
+    #[error(
+        "the network {subnet} cannot be used: {reason}; choose another --subnet, or leave it out to have one chosen"
+    )]
+    SubnetTaken { subnet: ipnet::Ipv4Net, reason: String },
+    #[error("no free network found for the cluster ({reason}); name one with --subnet, or see `docker network ls`")]
+    NoSubnet { reason: String },
+    #[error(
+        "the network {subnet} has room for {room} members and the cluster needs {needed}; choose a larger --subnet"
+    )]
+    SubnetTooSmall { subnet: ipnet::Ipv4Net, room: u64, needed: u64 },
+    #[error("`{run_id}` cannot name a run: use letters, digits, `-`, `_` and `.`, first a letter or digit, at most 64")]
+    BadRunId { run_id: String },
+    #[error("the run `{run_id}` exists already; `redjepsen clean` removes what is left of runs that ended")]
+    RunExists { run_id: String },
+    #[error("the start of the cluster was given up")]
+    GivenUp,
+    #[error("{member} stopped right after its start ({state}){log}")]
+    MemberDied { member: String, state: String, log: String },
+    #[error("{member} did not answer within {seconds} s of its start ({reason}){log}")]
+    NotReady { member: String, seconds: u64, reason: String, log: String },
+    #[error("there is no member `{member}` in this cluster")]
+    UnknownMember { member: String },
+    #[error("the agent did not manage to {doing}: {source}")]
+    Agent { doing: String, source: AgentError },
+    #[error("cannot write {path}: {source}")]
+    Write { path: String, source: std::io::Error },
+}
+
+impl ClusterError {
+    /// Whether the engine said that what was asked for does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, ClusterError::Engine { status: Some(404), .. })
+    }
+
+    /// Whether the engine said that something is in the way: a name in use, a removal under way, a container that runs.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, ClusterError::Engine { status: Some(409), .. })
+    }
+
+    /// Whether the engine's own words contain `text`.
+    pub(crate) fn says(&self, text: &str) -> bool {
+        matches!(self, ClusterError::Engine { reason, .. } if reason.contains(text))
+    }
+}
+
+/// How long the engine may take for one request. Engines on loaded machines do take seconds for a start.
+pub(crate) const ENGINE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Awaits one request to the engine, bounded, and says what it was for when it fails. bollard's own timeout ends with
+/// the response's headers, so a body that never comes would hang a run.
+pub(crate) async fn ask<T>(
+    doing: impl Into<String>,
+    request: impl Future<Output = Result<T, bollard::errors::Error>>,
+) -> Result<T, ClusterError> {
+    ask_within(ENGINE_LIMIT, doing, request).await
+}
+
+/// [`ask`] with a limit of its own.
+pub(crate) async fn ask_within<T>(
+    limit: Duration,
+    doing: impl Into<String>,
+    request: impl Future<Output = Result<T, bollard::errors::Error>>,
+) -> Result<T, ClusterError> {
+    match tokio::time::timeout(limit, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(bollard::errors::Error::RequestTimeoutError)) | Err(_) => {
+            Err(ClusterError::Timeout { doing: doing.into(), seconds: limit.as_secs() })
+        }
+        Ok(Err(error)) => {
+            let (reason, status) = in_words(&error);
+            Err(ClusterError::Engine { doing: doing.into(), reason, status })
+        }
+    }
+}
+
+/// The engine's words on one line, with the HTTP status where there is one.
+pub(crate) fn in_words(error: &bollard::errors::Error) -> (String, Option<u16>) {
+    use bollard::errors::Error;
+    match error {
+        Error::DockerResponseServerError { status_code, message } => (one_line(message), Some(*status_code)),
+        Error::DockerStreamError { error } => (one_line(error), None),
+        other => (one_line(&with_causes(other)), None),
+    }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        // hyper repeats its source in its own text now and then.
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

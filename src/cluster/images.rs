@@ -1,0 +1,226 @@
+//! Which images a cluster is made of, and where each comes from: present, pulled, or made here of programs.
+//!
+//! An image that the user named is never replaced by another one. The default node image may be: where no registry can
+//! be reached, this machine's own redis-server takes its place, and a line says so.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bollard::query_parameters::CreateImageOptionsBuilder;
+use futures_util::StreamExt;
+
+use super::bundle::Bundle;
+use super::engine::Docker;
+use super::error::{ClusterError, ask, in_words};
+use super::local_redis;
+use super::made::{self, RUNTIME_PROGRAM};
+
+/// What a lock node runs when nobody says otherwise.
+pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
+
+/// What images a run needs.
+#[derive(Clone, Debug, Default)]
+pub struct ImageRequest {
+    pub node: NodeSource,
+    /// The image of the user's own lock client, where the built-in one is not used.
+    pub client: Option<String>,
+    /// The program that agents and built-in clients run, which must be redjepsen; this very program when not given.
+    pub program: Option<PathBuf>,
+}
+
+/// Where the lock nodes' Redis comes from.
+#[derive(Clone, Debug, Default)]
+pub enum NodeSource {
+    /// [`DEFAULT_NODE_IMAGE`], or an image made of this machine's redis-server.
+    #[default]
+    Default,
+    /// This image and no other.
+    Named(String),
+    /// An image made of this server program: somebody's own build.
+    Program(PathBuf),
+}
+
+/// The images of a run, all of them present in the engine.
+#[derive(Clone, Debug)]
+pub struct Images {
+    pub node: NodeImage,
+    pub runtime: Image,
+    pub client: Option<Image>,
+}
+
+/// An image that is present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub name: String,
+    pub id: String,
+}
+
+/// An image that runs a Redis-compatible server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeImage {
+    pub image: Image,
+    /// What the image's entrypoint is to run: `redis-server`, `valkey-server`, or a path that ends so.
+    pub server: String,
+}
+
+/// A registry that does not answer within this time is not waited for.
+const PULL_FIRST_WORD: Duration = Duration::from_secs(10);
+/// A pull under way that says nothing for this long has failed.
+const PULL_NEXT_WORD: Duration = Duration::from_secs(60);
+
+impl Docker {
+    /// Sees to it that every image of a run is present. `note` gets a line about everything that takes time or that
+    /// the user should know.
+    pub async fn prepare(
+        &self,
+        request: &ImageRequest,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<Images, ClusterError> {
+        let runtime = self.runtime_image(request.program.as_deref()).await?;
+        let node = self.node_image(&request.node, note).await?;
+        let client = match &request.client {
+            None => None,
+            Some(name) => Some(self.named_image(name, note).await?.0),
+        };
+        Ok(Images { node, runtime, client })
+    }
+
+    /// The image of our own program, made when there is none of this build of it.
+    async fn runtime_image(&self, program: Option<&Path>) -> Result<Image, ClusterError> {
+        let program = match program {
+            Some(program) => program.to_path_buf(),
+            None => std::env::current_exe().map_err(|error| ClusterError::Program {
+                program: "redjepsen".to_string(),
+                reason: error.to_string(),
+            })?,
+        };
+        if !program.exists() {
+            return Err(ClusterError::ProgramReplaced { path: program.display().to_string() });
+        }
+        let bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
+        self.made_image(&bundle, made::Kind::Runtime).await.map(|(image, _)| image)
+    }
+
+    async fn node_image(
+        &self,
+        source: &NodeSource,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<NodeImage, ClusterError> {
+        match source {
+            NodeSource::Named(name) => {
+                let (image, server) = self.named_image(name, note).await?;
+                Ok(NodeImage { image, server })
+            }
+            NodeSource::Program(path) => self.node_image_of(path, note).await,
+            NodeSource::Default => {
+                if let Some((image, server)) = self.present(DEFAULT_NODE_IMAGE).await? {
+                    return Ok(NodeImage { image, server });
+                }
+                let local = local_redis::find();
+                if let Some(node) = self.node_image_made_before(local.as_deref()).await? {
+                    return Ok(node);
+                }
+                match self.pull(DEFAULT_NODE_IMAGE, note).await {
+                    Ok(()) => {
+                        let (image, server) = self.named_image(DEFAULT_NODE_IMAGE, note).await?;
+                        Ok(NodeImage { image, server })
+                    }
+                    Err(reason) => match local {
+                        Some(path) => {
+                            note(format!("{DEFAULT_NODE_IMAGE} cannot be pulled ({reason})"));
+                            self.node_image_of(&path, note).await
+                        }
+                        None => Err(ClusterError::NoRedis { image: DEFAULT_NODE_IMAGE.to_string(), reason }),
+                    },
+                }
+            }
+        }
+    }
+
+    /// A node image that was made here before: of the server program that this machine has now, or, where it has none,
+    /// the newest.
+    async fn node_image_made_before(&self, local: Option<&Path>) -> Result<Option<NodeImage>, ClusterError> {
+        let fingerprint = match local {
+            Some(path) => Some(local_redis::bundle(path)?.fingerprint()?),
+            None => None,
+        };
+        let made = self.made_images(made::Kind::Node, fingerprint.as_deref()).await?;
+        Ok(made.into_iter().next().map(|made| NodeImage { image: made.image, server: made.program }))
+    }
+
+    /// A node image made of a server program.
+    async fn node_image_of(
+        &self,
+        path: &Path,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<NodeImage, ClusterError> {
+        let version = local_redis::version(path)?;
+        let bundle = local_redis::bundle(path)?;
+        let (image, new) = self.made_image(&bundle, made::Kind::Node).await.map_err(|error| match error {
+            ClusterError::ForeignProgram { found, wanted, .. } => {
+                ClusterError::ForeignProgram { program: path.display().to_string(), found, wanted }
+            }
+            other => other,
+        })?;
+        if new {
+            note(format!("made {} of this machine's {} ({version})", image.name, path.display()));
+        }
+        Ok(NodeImage { image, server: bundle.program.display().to_string() })
+    }
+
+    /// The image that the user named, pulled where it is not present, with the server that it runs.
+    async fn named_image(
+        &self,
+        name: &str,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<(Image, String), ClusterError> {
+        if let Some(found) = self.present(name).await? {
+            return Ok(found);
+        }
+        let missing = |reason| ClusterError::ImageMissing { image: name.to_string(), reason };
+        self.pull(name, note).await.map_err(missing)?;
+        self.present(name).await?.ok_or_else(|| missing("the pull ended without it".to_string()))
+    }
+
+    /// The image of this name, if the engine has it, with the server that it runs.
+    async fn present(&self, name: &str) -> Result<Option<(Image, String)>, ClusterError> {
+        let found = match ask(format!("look for the image {name}"), self.api.inspect_image(name)).await {
+            Ok(found) => found,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let command = found.config.and_then(|config| config.cmd).unwrap_or_default();
+        let server = command.into_iter().next().filter(|program| program.ends_with("-server"));
+        let image = Image { name: name.to_string(), id: found.id.unwrap_or_else(|| name.to_string()) };
+        Ok(Some((image, server.unwrap_or_else(|| "redis-server".to_string()))))
+    }
+
+    /// Pulls an image; the error is the reason in the engine's words.
+    async fn pull(&self, name: &str, note: &mut (dyn FnMut(String) + Send)) -> Result<(), String> {
+        // Without a tag the engine would pull all there are.
+        let last = name.rsplit('/').next().unwrap_or(name);
+        let full = if last.contains([':', '@']) { name.to_string() } else { format!("{name}:latest") };
+        let options = CreateImageOptionsBuilder::new().from_image(&full).build();
+        let mut words = self.api.create_image(Some(options), None, None);
+        let mut limit = PULL_FIRST_WORD;
+        loop {
+            match tokio::time::timeout(limit, words.next()).await {
+                Err(_) => return Err(format!("the registry says nothing for {} s", limit.as_secs())),
+                Ok(None) => return Ok(()),
+                Ok(Some(Err(error))) => return Err(in_words(&error).0),
+                Ok(Some(Ok(_))) => {
+                    if limit == PULL_FIRST_WORD {
+                        note(format!("pulling {full}"));
+                    }
+                    limit = PULL_NEXT_WORD;
+                }
+            }
+        }
+    }
+}
+
+/// Labels as bollard's filters want them.
+pub(crate) fn label_filters(labels: Vec<String>) -> HashMap<String, Vec<String>> {
+    HashMap::from([("label".to_string(), labels)])
+}

@@ -1,0 +1,228 @@
+//! The stdio of a process in a container, as lines.
+//!
+//! The engine delivers pieces of any size, marked as stdout or stderr. A line has a longest length: a client that never
+//! ends its line must not fill the controller's memory.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bollard::container::{AttachContainerResults, LogOutput};
+use futures_util::StreamExt;
+use tokio::io::AsyncWrite;
+use tokio::sync::mpsc;
+
+use super::error::in_words;
+
+/// The longest line that a client may write, as the protocol has it.
+pub const LONGEST_LINE: usize = 1 << 20;
+/// Lines that may wait for the controller before the client's own output stands still.
+const WAITING_LINES: usize = 1024;
+/// How much of a process's stderr is kept for its log.
+const LONGEST_LOG: usize = 1 << 20;
+
+/// A client process in its container.
+pub struct ClientProcess {
+    pub stdin: Pin<Box<dyn AsyncWrite + Send>>,
+    /// What it writes, line by line, without line ends. The last is [`ClientOutput::Closed`].
+    pub output: mpsc::Receiver<ClientOutput>,
+    /// Id of its container.
+    pub container: String,
+}
+
+/// Something that a client process wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientOutput {
+    /// A line of the protocol.
+    Stdout(Vec<u8>),
+    /// A line of its log, which is also kept for [`Cluster::collect_logs`](super::Cluster::collect_logs).
+    Stderr(Vec<u8>),
+    /// A line on stdout that was longer than [`LONGEST_LINE`]; only its beginning is here.
+    TooLong { start: Vec<u8> },
+    /// Nothing more will come: the process ended, or the engine let go of it, for the reason given.
+    Closed(Option<String>),
+}
+
+/// What a process wrote on stderr, the newest part of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log(Arc<Mutex<LogLines>>);
+
+#[derive(Debug, Default)]
+struct LogLines {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+    dropped: u64,
+}
+
+impl Log {
+    pub fn append(&self, line: &[u8]) {
+        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        log.bytes += line.len() + 1;
+        log.lines.push_back(line.to_vec());
+        while log.bytes > LONGEST_LOG {
+            let Some(oldest) = log.lines.pop_front() else { break };
+            log.bytes -= oldest.len() + 1;
+            log.dropped += 1;
+        }
+    }
+
+    pub fn text(&self) -> Vec<u8> {
+        let log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = Vec::with_capacity(log.bytes);
+        if log.dropped > 0 {
+            text.extend_from_slice(format!("({} earlier lines were not kept)\n", log.dropped).as_bytes());
+        }
+        for line in &log.lines {
+            text.extend_from_slice(line);
+            text.push(b'\n');
+        }
+        text
+    }
+}
+
+/// Cuts the stream of an attached container into lines, in a task of its own, until it ends.
+pub(crate) fn follow(attached: AttachContainerResults, container: String, log: Log) -> ClientProcess {
+    let (sender, output) = mpsc::channel(WAITING_LINES);
+    let mut pieces = attached.output;
+    tokio::spawn(async move {
+        let (mut stdout, mut stderr) = (Splitter::default(), Splitter::default());
+        let mut reason = None;
+        while let Some(piece) = pieces.next().await {
+            let mut lines = Vec::new();
+            match piece {
+                Ok(LogOutput::StdOut { message } | LogOutput::Console { message }) => {
+                    stdout.push(&message, |line| lines.push(line.into_stdout()));
+                }
+                Ok(LogOutput::StdErr { message }) => {
+                    stderr.push(&message, |line| lines.push(line.into_stderr(&log)));
+                }
+                Ok(LogOutput::StdIn { .. }) => {}
+                Err(error) => {
+                    reason = Some(in_words(&error).0);
+                    break;
+                }
+            }
+            for line in lines {
+                // Without a listener the process still must not stand still on a full pipe.
+                let _ = sender.send(line).await;
+            }
+        }
+        if let Some(line) = stderr.rest() {
+            let _ = sender.send(line.into_stderr(&log)).await;
+        }
+        if let Some(line) = stdout.rest() {
+            let _ = sender.send(line.into_stdout()).await;
+        }
+        let _ = sender.send(ClientOutput::Closed(reason)).await;
+    });
+    ClientProcess { stdin: attached.input, output, container }
+}
+
+#[derive(Debug, PartialEq)]
+enum Line {
+    Whole(Vec<u8>),
+    TooLong(Vec<u8>),
+}
+
+impl Line {
+    fn into_stdout(self) -> ClientOutput {
+        match self {
+            Line::Whole(line) => ClientOutput::Stdout(line),
+            Line::TooLong(mut start) => {
+                start.truncate(200);
+                ClientOutput::TooLong { start }
+            }
+        }
+    }
+
+    /// For a log it is enough to cut a line that is too long.
+    fn into_stderr(self, log: &Log) -> ClientOutput {
+        let (Line::Whole(line) | Line::TooLong(line)) = self;
+        log.append(&line);
+        ClientOutput::Stderr(line)
+    }
+}
+
+/// Puts pieces together into lines no longer than [`LONGEST_LINE`].
+#[derive(Default)]
+struct Splitter {
+    pending: Vec<u8>,
+    /// The line was too long and was reported; the rest of it is dropped.
+    skipping: bool,
+}
+
+impl Splitter {
+    fn push(&mut self, mut piece: &[u8], mut line: impl FnMut(Line)) {
+        while !piece.is_empty() {
+            let end = piece.iter().position(|byte| *byte == b'\n');
+            let (part, rest) = match end {
+                Some(end) => (&piece[..end], &piece[end + 1..]),
+                None => (piece, &piece[piece.len()..]),
+            };
+            if !self.skipping {
+                let room = LONGEST_LINE - self.pending.len();
+                self.pending.extend_from_slice(&part[..part.len().min(room)]);
+                if part.len() > room {
+                    line(Line::TooLong(std::mem::take(&mut self.pending)));
+                    self.skipping = true;
+                }
+            }
+            if end.is_some() && !std::mem::take(&mut self.skipping) {
+                line(Line::Whole(std::mem::take(&mut self.pending)));
+            }
+            piece = rest;
+        }
+    }
+
+    /// What came after the last line end.
+    fn rest(&mut self) -> Option<Line> {
+        (!self.pending.is_empty()).then(|| Line::Whole(std::mem::take(&mut self.pending)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(pieces: &[&[u8]]) -> Vec<Line> {
+        let mut splitter = Splitter::default();
+        let mut lines = Vec::new();
+        for piece in pieces {
+            splitter.push(piece, |line| lines.push(line));
+        }
+        lines.extend(splitter.rest());
+        lines
+    }
+
+    fn whole(text: &str) -> Line {
+        Line::Whole(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn lines_are_put_together_from_pieces() {
+        assert_eq!(split(&[b"a", b"b\nc\n\nd"]), [whole("ab"), whole("c"), whole(""), whole("d")]);
+        assert_eq!(split(&[]), []);
+        assert_eq!(split(&[b"\n", b""]), [whole("")]);
+    }
+
+    #[test]
+    fn a_line_that_does_not_end_is_reported_once_and_not_kept() {
+        let long = vec![b'x'; LONGEST_LINE];
+        assert_eq!(split(&[&long, b"\nnext\n"]), [Line::Whole(long.clone()), whole("next")], "1 MiB is allowed");
+        let lines = split(&[&long, b"y", &long, &long, b"\nnext\n"]);
+        assert_eq!(lines, [Line::TooLong(long.clone()), whole("next")]);
+        let longer = vec![b'x'; 3 * LONGEST_LINE];
+        assert_eq!(split(&[&longer]), [Line::TooLong(long)]);
+    }
+
+    #[test]
+    fn a_log_keeps_its_newest_part() {
+        let log = Log::default();
+        for number in 0..3 {
+            log.append(&vec![b'0' + number; LONGEST_LOG / 2 - 1]);
+        }
+        let text = log.text();
+        assert!(text.starts_with(b"(1 earlier lines were not kept)\n111"), "{}", String::from_utf8_lossy(&text[..50]));
+        assert!(text.ends_with(b"222\n"));
+    }
+}

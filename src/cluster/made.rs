@@ -1,0 +1,186 @@
+//! Images made here of programs, through the engine's import: no Dockerfile, no builder, no registry.
+//!
+//! They are told apart from everybody else's by their labels, and named by the digest of their content. Nodes' images
+//! are kept; images of our own program are made anew with every build of it, so old ones are removed.
+
+use std::time::Duration;
+
+use bollard::models::ImageSummary;
+use bollard::query_parameters::{CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder};
+use futures_util::StreamExt;
+
+use super::bundle::Bundle;
+use super::engine::Docker;
+use super::error::{ClusterError, ask, ask_within};
+use super::images::{Image, label_filters};
+use super::{LABEL, local_redis};
+
+/// Where our own program lies in a runtime image.
+pub(crate) const RUNTIME_PROGRAM: &str = "/redjepsen";
+
+/// What an image is for; the value of its label.
+const KIND: &str = "redjepsen.image";
+/// The state of the files that it was made of.
+const SOURCE: &str = "redjepsen.source";
+/// Where its program lies.
+const PROGRAM: &str = "redjepsen.program";
+
+/// An image this young may belong to a run of another terminal that has not made its containers yet.
+const TOO_YOUNG_TO_REMOVE: Duration = Duration::from_secs(600);
+/// A debug build of ourselves takes a few seconds on a slow disk.
+const IMPORT_LIMIT: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Runs a Redis server.
+    Node,
+    /// Runs our own program: agents and built-in clients.
+    Runtime,
+    /// Runs a client made of programs of this machine.
+    Client,
+}
+
+/// An image that was made here.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub image: Image,
+    pub program: String,
+    created: i64,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Node => "node",
+            Kind::Runtime => "runtime",
+            Kind::Client => "client",
+        }
+    }
+
+    fn repository(self) -> &'static str {
+        match self {
+            Kind::Node => "redjepsen/redis",
+            Kind::Runtime => "redjepsen/runtime",
+            Kind::Client => "redjepsen/client",
+        }
+    }
+}
+
+impl Docker {
+    /// An image of a client that consists of one program of this machine, which then is called by its path here.
+    pub async fn client_image(&self, program: &std::path::Path) -> Result<Image, ClusterError> {
+        let bundle = Bundle::of(program, program)?;
+        self.made_image(&bundle, Kind::Client).await.map(|(image, _)| image)
+    }
+
+    /// The image made of a bundle, and whether it had to be made now.
+    pub(crate) async fn made_image(&self, bundle: &Bundle, kind: Kind) -> Result<(Image, bool), ClusterError> {
+        if bundle.architecture != self.engine.architecture {
+            return Err(ClusterError::ForeignProgram {
+                program: bundle.program.display().to_string(),
+                found: bundle.architecture.to_string(),
+                wanted: self.engine.architecture.clone(),
+            });
+        }
+        let fingerprint = bundle.fingerprint()?;
+        if let Some(made) = self.made_images(kind, Some(&fingerprint)).await?.into_iter().next() {
+            return Ok((made.image, false));
+        }
+        let image = self.import(bundle, kind, &fingerprint).await?;
+        if kind == Kind::Runtime {
+            self.remove_old_runtimes(&image).await?;
+        }
+        Ok((image, true))
+    }
+
+    /// The images of this kind that were made here, newest first; only those of these files, where a fingerprint is given.
+    pub(crate) async fn made_images(&self, kind: Kind, fingerprint: Option<&str>) -> Result<Vec<Made>, ClusterError> {
+        let mut labels = vec![LABEL.to_string(), format!("{KIND}={}", kind.word())];
+        labels.extend(fingerprint.map(|fingerprint| format!("{SOURCE}={fingerprint}")));
+        let options = ListImagesOptionsBuilder::new().filters(&label_filters(labels)).build();
+        let found = ask("list its images", self.api.list_images(Some(options))).await?;
+        let mut made: Vec<Made> = found.into_iter().filter_map(|summary| Made::from_summary(summary, kind)).collect();
+        made.sort_by_key(|made| std::cmp::Reverse(made.created));
+        Ok(made)
+    }
+
+    async fn import(&self, bundle: &Bundle, kind: Kind, fingerprint: &str) -> Result<Image, ClusterError> {
+        let (tar, hash) = {
+            let bundle = bundle.clone();
+            let fail = |error: tokio::task::JoinError| ClusterError::Program {
+                program: RUNTIME_PROGRAM.to_string(),
+                reason: error.to_string(),
+            };
+            // Tens of megabytes to read and digest.
+            tokio::task::spawn_blocking(move || bundle.tar()).await.map_err(fail)??
+        };
+        let tag = match kind {
+            Kind::Node => format!("{}-{hash}", local_redis::version_of_bundle(bundle)),
+            Kind::Runtime | Kind::Client => hash,
+        };
+        let name = format!("{}:{tag}", kind.repository());
+        let program = bundle.program.display().to_string();
+        let mut changes = vec![
+            format!("LABEL {LABEL}=1 {KIND}={} {SOURCE}={fingerprint} {PROGRAM}={}", kind.word(), quoted(&program)),
+            format!("CMD [{}]", quoted(&program)),
+        ];
+        if !bundle.library_path().is_empty() {
+            changes.push(format!("ENV LD_LIBRARY_PATH={}", quoted(&bundle.library_path())));
+        }
+        let options = CreateImageOptionsBuilder::new()
+            .from_src("-")
+            .repo(kind.repository())
+            .tag(&tag)
+            .message("made by redjepsen of programs of this machine")
+            .changes(changes)
+            .build();
+        let body = bollard::body_full(tar.into());
+        let mut words = self.api.create_image(Some(options), Some(body), None);
+        ask_within(IMPORT_LIMIT, format!("import the image {name}"), async {
+            while let Some(word) = words.next().await {
+                word?;
+            }
+            Ok(())
+        })
+        .await?;
+        let found = ask(format!("look at the image {name}"), self.api.inspect_image(&name)).await?;
+        Ok(Image { id: found.id.unwrap_or_else(|| name.clone()), name })
+    }
+
+    /// Removes images of earlier builds of our own program, as far as nothing uses them.
+    async fn remove_old_runtimes(&self, newest: &Image) -> Result<(), ClusterError> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        for old in self.made_images(Kind::Runtime, None).await? {
+            let age = now.as_secs().saturating_sub(u64::try_from(old.created).unwrap_or(0));
+            if old.image.id == newest.id || age < TOO_YOUNG_TO_REMOVE.as_secs() {
+                continue;
+            }
+            if let Err(error) = self.remove_made(&old.image).await {
+                tracing::debug!("{} stays: {error}", old.image.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an image that was made here. The engine refuses while a container uses it.
+    pub(crate) async fn remove_made(&self, image: &Image) -> Result<(), ClusterError> {
+        let options = RemoveImageOptionsBuilder::new().force(false).build();
+        let removal = self.api.remove_image(&image.id, Some(options), None);
+        ask(format!("remove the image {}", image.name), removal).await.map(|_| ())
+    }
+}
+
+impl Made {
+    fn from_summary(summary: ImageSummary, kind: Kind) -> Option<Made> {
+        let program = summary.labels.get(PROGRAM)?.clone();
+        let ours = |tag: &&String| tag.starts_with(kind.repository());
+        // Untagged when another image took its name; it still is what its labels say.
+        let name = summary.repo_tags.iter().find(ours).unwrap_or(&summary.id).clone();
+        Some(Made { image: Image { name, id: summary.id }, program, created: summary.created })
+    }
+}
+
+/// In double quotes, as Dockerfile instructions and JSON both take it.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

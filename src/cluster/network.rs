@@ -1,0 +1,193 @@
+//! The cluster's network: a bridge of its own with an address for every member that stays the same over restarts.
+//!
+//! The subnet is looked for among candidates that neither the engine's networks nor this machine's routes use; the engine
+//! has the last word, and when it says that a candidate overlaps, the next one is tried.
+
+use std::net::Ipv4Addr;
+
+use bollard::models::{Ipam, IpamConfig, NetworkCreateRequest};
+use ipnet::Ipv4Net;
+
+use super::engine::Docker;
+use super::error::{ClusterError, ask};
+use super::{ClusterSpec, labels_of, network_name};
+
+/// A network that was made for a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Network {
+    pub id: String,
+    pub subnet: Ipv4Net,
+}
+
+/// How many candidates the engine may refuse.
+const ATTEMPTS: usize = 16;
+
+impl Docker {
+    pub(crate) async fn make_network(&self, spec: &ClusterSpec) -> Result<Network, ClusterError> {
+        let needed = u64::from(spec.nodes) + u64::from(spec.clients) + 1;
+        let taken = self.taken_subnets().await?;
+        let candidates: Vec<Ipv4Net> = match spec.subnet {
+            Some(subnet) => {
+                let subnet = subnet.trunc();
+                if let Some((other, whose)) = taken.iter().find(|(other, _)| overlap(*other, subnet)) {
+                    return Err(ClusterError::SubnetTaken { subnet, reason: format!("{whose} uses {other}") });
+                }
+                vec![subnet]
+            }
+            None => candidates(&spec.run_id)
+                .filter(|subnet| !taken.iter().any(|(other, _)| overlap(*other, *subnet)))
+                .take(ATTEMPTS)
+                .collect(),
+        };
+        let mut last = "all candidates are in use".to_string();
+        for subnet in candidates {
+            let room = room(subnet);
+            if needed > room {
+                return Err(ClusterError::SubnetTooSmall { subnet, room, needed });
+            }
+            let request = NetworkCreateRequest {
+                name: network_name(&spec.run_id),
+                driver: Some("bridge".to_string()),
+                ipam: Some(Ipam {
+                    config: Some(vec![IpamConfig { subnet: Some(subnet.to_string()), ..Default::default() }]),
+                    ..Default::default()
+                }),
+                labels: Some(labels_of(spec, "network")),
+                ..Default::default()
+            };
+            match ask(format!("make the network {subnet}"), self.api.create_network(request)).await {
+                Ok(made) => return Ok(Network { id: made.id, subnet }),
+                Err(ClusterError::Engine { reason, .. }) if says_overlap(&reason) => {
+                    if spec.subnet.is_some() {
+                        return Err(ClusterError::SubnetTaken { subnet, reason });
+                    }
+                    last = reason;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ClusterError::NoSubnet { reason: last })
+    }
+
+    /// Subnets in use, each with whose it is.
+    async fn taken_subnets(&self) -> Result<Vec<(Ipv4Net, String)>, ClusterError> {
+        let networks = ask("list its networks", self.api.list_networks(None)).await?;
+        let mut taken = Vec::new();
+        for network in networks {
+            let name = network.name.unwrap_or_default();
+            for config in network.ipam.and_then(|ipam| ipam.config).unwrap_or_default() {
+                if let Some(subnet) = config.subnet.and_then(|subnet| subnet.parse::<Ipv4Net>().ok()) {
+                    taken.push((subnet, format!("the Docker network {name}")));
+                }
+            }
+        }
+        if self.engine.local
+            && let Ok(table) = std::fs::read_to_string("/proc/net/route")
+        {
+            taken.extend(routes(&table).into_iter().map(|(subnet, device)| (subnet, format!("a route by {device}"))));
+        }
+        Ok(taken)
+    }
+}
+
+/// Private networks that few people use, in an order of the run's own so that runs started together seldom collide.
+fn candidates(run_id: &str) -> impl Iterator<Item = Ipv4Net> {
+    let first = run_id.bytes().fold(0u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
+    let tens = (0..=255u8).map(move |step| Ipv4Addr::new(10, 213, first.wrapping_add(step), 0));
+    let others = (0..=255u8).map(|third| Ipv4Addr::new(172, 31, third, 0));
+    let more = (200..=254u8).map(|third| Ipv4Addr::new(192, 168, third, 0));
+    tens.chain(others).chain(more).filter_map(|address| Ipv4Net::new(address, 24).ok())
+}
+
+/// The address of the member at this place in the cluster's order. Small networks have none to give away.
+pub(crate) fn address(subnet: Ipv4Net, place: u64) -> Option<Ipv4Addr> {
+    let offset = first_offset(subnet).checked_add(place)?;
+    // The last one is for broadcasts.
+    if offset.checked_add(1)? >= size(subnet) {
+        return None;
+    }
+    let number = u64::from(u32::from(subnet.network())) + offset;
+    u32::try_from(number).ok().map(Ipv4Addr::from)
+}
+
+fn room(subnet: Ipv4Net) -> u64 {
+    size(subnet).saturating_sub(first_offset(subnet) + 1)
+}
+
+fn size(subnet: Ipv4Net) -> u64 {
+    1u64 << (32 - subnet.prefix_len())
+}
+
+/// The engine's gateway takes the first address. In a network that is large enough members start at a round number.
+fn first_offset(subnet: Ipv4Net) -> u64 {
+    if subnet.prefix_len() <= 24 { 10 } else { 2 }
+}
+
+fn overlap(one: Ipv4Net, other: Ipv4Net) -> bool {
+    one.contains(&other) || other.contains(&one)
+}
+
+fn says_overlap(reason: &str) -> bool {
+    let reason = reason.to_lowercase();
+    reason.contains("overlap") || reason.contains("conflicts with network")
+}
+
+/// Destinations in /proc/net/route with their devices; the default route is none.
+fn routes(table: &str) -> Vec<(Ipv4Net, String)> {
+    let parse = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        // In the processor's byte order, which is little endian wherever redjepsen runs.
+        let address = |text: &str| u32::from_str_radix(text, 16).ok().map(|number| Ipv4Addr::from(number.swap_bytes()));
+        let (destination, mask) = (address(fields.get(1)?)?, address(fields.get(7)?)?);
+        let subnet = Ipv4Net::with_netmask(destination, mask).ok()?;
+        (subnet.prefix_len() > 0).then(|| (subnet, fields[0].to_string()))
+    };
+    table.lines().skip(1).filter_map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_read_and_the_default_one_is_no_obstacle() {
+        let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+                     eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+                     docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\nbroken line\n";
+        assert_eq!(routes(table), [("172.17.0.0/16".parse().unwrap(), "docker0".to_string())]);
+    }
+
+    #[test]
+    fn every_member_has_an_address_inside() {
+        let subnet: Ipv4Net = "10.213.1.0/24".parse().unwrap();
+        assert_eq!(address(subnet, 0), Some(Ipv4Addr::new(10, 213, 1, 10)));
+        assert_eq!(room(subnet), 245);
+        for subnet in ["10.0.0.0/29", "10.0.0.0/28", "10.0.0.0/24", "10.0.0.0/16"] {
+            let subnet: Ipv4Net = subnet.parse().unwrap();
+            let last = address(subnet, room(subnet) - 1).unwrap();
+            assert!(subnet.contains(&last) && last != subnet.broadcast());
+            assert_eq!(address(subnet, room(subnet)), None);
+        }
+        for tiny in ["10.0.0.0/30", "10.0.0.0/31", "10.0.0.0/32"] {
+            let tiny: Ipv4Net = tiny.parse().unwrap();
+            assert!(room(tiny) <= 1, "{tiny}");
+            assert_eq!(address(tiny, 5), None);
+        }
+    }
+
+    #[test]
+    fn candidates_are_many_and_differ_in_order() {
+        assert_ne!(candidates("a").next(), candidates("b").next());
+        assert!(candidates("a").all(|subnet| subnet.prefix_len() == 24));
+        assert!(candidates("a").count() > 500);
+    }
+
+    #[test]
+    fn overlaps_are_seen_both_ways() {
+        let net = |text: &str| text.parse::<Ipv4Net>().unwrap();
+        assert!(overlap(net("10.0.0.0/8"), net("10.213.1.0/24")));
+        assert!(overlap(net("10.213.1.0/24"), net("10.0.0.0/8")));
+        assert!(!overlap(net("10.212.0.0/16"), net("10.213.1.0/24")));
+        assert!(says_overlap("Pool overlaps with other one on this address space"));
+    }
+}

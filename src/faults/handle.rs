@@ -1,0 +1,201 @@
+//! The controller's end of the agent: orders go out with a number, answers come back to whoever waits for that number.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+
+use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope};
+use crate::history::{ClockBound, FaultKind};
+
+/// Why an order was not carried out.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The agent tried and says why not.
+    #[error("{0}")]
+    Refused(String),
+    #[error("the agent is gone ({0})")]
+    Gone(String),
+    #[error("no answer from the agent within {} ms", .0.as_millis())]
+    Timeout(Duration),
+    #[error("the agent answered something else than was asked")]
+    Confused,
+}
+
+/// An agent's stdin and the lines of its stdout.
+pub struct AgentStreams {
+    pub stdin: Pin<Box<dyn AsyncWrite + Send>>,
+    pub lines: mpsc::Receiver<Vec<u8>>,
+}
+
+/// A running agent. Clones speak to the same one; it heals everything and ends when the last is dropped.
+#[derive(Clone)]
+pub struct Agent(Arc<Shared>);
+
+struct Shared {
+    stdin: tokio::sync::Mutex<Pin<Box<dyn AsyncWrite + Send>>>,
+    next_id: AtomicU64,
+    waiting: Arc<Waiting>,
+}
+
+type Waiting = Mutex<Pending>;
+
+#[derive(Default)]
+struct Pending {
+    answers: HashMap<u64, oneshot::Sender<Answer>>,
+    /// Set when the agent's output ended: nobody will answer any more.
+    gone: bool,
+}
+
+/// Longer than any fault takes to be observed, shorter than anybody's patience.
+const ORDER_LIMIT: Duration = Duration::from_secs(5);
+/// Round trips for one clock bound.
+const CLOCK_ROUND_TRIPS: usize = 20;
+
+impl Agent {
+    /// Speaks to an agent over its streams.
+    pub fn connect(streams: AgentStreams) -> Agent {
+        let waiting = Arc::new(Waiting::default());
+        let mut lines = streams.lines;
+        let answers = Arc::clone(&waiting);
+        tokio::spawn(async move {
+            while let Some(line) = lines.recv().await {
+                match serde_json::from_slice::<Response>(&line) {
+                    Ok(response) => {
+                        if let Some(asked) = lock(&answers).answers.remove(&response.id) {
+                            // Whoever asked may have given up.
+                            let _ = asked.send(response.answer);
+                        }
+                    }
+                    Err(error) => tracing::warn!("the agent's answer makes no sense: {error}"),
+                }
+            }
+            let mut pending = lock(&answers);
+            pending.gone = true;
+            pending.answers.clear();
+        });
+        let stdin = tokio::sync::Mutex::new(streams.stdin);
+        Agent(Arc::new(Shared { stdin, next_id: AtomicU64::new(0), waiting }))
+    }
+
+    /// Makes a process and what belongs to it a member that faults can be injected into.
+    pub async fn adopt(&self, member: &str, pid: u32, scope: Scope) -> Result<(), AgentError> {
+        match self.order(Order::Adopt { member: member.to_string(), pid, scope }, ORDER_LIMIT).await? {
+            Answer::Adopted => Ok(()),
+            _ => Err(AgentError::Confused),
+        }
+    }
+
+    /// Injects a fault into a member; comes back when it was observed, or not in time.
+    pub async fn inject(&self, kind: FaultKind, member: &str) -> Result<Observation, AgentError> {
+        self.observed(Order::Inject { kind, member: member.to_string() }).await
+    }
+
+    /// Undoes a fault; comes back when that was observed, or not in time. Does no harm where there is nothing to undo.
+    pub async fn heal(&self, kind: FaultKind, member: &str) -> Result<Observation, AgentError> {
+        self.observed(Order::Heal { kind, member: member.to_string() }).await
+    }
+
+    /// Undoes every fault that is still on, and tells what was seen of each.
+    pub async fn heal_all(&self) -> Result<Vec<Observation>, AgentError> {
+        match self.order(Order::HealAll, ORDER_LIMIT).await? {
+            Answer::ObservedAll(observations) => Ok(observations),
+            _ => Err(AgentError::Confused),
+        }
+    }
+
+    /// Asks a Redis server, for no longer than `limit`.
+    pub async fn redis(&self, url: &str, command: RedisCommand, limit: Duration) -> Result<RedisReply, AgentError> {
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        match self.order(Order::Redis { url: url.to_string(), command, limit_ms }, limit + ORDER_LIMIT).await? {
+            Answer::Redis(reply) => Ok(reply),
+            _ => Err(AgentError::Confused),
+        }
+    }
+
+    /// How the members' monotonic clock relates to the time since `start`.
+    ///
+    /// Each round trip bounds the difference from both sides; all of them together leave the least room.
+    pub async fn clock_bound(&self, start: Instant) -> Result<ClockBound, AgentError> {
+        let mut lowest = i64::MIN;
+        let mut highest = i64::MAX;
+        let mut tightest: Option<(i64, i64)> = None;
+        for _ in 0..CLOCK_ROUND_TRIPS {
+            let sent = nanos_since(start);
+            let Answer::Clock { mono_ns } = self.order(Order::Clock, ORDER_LIMIT).await? else {
+                return Err(AgentError::Confused);
+            };
+            let received = nanos_since(start);
+            // The clock was read at some moment between the two.
+            let (low, high) = (mono_ns - received, mono_ns - sent);
+            lowest = lowest.max(low);
+            highest = highest.min(high);
+            if tightest.is_none_or(|(low, high)| received - sent < high - low) {
+                tightest = Some((low, high));
+            }
+        }
+        // Clocks that drift apart leave nothing in common; then the shortest round trip counts.
+        let (low, high) = if lowest <= highest { (lowest, highest) } else { tightest.ok_or(AgentError::Confused)? };
+        let width = high.abs_diff(low);
+        Ok(ClockBound { mono_at_start_ns: low + i64::try_from(width / 2).unwrap_or(0), error_ns: width.div_ceil(2) })
+    }
+
+    /// Asks the agent to end, by closing its stdin; it heals everything first. Orders after that fail.
+    pub async fn close(&self) {
+        let mut stdin = self.0.stdin.lock().await;
+        let _ = tokio::time::timeout(ORDER_LIMIT, stdin.shutdown()).await;
+    }
+
+    async fn observed(&self, order: Order) -> Result<Observation, AgentError> {
+        match self.order(order, ORDER_LIMIT).await? {
+            Answer::Observed(observation) => Ok(observation),
+            _ => Err(AgentError::Confused),
+        }
+    }
+
+    async fn order(&self, order: Order, limit: Duration) -> Result<Answer, AgentError> {
+        let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut line = serde_json::to_vec(&Request { id, order }).map_err(|error| gone(&error))?;
+        line.push(b'\n');
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut pending = lock(&self.0.waiting);
+            if pending.gone {
+                return Err(AgentError::Gone("its output has ended".to_string()));
+            }
+            pending.answers.insert(id, sender);
+        }
+        let asked = async {
+            {
+                let mut stdin = self.0.stdin.lock().await;
+                stdin.write_all(&line).await.map_err(|error| gone(&error))?;
+                stdin.flush().await.map_err(|error| gone(&error))?;
+            }
+            answer.await.map_err(|_| AgentError::Gone("its output has ended".to_string()))
+        };
+        let answer = tokio::time::timeout(limit, asked).await;
+        lock(&self.0.waiting).answers.remove(&id);
+        match answer {
+            Err(_) => Err(AgentError::Timeout(limit)),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(Answer::Failed(reason))) => Err(AgentError::Refused(reason)),
+            Ok(Ok(answer)) => Ok(answer),
+        }
+    }
+}
+
+fn gone(error: &dyn std::error::Error) -> AgentError {
+    AgentError::Gone(error.to_string())
+}
+
+fn nanos_since(start: Instant) -> i64 {
+    i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn lock(waiting: &Waiting) -> std::sync::MutexGuard<'_, Pending> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}

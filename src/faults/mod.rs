@@ -1,0 +1,29 @@
+//! Breaks members of a cluster and puts them right again, and sees both happen.
+//!
+//! Faults need what the controller may not have: the PID namespace and the network of the machine where the members
+//! run, which with Docker can be another machine or a virtual one. So they are carried out by the agent ([`run_agent`]),
+//! a process of this same program close to the members, over its stdin and stdout ([`wire`]). The controller's end is
+//! [`Agent`]. When the controller dies its pipe closes, and the agent heals whatever it broke before it ends.
+//!
+//! One file a family of faults, each with `inject` and `heal`, which both observe what they did; [`serve`] decides which
+//! by the [`FaultKind`](crate::history::FaultKind). Faults act on members by name, and only on members that were adopted.
+//!
+//! Deliberately absent: schedules and targets (the controller decides), and any write to a Redis server.
+
+mod handle;
+mod member;
+mod pause;
+mod probe;
+mod process;
+mod serve;
+mod wire;
+
+pub use handle::{Agent, AgentError, AgentStreams};
+pub use process::ProcessState;
+pub use serve::{run_agent, serve};
+pub use wire::{Observation, RedisCommand, RedisReply, Scope};
+
+/// State and start time (in clock ticks from boot) of a process of this machine, if it exists.
+pub(crate) fn process_stat(pid: u32) -> Option<(char, u64)> {
+    process::stat(pid).ok().map(|stat| (stat.state, stat.start_ticks))
+}

@@ -1,0 +1,89 @@
+//! Questions to Redis servers, asked from where the members' network can be reached.
+//!
+//! One connection a server, kept; closed as soon as a request on it fails or times out, since a late answer must never
+//! be taken for the answer to the next request. No request is repeated.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, RedisError};
+use tokio::sync::Mutex;
+
+use super::wire::{RedisCommand, RedisReply};
+
+/// How much later than the caller the library gives up.
+const BEYOND: Duration = Duration::from_secs(1);
+
+type Slot = Arc<Mutex<Option<MultiplexedConnection>>>;
+
+#[derive(Default)]
+pub(crate) struct Probes(Mutex<HashMap<String, Slot>>);
+
+impl Probes {
+    /// Asks the server at `url`, all in all for no longer than `limit`.
+    pub async fn ask(&self, url: &str, command: &RedisCommand, limit: Duration) -> Result<RedisReply, String> {
+        let slot = Arc::clone(self.0.lock().await.entry(url.to_string()).or_default());
+        let answer = tokio::time::timeout(limit, async {
+            let mut slot = slot.lock().await;
+            // Taken out while the request runs: when it fails or is dropped by the time limit, so is the connection.
+            let mut connection = match slot.take() {
+                Some(connection) => connection,
+                None => connect(url, limit).await?,
+            };
+            // A kept connection has the limit of the request that opened it.
+            connection.set_response_timeout(limit + BEYOND);
+            let reply = query(&mut connection, command).await?;
+            *slot = Some(connection);
+            Ok::<_, RedisError>(reply)
+        });
+        match answer.await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(error)) => Err(format!("{url}: {error}")),
+            Err(_) => Err(format!("{url}: no answer within {} ms", limit.as_millis())),
+        }
+    }
+}
+
+async fn connect(url: &str, limit: Duration) -> Result<MultiplexedConnection, RedisError> {
+    // The caller's limit governs. Left unset, the library's own of half a second would; the same value would race it.
+    let beyond = Some(limit + BEYOND);
+    let config = AsyncConnectionConfig::new().set_connection_timeout(beyond).set_response_timeout(beyond);
+    Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}
+
+async fn query(connection: &mut MultiplexedConnection, command: &RedisCommand) -> Result<RedisReply, RedisError> {
+    match command {
+        RedisCommand::Ping => redis::cmd("PING").query_async::<()>(connection).await.map(|()| RedisReply::Pong),
+        RedisCommand::Dbsize => redis::cmd("DBSIZE").query_async(connection).await.map(RedisReply::Count),
+        RedisCommand::Get(key) => redis::cmd("GET").arg(key).query_async(connection).await.map(RedisReply::Value),
+        RedisCommand::Version => {
+            let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
+            Ok(RedisReply::Version(version(&info)))
+        }
+    }
+}
+
+/// Name and version from `INFO server`; Valkey says there which Redis it is compatible with, and what it is itself.
+fn version(info: &str) -> String {
+    let field = |name: &str| {
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim).map(str::to_string)
+    };
+    let name = field("server_name").unwrap_or_else(|| "redis".to_string());
+    let version = field(&format!("{name}_version")).or_else(|| field("redis_version"));
+    format!("{name} {}", version.as_deref().unwrap_or("of unknown version"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn servers_are_named_as_they_name_themselves() {
+        assert_eq!(version("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n"), "redis 7.0.15");
+        let valkey = "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n";
+        assert_eq!(version(valkey), "valkey 8.1.1");
+        assert_eq!(version(""), "redis of unknown version");
+    }
+}
