@@ -117,11 +117,17 @@ pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
         summaries.join(" ")
     };
     let other_kind = !incident.has(AnomalyKind::LostUpdate) && !incident.has(AnomalyKind::OverlappingHolders);
-    let Some((first, others)) = incident.operations.split_first() else { return told_by_checker() };
+    let Some((&first, others)) = incident.operations.split_first() else { return told_by_checker() };
     if other_kind || others.is_empty() || moments::hold(first).is_none() {
         return told_by_checker();
     }
-    let told = cast(incident);
+    // Two of those that came in between make the point; the drawing has more of them.
+    let mut told = cast(incident);
+    let culprit = incident.culprit().map(|culprit| culprit.index);
+    while told.len() > 3 {
+        let middle = (1..told.len()).rev().find(|place| Some(told[*place].index) != culprit);
+        told.remove(middle.unwrap_or(1));
+    }
     let clause =
         |operation: &Operation, clauses: Vec<String>| format!("{} {}.", story.name(operation.process), list(&clauses));
     let mut sentences = vec![clause(first, took_the_lock(story, first, None))];
@@ -130,37 +136,37 @@ pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
     let is_later = |operation: &Operation| {
         moments::write(operation).zip(first_write).is_some_and(|(write, first)| write.sent > first)
     };
-    let mut current: Option<&str> = None;
     for operation in told.iter().skip(1) {
         let mut clauses = took_the_lock(story, operation, Some(first));
         if !is_later(operation)
             && let Some(wrote) = wrote(story, operation, None)
         {
             clauses.push(wrote);
-            current = operation.new.as_deref();
         }
         sentences.push(clause(operation, clauses));
         sentences.extend(too_early(story, operation, first));
     }
     match incident.operations.len() - told.len() {
         0 => {}
-        1 => sentences.push("One more operation did the same.".to_string()),
-        untold => sentences.push(format!("{} more operations did the same.", count(untold as u64))),
+        1 => sentences.push("One more operation followed.".to_string()),
+        untold => sentences.push(format!("{} more operations followed.", count(untold as u64))),
     }
-    if let (Some(time), Some(end)) = (first_write, wrote(story, first, current)) {
-        let name = story.name(first.process);
-        let back = if incident.fault_hits(&name) && current.is_some() {
+    let name = story.name(first.process);
+    let back = match (incident.fault, first_write) {
+        (Some(fault), Some(sent))
+            if incident.fault_hits(&name) && fault.healed.is_some_and(|(time, _)| time <= sent) =>
+        {
             "went on, still believing to hold it, and "
-        } else {
-            ""
-        };
-        sentences.push(format!("At {} {name} {back}{end}.", moment(time)));
-        current = first.new.as_deref();
-    }
-    for operation in told.iter().skip(1).filter(|operation| is_later(operation)) {
-        if let (Some(write), Some(end)) = (moments::write(operation), wrote(story, operation, current)) {
-            sentences.push(format!("At {} {} {end}.", moment(write.sent), story.name(operation.process)));
-            current = operation.new.as_deref();
+        }
+        _ => "",
+    };
+    let writers =
+        std::iter::once((first, back)).chain(told.iter().skip(1).filter(|one| is_later(one)).map(|one| (*one, "")));
+    for (operation, back) in writers {
+        if let (Some(write), Some(end)) =
+            (moments::write(operation), wrote(story, operation, story.overwritten(operation)))
+        {
+            sentences.push(format!("At {} {} {back}{end}.", moment(write.sent), story.name(operation.process)));
         }
     }
     sentences.extend(both_held(incident));
@@ -212,8 +218,7 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
         });
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
-    let which = if earlier.is_some() { "the same lock" } else { "the lock" };
-    let mut clauses = vec![format!("took {which} at {}{details}", moment(acquired))];
+    let mut clauses = vec![format!("took the lock at {}{details}", moment(acquired))];
     let too = if earlier.is_some_and(|earlier| earlier.old == operation.old) { " too" } else { "" };
     match &operation.old {
         Reading::Unknown => {}

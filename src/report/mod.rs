@@ -59,10 +59,16 @@ pub fn write(dir: &Path, report: &Report) -> io::Result<()> {
         let png = plots::png(&plot.picture).map_err(io::Error::other)?;
         std::fs::write(dir.join(format!("{}.png", plot.name)), png)?;
     }
-    for (number, incident) in story.incidents.iter().take(INCIDENTS_IN_FULL).enumerate() {
-        if let Some(svg) = incident::standalone(&story, incident) {
+    for number in 0..story.incidents.len().min(INCIDENTS_IN_FULL) {
+        if let Some(svg) = drawing(report, number) {
             std::fs::write(dir.join(format!("incident-{}.svg", number + 1)), svg)?;
         }
     }
     Ok(())
+}
+
+/// The drawing of an incident, counted from 0, as an SVG file of its own; none where there is nothing to draw.
+pub fn drawing(report: &Report, number: usize) -> Option<String> {
+    let story = Story::new(report);
+    story.incidents.get(number).and_then(|incident| incident::standalone(&story, incident))
 }

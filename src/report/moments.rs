@@ -50,6 +50,16 @@ pub fn write(operation: &Operation) -> Option<Write> {
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
 }
 
+/// When the write took effect, give or take the trip to the resource; none where it is not known that it did.
+pub fn effect(operation: &Operation) -> Option<u64> {
+    let write = write(operation)?;
+    let answered =
+        write.acknowledged.or((operation.outcome == Outcome::Ok).then_some(operation.completed).flatten())?;
+    // A write that was long on its way arrived late rather than early: its acknowledgement is the better guess.
+    let slow = hold(operation).is_some_and(|hold| answered.saturating_sub(write.sent) > (hold.end - hold.start) / 10);
+    Some(if slow { answered } else { write.sent })
+}
+
 /// Until when the lock that the client holds is good by the client's own reckoning; by the TTL, where it gave none.
 pub fn expiry(operation: &Operation, ttl_ns: Option<u64>) -> Option<u64> {
     operation

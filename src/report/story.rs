@@ -7,13 +7,15 @@ use std::collections::HashMap;
 
 use super::{Report, moments};
 use crate::checker::{Anomaly, AnomalyKind, Validity};
-use crate::history::{Claim, FaultKind, FaultWindow, Operation, Process};
+use crate::history::{Claim, FaultKind, FaultWindow, Function, Operation, Outcome, Process};
 use crate::scenario::{Expectation, Fencing, LockSpec};
 
 /// A report's material, looked up once.
 pub struct Story<'a> {
     pub report: &'a Report<'a>,
     operations: HashMap<u64, &'a Operation>,
+    /// By key: writes that are known to have taken effect, in the order of that time.
+    writes: HashMap<&'a str, Vec<(u64, &'a Operation)>>,
     /// Those that lost updates first, then those that break a claim, each in the order of time.
     pub incidents: Vec<Incident<'a>>,
 }
@@ -49,13 +51,41 @@ pub enum Standing {
 impl<'a> Story<'a> {
     pub fn new(report: &'a Report<'a>) -> Story<'a> {
         let operations = report.history.operations.iter().map(|operation| (operation.index, operation)).collect();
-        let mut story = Story { report, operations, incidents: Vec::new() };
+        let mut writes: HashMap<&str, Vec<_>> = HashMap::new();
+        for operation in &report.history.operations {
+            if operation.f == Function::Rmw
+                && operation.outcome != Outcome::Fail
+                && let Some(time) = moments::effect(operation)
+            {
+                writes.entry(&operation.key).or_default().push((time, operation));
+            }
+        }
+        for of_key in writes.values_mut() {
+            of_key.sort_by_key(|(time, operation)| (*time, operation.index));
+        }
+        let mut story = Story { report, operations, writes, incidents: Vec::new() };
         story.incidents = story.group();
         story
     }
 
     pub fn operation(&self, index: u64) -> Option<&'a Operation> {
         self.operations.get(&index).copied()
+    }
+
+    /// The writes of a key that took effect from one moment to another, both included.
+    pub fn writes(&self, key: &str, from: u64, to: u64) -> &[(u64, &'a Operation)] {
+        let of_key = self.writes.get(key).map_or(&[][..], Vec::as_slice);
+        let start = of_key.partition_point(|(time, _)| *time < from);
+        let end = of_key.partition_point(|(time, _)| *time <= to);
+        &of_key[start..end.max(start)]
+    }
+
+    /// What the register held right before an operation wrote it, as far as the reported writes tell.
+    pub fn overwritten(&self, operation: &Operation) -> Option<&'a str> {
+        let time = moments::effect(operation)?;
+        let earlier = self.writes(&operation.key, 0, time);
+        let last = earlier.iter().rev().find(|(_, other)| other.index != operation.index)?;
+        last.1.new.as_deref()
     }
 
     /// The name of the client behind a process: `c3`; `process 3` where the number of clients is unknown.
@@ -169,27 +199,32 @@ impl<'a> Story<'a> {
         let (updates, overlaps): (Vec<_>, Vec<_>) =
             anomalies.iter().partition(|anomaly| anomaly.kind.contradicts() == Claim::Updates);
         for anomaly in updates.into_iter().chain(overlaps) {
-            let culprit =
-                (anomaly.kind == AnomalyKind::LostUpdate).then(|| anomaly.operations.last().copied()).flatten();
-            let shared = || {
-                let (first, rest) = anomaly.operations.split_first()?;
-                let mut places = by_member.get(first)?.iter();
-                places.find(|place| rest.iter().all(|index| by_member.get(index).is_some_and(|of| of.contains(place))))
+            // The operation that the incident is about: who overwrote something, or who held too long.
+            let culprit = match anomaly.kind {
+                AnomalyKind::LostUpdate => anomaly.operations.last(),
+                AnomalyKind::OverlappingHolders => anomaly.operations.first(),
+                _ => None,
             };
-            let place = match culprit {
-                Some(index) => by_culprit.get(&index).copied(),
-                None => shared().copied(),
+            let of_all = |place: &&usize| {
+                anomaly.operations.iter().all(|index| by_member.get(index).is_some_and(|of| of.contains(place)))
             };
-            let place = place.unwrap_or_else(|| {
+            let shared = anomaly.operations.first().and_then(|first| by_member.get(first)?.iter().find(of_all));
+            let place = match anomaly.kind {
+                AnomalyKind::LostUpdate => culprit.and_then(|index| by_culprit.get(index)),
+                _ => shared
+                    .or_else(|| anomaly.operations.iter().find_map(|index| by_culprit.get(index)))
+                    .or_else(|| by_member.get(culprit?)?.first()),
+            };
+            let place = place.copied().unwrap_or_else(|| {
                 groups.push(Vec::new());
                 groups.len() - 1
             });
             if let Some(index) = culprit {
-                by_culprit.insert(index, place);
+                by_culprit.entry(*index).or_insert(place);
             }
             for index in anomaly.operations.iter().chain(&anomaly.lost) {
                 let of = by_member.entry(*index).or_default();
-                if of.last() != Some(&place) {
+                if !of.contains(&place) {
                     of.push(place);
                 }
             }

@@ -3,6 +3,8 @@
 //! Times, values and losses follow from the play, so that the drawings show what a real run would; the verdict is
 //! counted from what was played, not by the checker.
 
+mod odd;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,6 +14,8 @@ use redjepsen::checker::*;
 use redjepsen::history::*;
 use redjepsen::report::{Report, RunFacts};
 use redjepsen::scenario::*;
+
+pub use odd::{bare, oddities, of_a_node, text_boxes};
 
 const MS: u64 = 1_000_000;
 

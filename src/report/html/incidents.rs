@@ -16,12 +16,14 @@ const ROWS: usize = 200;
 
 pub fn incidents(story: &Story) -> Markup {
     let total = story.incidents.len();
-    let rest = total.saturating_sub(INCIDENTS_IN_FULL);
+    // What does no harm is shown, not dwelt on.
+    let full = if story.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
+    let rest = total.saturating_sub(full);
     html! {
         section id="incidents" {
-            h2 { "What went wrong" @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
+            h2 { (title(story)) @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
             @if total == 0 { p class="none" { (nothing_wrong(story)) } }
-            @for (number, incident) in story.incidents.iter().take(INCIDENTS_IN_FULL).enumerate() {
+            @for (number, incident) in story.incidents.iter().take(full).enumerate() {
                 @let told = explain_incident(story, incident);
                 article class={ "case" @if !incident.claimed { " unclaimed" } } {
                     h3 {
@@ -50,7 +52,7 @@ pub fn incidents(story: &Story) -> Markup {
                     table {
                         thead { tr { th { "#" } th { "time" } th { "key" } th { "what" } th { "clients" } th { "fault" } } }
                         tbody {
-                            @for (number, incident) in story.incidents.iter().enumerate().skip(INCIDENTS_IN_FULL).take(ROWS) {
+                            @for (number, incident) in story.incidents.iter().enumerate().skip(full).take(ROWS) {
                                 tr {
                                     td class="n" { (number + 1) }
                                     td class="n" { (moment(incident.time)) }
@@ -66,6 +68,14 @@ pub fn incidents(story: &Story) -> Markup {
                 }
             }
         }
+    }
+}
+
+fn title(story: &Story) -> &'static str {
+    match story.incidents.iter().any(|incident| incident.claimed) || story.incidents.is_empty() {
+        true => "What went wrong",
+        false if story.resource_refuses() => "Seen, but harmless here",
+        false => "Seen, but not claimed",
     }
 }
 

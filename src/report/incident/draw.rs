@@ -36,15 +36,18 @@ pub fn draw(scene: &Scene, title: &str, style: Option<&str>) -> Markup {
     let resource_top = thin_top + scene.elsewhere.len() as f64 * THIN_LANE;
     let bottom = resource_top + RESOURCE;
     let height = bottom + AXIS;
-    let view = format!("0 0 {} {}", px(width), px(height));
+    // On its own it has no page around it to keep it off the edge.
+    let margin = if style.is_some() { 16.0 } else { 0.0 };
+    let (full_width, full_height) = (width + 2.0 * margin, height + 2.0 * margin);
+    let view = format!("{0} {0} {1} {2}", px(-margin), px(full_width), px(full_height));
     html! {
-        svg class="incident" xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(px(width)) height=(px(height))
+        svg class="incident" xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(px(full_width)) height=(px(full_height))
             role="img" aria-label=(title) {
             @if let Some(style) = style {
                 // A file of its own has no page to be painted on. The style is ours alone: nothing of a user's is in it.
                 title { (title) }
                 style { (PreEscaped(style)) }
-                rect x="0" y="0" width=(px(width)) height=(px(height)) fill="var(--paper)" {}
+                rect x=(px(-margin)) y=(px(-margin)) width=(px(full_width)) height=(px(full_height)) fill="var(--paper)" {}
             }
             @for (number, lane) in scene.lanes.iter().enumerate() {
                 (rail(lane_top(number) + BAR_TOP + BAR / 2.0, right))
@@ -60,7 +63,7 @@ pub fn draw(scene: &Scene, title: &str, style: Option<&str>) -> Markup {
             @for (number, lane) in scene.lanes.iter().enumerate() {
                 @for arrow in &lane.arrows { (arrow_of(arrow, &at, lane_top(number) + BAR_TOP + BAR, resource_top + 12.0)) }
             }
-            @for (number, lane) in scene.lanes.iter().enumerate() { (lane_of(lane, &at, lane_top(number))) }
+            @for (number, lane) in scene.lanes.iter().enumerate() { (lane_of(lane, &crossing_times(scene, number), &at, lane_top(number))) }
             @for (number, shade) in scene.elsewhere.iter().enumerate() {
                 @let y = thin_top + number as f64 * THIN_LANE;
                 text class="who" x="0" y=(px(y + 21.0)) { (shade.whose) }
@@ -80,10 +83,12 @@ fn plan(scene: &Scene) -> Axis {
     let end = scene.end.saturating_add((scene.end - scene.start) / 40).saturating_add(1);
     planner.moment(scene.start);
     planner.moment(end);
-    for lane in &scene.lanes {
+    for (place, lane) in scene.lanes.iter().enumerate() {
         planner.room(lane.hold.start, lane.hold.end, 16.0);
+        let crossing = crossing_times(scene, place);
         for (number, mark) in lane.marks.iter().enumerate() {
             let next = lane.marks.get(number + 1).map_or(end, |next| next.time);
+            let next = crossing.iter().copied().filter(|time| *time > mark.time).fold(next, u64::min);
             planner.room(mark.time, next, text_width(&mark.label, TEXT, mark.bad) + 16.0);
         }
         for pause in &lane.pauses {
@@ -97,20 +102,44 @@ fn plan(scene: &Scene) -> Axis {
         let next = scene.resource.get(number + 1).map_or(end, |next| next.from);
         planner.room(value.from, next, value_width(value));
     }
-    if let Some((time, _)) = scene.expiry {
-        planner.moment(time);
-    }
+    let expiry = scene.expiry.as_ref().map(|(time, _)| *time);
     for overlap in &scene.overlaps {
         planner.room(overlap.from, overlap.to, 10.0);
     }
+    // Whatever else asks for room: what happened one after the other is seen to be so.
+    let mut telling = telling_times(scene);
+    telling.sort_unstable();
+    telling.dedup();
+    for pair in telling.windows(2) {
+        planner.room(pair[0], pair[1], if Some(pair[0]) == expiry || Some(pair[1]) == expiry { 26.0 } else { 9.0 });
+    }
     planner.place(WIDTH - GUTTER - LEAD - RIGHT)
+}
+
+/// When a lane is crossed from top to bottom: by what upper lanes send and get, and by the end of the lock.
+fn crossing_times(scene: &Scene, lane: usize) -> Vec<u64> {
+    let arrows = scene.lanes.iter().take(lane).flat_map(|lane| &lane.arrows).map(|arrow| arrow.to);
+    arrows.chain(scene.expiry.iter().map(|(time, _)| *time)).collect()
+}
+
+/// The moments that the drawing is about, the more telling ones first.
+fn telling_times(scene: &Scene) -> Vec<u64> {
+    let arrows = || scene.lanes.iter().flat_map(|lane| &lane.arrows);
+    let shades = scene.lanes.iter().flat_map(|lane| &lane.pauses).chain(&scene.elsewhere);
+    let mut times: Vec<u64> = scene.expiry.iter().map(|(time, _)| *time).collect();
+    times.extend(scene.lanes.iter().map(|lane| lane.hold.start));
+    times.extend(arrows().filter(|arrow| arrow.kind != ArrowKind::Read).map(|arrow| arrow.to));
+    times.extend(shades.flat_map(|shade| [shade.from, shade.to]));
+    times.extend(scene.lanes.iter().map(|lane| lane.hold.end));
+    times.extend(arrows().filter(|arrow| arrow.kind == ArrowKind::Read).map(|arrow| arrow.to));
+    times
 }
 
 fn value_width(value: &Value) -> f64 {
     text_width(&value.text, TEXT, false) + if value.lost { text_width(" lost", TEXT, true) } else { 0.0 } + 18.0
 }
 
-fn lane_of(lane: &Lane, at: &impl Fn(u64) -> f64, top: f64) -> Markup {
+fn lane_of(lane: &Lane, crossing: &[u64], at: &impl Fn(u64) -> f64, top: f64) -> Markup {
     let (left, right) = (at(lane.hold.start), at(lane.hold.end).max(at(lane.hold.start) + 3.0));
     let (bar_top, bar_bottom) = (top + BAR_TOP, top + BAR_TOP + BAR);
     let middle = bar_top + BAR / 2.0;
@@ -118,14 +147,16 @@ fn lane_of(lane: &Lane, at: &impl Fn(u64) -> f64, top: f64) -> Markup {
     let texts = [format!("believes it holds the lock, {holds}"), format!("holds {holds}"), holds];
     let fits = texts.iter().find(|text| text_width(text, SMALL, false) + 10.0 < right - left);
     html! {
-        text class="who" x="0" y=(px(middle)) { (lane.name) }
-        text class={ "small" @if lane.under_name == "update lost" { " badtext strong" } } x="0" y=(px(middle + 16.0)) { (lane.under_name) }
+        text class="who" x="0" y=(px(middle - 3.0)) { (lane.name) }
+        text class={ "small" @if lane.under_name == "update lost" { " badtext strong" } } x="0" y=(px(middle + 13.0)) { (lane.under_name) }
+        @if let Some(token) = lane.token { text class="small" x="0" y=(px(middle + 28.0)) { "token " (token) } }
         @if let Some(from) = lane.waits_from {
             // Waiting began before the drawing does, or at the place that it names.
             @let from = at(from) - if from == lane.hold.start { 0.0 } else { LEAD - 8.0 };
             (line("wait", from, middle, left - 2.0, middle))
-            @if left - from > text_width("waits for the lock", SMALL, false) + 24.0 {
-                text class="small halo" x=(px(from + 4.0)) y=(px(middle - 6.0)) { "waits for the lock" }
+            @let room = left - 14.0 - text_width("waits for the lock", SMALL, false);
+            @if room > from && crossing.iter().all(|time| !(room..left).contains(&at(*time))) {
+                text class="small halo" x=(px(left - 10.0)) y=(px(middle - 6.0)) text-anchor="end" { "waits for the lock" }
             }
         }
         (rect(if lane.held { "bar" } else { "bar open" }, left, bar_top, right, bar_bottom))
@@ -211,22 +242,9 @@ fn resource(scene: &Scene, at: &impl Fn(u64) -> f64, top: f64, right: f64) -> Ma
 
 /// Times below the drawing, the more telling ones first where there is no room for all.
 fn ticks(scene: &Scene, at: &impl Fn(u64) -> f64, bottom: f64, right: f64) -> Markup {
-    let mut times: Vec<u64> = Vec::new();
-    times.extend(scene.expiry.iter().map(|(time, _)| *time));
-    times.extend(scene.lanes.iter().map(|lane| lane.hold.start));
-    times.extend(
-        scene
-            .lanes
-            .iter()
-            .flat_map(|lane| &lane.arrows)
-            .filter(|arrow| arrow.kind != ArrowKind::Read)
-            .map(|arrow| arrow.to),
-    );
-    times.extend(scene.lanes.iter().flat_map(|lane| &lane.pauses).flat_map(|pause| [pause.from, pause.to]));
-    times.extend(scene.lanes.iter().map(|lane| lane.hold.end));
     let mut taken: Vec<(f64, f64)> = Vec::new();
     let mut shown = Vec::new();
-    for time in times {
+    for time in telling_times(scene) {
         let text = format!("{:.3}", time as f64 / 1e9);
         let half = text_width(&text, SMALL, false) / 2.0 + 5.0;
         let x = at(time).clamp(GUTTER + half, (right - half).max(GUTTER + half));

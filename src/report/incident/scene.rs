@@ -1,6 +1,6 @@
 //! What an incident's drawing shows, before anything has a place: lanes, marks on them, the values of the register.
 
-use crate::history::{Function, Operation, Outcome, Phase, Reading};
+use crate::history::{Operation, Outcome, Phase, Reading};
 use crate::report::explain::cast;
 use crate::report::moments::{self, Hold};
 use crate::report::story::{Incident, Story, fault_words};
@@ -28,6 +28,7 @@ pub struct Scene {
 pub struct Lane {
     pub name: String,
     pub under_name: String,
+    pub token: Option<u64>,
     pub hold: Hold,
     /// Whether `hold` is the lock's or just the operation from end to end.
     pub held: bool,
@@ -148,13 +149,12 @@ fn extent(operation: &Operation) -> (Hold, bool) {
 fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held): (Hold, bool), start: u64) -> Lane {
     let name = story.name(operation.process);
     let lost = incident.lost.contains(&operation.index);
-    let overwrites = incident.culprit().is_some_and(|culprit| culprit.index == operation.index);
+    let overwrites = overwrites_blindly(story, operation)
+        || incident.culprit().is_some_and(|culprit| culprit.index == operation.index);
     let mut marks = Vec::new();
     let mut arrows = Vec::new();
     if held {
-        let token = moments::grant(operation).0;
-        let label = token.map_or("takes lock".to_string(), |token| format!("takes lock, token {token}"));
-        marks.push(Mark { time: hold.start, label, bad: false });
+        marks.push(Mark { time: hold.start, label: "takes lock".to_string(), bad: false });
     }
     let read = moments::at(operation, Phase::Read);
     let short = |value: &str| tame(value, 14);
@@ -169,7 +169,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
     }
     if let Some(write) = moments::write(operation) {
         let new = operation.new.as_deref().map(short).unwrap_or_default();
-        let (sent, effect) = (write.sent, effect(operation).unwrap_or(write.sent));
+        let (sent, effect) = (write.sent, moments::effect(operation).unwrap_or(write.sent));
         let kind = match operation.outcome {
             Outcome::Fail => ArrowKind::NoWrite,
             Outcome::Info if write.acknowledged.is_none() => ArrowKind::NoWrite,
@@ -212,6 +212,15 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         .collect();
     let asked = moments::at(operation, Phase::Acquiring).unwrap_or(operation.invoked);
     marks.sort_by_key(|mark| mark.time);
+    // Of one and the same moment there can be only one label.
+    marks.dedup_by(|later, earlier| {
+        let same = later.time == earlier.time;
+        if same {
+            earlier.label = format!("{}, {}", earlier.label, later.label);
+            earlier.bad |= later.bad;
+        }
+        same
+    });
     Lane {
         under_name: match operation.outcome {
             _ if lost => "update lost".to_string(),
@@ -219,6 +228,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
             Outcome::Fail => "failed".to_string(),
             Outcome::Info => "indeterminate".to_string(),
         },
+        token: moments::grant(operation).0,
         name: tame(&name, 14),
         waits_from: (held && asked.max(start) < hold.start).then_some(asked.max(start)),
         hold,
@@ -229,26 +239,18 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
     }
 }
 
-/// When a write took effect, give or take the trip to the resource; none where it is not known that it did.
-fn effect(operation: &Operation) -> Option<u64> {
-    let write = moments::write(operation)?;
-    let answered =
-        write.acknowledged.or((operation.outcome == Outcome::Ok).then_some(operation.completed).flatten())?;
-    let hold = extent(operation).0;
-    // A write that was long on its way arrived late rather than early: its acknowledgement is the better guess.
-    let slow = answered.saturating_sub(write.sent) > (hold.end - hold.start) / 10;
-    Some(if slow { answered } else { write.sent })
+/// Whether the operation replaced a value other than the one that it had read.
+fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
+    match (story.overwritten(operation), &operation.old) {
+        (Some(replaced), Reading::Value(read)) => replaced != read,
+        (Some(_), Reading::Empty) => true,
+        _ => false,
+    }
 }
 
 /// What the register held while the incident went on, as far as the writes that were reported tell.
 fn resource(story: &Story, incident: &Incident, cast: &[&Operation], start: u64, end: u64) -> Vec<Value> {
-    let mut writes: Vec<(u64, &Operation)> = (story.report.history.operations.iter())
-        .filter(|operation| operation.f == Function::Rmw && operation.key == incident.key)
-        .filter(|operation| operation.outcome != Outcome::Fail)
-        .filter_map(|operation| Some((effect(operation)?, operation)))
-        .filter(|(time, _)| (start..=end).contains(time))
-        .collect();
-    writes.sort_by_key(|(time, operation)| (*time, operation.index));
+    let writes = story.writes(incident.key, start, end);
     let first_read = cast
         .iter()
         .filter(|operation| moments::at(operation, Phase::Read).is_some())
@@ -262,7 +264,7 @@ fn resource(story: &Story, incident: &Incident, cast: &[&Operation], start: u64,
     let strangers = writes.iter().filter(|(_, operation)| !in_cast(operation)).count();
     let mut values = vec![Value { from: start, text: before, lost: false }];
     let mut merged = 0;
-    for (time, operation) in &writes {
+    for (time, operation) in writes {
         let lost = incident.lost.contains(&operation.index);
         if strangers > VALUES_ONE_BY_ONE && !in_cast(operation) {
             merged += 1;

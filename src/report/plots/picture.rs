@@ -134,19 +134,19 @@ pub fn svg(picture: &Picture) -> Result<String, String> {
 pub fn png(picture: &Picture) -> Result<Vec<u8>, String> {
     let (width, height) = canvas();
     let fine = pixels(picture)?;
-    let (step, row) = (FINENESS as usize, width as usize * 3);
+    let step = FINENESS as usize;
+    let row = width as usize * 3;
     let (width, height) = (width as usize / step, height as usize / step);
-    let mut coarse = Vec::with_capacity(width * height * 3);
     // Averaging the fine pixels smooths the edges that the library leaves jagged.
-    for y in 0..height {
-        for x in 0..width {
-            for channel in 0..3 {
-                let of = |dy: usize, dx: usize| u32::from(fine[(y * step + dy) * row + (x * step + dx) * 3 + channel]);
-                let sum: u32 =
-                    (0..step).flat_map(|dy| (0..step).map(move |dx| (dy, dx))).map(|(dy, dx)| of(dy, dx)).sum();
-                coarse.push((sum / (FINENESS * FINENESS)) as u8);
-            }
+    let mut coarse = Vec::with_capacity(width * height * 3);
+    let mut sums = vec![0u32; width * 3];
+    for rows in fine.chunks_exact(row * step) {
+        sums.fill(0);
+        for (place, value) in rows.iter().enumerate() {
+            let x = place % row;
+            sums[x / 3 / step * 3 + x % 3] += u32::from(*value);
         }
+        coarse.extend(sums.iter().map(|sum| (sum / (FINENESS * FINENESS)) as u8));
     }
     encode(&coarse, width as u32, height as u32)
 }

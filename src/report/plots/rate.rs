@@ -12,15 +12,24 @@ pub fn rate(story: &Story) -> Picture {
     frame.faults(story, true);
     frame.time_axis();
     let window = nice_step(frame.seconds, 40.0).max(0.001);
-    let places = (frame.seconds / window).ceil() as usize;
+    // What is left over at the end belongs to the last window: a sliver of its own would look like a collapse.
+    let places = ((frame.seconds / window).round() as usize).max(1);
+    let seconds = frame.seconds;
+    let bounds = move |number: usize| {
+        (number as f64 * window, if number + 1 == places { seconds } else { (number + 1) as f64 * window })
+    };
+    let rate = move |number: usize, count: u64| {
+        let (from, to) = bounds(number);
+        count as f64 / (to - from).max(window / 2.0)
+    };
     let mut series = Vec::new();
     for f in FUNCTIONS {
         for outcome in OUTCOMES {
-            let mut counts = vec![0u64; places.max(1)];
+            let mut counts = vec![0u64; places];
             let of_series = |operation: &&Operation| operation.f == f && operation.outcome == outcome;
             for time in story.client_operations().filter(of_series).filter_map(|operation| operation.completed) {
                 let place = (time as f64 / 1e9 / window) as usize;
-                counts[place.min(places.saturating_sub(1))] += 1;
+                counts[place.min(places - 1)] += 1;
             }
             if counts.iter().any(|count| *count > 0) {
                 series.push((f, outcome, counts));
@@ -31,15 +40,17 @@ pub fn rate(story: &Story) -> Picture {
         frame.nothing("no operation was completed");
         return frame.finish();
     }
-    let highest = series.iter().flat_map(|(_, _, counts)| counts).max().copied().unwrap_or(0) as f64 / window;
+    let rates =
+        |counts: &[u64]| counts.iter().enumerate().map(|(number, count)| rate(number, *count)).collect::<Vec<_>>();
+    let highest = series.iter().flat_map(|(_, _, counts)| rates(counts)).fold(0.0, f64::max);
     let y = frame.linear_axis(highest);
     let one_function = series.iter().all(|(f, _, _)| *f == series[0].0);
     for (f, outcome, counts) in series {
         let ink = outcome_ink(outcome);
-        let points: Vec<(f64, f64)> = (counts.iter().enumerate())
-            .map(|(number, count)| {
-                let middle = ((number as f64 + 0.5) * window * 1e9) as u64;
-                (frame.x(middle), y(*count as f64 / window))
+        let points: Vec<(f64, f64)> = (rates(&counts).into_iter().enumerate())
+            .map(|(number, rate)| {
+                let (from, to) = bounds(number);
+                (frame.x(((from + to) / 2.0 * 1e9) as u64), y(rate))
             })
             .collect();
         for point in &points {
