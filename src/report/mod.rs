@@ -1,1 +1,74 @@
-//! Renders a checked history for people and for machines.
+//! What a person takes away from a run: a page, pictures, numbers and a few lines of text.
+//!
+//! Everything here is a pure function of a [`Report`]; only [`write`] touches the disk. A report never decides
+//! anything: it tells what the checker concluded, in words and in drawings, and it must be able to tell it for every
+//! history that loads: without a header, without a clock, cut off in the middle, or with values that a user's client
+//! made up.
+//!
+//! - [`facts`]: what neither scenario nor history hold
+//! - [`story`]: anomalies grouped into incidents, and the names of those involved
+//! - [`explain`]: the sentences
+//! - [`incident`]: the drawing of one incident
+//! - [`plots`]: the four plots
+//! - [`html`], [`terminal`], [`results_json`]: the three ways to read it
+
+mod explain;
+mod facts;
+mod html;
+mod incident;
+mod moments;
+mod plots;
+mod results;
+mod story;
+mod terminal;
+mod words;
+
+use std::io;
+use std::path::Path;
+
+pub use explain::{explain, headline};
+pub use facts::RunFacts;
+pub use html::html;
+pub use results::results_json;
+pub use story::{Incident, Story};
+pub use terminal::terminal;
+
+use crate::checker::Verdict;
+use crate::history::History;
+use crate::scenario::Scenario;
+
+/// All that a report is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// Absent where only a history was given.
+    pub scenario: Option<&'a Scenario>,
+    pub history: &'a History,
+    pub verdict: &'a Verdict,
+    pub facts: &'a RunFacts,
+}
+
+/// How many incidents are told and drawn in full; the rest are rows of a table.
+const INCIDENTS_IN_FULL: usize = 5;
+
+/// Writes `report.html`, `results.json`, the four plots as PNG and a drawing of each of the first incidents into `dir`.
+pub fn write(dir: &Path, report: &Report) -> io::Result<()> {
+    std::fs::write(dir.join("results.json"), results_json(report))?;
+    std::fs::write(dir.join("report.html"), html(report))?;
+    let story = Story::new(report);
+    for plot in plots::all(&story) {
+        let png = plots::png(&plot.picture).map_err(io::Error::other)?;
+        std::fs::write(dir.join(format!("{}.png", plot.name)), png)?;
+    }
+    for number in 0..story.incidents.len().min(INCIDENTS_IN_FULL) {
+        if let Some(svg) = drawing(report, number) {
+            std::fs::write(dir.join(format!("incident-{}.svg", number + 1)), svg)?;
+        }
+    }
+    Ok(())
+}
+
+/// The drawing of an incident, counted from 0, as an SVG file of its own; none where there is nothing to draw.
+pub fn drawing(report: &Report, number: usize) -> Option<String> {
+    let story = Story::new(report);
+    story.incidents.get(number).and_then(|incident| incident::standalone(&story, incident))
+}

@@ -1,0 +1,334 @@
+//! The prose: one sentence for a run, a few for an incident. Values stand between backticks.
+//!
+//! Every sentence says only what the history holds; what is missing is left out, and where the operations themselves
+//! are missing the checker's own summary stands.
+
+use super::story::{Incident, Standing, Story, fault_words};
+use super::words::{count, length, list, moment, percent, plural, quoted, tame};
+use super::{Report, moments};
+use crate::checker::{AnomalyKind, Validity};
+use crate::history::{Claim, Operation, Outcome, Phase, Reading};
+
+/// More operations than this are counted, not told one by one.
+const TOLD_ONE_BY_ONE: usize = 4;
+
+/// The run in one sentence.
+pub fn headline(report: &Report) -> String {
+    headline_of(&Story::new(report))
+}
+
+/// What happened in one incident.
+pub fn explain(report: &Report, number: usize) -> Option<String> {
+    let story = Story::new(report);
+    story.incidents.get(number).map(|incident| explain_incident(&story, incident))
+}
+
+pub(super) fn headline_of(story: &Story) -> String {
+    let verdict = story.report.verdict;
+    let lock = story.lock_name();
+    let (lost, acknowledged) = (verdict.lost_updates.count, verdict.lost_updates.acknowledged);
+    let of = if acknowledged == 1 { "acknowledged update" } else { "acknowledged updates" };
+    let updates_broken = story.standing(Claim::Updates) == Standing::Broken;
+    let exclusion_broken = story.standing(Claim::MutualExclusion) == Standing::Broken;
+    let overlaps = story.contradictions(Claim::MutualExclusion);
+    match verdict.valid {
+        Validity::Unknown => "This run proves nothing about the lock.".to_string(),
+        Validity::Invalid if lost > 0 && updates_broken => {
+            let share = percent(verdict.lost_updates.fraction);
+            format!("{lock} lost {} of {} {of} ({share}){}.", count(lost), count(acknowledged), cause(story, true))
+        }
+        Validity::Invalid if updates_broken => format!(
+            "{lock} produced {} that no correct order of the updates explains{}.",
+            plural(story.contradictions(Claim::Updates), "observation"),
+            cause(story, true)
+        ),
+        Validity::Invalid if exclusion_broken => {
+            let none_lost =
+                if story.contradictions(Claim::Updates) == 0 { "; no acknowledged update was lost" } else { "" };
+            format!(
+                "{lock} let two clients hold the lock at once {}{}{none_lost}.",
+                if overlaps == 1 { "once".to_string() } else { format!("{} times", count(overlaps)) },
+                cause(story, false)
+            )
+        }
+        Validity::Invalid => {
+            verdict.reasons.first().cloned().unwrap_or_else(|| format!("{lock} broke what the workload claims."))
+        }
+        Validity::Valid => {
+            let faults = story.report.history.faults.iter().filter(|fault| fault.was_observed()).count() as u64;
+            let through = match faults {
+                0 => String::new(),
+                _ => format!(" through {}", plural(faults, "fault")),
+            };
+            let kept = match acknowledged {
+                0 => format!("{lock} broke none of its claims{through}"),
+                1 => format!("{lock} kept the one acknowledged update{through}"),
+                _ => format!("{lock} kept all {} acknowledged updates{through}", count(acknowledged)),
+            };
+            let never = match story.standing(Claim::MutualExclusion) {
+                Standing::Held if verdict.mutual_exclusion.claimed => {
+                    ", and never let two clients hold the lock at once"
+                }
+                _ => "",
+            };
+            format!("{kept}{never}.")
+        }
+    }
+}
+
+/// ` while a holder was paused`, if that is what most incidents have in common.
+fn cause(story: &Story, of_updates: bool) -> String {
+    if story.report.history.faults.iter().all(|fault| fault.injected.is_none()) {
+        return if story.report.history.run.is_some() { ", with no fault at all".to_string() } else { String::new() };
+    }
+    let relevant = || {
+        let wanted = move |incident: &&Incident| {
+            !of_updates || incident.anomalies.iter().any(|a| a.kind.contradicts() == Claim::Updates)
+        };
+        story.incidents.iter().filter(wanted)
+    };
+    let total = relevant().count();
+    let Some(kind) = relevant().find_map(|incident| incident.fault).map(|fault| fault.kind) else {
+        return String::new();
+    };
+    let past = fault_words(kind).1;
+    let of_kind = |incident: &&Incident| incident.fault.is_some_and(|fault| fault.kind == kind);
+    let client = |incident: &&Incident| {
+        of_kind(incident)
+            && incident.operations.iter().any(|operation| incident.fault_hits(&story.name(operation.process)))
+    };
+    let on_clients = relevant().filter(client).count();
+    let on_nodes = relevant().filter(of_kind).count() - on_clients;
+    let (whom, how_many) =
+        if on_clients >= on_nodes { ("its holder was", on_clients) } else { ("a node was", on_nodes) };
+    match how_many {
+        _ if total == 0 || how_many * 2 < total => String::new(),
+        _ if how_many < total => format!(", mostly while {whom} {past}"),
+        _ => format!(" while {whom} {past}"),
+    }
+}
+
+/// What happened in an incident, in the order in which it happened.
+pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
+    let told_by_checker = || {
+        let mut summaries: Vec<&str> = incident.anomalies.iter().map(|anomaly| anomaly.summary.as_str()).collect();
+        summaries.dedup();
+        summaries.truncate(TOLD_ONE_BY_ONE);
+        summaries.join(" ")
+    };
+    let other_kind = !incident.has(AnomalyKind::LostUpdate) && !incident.has(AnomalyKind::OverlappingHolders);
+    let Some((&first, others)) = incident.operations.split_first() else { return told_by_checker() };
+    if other_kind || others.is_empty() || moments::hold(first).is_none() {
+        return told_by_checker();
+    }
+    // Two of those that came in between make the point; the drawing has more of them.
+    let mut told = cast(incident);
+    let culprit = incident.culprit().map(|culprit| culprit.index);
+    while told.len() > 3 {
+        let middle = (1..told.len()).rev().find(|place| Some(told[*place].index) != culprit);
+        told.remove(middle.unwrap_or(1));
+    }
+    let clause =
+        |operation: &Operation, clauses: Vec<String>| format!("{} {}.", story.name(operation.process), list(&clauses));
+    let mut sentences = vec![clause(first, took_the_lock(story, first, None))];
+    sentences.extend(what_went_wrong(story, incident, first, others.first().copied()));
+    let first_write = moments::write(first).map(|write| write.sent);
+    let is_later = |operation: &Operation| {
+        moments::write(operation).zip(first_write).is_some_and(|(write, first)| write.sent > first)
+    };
+    for operation in told.iter().skip(1) {
+        let mut clauses = took_the_lock(story, operation, Some(first));
+        if !is_later(operation)
+            && let Some(wrote) = wrote(story, operation, None)
+        {
+            clauses.push(wrote);
+        }
+        sentences.push(clause(operation, clauses));
+        sentences.extend(too_early(story, operation, first));
+    }
+    match incident.operations.len() - told.len() {
+        0 => {}
+        1 => sentences.push("One more operation followed.".to_string()),
+        untold => sentences.push(format!("{} more operations followed.", count(untold as u64))),
+    }
+    let name = story.name(first.process);
+    let back = match (incident.fault, first_write) {
+        (Some(fault), Some(sent))
+            if incident.fault_hits(&name) && fault.healed.is_some_and(|(time, _)| time <= sent) =>
+        {
+            "went on, still believing to hold it, and "
+        }
+        _ => "",
+    };
+    let writers =
+        std::iter::once((first, back)).chain(told.iter().skip(1).filter(|one| is_later(one)).map(|one| (*one, "")));
+    for (operation, back) in writers {
+        if let (Some(write), Some(end)) =
+            (moments::write(operation), wrote(story, operation, story.overwritten(operation)))
+        {
+            sentences.push(format!("At {} {} {back}{end}.", moment(write.sent), story.name(operation.process)));
+        }
+    }
+    sentences.extend(both_held(incident));
+    sentences.push(consequence(story, incident));
+    sentences.join(" ")
+}
+
+/// The operations of an incident that are told one by one, and drawn: the first, the last ones to matter, few enough
+/// to be followed.
+pub(super) fn cast<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
+    let mut cast: Vec<&Operation> = Vec::new();
+    let accused = incident.anomalies.iter().flat_map(|anomaly| &anomaly.operations);
+    let indices: Vec<u64> = incident
+        .operations
+        .first()
+        .map(|operation| operation.index)
+        .into_iter()
+        .chain(incident.culprit().map(|operation| operation.index))
+        .chain(accused.copied())
+        .chain(incident.lost.iter().copied())
+        .collect();
+    for index in indices {
+        let known = incident.operations.iter().find(|operation| operation.index == index);
+        if let Some(operation) = known
+            && cast.len() < TOLD_ONE_BY_ONE
+            && !cast.iter().any(|one| one.index == index)
+        {
+            cast.push(operation);
+        }
+    }
+    cast.sort_by_key(|operation| incident.operations.iter().position(|one| one.index == operation.index));
+    cast
+}
+
+/// What an operation did up to its write, as clauses that follow its client's name.
+fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operation>) -> Vec<String> {
+    let Some(acquired) = moments::at(operation, Phase::Acquired) else {
+        return vec![format!("began its operation at {}", moment(operation.invoked))];
+    };
+    let (token, validity_ms) = moments::grant(operation);
+    let mut details: Vec<String> = token.map(|token| format!("token {token}")).into_iter().collect();
+    if earlier.is_none() {
+        let good = validity_ms.map(|ms| length(ms.saturating_mul(1_000_000)));
+        details.extend(match (good, story.ttl_ns()) {
+            (Some(good), Some(ttl)) => Some(format!("good for {good} of its TTL of {}", length(ttl))),
+            (Some(good), None) => Some(format!("good for {good}")),
+            (None, Some(ttl)) => Some(format!("TTL {}", length(ttl))),
+            (None, None) => None,
+        });
+    }
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+    let mut clauses = vec![format!("took the lock at {}{details}", moment(acquired))];
+    let too = if earlier.is_some_and(|earlier| earlier.old == operation.old) { " too" } else { "" };
+    match &operation.old {
+        Reading::Unknown => {}
+        Reading::Empty => clauses.push(format!("found the key empty{too}")),
+        Reading::Value(value) => clauses.push(format!("read {}{too}", quoted(value))),
+    }
+    clauses
+}
+
+/// That a lock was taken while an earlier one was still good, which no pause of its holder explains.
+fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<String> {
+    let acquired = moments::at(operation, Phase::Acquired)?;
+    let left = moments::expiry(earlier, story.ttl_ns())?.checked_sub(acquired)?;
+    Some(format!("The lock of {} was still good for {} then.", story.name(earlier.process), length(left)))
+}
+
+/// The fault, and when the first holder's lock ran out.
+fn what_went_wrong(
+    story: &Story,
+    incident: &Incident,
+    first: &Operation,
+    second: Option<&Operation>,
+) -> Option<String> {
+    let expiry = moments::expiry(first, story.ttl_ns());
+    let taken = second.and_then(|second| moments::at(second, Phase::Acquired));
+    let ran_out = expiry.filter(|expiry| taken.is_none_or(|taken| *expiry <= taken));
+    let Some(fault) = incident.fault else {
+        return ran_out.map(|time| format!("Its lock ran out at {} before it was done.", moment(time)));
+    };
+    let (_, past, how) = fault_words(fault.kind);
+    let (from, to) = fault.span();
+    let first_name = story.name(first.process);
+    let whom = if incident.fault_hits(&first_name) {
+        "It".to_string()
+    } else {
+        list(&fault.targets.iter().map(|target| tame(target, 30)).collect::<Vec<_>>())
+    };
+    let verb = if fault.targets.len() > 1 { "were" } else { "was" };
+    let for_long =
+        to.map_or(" and never let go on".to_string(), |to| format!(" for {}", length(to.saturating_sub(from))));
+    let unseen = if fault.was_observed() { "" } else { "; that it took effect was not seen" };
+    let then = match ran_out {
+        Some(time) if whom == "It" && time >= from && to.is_none_or(|to| time <= to) => {
+            format!(", and its lock ran out at {} while it stood still", moment(time))
+        }
+        Some(time) => format!("; {first_name}'s lock ran out at {}", moment(time)),
+        None => String::new(),
+    };
+    Some(format!("{whom} {verb} {past} at {}{for_long} ({how}{unseen}){then}.", moment(from)))
+}
+
+/// What became of an operation's write, as the end of a sentence.
+fn wrote(story: &Story, operation: &Operation, over: Option<&str>) -> Option<String> {
+    moments::write(operation)?;
+    let new = quoted(operation.new.as_deref()?);
+    let over = match (over, &operation.old) {
+        (Some(over), Reading::Value(old)) if over == old => String::new(),
+        (Some(over), _) => format!(" over {}", quoted(over)),
+        (None, _) => String::new(),
+    };
+    let error = operation.error.as_deref().map(|word| format!(" ({})", tame(word, 30))).unwrap_or_default();
+    Some(match operation.outcome {
+        Outcome::Ok => format!("wrote {new}{over} (acknowledged)"),
+        Outcome::Fail if story.resource_refuses() => format!("tried to write {new}, which the resource refused{error}"),
+        Outcome::Fail => format!("tried to write {new}, which failed{error}"),
+        Outcome::Info => format!("sent the write of {new}, with no certain answer{error}"),
+    })
+}
+
+/// For how long the checker's pairs of holders overlapped.
+fn both_held(incident: &Incident) -> Option<String> {
+    let lengths: Vec<u64> = (incident.overlaps().iter())
+        .filter_map(|(one, other)| moments::overlap(one, other))
+        .map(|(from, to)| to - from)
+        .collect();
+    match lengths[..] {
+        [] => None,
+        [one] => Some(format!("For {} both believed to hold the lock.", length(one))),
+        _ => {
+            Some(format!("Two clients at once believed to hold the lock for {} in all.", length(lengths.iter().sum())))
+        }
+    }
+}
+
+/// What it did to the data.
+fn consequence(story: &Story, incident: &Incident) -> String {
+    match incident.lost[..] {
+        [] if !incident.claimed && story.resource_refuses() => {
+            "Harmless here: the resource refuses a write whose old value is no longer current.".to_string()
+        }
+        [] if incident.has(AnomalyKind::LostUpdate) => "What was overwritten had not been acknowledged.".to_string(),
+        [] => "No acknowledged update was lost this time.".to_string(),
+        [index] => {
+            let operation = story.operation(index);
+            let value = operation
+                .and_then(|operation| operation.new.as_deref())
+                .map_or(String::new(), |new| format!(" {}", quoted(new)));
+            let whose = operation.map_or(String::new(), |operation| format!(" of {}", story.name(operation.process)));
+            format!("The acknowledged update{value}{whose} is lost: no later value builds on it.")
+        }
+        _ => {
+            let total = incident.lost.len();
+            let values: Vec<String> = (incident.lost.iter().take(TOLD_ONE_BY_ONE))
+                .filter_map(|index| story.operation(*index)?.new.as_deref().map(quoted))
+                .collect();
+            let values = if values.len() == total { list(&values) } else { format!("{}, …", values.join(", ")) };
+            format!(
+                "{} acknowledged updates are lost, since no later value builds on them: {values}.",
+                count(total as u64)
+            )
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! What a report tells about a run that neither its scenario nor its history hold.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Where and with what a run was made. Every field may be empty; an empty one is not shown.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(default)]
+pub struct RunFacts {
+    /// The exact command that repeats the run.
+    pub repeat: String,
+    /// Versions by what they are of: redjepsen, redis, docker, kernel.
+    pub versions: BTreeMap<String, String>,
+    /// The image that the nodes ran.
+    pub image: String,
+    /// The lock client's name and version.
+    pub client: String,
+    /// Start by the wall clock, RFC 3339; the history's header has it too where there is one.
+    pub started: String,
+    /// The run folder, as the user would type it.
+    pub folder: String,
+}

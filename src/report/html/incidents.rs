@@ -1,0 +1,146 @@
+//! The incidents: the first ones told and drawn, the rest in a table.
+
+use maud::{Markup, html};
+
+use super::prose;
+use crate::checker::AnomalyKind;
+use crate::report::INCIDENTS_IN_FULL;
+use crate::report::explain::explain_incident;
+use crate::report::incident;
+use crate::report::results::faults;
+use crate::report::story::{Incident, Story, fault_words};
+use crate::report::words::{count, list, moment, plural, tame};
+
+/// A table longer than this is read by programs, and they have results.json.
+const ROWS: usize = 200;
+
+pub fn incidents(story: &Story) -> Markup {
+    let total = story.incidents.len();
+    // What does no harm is shown, not dwelt on.
+    let full = if story.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
+    let rest = total.saturating_sub(full);
+    html! {
+        section id="incidents" {
+            h2 { (title(story)) @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
+            @if total == 0 { p class="none" { (nothing_wrong(story)) } }
+            @for (number, incident) in story.incidents.iter().take(full).enumerate() {
+                @let told = explain_incident(story, incident);
+                article class={ "case" @if !incident.claimed { " unclaimed" } } {
+                    h3 {
+                        span class="number" { (number + 1) }
+                        (what(incident))
+                        span class="when" { "key " (tame(incident.key, 40)) ", " (moment(incident.time)) }
+                    }
+                    p { (prose(&told)) }
+                    @if let Some(drawing) = incident::inline(story, incident, &told.replace('`', "")) {
+                        figure { (drawing) }
+                    }
+                    (cited(incident))
+                }
+            }
+            @if total > 0 {
+                p class="fine" {
+                    "Seconds since the run began. In the drawings time flows to the right, but moments close together are drawn apart. "
+                    @if story.report.history.clock.is_none() {
+                        "Without a measured bound on the clients' clock, times are those at which the controller read the clients' reports."
+                    }
+                }
+            }
+            @if rest > 0 {
+                details {
+                    summary { "The other " (plural(rest as u64, "incident")) }
+                    table {
+                        thead { tr { th { "#" } th { "time" } th { "key" } th { "what" } th { "clients" } th { "fault" } } }
+                        tbody {
+                            @for (number, incident) in story.incidents.iter().enumerate().skip(full).take(ROWS) {
+                                tr {
+                                    td class="n" { (number + 1) }
+                                    td class="n" { (moment(incident.time)) }
+                                    td { (tame(incident.key, 24)) }
+                                    td { (what(incident)) @if !incident.claimed { " (not claimed)" } }
+                                    td { (clients(story, incident)) }
+                                    td { (fault(incident)) }
+                                }
+                            }
+                        }
+                    }
+                    @if rest > ROWS { p class="fine" { (count((rest - ROWS) as u64)) " more in results.json." } }
+                }
+            }
+        }
+    }
+}
+
+fn title(story: &Story) -> &'static str {
+    match story.incidents.iter().any(|incident| incident.claimed) || story.incidents.is_empty() {
+        true => "What went wrong",
+        false if story.resource_refuses() => "Seen, but harmless here",
+        false => "Seen, but not claimed",
+    }
+}
+
+fn nothing_wrong(story: &Story) -> String {
+    let faults = faults(story);
+    match (story.report.verdict.lost_updates.acknowledged, faults.observed) {
+        (0, _) => "Nothing to tell: no update was acknowledged.".to_string(),
+        (all, 0) => {
+            format!("Nothing: all {} are accounted for. No fault was in effect.", plural(all, "acknowledged update"))
+        }
+        (all, faults) => format!(
+            "Nothing: all {} are accounted for, through {}.",
+            plural(all, "acknowledged update"),
+            plural(faults, "observed fault")
+        ),
+    }
+}
+
+/// The incident in a few words.
+fn what(incident: &Incident) -> String {
+    let others = incident
+        .anomalies
+        .iter()
+        .map(|anomaly| anomaly.kind)
+        .find(|kind| !matches!(kind, AnomalyKind::LostUpdate | AnomalyKind::OverlappingHolders));
+    match (incident.lost.len() as u64, others) {
+        (lost @ 1.., _) => format!("{} lost", plural(lost, "acknowledged update")),
+        (0, _) if incident.has(AnomalyKind::LostUpdate) => "An update overwritten".to_string(),
+        (0, Some(AnomalyKind::StaleRead)) => "A stale read".to_string(),
+        (0, Some(AnomalyKind::ImpossibleRead)) => "An impossible read".to_string(),
+        (0, Some(AnomalyKind::OrderViolation)) => "An order that contradicts real time".to_string(),
+        _ => "Two holders at once".to_string(),
+    }
+}
+
+fn clients(story: &Story, incident: &Incident) -> String {
+    let mut names: Vec<String> =
+        incident.operations.iter().map(|operation| tame(&story.name(operation.process), 20)).collect();
+    names.dedup();
+    if names.len() > 4 {
+        let more = names.len() - 3;
+        names.truncate(3);
+        names.push(format!("{more} more"));
+    }
+    list(&names)
+}
+
+fn fault(incident: &Incident) -> String {
+    let targets = |targets: &[String]| list(&targets.iter().take(5).map(|target| tame(target, 20)).collect::<Vec<_>>());
+    incident
+        .fault
+        .map_or("–".to_string(), |fault| format!("{} of {}", fault_words(fault.kind).0, targets(&fault.targets)))
+}
+
+/// Where to look it up.
+fn cited(incident: &Incident) -> Markup {
+    let lines: Vec<String> = incident.operations.iter().take(8).map(|operation| operation.index.to_string()).collect();
+    html! {
+        @if !lines.is_empty() {
+            p class="fine" {
+                "history.jsonl: the operations invoked at index " (list(&lines))
+                @if incident.operations.len() > 8 { ", …" }
+                @if let Some(fault) = incident.fault { "; fault " (fault.fault) }
+                "."
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `report.html`: one file without scripts or network, the verdict first, then the incidents, then the evidence.
+
+mod evidence;
+mod incidents;
+mod verdict;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::Report;
+use super::incident;
+use super::story::Story;
+use super::words::tame;
+use crate::checker::Validity;
+
+const STYLE: &str = include_str!("style.css");
+
+/// The page.
+pub fn html(report: &Report) -> String {
+    let story = Story::new(report);
+    let names: Vec<String> =
+        [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 60)).collect();
+    let (word, _) = verdict_word(report.verdict.valid);
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (word) " · " (names.join(" · ")) " · redjepsen" }
+                style { (PreEscaped(STYLE)) (PreEscaped(incident::style())) }
+            }
+            body {
+                main {
+                    (verdict::verdict(&story))
+                    (incidents::incidents(&story))
+                    (evidence::plots(&story))
+                    (evidence::gates(&story))
+                    (evidence::terms())
+                    (evidence::scenario(&story))
+                    (evidence::faults(&story))
+                    (evidence::repeat(&story))
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
+    match valid {
+        Validity::Valid => ("VALID", "valid"),
+        Validity::Invalid => ("INVALID", "invalid"),
+        Validity::Unknown => ("UNKNOWN", "unknown"),
+    }
+}
+
+/// Text whose parts between backticks are values.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (number, part) in text.split('`').enumerate() {
+            @if number % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The top of the page: what came out, for which claim, and the numbers to it.
+
+use maud::{Markup, html};
+
+use super::{prose, verdict_word};
+use crate::checker::Validity;
+use crate::history::Claim;
+use crate::report::explain::headline_of;
+use crate::report::results::{faults, per_second};
+use crate::report::story::{Standing, Story};
+use crate::report::words::{count, length, percent, plural, tame};
+use crate::scenario::Expectation;
+
+pub fn verdict(story: &Story) -> Markup {
+    let report = story.report;
+    let verdict = report.verdict;
+    let (word, class) = verdict_word(verdict.valid);
+    let mut about: Vec<String> =
+        [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 60)).collect();
+    about.extend(story.seed().map(|seed| format!("seed {seed}")));
+    about.extend((!story.started().is_empty()).then(|| tame(story.started(), 40)));
+    html! {
+        header class={ "verdict " (class) } {
+            p class="about" { b { "redjepsen" } @for part in &about { span { (part) } } }
+            h1 { (word) }
+            p class="headline" { (headline_of(story)) }
+            @if verdict.valid != Validity::Valid && !verdict.reasons.is_empty() {
+                ul class="reasons" {
+                    @for reason in verdict.reasons.iter().take(8) { li { (prose(&tame(reason, 600))) } }
+                    @if verdict.reasons.len() > 8 { li { "and " (verdict.reasons.len() - 8) " more, in results.json" } }
+                }
+            }
+            @for note in notes(story) { p class="note" { (note) } }
+        }
+        section class="claims" {
+            (claim(story, Claim::Updates))
+            (claim(story, Claim::MutualExclusion))
+        }
+        (numbers(story))
+    }
+}
+
+/// What the reader must know before believing the rest.
+fn notes(story: &Story) -> Vec<String> {
+    let history = story.report.history;
+    let mut notes = Vec::new();
+    if let Some(line) = history.truncated_at_line {
+        notes.push(format!("The history is cut off in line {line}: the run's end is missing."));
+    }
+    match &history.end {
+        Some(end) if !end.completed => {
+            let why = if end.text.is_empty() { String::new() } else { format!(": {}", tame(&end.text, 300)) };
+            notes.push(format!("The run did not go to its planned end{why}."));
+        }
+        _ => {}
+    }
+    let seen = match story.report.verdict.valid {
+        Validity::Valid => Some(Expectation::Valid),
+        Validity::Invalid => Some(Expectation::Violation),
+        Validity::Unknown => None,
+    };
+    if let (Some(expected), Some(seen)) = (story.expectation(), seen) {
+        let what = match expected {
+            Expectation::Valid => "no violation",
+            Expectation::Violation => "a violation",
+        };
+        notes.push(if expected == seen {
+            format!("As expected: this workload was to show {what} under this nemesis.")
+        } else {
+            format!("Not as expected: this workload was to show {what} under this nemesis.")
+        });
+    }
+    notes
+}
+
+fn claim(story: &Story, claim: Claim) -> Markup {
+    let verdict = story.report.verdict;
+    let standing = story.standing(claim);
+    let claimed = story.claims(claim);
+    let (title, found) = match claim {
+        Claim::Updates => {
+            let lost = verdict.lost_updates;
+            let others = story.contradictions(claim).saturating_sub(lost.count);
+            (
+                "Every acknowledged update survives",
+                match (lost.count, lost.acknowledged) {
+                    (0, _) if others > 0 => plural(others, "contradiction"),
+                    (0, 0) => "nothing was acknowledged".to_string(),
+                    (0, all) => format!("none of {} lost", count(all)),
+                    (lost, all) => format!("{} of {} lost", count(lost), count(all)),
+                },
+            )
+        }
+        Claim::MutualExclusion => {
+            let exclusion = verdict.mutual_exclusion;
+            let overlaps = story.contradictions(claim);
+            (
+                "No two clients hold the lock at once",
+                match (overlaps, exclusion.comparable_holds) {
+                    (0, 0) => "no holds to compare".to_string(),
+                    (0, all) => format!("no overlap among {}", plural(all, "hold")),
+                    (overlaps, all) => format!("{} among {}", plural(overlaps, "overlap"), plural(all, "hold")),
+                },
+            )
+        }
+    };
+    let harmless = claim == Claim::MutualExclusion && story.resource_refuses();
+    let (class, word) = match standing {
+        Standing::Broken => ("broken", "Broken"),
+        Standing::Unproven => ("unproven", "Not proven either way"),
+        Standing::Unclaimed if harmless => ("unclaimed", "Seen, but harmless here"),
+        Standing::Unclaimed => ("unclaimed", "Seen, but not claimed by this workload"),
+        Standing::Held if claimed => ("held", "Held"),
+        Standing::Held => ("held", "Not claimed, and not violated"),
+    };
+    html! {
+        div class={ "claim " (class) } {
+            p class="what" { (title) }
+            p class="standing" { b { (word) } span { (found) } }
+            @if standing == Standing::Unclaimed && harmless {
+                p class="why" { "The resource refuses a write whose old value is no longer current, so a holder that comes too late changes nothing." }
+            }
+        }
+    }
+}
+
+fn numbers(story: &Story) -> Markup {
+    let verdict = story.report.verdict;
+    let faults = faults(story);
+    let lost = verdict.lost_updates;
+    let overlaps = story.contradictions(Claim::MutualExclusion);
+    html! {
+        dl class="numbers" {
+            div { dt { "acknowledged updates" } dd { (count(lost.acknowledged)) } }
+            div class=[(lost.count > 0).then_some("bad")] { dt { "of them lost" } dd { (count(lost.count)) } }
+            div class=[(lost.count > 0).then_some("bad")] { dt { "share lost" } dd { (percent(lost.fraction)) } }
+            div class=[(overlaps > 0 && story.claims(Claim::MutualExclusion)).then_some("bad")] {
+                dt { "overlapping holders" } dd { (count(overlaps)) }
+            }
+            div {
+                dt { "faults injected / observed / healed" }
+                dd { (count(faults.injected)) small { " / " } (count(faults.observed)) small { " / " } (count(faults.healed)) }
+            }
+            div {
+                dt { "acknowledged a second" }
+                dd { @match per_second(story) { Some(rate) => { (format!("{rate:.1}")) }, None => { "–" } } }
+            }
+            div { dt { "clients were busy for" } dd { (length((story.busy_seconds() * 1e9) as u64)) } }
+            div {
+                dt { "operations ok / fail / info" }
+                dd { (count(verdict.counts.ok)) small { " / " } (count(verdict.counts.fail)) small { " / " } (count(verdict.counts.info)) }
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Where moments lie on the drawing's time axis.
+//!
+//! The interesting moments of an incident are milliseconds apart, with a pause of seconds between them; true to scale
+//! their labels would lie on top of each other. So time only flows to the right: each stretch is as wide as its length
+//! asks for, or as wide as the labels in it need, whichever is more.
+
+use std::collections::BTreeMap;
+
+/// Moments to be placed, with the room that must be between them.
+#[derive(Default)]
+pub struct Planner {
+    moments: BTreeMap<u64, usize>,
+    room: Vec<(u64, u64, f64)>,
+}
+
+/// Moments in their places.
+pub struct Axis {
+    places: BTreeMap<u64, f64>,
+    pub width: f64,
+}
+
+impl Planner {
+    /// The moment gets a place of its own.
+    pub fn moment(&mut self, time: u64) {
+        self.moments.insert(time, 0);
+    }
+
+    /// At least `pixels` lie between the two moments, which are in order.
+    pub fn room(&mut self, from: u64, to: u64, pixels: f64) {
+        if from < to {
+            self.moment(from);
+            self.moment(to);
+            self.room.push((from, to, pixels));
+        }
+    }
+
+    /// Places all moments on `width` pixels, or on more if the labels need more.
+    pub fn place(mut self, width: f64) -> Axis {
+        for (number, slot) in self.moments.values_mut().enumerate() {
+            *slot = number;
+        }
+        let times: Vec<u64> = self.moments.keys().copied().collect();
+        let mut room = vec![Vec::new(); times.len()];
+        for (from, to, pixels) in &self.room {
+            room[self.moments[to]].push((self.moments[from], *pixels));
+        }
+        let place = |scale: f64| {
+            let mut places: Vec<f64> = Vec::with_capacity(times.len());
+            for number in 0..times.len() {
+                let flow = match number {
+                    0 => 0.0,
+                    _ => places[number - 1] + (times[number] - times[number - 1]) as f64 * scale,
+                };
+                places.push(room[number].iter().map(|(from, pixels)| places[*from] + pixels).fold(flow, f64::max));
+            }
+            places
+        };
+        let end = |places: &[f64]| places.last().copied().unwrap_or(0.0);
+        let span = times.last().zip(times.first()).map_or(0, |(last, first)| last - first);
+        // The widest scale that fits: at 0 only the labels take room, at `high` the time alone fills the width.
+        let (mut low, mut high) = (0.0, width / span.max(1) as f64);
+        for _ in 0..60 {
+            let middle = (low + high) / 2.0;
+            if end(&place(middle)) <= width { low = middle } else { high = middle }
+        }
+        let places = place(low);
+        let width = end(&places).max(width);
+        Axis { places: times.into_iter().zip(places).collect(), width }
+    }
+}
+
+impl Axis {
+    /// The place of a moment; between two known ones it lies in proportion, outside at the nearer end.
+    pub fn x(&self, time: u64) -> f64 {
+        let before = self.places.range(..=time).next_back();
+        let after = self.places.range(time..).next();
+        match (before, after) {
+            (Some((t0, x0)), Some((t1, x1))) if t1 > t0 => x0 + (x1 - x0) * (time - t0) as f64 / (t1 - t0) as f64,
+            (Some((_, x)), _) | (None, Some((_, x))) => *x,
+            (None, None) => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_flows_to_the_right_and_labels_get_their_room() {
+        let mut planner = Planner::default();
+        for time in [0, 1, 2, 1000, 1001, 1002] {
+            planner.moment(time);
+        }
+        planner.room(0, 1, 50.0);
+        planner.room(1, 1000, 20.0);
+        planner.room(1001, 1002, 60.0);
+        let axis = planner.place(500.0);
+        assert!((axis.width - 500.0).abs() < 1e-6);
+        assert!(axis.x(1) - axis.x(0) >= 50.0 && axis.x(1002) - axis.x(1001) >= 60.0);
+        assert!(axis.x(1000) - axis.x(2) > 350.0, "what is left goes to the long stretch");
+        assert!(axis.x(0) < axis.x(500) && axis.x(500) < axis.x(1000));
+    }
+
+    #[test]
+    fn more_labels_than_room_make_the_drawing_wider() {
+        let mut planner = Planner::default();
+        planner.room(0, 1, 300.0);
+        planner.room(1, 2, 300.0);
+        assert_eq!(planner.place(400.0).width, 600.0);
+        assert_eq!(Planner::default().place(400.0).x(7), 0.0);
+    }
+}

@@ -1,0 +1,282 @@
+//! What an incident's drawing shows, before anything has a place: lanes, marks on them, the values of the register.
+
+use crate::history::{Operation, Outcome, Phase, Reading};
+use crate::report::explain::cast;
+use crate::report::moments::{self, Hold};
+use crate::report::story::{Incident, Story, fault_words};
+use crate::report::words::{count, length, tame};
+
+/// More values than this in the resource's lane are drawn as one.
+const VALUES_ONE_BY_ONE: usize = 4;
+
+/// Everything that the drawing shows.
+pub struct Scene {
+    pub start: u64,
+    pub end: u64,
+    pub lanes: Vec<Lane>,
+    /// Faults on members that have no lane of their own, such as nodes.
+    pub elsewhere: Vec<Shade>,
+    pub resource: Vec<Value>,
+    pub resource_name: String,
+    /// When the lock of a holder ran out, and the label of that moment.
+    pub expiry: Option<(u64, String)>,
+    /// Times at which two held the lock at once, as lanes and moments.
+    pub overlaps: Vec<Overlap>,
+}
+
+/// One operation's lane.
+pub struct Lane {
+    pub name: String,
+    pub under_name: String,
+    pub token: Option<u64>,
+    pub hold: Hold,
+    /// Whether `hold` is the lock's or just the operation from end to end.
+    pub held: bool,
+    pub waits_from: Option<u64>,
+    pub marks: Vec<Mark>,
+    pub pauses: Vec<Shade>,
+    pub arrows: Vec<Arrow>,
+}
+
+/// A labelled moment on a lane.
+pub struct Mark {
+    pub time: u64,
+    pub label: String,
+    pub bad: bool,
+}
+
+/// A fault in effect.
+pub struct Shade {
+    pub from: u64,
+    pub to: u64,
+    pub label: String,
+    pub whose: String,
+}
+
+/// What travels between a client and the resource.
+pub struct Arrow {
+    pub from: u64,
+    pub to: u64,
+    pub kind: ArrowKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ArrowKind {
+    Read,
+    Write,
+    /// A write that wiped out what others had written.
+    BadWrite,
+    /// A write that was refused, or of which nobody knows whether it arrived.
+    NoWrite,
+}
+
+/// What the resource held from a moment on.
+pub struct Value {
+    pub from: u64,
+    pub text: String,
+    pub lost: bool,
+}
+
+pub struct Overlap {
+    pub from: u64,
+    pub to: u64,
+    pub lanes: (usize, usize),
+    pub label: String,
+}
+
+impl Scene {
+    /// None where there is nothing to draw.
+    pub fn new(story: &Story, incident: &Incident) -> Option<Scene> {
+        let cast = cast(incident);
+        let holds: Vec<(Hold, bool)> = cast.iter().map(|operation| extent(operation)).collect();
+        let start = holds.iter().map(|(hold, _)| hold.start).min()?;
+        let end = holds.iter().map(|(hold, _)| hold.end).max()?;
+        let end = cast.iter().filter_map(|operation| moments::write(operation)?.acknowledged).fold(end, u64::max);
+        let lanes: Vec<Lane> =
+            (cast.iter().zip(holds)).map(|(operation, hold)| lane(story, incident, operation, hold, start)).collect();
+        let overlaps = (incident.overlaps().iter())
+            .filter_map(|(one, other)| {
+                let place = |wanted: &Operation| cast.iter().position(|operation| operation.index == wanted.index);
+                let (from, to) = moments::overlap(one, other)?;
+                let label = format!("two holders for {}", length(to - from));
+                Some(Overlap { from, to, lanes: (place(one)?, place(other)?), label })
+            })
+            .collect();
+        let named: Vec<String> = lanes.iter().map(|lane| lane.name.clone()).collect();
+        let elsewhere = (incident.fault.into_iter())
+            .flat_map(|fault| fault.targets.iter().map(move |target| (fault, target)))
+            .filter(|(_, target)| !named.contains(target))
+            .filter_map(|(fault, target)| {
+                let (from, to) = fault.span();
+                let (from, to) = (from.max(start), to.unwrap_or(end).min(end));
+                let label = fault_words(fault.kind).1.to_string();
+                (from < to).then(|| Shade { from, to, label, whose: tame(target, 14) })
+            })
+            .take(3)
+            .collect();
+        let expiry = (cast.iter())
+            .filter_map(|operation| {
+                let expiry = moments::expiry(operation, story.ttl_ns())?;
+                let label = format!("lock of {} runs out", story.name(operation.process));
+                (expiry < extent(operation).0.end).then_some((expiry, label))
+            })
+            .min_by_key(|(time, _)| *time);
+        Some(Scene {
+            start,
+            end,
+            resource: resource(story, incident, &cast, start, end),
+            resource_name: tame(incident.key, 14),
+            lanes,
+            elsewhere,
+            expiry,
+            overlaps,
+        })
+    }
+}
+
+/// The operation's hold, or the operation from end to end where it never said that it held the lock.
+fn extent(operation: &Operation) -> (Hold, bool) {
+    match moments::hold(operation) {
+        Some(hold) => (hold, true),
+        None => {
+            let last_heard = operation.phases.iter().map(moments::time_of).max().unwrap_or(operation.invoked);
+            let end = operation.completed.unwrap_or(last_heard).max(operation.invoked);
+            (Hold { start: operation.invoked, end, ended: operation.completed.is_some() }, false)
+        }
+    }
+}
+
+fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held): (Hold, bool), start: u64) -> Lane {
+    let name = story.name(operation.process);
+    let lost = incident.lost.contains(&operation.index);
+    let overwrites = overwrites_blindly(story, operation)
+        || incident.culprit().is_some_and(|culprit| culprit.index == operation.index);
+    let mut marks = Vec::new();
+    let mut arrows = Vec::new();
+    if held {
+        marks.push(Mark { time: hold.start, label: "takes lock".to_string(), bad: false });
+    }
+    let read = moments::at(operation, Phase::Read);
+    let short = |value: &str| tame(value, 14);
+    let old = match &operation.old {
+        Reading::Unknown => None,
+        Reading::Empty => Some("nothing".to_string()),
+        Reading::Value(value) => Some(short(value)),
+    };
+    if let Some(time) = read {
+        marks.push(Mark { time, label: old.map_or("reads".into(), |old| format!("reads {old}")), bad: false });
+        arrows.push(Arrow { from: time, to: time, kind: ArrowKind::Read });
+    }
+    if let Some(write) = moments::write(operation) {
+        let new = operation.new.as_deref().map(short).unwrap_or_default();
+        let (sent, effect) = (write.sent, moments::effect(operation).unwrap_or(write.sent));
+        let kind = match operation.outcome {
+            Outcome::Fail => ArrowKind::NoWrite,
+            Outcome::Info if write.acknowledged.is_none() => ArrowKind::NoWrite,
+            _ if overwrites => ArrowKind::BadWrite,
+            _ => ArrowKind::Write,
+        };
+        let mut label = format!("writes {new}");
+        let answer = write.acknowledged.or(operation.completed);
+        let word = match operation.outcome {
+            Outcome::Ok => "ok".to_string(),
+            Outcome::Fail => "refused".to_string(),
+            Outcome::Info if write.acknowledged.is_some() => "stored".to_string(),
+            Outcome::Info => "no answer".to_string(),
+        };
+        // The answer has a mark of its own only where it is a story of its own.
+        match answer.filter(|answer| answer.saturating_sub(sent) > (hold.end - hold.start).max(1) / 10) {
+            Some(time) => {
+                marks.push(Mark { time: sent, label, bad: overwrites });
+                marks.push(Mark { time, label: word, bad: lost });
+            }
+            None => {
+                label = format!("{label}, {word}");
+                marks.push(Mark { time: sent, label, bad: overwrites });
+            }
+        }
+        arrows.push(Arrow { from: sent, to: effect, kind });
+    }
+    let pauses = (story.report.history.faults.iter())
+        .filter(|fault| fault.injected.is_some() && fault.targets.contains(&name))
+        .filter_map(|fault| {
+            let (from, to) = fault.span();
+            let shown = (from.max(start), to.unwrap_or(u64::MAX).min(hold.end));
+            let label = match to {
+                Some(to) => format!("{} {}", fault_words(fault.kind).1, length(to.saturating_sub(from))),
+                None => fault_words(fault.kind).1.to_string(),
+            };
+            (shown.0 < shown.1).then(|| Shade { from: shown.0, to: shown.1, label, whose: name.clone() })
+        })
+        .take(3)
+        .collect();
+    let asked = moments::at(operation, Phase::Acquiring).unwrap_or(operation.invoked);
+    marks.sort_by_key(|mark| mark.time);
+    // Of one and the same moment there can be only one label.
+    marks.dedup_by(|later, earlier| {
+        let same = later.time == earlier.time;
+        if same {
+            earlier.label = format!("{}, {}", earlier.label, later.label);
+            earlier.bad |= later.bad;
+        }
+        same
+    });
+    Lane {
+        under_name: match operation.outcome {
+            _ if lost => "update lost".to_string(),
+            Outcome::Ok => "acknowledged".to_string(),
+            Outcome::Fail => "failed".to_string(),
+            Outcome::Info => "indeterminate".to_string(),
+        },
+        token: moments::grant(operation).0,
+        name: tame(&name, 14),
+        waits_from: (held && asked.max(start) < hold.start).then_some(asked.max(start)),
+        hold,
+        held,
+        marks,
+        pauses,
+        arrows,
+    }
+}
+
+/// Whether the operation replaced a value other than the one that it had read.
+fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
+    match (story.overwritten(operation), &operation.old) {
+        (Some(replaced), Reading::Value(read)) => replaced != read,
+        (Some(_), Reading::Empty) => true,
+        _ => false,
+    }
+}
+
+/// What the register held while the incident went on, as far as the writes that were reported tell.
+fn resource(story: &Story, incident: &Incident, cast: &[&Operation], start: u64, end: u64) -> Vec<Value> {
+    let writes = story.writes(incident.key, start, end);
+    let first_read = cast
+        .iter()
+        .filter(|operation| moments::at(operation, Phase::Read).is_some())
+        .min_by_key(|operation| moments::at(operation, Phase::Read));
+    let before = match first_read.map(|operation| &operation.old) {
+        Some(Reading::Value(value)) => tame(value, 14),
+        Some(Reading::Empty) => "empty".to_string(),
+        _ => "?".to_string(),
+    };
+    let in_cast = |operation: &Operation| cast.iter().any(|one| one.index == operation.index);
+    let strangers = writes.iter().filter(|(_, operation)| !in_cast(operation)).count();
+    let mut values = vec![Value { from: start, text: before, lost: false }];
+    let mut merged = 0;
+    for (time, operation) in writes {
+        let lost = incident.lost.contains(&operation.index);
+        if strangers > VALUES_ONE_BY_ONE && !in_cast(operation) {
+            merged += 1;
+            let text = format!("{} more values", count(merged));
+            match values.last_mut().filter(|_| merged > 1) {
+                Some(last) => (last.text, last.lost) = (text, last.lost && lost),
+                None => values.push(Value { from: *time, text, lost }),
+            }
+            continue;
+        }
+        merged = 0;
+        values.push(Value { from: *time, text: tame(operation.new.as_deref().unwrap_or("?"), 14), lost });
+    }
+    values
+}

@@ -1,0 +1,86 @@
+//! When an operation held the lock, wrote and ended, as far as its phases tell.
+//!
+//! The client's own stamps are used where they could be placed in run time, else the moment at which the controller
+//! read the report. The report draws what clients believed; whether that is certain enough to accuse anybody is the
+//! checker's business.
+
+use crate::history::{Operation, Outcome, Phase, PhaseStamp};
+
+/// From when to when a client believed to hold the lock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hold {
+    pub start: u64,
+    pub end: u64,
+    /// False where the client was last heard of at `end`, still holding.
+    pub ended: bool,
+}
+
+/// A write from the request to the acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Write {
+    pub sent: u64,
+    pub acknowledged: Option<u64>,
+}
+
+/// A stamp in run time.
+pub fn time_of(stamp: &PhaseStamp) -> u64 {
+    // A stamp may lie before time 0 by the clock bound's error.
+    stamp.stamped.map_or(stamp.received, |ns| u64::try_from(ns).unwrap_or(0))
+}
+
+/// When the operation first reached `phase`.
+pub fn at(operation: &Operation, phase: Phase) -> Option<u64> {
+    operation.phase(phase).map(time_of)
+}
+
+/// The hold of an operation that acquired the lock.
+pub fn hold(operation: &Operation) -> Option<Hold> {
+    let start = at(operation, Phase::Acquired)?;
+    let over = [Phase::Releasing, Phase::Lost, Phase::Released].into_iter().find_map(|phase| at(operation, phase));
+    let last_heard = operation.phases.iter().map(time_of).max().unwrap_or(start);
+    let answered = (operation.outcome != Outcome::Info).then_some(operation.completed).flatten();
+    let end = over.or(answered);
+    Some(Hold { start, end: end.unwrap_or(last_heard).max(start), ended: end.is_some() })
+}
+
+/// The operation's write, if it came so far.
+pub fn write(operation: &Operation) -> Option<Write> {
+    let acknowledged = at(operation, Phase::Written);
+    let sent = at(operation, Phase::BeforeWrite).or(acknowledged)?;
+    Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
+}
+
+/// When the write took effect, give or take the trip to the resource; none where it is not known that it did.
+pub fn effect(operation: &Operation) -> Option<u64> {
+    let write = write(operation)?;
+    let answered =
+        write.acknowledged.or((operation.outcome == Outcome::Ok).then_some(operation.completed).flatten())?;
+    // A write that was long on its way arrived late rather than early: its acknowledgement is the better guess.
+    let slow = hold(operation).is_some_and(|hold| answered.saturating_sub(write.sent) > (hold.end - hold.start) / 10);
+    Some(if slow { answered } else { write.sent })
+}
+
+/// Until when the lock that the client holds is good by the client's own reckoning; by the TTL, where it gave none.
+pub fn expiry(operation: &Operation, ttl_ns: Option<u64>) -> Option<u64> {
+    operation
+        .phases
+        .iter()
+        .filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended))
+        .filter_map(|stamp| {
+            let validity_ns = stamp.validity_ms.map(|ms| ms.saturating_mul(1_000_000)).or(ttl_ns)?;
+            Some(time_of(stamp).saturating_add(validity_ns))
+        })
+        .max()
+}
+
+/// What the holder was told on `acquired`.
+pub fn grant(operation: &Operation) -> (Option<u64>, Option<u64>) {
+    operation.phase(Phase::Acquired).map_or((None, None), |stamp| (stamp.token, stamp.validity_ms))
+}
+
+/// How long two operations believed at once that they held the lock.
+pub fn overlap(one: &Operation, other: &Operation) -> Option<(u64, u64)> {
+    let (one, other) = (hold(one)?, hold(other)?);
+    let (from, to) = (one.start.max(other.start), one.end.min(other.end));
+    (from < to).then_some((from, to))
+}

@@ -1,0 +1,236 @@
+//! What all plots share: title, legend, axes with round numbers, fault windows.
+
+use super::picture::{Anchor, HEIGHT, Ink, Picture, WIDTH, text_width};
+use super::{fault_ink, picture};
+use crate::history::FaultWindow;
+use crate::report::story::{Story, fault_words};
+use crate::report::words::tame;
+
+const TOP: f64 = 68.0;
+const BOTTOM: f64 = HEIGHT - 44.0;
+const RIGHT: f64 = WIDTH - 18.0;
+const SMALL: f64 = 11.5;
+const FAULT_LANE: f64 = 11.0;
+
+/// A plot's inner rectangle and what its horizontal axis means.
+pub struct Frame {
+    pub picture: Picture,
+    pub left: f64,
+    pub top: f64,
+    pub right: f64,
+    pub bottom: f64,
+    /// The run's length on the axis, in seconds; never 0.
+    pub seconds: f64,
+    legend: Vec<(Key, String)>,
+}
+
+/// How an entry of the legend looks.
+#[derive(Clone, Copy)]
+pub enum Key {
+    Dot(Ink),
+    Triangle(Ink),
+    Line(Ink),
+    Area(Ink),
+}
+
+impl Frame {
+    pub fn new(story: &Story, title: &str, left: f64) -> Frame {
+        let mut picture = Picture::default();
+        picture.bold((16.0, 20.0), title, 15.0, Ink::TEXT);
+        let names = [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 30));
+        let mut subtitle: Vec<String> = names.collect();
+        subtitle.extend(story.seed().map(|seed| format!("seed {seed}")));
+        picture.text((WIDTH - 18.0, 20.0), subtitle.join("  ·  "), SMALL, Anchor::Right, Ink::MUTED);
+        let last = story.report.history.last_time.max(1);
+        let seconds = last as f64 / 1e9;
+        Frame { picture, left, top: TOP, right: RIGHT, bottom: BOTTOM, seconds, legend: Vec::new() }
+    }
+
+    pub fn x(&self, time_ns: u64) -> f64 {
+        let share = (time_ns as f64 / 1e9 / self.seconds).clamp(0.0, 1.0);
+        self.left + (self.right - self.left) * share
+    }
+
+    /// Marks and labels the time axis, with light lines upwards.
+    pub fn time_axis(&mut self) {
+        let step = nice_step(self.seconds, 10.0);
+        let mut tick = 0.0;
+        while tick <= self.seconds * 1.0001 {
+            let x = self.x((tick * 1e9) as u64);
+            self.picture.line(vec![(x, self.top), (x, self.bottom)], 1.0, Ink::GRID);
+            self.picture.line(vec![(x, self.bottom), (x, self.bottom + 4.0)], 1.0, Ink::AXIS);
+            self.picture.text((x, self.bottom + 13.0), decimal(tick, step), SMALL, Anchor::Center, Ink::MUTED);
+            tick += step;
+        }
+        let middle = (self.left + self.right) / 2.0;
+        self.picture.text((middle, HEIGHT - 13.0), "time since the run began, s", SMALL, Anchor::Center, Ink::MUTED);
+    }
+
+    /// A line across with a label on the left.
+    pub fn level(&mut self, y: f64, label: &str, strong: bool) {
+        let ink = if strong { Ink::GRID } else { Ink::GRID.faded(0.55) };
+        self.picture.line(vec![(self.left, y), (self.right, y)], 1.0, ink);
+        self.picture.text((self.left - 8.0, y), label, SMALL, Anchor::Right, Ink::MUTED);
+    }
+
+    /// What the vertical axis means.
+    pub fn unit(&mut self, text: &str) {
+        self.picture.text((16.0, 48.0), text, SMALL, Anchor::Left, Ink::MUTED);
+    }
+
+    /// A vertical axis of round numbers from 0 to at least `highest`; gives back how to place a number.
+    pub fn linear_axis(&mut self, highest: f64) -> impl Fn(f64) -> f64 + use<> {
+        let highest = if highest.is_finite() && highest > 0.0 { highest } else { 1.0 };
+        let step = nice_step(highest, 6.0);
+        let top_value = (highest * 1.05 / step).ceil() * step;
+        let (top, bottom) = (self.top, self.bottom);
+        let place = move |value: f64| bottom - (bottom - top) * (value / top_value).clamp(0.0, 1.0);
+        let mut level = 0.0;
+        while level <= top_value * 1.0001 {
+            self.level(place(level), &decimal(level, step), true);
+            level += step;
+        }
+        place
+    }
+
+    /// A logarithmic vertical axis over the numbers given; gives back how to place a number.
+    pub fn log_axis(&mut self, lowest: f64, highest: f64) -> impl Fn(f64) -> f64 + use<> {
+        let lowest = lowest.max(1e-3);
+        let highest = highest.max(lowest * 1.5);
+        let (low, high) = (round_down(lowest), round_up(highest));
+        let (top, bottom) = (self.top, self.bottom);
+        let place = move |value: f64| {
+            let share = (value.max(1e-9) / low).ln() / (high / low).ln();
+            bottom - (bottom - top) * share.clamp(0.0, 1.0)
+        };
+        let decades = (high / low).log10();
+        let mut power = low.log10().floor() as i32;
+        while 10f64.powi(power) <= high * 1.0001 {
+            for digit in 1..10 {
+                let value = f64::from(digit) * 10f64.powi(power);
+                if value < low * 0.9999 || value > high * 1.0001 {
+                    continue;
+                }
+                let labelled = digit == 1 || (decades <= 2.5 && (digit == 2 || digit == 5));
+                if labelled {
+                    self.level(place(value), &decimal(value, value), true);
+                } else if decades <= 5.0 {
+                    self.level(place(value), "", false);
+                }
+            }
+            power += 1;
+        }
+        place
+    }
+
+    /// Shades the windows of faults: strongly in a lane for each kind from the top, lightly below it.
+    pub fn faults(&mut self, story: &Story, lightly_below: bool) {
+        let mut kinds = Vec::new();
+        for window in happened(story) {
+            if !kinds.contains(&window.kind) {
+                kinds.push(window.kind);
+            }
+        }
+        for (lane, kind) in kinds.iter().enumerate() {
+            let ink = fault_ink(*kind);
+            let top = self.top + lane as f64 * FAULT_LANE;
+            let mut number = 0;
+            for window in happened(story).filter(|window| window.kind == *kind) {
+                number += 1;
+                let (from, to) = window.span();
+                let (from, to) = (self.x(from), to.map_or(self.right, |to| self.x(to)));
+                if lightly_below {
+                    self.picture.rect((from, top), (to.max(from + 1.0), self.bottom), ink.faded(0.22));
+                    for x in [from, to] {
+                        self.picture.line(vec![(x, top), (x, self.bottom)], 1.0, ink.faded(0.6));
+                    }
+                }
+                self.picture.rect((from, top), (to.max(from + 1.0), top + FAULT_LANE - 1.0), ink);
+            }
+            self.key(Key::Area(ink), format!("{} ({number})", fault_words(*kind).0));
+        }
+    }
+
+    pub fn key(&mut self, key: Key, text: impl Into<String>) {
+        self.legend.push((key, text.into()));
+    }
+
+    /// Where there is nothing to draw.
+    pub fn nothing(&mut self, text: &str) {
+        let middle = ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0);
+        self.picture.text(middle, text, 13.0, Anchor::Center, Ink::MUTED);
+    }
+
+    /// Draws the outer lines and the legend.
+    pub fn finish(mut self) -> Picture {
+        let corner = vec![(self.left, self.top), (self.left, self.bottom), (self.right, self.bottom)];
+        self.picture.line(corner, 1.0, Ink::AXIS);
+        let mut x = self.right;
+        for (key, text) in std::mem::take(&mut self.legend).into_iter().rev() {
+            x -= text_width(&text, SMALL, false);
+            self.picture.text((x, 48.0), text, SMALL, Anchor::Left, Ink::TEXT);
+            x -= 12.0;
+            match key {
+                Key::Dot(ink) => self.picture.dot((x, 48.0), 4.0, ink),
+                Key::Triangle(ink) => self.picture.triangle((x, 48.0), 4.0, ink),
+                Key::Line(ink) => self.picture.line(vec![(x - 9.0, 48.0), (x + 6.0, 48.0)], 2.0, ink),
+                Key::Area(ink) => self.picture.rect((x - 7.0, 43.0), (x + 6.0, 53.0), ink),
+            }
+            x -= 24.0;
+        }
+        self.picture
+    }
+}
+
+/// Faults that were ordered and not given up.
+pub fn happened<'a>(story: &Story<'a>) -> impl Iterator<Item = &'a FaultWindow> + use<'a> {
+    story.report.history.faults.iter().filter(|window| window.skipped.is_none())
+}
+
+/// A round number (1, 2 or 5 times a power of ten) of which about `wanted` make up `range`.
+pub fn nice_step(range: f64, wanted: f64) -> f64 {
+    let raw = (range / wanted).max(1e-9);
+    let power = 10f64.powf(raw.log10().floor());
+    let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * power >= raw * 0.999).unwrap_or(10.0);
+    digit * power
+}
+
+fn round_down(value: f64) -> f64 {
+    let power = 10f64.powf(value.log10().floor());
+    [5.0, 2.0, 1.0].into_iter().map(|digit| digit * power).find(|round| *round <= value * 1.0001).unwrap_or(power)
+}
+
+fn round_up(value: f64) -> f64 {
+    let power = 10f64.powf(value.log10().floor());
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .map(|digit| digit * power)
+        .find(|round| *round >= value * 0.9999)
+        .unwrap_or(power * 10.0)
+}
+
+/// A number with the digits that tell neighbours apart.
+fn decimal(number: f64, step: f64) -> String {
+    let digits = if step >= 1.0 { 0 } else { (-step.log10()).ceil().max(0.0) as usize };
+    let text = format!("{number:.digits$}");
+    if number >= 10_000.0 { crate::report::words::count(number.round() as u64) } else { text }
+}
+
+/// The width of the widest label, for a gutter.
+pub fn widest<'a>(labels: impl Iterator<Item = &'a str>) -> f64 {
+    labels.map(|label| picture::text_width(label, SMALL, false)).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_have_round_numbers() {
+        for (range, step) in [(20.0, 2.0), (21.3, 5.0), (1.0, 0.1), (0.004, 0.0005), (3600.0, 500.0), (1e-9, 1e-9)] {
+            assert!((nice_step(range, 10.0) / step - 1.0).abs() < 1e-6, "{range}: {}", nice_step(range, 10.0));
+        }
+        assert_eq!([round_down(37.0), round_up(37.0), round_up(50.0), round_up(501.0)], [20.0, 50.0, 50.0, 1000.0]);
+        assert_eq!([decimal(0.5, 0.1), decimal(20.0, 5.0), decimal(0.0, 0.05)], ["0.5", "20", "0.00"]);
+    }
+}

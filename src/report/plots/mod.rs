@@ -1,0 +1,79 @@
+//! The four plots, as Jepsen's users know them: 900 x 400, latency on a logarithmic axis, one colour for each kind of
+//! answer, fault windows shaded in lanes from the top. `locks` is ours: who believed to hold the lock, over time.
+
+mod frame;
+mod latency;
+mod locks;
+mod picture;
+mod quantiles;
+mod rate;
+
+pub use picture::{Picture, fine_png, png, svg, text_width};
+
+use super::story::Story;
+use crate::history::{FaultKind, Function, Outcome};
+use picture::Ink;
+
+/// A plot with its file name and what to see in it.
+pub struct Plot {
+    pub name: &'static str,
+    pub caption: &'static str,
+    pub picture: Picture,
+}
+
+/// All plots, the most telling first.
+pub fn all(story: &Story) -> Vec<Plot> {
+    vec![
+        Plot {
+            name: "locks",
+            caption: "Who believed to hold the lock, over time: a bar from the moment when a client had the lock to the \
+                      moment when it began to give it back. Red: two held the lock of one key at once.",
+            picture: locks::locks(story),
+        },
+        Plot {
+            name: "latency-raw",
+            caption: "Every operation at the time when it began, by how long it took and how it ended.",
+            picture: latency::latency(story),
+        },
+        Plot {
+            name: "latency-quantiles",
+            caption: "How long acknowledged operations took: the median, and what 5 %, 1 % and none exceeded.",
+            picture: quantiles::quantiles(story),
+        },
+        Plot { name: "rate", caption: "Answers a second, by how the operation ended.", picture: rate::rate(story) },
+    ]
+}
+
+/// Jepsen's colours for the ends of operations.
+fn outcome_ink(outcome: Outcome) -> Ink {
+    match outcome {
+        Outcome::Ok => Ink(0x81, 0xbf, 0xfc, 1.0),
+        Outcome::Info => Ink(0xff, 0xa4, 0x00, 1.0),
+        Outcome::Fail => Ink(0xff, 0x1e, 0x90, 1.0),
+    }
+}
+
+fn outcome_word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::Info => "info",
+        Outcome::Fail => "fail",
+    }
+}
+
+fn function_word(function: Function) -> &'static str {
+    match function {
+        Function::Rmw => "rmw",
+        Function::Read => "read",
+    }
+}
+
+/// Jepsen's colours for fault windows.
+fn fault_ink(kind: FaultKind) -> Ink {
+    match kind {
+        FaultKind::Pause => Ink(0xa0, 0xb1, 0xe9, 1.0),
+    }
+}
+
+const OUTCOMES: [Outcome; 3] = [Outcome::Ok, Outcome::Info, Outcome::Fail];
+const FUNCTIONS: [Function; 2] = [Function::Rmw, Function::Read];

@@ -1,0 +1,155 @@
+//! `results.json`: the verdict for programs, with the explanations that people get.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::explain::{explain_incident, headline_of};
+use super::story::Story;
+use super::{Report, words};
+use crate::checker::{AnomalyKind, Counts, Gate, LostUpdates, MutualExclusion, Validity};
+use crate::history::Process;
+
+/// The file's content; the order of the fields is the order in the file.
+#[derive(Serialize)]
+struct Results<'a> {
+    /// `true`, `false` or `"unknown"`.
+    valid: Validity,
+    summary: String,
+    reasons: &'a [String],
+    lost_updates: LostUpdates,
+    mutual_exclusion: MutualExclusion,
+    counts: Counts,
+    faults: Faults,
+    workload: Option<&'a str>,
+    nemesis: Option<&'a str>,
+    seed: Option<u64>,
+    started: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated_at_line: Option<u64>,
+    gates: &'a [Gate],
+    anomalies: Vec<Told<'a>>,
+    image: &'a str,
+    client: &'a str,
+    versions: &'a BTreeMap<String, String>,
+    repeat: &'a str,
+}
+
+/// Faults by how far they came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Faults {
+    pub planned: u64,
+    pub injected: u64,
+    pub observed: u64,
+    pub healed: u64,
+    pub skipped: u64,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    kind: AnomalyKind,
+    key: &'a str,
+    time_s: f64,
+    /// Anomalies of one incident are told together in the report; counted from 1, as there.
+    incident: usize,
+    /// Indices of the `invoke` events in `history.jsonl`.
+    operations: &'a [u64],
+    clients: Vec<String>,
+    fault: Option<u32>,
+    lost: &'a [u64],
+    /// Whether it contradicts what the workload claims.
+    claimed: bool,
+    text: &'a str,
+}
+
+/// The content of `results.json`.
+pub fn results_json(report: &Report) -> String {
+    let story = Story::new(report);
+    let verdict = report.verdict;
+    let texts: Vec<String> = story.incidents.iter().map(|incident| explain_incident(&story, incident)).collect();
+    let mut anomalies: Vec<Told> = Vec::new();
+    for (number, (incident, text)) in story.incidents.iter().zip(&texts).enumerate() {
+        for anomaly in &incident.anomalies {
+            let processes = anomaly.operations.iter().filter_map(|index| story.operation(*index));
+            anomalies.push(Told {
+                kind: anomaly.kind,
+                key: &anomaly.key,
+                time_s: (anomaly.time as f64 / 1e3).round() / 1e6,
+                incident: number + 1,
+                operations: &anomaly.operations,
+                clients: processes.map(|operation| story.name(operation.process)).collect(),
+                fault: anomaly.fault,
+                lost: &anomaly.lost,
+                claimed: story.claims(anomaly.kind.contradicts()),
+                text,
+            });
+        }
+    }
+    anomalies.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
+    let results = Results {
+        valid: verdict.valid,
+        summary: headline_of(&story),
+        reasons: &verdict.reasons,
+        lost_updates: verdict.lost_updates,
+        mutual_exclusion: verdict.mutual_exclusion,
+        counts: verdict.counts,
+        faults: faults(&story),
+        workload: story.workload(),
+        nemesis: story.nemesis(),
+        seed: story.seed(),
+        started: story.started(),
+        truncated_at_line: report.history.truncated_at_line,
+        gates: &verdict.gates,
+        anomalies,
+        image: &report.facts.image,
+        client: &report.facts.client,
+        versions: &report.facts.versions,
+        repeat: &report.facts.repeat,
+    };
+    let mut text = serde_json::to_string_pretty(&results).expect("results have string keys only");
+    text.push('\n');
+    text
+}
+
+/// How far the run's faults came.
+pub fn faults(story: &Story) -> Faults {
+    let faults = &story.report.history.faults;
+    let count = |matches: &dyn Fn(&crate::history::FaultWindow) -> bool| {
+        faults.iter().filter(|fault| matches(fault)).count() as u64
+    };
+    Faults {
+        planned: faults.len() as u64,
+        injected: count(&|fault| fault.injected.is_some()),
+        observed: count(&|fault| fault.was_observed()),
+        healed: count(&|fault| fault.was_healed()),
+        skipped: count(&|fault| fault.skipped.is_some()),
+    }
+}
+
+/// `5 pauses: 5 observed, 5 healed`; what fell short is said, what did not is not.
+pub fn faults_in_words(story: &Story) -> String {
+    let faults = faults(story);
+    if faults.planned == 0 {
+        return "none".to_string();
+    }
+    let mut text = format!(
+        "{} injected, {} observed, {} healed",
+        words::count(faults.injected),
+        words::count(faults.observed),
+        words::count(faults.healed)
+    );
+    if faults.skipped > 0 {
+        text.push_str(&format!(", {} skipped", words::count(faults.skipped)));
+    }
+    text
+}
+
+/// Client operations that were acknowledged, per second of the time in which clients were busy.
+pub fn per_second(story: &Story) -> Option<f64> {
+    let acknowledged = (story.client_operations())
+        .filter(|operation| operation.process != Process::Controller)
+        .filter(|operation| operation.outcome == crate::history::Outcome::Ok)
+        .count();
+    let seconds = story.busy_seconds();
+    (seconds > 0.0).then(|| acknowledged as f64 / seconds)
+}

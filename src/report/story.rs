@@ -1,0 +1,299 @@
+//! A verdict's anomalies grouped into incidents, and the names of those who take part in them.
+//!
+//! One late write often shows up several times: as an overlap of two holders, and as each update that it wiped out.
+//! A reader wants that told once, so anomalies around the same overwriting operation become one [`Incident`].
+
+use std::collections::HashMap;
+
+use super::{Report, moments};
+use crate::checker::{Anomaly, AnomalyKind, Validity};
+use crate::history::{Claim, FaultKind, FaultWindow, Function, Operation, Outcome, Process};
+use crate::scenario::{Expectation, Fencing, LockSpec};
+
+/// A report's material, looked up once.
+pub struct Story<'a> {
+    pub report: &'a Report<'a>,
+    operations: HashMap<u64, &'a Operation>,
+    /// By key: writes that are known to have taken effect, in the order of that time.
+    writes: HashMap<&'a str, Vec<(u64, &'a Operation)>>,
+    /// Those that lost updates first, then those that break a claim, each in the order of time.
+    pub incidents: Vec<Incident<'a>>,
+}
+
+/// One thing that happened, with every anomaly that tells of it.
+pub struct Incident<'a> {
+    pub key: &'a str,
+    /// When it became manifest.
+    pub time: u64,
+    pub anomalies: Vec<&'a Anomaly>,
+    /// The operations involved, in the order in which they took the lock.
+    pub operations: Vec<&'a Operation>,
+    /// The acknowledged updates among them that did not survive.
+    pub lost: Vec<u64>,
+    pub fault: Option<&'a FaultWindow>,
+    /// Whether it contradicts a property that the workload claims.
+    pub claimed: bool,
+}
+
+/// How a property came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing contradicts it, and the run could have.
+    Held,
+    /// Contradicted, and the workload claims it.
+    Broken,
+    /// Contradicted, but the workload does not claim it.
+    Unclaimed,
+    /// The run proves nothing about it.
+    Unproven,
+}
+
+impl<'a> Story<'a> {
+    pub fn new(report: &'a Report<'a>) -> Story<'a> {
+        let operations = report.history.operations.iter().map(|operation| (operation.index, operation)).collect();
+        let mut writes: HashMap<&str, Vec<_>> = HashMap::new();
+        for operation in &report.history.operations {
+            if operation.f == Function::Rmw
+                && operation.outcome != Outcome::Fail
+                && let Some(time) = moments::effect(operation)
+            {
+                writes.entry(&operation.key).or_default().push((time, operation));
+            }
+        }
+        for of_key in writes.values_mut() {
+            of_key.sort_by_key(|(time, operation)| (*time, operation.index));
+        }
+        let mut story = Story { report, operations, writes, incidents: Vec::new() };
+        story.incidents = story.group();
+        story
+    }
+
+    pub fn operation(&self, index: u64) -> Option<&'a Operation> {
+        self.operations.get(&index).copied()
+    }
+
+    /// The writes of a key that took effect from one moment to another, both included.
+    pub fn writes(&self, key: &str, from: u64, to: u64) -> &[(u64, &'a Operation)] {
+        let of_key = self.writes.get(key).map_or(&[][..], Vec::as_slice);
+        let start = of_key.partition_point(|(time, _)| *time < from);
+        let end = of_key.partition_point(|(time, _)| *time <= to);
+        &of_key[start..end.max(start)]
+    }
+
+    /// What the register held right before an operation wrote it, as far as the reported writes tell.
+    pub fn overwritten(&self, operation: &Operation) -> Option<&'a str> {
+        let time = moments::effect(operation)?;
+        let earlier = self.writes(&operation.key, 0, time);
+        let last = earlier.iter().rev().find(|(_, other)| other.index != operation.index)?;
+        last.1.new.as_deref()
+    }
+
+    /// The name of the client behind a process: `c3`; `process 3` where the number of clients is unknown.
+    pub fn name(&self, process: Process) -> String {
+        match (&self.report.history.run, process) {
+            (Some(header), _) if header.clients > 0 => header.client_name(process),
+            (_, Process::Controller) => "controller".to_string(),
+            (_, Process::Client(number)) => format!("process {number}"),
+        }
+    }
+
+    /// The lock's time to live, in nanoseconds.
+    pub fn ttl_ns(&self) -> Option<u64> {
+        let header = self.report.history.run.as_ref().map(|run| run.ttl_ms.saturating_mul(1_000_000));
+        let scenario = self.report.scenario.map(|scenario| u64::try_from(scenario.ttl.as_nanos()).unwrap_or(u64::MAX));
+        header.or(scenario).filter(|ttl| *ttl > 0)
+    }
+
+    /// What the sentences are about.
+    pub fn lock_name(&self) -> &'static str {
+        match self.report.scenario.map(|scenario| &scenario.workload.lock) {
+            Some(LockSpec::None(_)) => "Running without a lock",
+            Some(LockSpec::Single(_)) => "The single-node lock",
+            Some(LockSpec::Redlock(_)) => "Redlock",
+            None => "The lock",
+        }
+    }
+
+    pub fn workload(&self) -> Option<&'a str> {
+        let header = self.report.history.run.as_ref().map(|run| run.workload.as_str());
+        self.report.scenario.map(|scenario| scenario.workload_name.as_str()).or(header)
+    }
+
+    pub fn nemesis(&self) -> Option<&'a str> {
+        let header = self.report.history.run.as_ref().map(|run| run.nemesis.as_str());
+        self.report.scenario.map(|scenario| scenario.nemesis_name.as_str()).or(header)
+    }
+
+    pub fn seed(&self) -> Option<u64> {
+        self.report.scenario.map(|scenario| scenario.seed).or(self.report.history.run.as_ref().map(|run| run.seed))
+    }
+
+    pub fn started(&self) -> &'a str {
+        match &self.report.history.run {
+            Some(run) if !run.started.is_empty() => &run.started,
+            _ => &self.report.facts.started,
+        }
+    }
+
+    /// Whether the workload's verdict hangs on `claim`.
+    pub fn claims(&self, claim: Claim) -> bool {
+        let claims = (self.report.history.run.as_ref().map(|run| &run.claims))
+            .or(self.report.scenario.map(|scenario| &scenario.workload.claims));
+        match (claim, claims) {
+            (Claim::MutualExclusion, _) => self.report.verdict.mutual_exclusion.claimed,
+            (Claim::Updates, Some(claims)) => claims.contains(&claim),
+            // A history from elsewhere says nothing; what its operations do is all that it can be held to.
+            (Claim::Updates, None) => true,
+        }
+    }
+
+    /// Whether the resource guards itself, so that an overlap does no harm.
+    pub fn resource_refuses(&self) -> bool {
+        self.report.scenario.is_some_and(|scenario| scenario.workload.resource.fencing != Fencing::None)
+    }
+
+    /// What the run was expected to show, by the user or else by the workload's author.
+    pub fn expectation(&self) -> Option<Expectation> {
+        let scenario = self.report.scenario?;
+        scenario.expect.or_else(|| scenario.workload.expect.get(&scenario.nemesis_name).copied())
+    }
+
+    /// Contradictions of `claim` that were seen.
+    pub fn contradictions(&self, claim: Claim) -> u64 {
+        let verdict = self.report.verdict;
+        let anomalies = verdict.anomalies.iter().filter(|anomaly| anomaly.kind.contradicts() == claim).count() as u64;
+        match claim {
+            Claim::Updates => verdict.lost_updates.count.max(anomalies),
+            Claim::MutualExclusion => verdict.mutual_exclusion.violations.max(anomalies),
+        }
+    }
+
+    pub fn standing(&self, claim: Claim) -> Standing {
+        match (self.contradictions(claim) > 0, self.claims(claim), self.report.verdict.valid) {
+            (true, false, _) => Standing::Unclaimed,
+            (true, true, Validity::Invalid) => Standing::Broken,
+            (_, _, Validity::Unknown) => Standing::Unproven,
+            (true, true, Validity::Valid) => Standing::Broken,
+            (false, _, _) => Standing::Held,
+        }
+    }
+
+    /// Operations of clients; what the controller does for itself is not load.
+    pub fn client_operations(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
+        self.report.history.operations.iter().filter(|operation| operation.process != Process::Controller)
+    }
+
+    /// From the first to the last thing that clients did, in seconds.
+    pub fn busy_seconds(&self) -> f64 {
+        let first = self.client_operations().map(|operation| operation.invoked).min().unwrap_or(0);
+        let last = self.client_operations().filter_map(|operation| operation.completed).max().unwrap_or(first);
+        last.saturating_sub(first) as f64 / 1e9
+    }
+
+    fn group(&self) -> Vec<Incident<'a>> {
+        let anomalies = &self.report.verdict.anomalies;
+        let mut groups: Vec<Vec<&'a Anomaly>> = Vec::new();
+        // Which group an operation overwrote something in, and which groups it takes part in.
+        let mut by_culprit: HashMap<u64, usize> = HashMap::new();
+        let mut by_member: HashMap<u64, Vec<usize>> = HashMap::new();
+        let (updates, overlaps): (Vec<_>, Vec<_>) =
+            anomalies.iter().partition(|anomaly| anomaly.kind.contradicts() == Claim::Updates);
+        for anomaly in updates.into_iter().chain(overlaps) {
+            // The operation that the incident is about: who overwrote something, or who held too long.
+            let culprit = match anomaly.kind {
+                AnomalyKind::LostUpdate => anomaly.operations.last(),
+                AnomalyKind::OverlappingHolders => anomaly.operations.first(),
+                _ => None,
+            };
+            let of_all = |place: &&usize| {
+                anomaly.operations.iter().all(|index| by_member.get(index).is_some_and(|of| of.contains(place)))
+            };
+            let shared = anomaly.operations.first().and_then(|first| by_member.get(first)?.iter().find(of_all));
+            let place = match anomaly.kind {
+                AnomalyKind::LostUpdate => culprit.and_then(|index| by_culprit.get(index)),
+                _ => shared
+                    .or_else(|| anomaly.operations.iter().find_map(|index| by_culprit.get(index)))
+                    .or_else(|| by_member.get(culprit?)?.first()),
+            };
+            let place = place.copied().unwrap_or_else(|| {
+                groups.push(Vec::new());
+                groups.len() - 1
+            });
+            if let Some(index) = culprit {
+                by_culprit.entry(*index).or_insert(place);
+            }
+            for index in anomaly.operations.iter().chain(&anomaly.lost) {
+                let of = by_member.entry(*index).or_default();
+                if !of.contains(&place) {
+                    of.push(place);
+                }
+            }
+            groups[place].push(anomaly);
+        }
+        let mut incidents: Vec<_> = groups.into_iter().map(|anomalies| self.incident(anomalies)).collect();
+        incidents.sort_by_key(|incident| (incident.lost.is_empty(), !incident.claimed, incident.time));
+        incidents
+    }
+
+    fn incident(&self, anomalies: Vec<&'a Anomaly>) -> Incident<'a> {
+        let mut indices: Vec<u64> = Vec::new();
+        let mut lost: Vec<u64> = Vec::new();
+        for anomaly in &anomalies {
+            indices.extend(anomaly.operations.iter().chain(&anomaly.lost));
+            lost.extend(&anomaly.lost);
+        }
+        for list in [&mut indices, &mut lost] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        let mut operations: Vec<_> = indices.iter().filter_map(|index| self.operation(*index)).collect();
+        operations.sort_by_key(|operation| moments::hold(operation).map_or(operation.invoked, |hold| hold.start));
+        let fault = anomalies.iter().find_map(|anomaly| anomaly.fault);
+        Incident {
+            key: anomalies.first().map_or("", |anomaly| &anomaly.key),
+            time: anomalies.iter().map(|anomaly| anomaly.time).min().unwrap_or(0),
+            claimed: anomalies.iter().any(|anomaly| self.claims(anomaly.kind.contradicts())),
+            fault: fault.and_then(|number| self.report.history.faults.iter().find(|window| window.fault == number)),
+            operations,
+            lost,
+            anomalies,
+        }
+    }
+}
+
+impl<'a> Incident<'a> {
+    pub fn has(&self, kind: AnomalyKind) -> bool {
+        self.anomalies.iter().any(|anomaly| anomaly.kind == kind)
+    }
+
+    /// The operation that wrote over what others had written.
+    pub fn culprit(&self) -> Option<&'a Operation> {
+        let lost = self.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::LostUpdate)?;
+        let index = lost.operations.last()?;
+        self.operations.iter().find(|operation| operation.index == *index).copied()
+    }
+
+    /// Pairs of operations that the checker found to hold the lock at once.
+    pub fn overlaps(&self) -> Vec<(&'a Operation, &'a Operation)> {
+        let find = |index: u64| self.operations.iter().find(|operation| operation.index == index).copied();
+        (self.anomalies.iter())
+            .filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders)
+            .filter_map(|anomaly| match anomaly.operations[..] {
+                [one, other, ..] => Some((find(one)?, find(other)?)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Whether the fault hit a client of the incident rather than a node.
+    pub fn fault_hits(&self, name: &str) -> bool {
+        self.fault.is_some_and(|fault| fault.targets.iter().any(|target| target == name))
+    }
+}
+
+/// The words for a kind of fault: what it is, what it does to its target, and how.
+pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str) {
+    match kind {
+        FaultKind::Pause => ("pause", "paused", "SIGSTOP"),
+    }
+}

@@ -1,0 +1,123 @@
+//! The run in a dozen lines: the verdict first, then the numbers, then the first incident and where to read on.
+
+use super::explain::{explain_incident, headline_of};
+use super::results::{faults_in_words, per_second};
+use super::story::{Standing, Story};
+use super::words::{count, length, percent, plural, tame};
+use super::{Report, words};
+use crate::checker::Validity;
+use crate::history::Claim;
+
+const WIDTH: usize = 96;
+const LABEL: usize = 18;
+
+/// A short summary for the terminal, at most about 20 lines; with ANSI colours if `color`.
+pub fn terminal(report: &Report, color: bool) -> String {
+    let story = Story::new(report);
+    let verdict = report.verdict;
+    let paint = |code: &str, text: &str| if color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() };
+    let mut lines = Vec::new();
+
+    let (word, code) = match verdict.valid {
+        Validity::Valid => ("VALID", "1;32"),
+        Validity::Invalid => ("INVALID", "1;31"),
+        Validity::Unknown => ("UNKNOWN", "1;33"),
+    };
+    let headline = wrap(&headline_of(&story), WIDTH - word.len() - 2);
+    for (number, line) in headline.iter().enumerate() {
+        let start = if number == 0 { paint(code, word) } else { " ".repeat(word.len()) };
+        lines.push(format!("{start}  {line}"));
+    }
+    if verdict.valid == Validity::Unknown {
+        for reason in verdict.reasons.iter().take(3) {
+            for (number, line) in wrap(&tame(reason, 400), WIDTH - 4).iter().enumerate() {
+                lines.push(format!("{}{line}", if number == 0 { "  - " } else { "    " }));
+            }
+        }
+        if verdict.reasons.len() > 3 {
+            lines.push(format!("  - and {} more", verdict.reasons.len() - 3));
+        }
+    }
+    lines.push(String::new());
+
+    let lost = verdict.lost_updates;
+    let updates = format!("{} of {} lost ({})", count(lost.count), count(lost.acknowledged), percent(lost.fraction));
+    let exclusion = verdict.mutual_exclusion;
+    let overlaps =
+        format!("{} among {}", plural(exclusion.violations, "overlap"), plural(exclusion.comparable_holds, "hold"));
+    for (label, claim, text) in
+        [("updates", Claim::Updates, updates), ("mutual exclusion", Claim::MutualExclusion, overlaps)]
+    {
+        let (word, code) = match story.standing(claim) {
+            Standing::Held if !story.claims(claim) => ("not claimed", "2"),
+            Standing::Held => ("held", "32"),
+            Standing::Broken => ("BROKEN", "1;31"),
+            Standing::Unclaimed => ("not claimed", "33"),
+            Standing::Unproven => ("unproven", "33"),
+        };
+        lines.push(format!("  {label:LABEL$}{} {text}", paint(code, &format!("{word:12}"))));
+    }
+    let seconds = length((story.busy_seconds() * 1e9) as u64);
+    let rate = per_second(&story).map_or(String::new(), |rate| format!(", {rate:.1} acknowledged a second"));
+    let counts = verdict.counts;
+    lines.push(format!(
+        "  {:LABEL$}{} ok, {} fail, {} info in {seconds}{rate}",
+        "operations",
+        count(counts.ok),
+        count(counts.fail),
+        count(counts.info)
+    ));
+    lines.push(format!("  {:LABEL$}{}", "faults", faults_in_words(&story)));
+    let passed = verdict.gates.iter().filter(|gate| gate.passed).count();
+    let failed: Vec<String> =
+        verdict.gates.iter().filter(|gate| !gate.passed).map(|gate| tame(&gate.name, 40)).collect();
+    let failed = if failed.is_empty() { String::new() } else { format!("; failed: {}", failed.join(", ")) };
+    lines.push(format!("  {:LABEL$}{passed} of {} passed{failed}", "gates", verdict.gates.len()));
+    if let Some(number) = report.history.truncated_at_line {
+        lines.push(format!("  {:LABEL$}cut off in line {number}", "history"));
+    }
+
+    if let Some(incident) = story.incidents.first() {
+        lines.push(String::new());
+        let of = if story.incidents.len() == 1 {
+            String::new()
+        } else {
+            format!(" 1 of {}", count(story.incidents.len() as u64))
+        };
+        let told = explain_incident(&story, incident).replace('`', "");
+        let text = format!("Incident{of}, key {}: {told}", tame(incident.key, 20));
+        let mut told = wrap(&text, WIDTH - 2);
+        // Whoever wants to know it all has the page.
+        if told.len() > 7 {
+            told.truncate(7);
+            told[6].push_str(" …");
+        }
+        lines.extend(told.into_iter().map(|line| format!("  {line}")));
+    }
+    let facts = report.facts;
+    let pointers = [("report", in_folder(&facts.folder, "report.html")), ("repeat", words::tame(&facts.repeat, 400))];
+    lines.push(String::new());
+    for (label, text) in pointers.into_iter().filter(|(_, text)| !text.is_empty()) {
+        lines.push(format!("  {label:8}{text}"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A file of the run folder as the user can open it.
+pub fn in_folder(folder: &str, file: &str) -> String {
+    if folder.is_empty() { file.to_string() } else { format!("{}/{file}", folder.trim_end_matches('/')) }
+}
+
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,143 @@
+//! Numbers, times and values as people read them.
+
+/// A moment of the run: `7.213 s`.
+pub fn moment(ns: u64) -> String {
+    format!("{:.3} s", ns as f64 / 1e9)
+}
+
+/// A length of time with as many digits as anyone looks at: `0.4 ms`, `14 ms`, `2.6 s`, `3 min 20 s`.
+pub fn length(ns: u64) -> String {
+    let ms = ns as f64 / 1e6;
+    if ms < 9.95 {
+        format!("{} ms", trimmed(ms, if ms < 0.1 { 3 } else { 1 }))
+    } else if ms < 999.5 {
+        format!("{ms:.0} ms")
+    } else if ms < 119_950.0 {
+        format!("{} s", trimmed(ms / 1e3, if ms < 9_995.0 { 2 } else { 1 }))
+    } else {
+        let seconds = (ms / 1e3).round() as u64;
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    }
+}
+
+/// Without the zeros that say nothing.
+fn trimmed(number: f64, digits: usize) -> String {
+    let text = format!("{number:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+/// A fraction as a percentage: `2.2 %`; never `0 %` for something that happened.
+pub fn percent(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    if !percent.is_finite() || percent <= 0.0 {
+        "0 %".to_string()
+    } else if percent < 0.1 {
+        "< 0.1 %".to_string()
+    } else if percent > 99.9 && percent < 100.0 {
+        "> 99.9 %".to_string()
+    } else {
+        format!("{} %", trimmed(percent, if percent < 10.0 { 1 } else { 0 }))
+    }
+}
+
+/// A count with its thousands apart: `12,345`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 update`, `7 updates`.
+pub fn plural(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// A text from outside, made fit for one line: at most `longest` characters, without anything that could move the
+/// cursor, turn the writing direction or close the backticks around it.
+pub fn tame(text: &str, longest: usize) -> String {
+    let visible = |c: char| match c {
+        '`' => '\'',
+        '\t' | '\n' | '\r' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => '\u{fffd}',
+        c => c,
+    };
+    let longest = longest.max(3);
+    // One look beyond the limit tells whether to cut, without walking through a value of megabytes.
+    if text.chars().nth(longest).is_none() {
+        return text.chars().map(visible).collect();
+    }
+    let tail = (longest - 1) / 3;
+    let head: String = text.chars().take(longest - 1 - tail).map(visible).collect();
+    let mut end: Vec<char> = text.chars().rev().take(tail).map(visible).collect();
+    end.reverse();
+    format!("{head}…{}", end.into_iter().collect::<String>())
+}
+
+/// A value in a sentence, set off by backticks.
+pub fn quoted(text: &str) -> String {
+    format!("`{}`", tame(text, 40))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_have_the_digits_that_matter() {
+        for (ns, text) in [
+            (0, "0 ms"),
+            (4_000, "0.004 ms"),
+            (420_000, "0.4 ms"),
+            (14_200_000, "14 ms"),
+            (999_900_000, "1 s"),
+            (1_000_000_000, "1 s"),
+            (2_604_000_000, "2.6 s"),
+            (20_040_000_000, "20 s"),
+            (200_000_000_000, "3 min 20 s"),
+        ] {
+            assert_eq!(length(ns), text);
+        }
+    }
+
+    #[test]
+    fn a_share_that_is_not_nothing_is_never_zero() {
+        for (fraction, text) in
+            [(0.0, "0 %"), (0.00001, "< 0.1 %"), (0.022, "2.2 %"), (0.5, "50 %"), (0.9999, "> 99.9 %"), (1.0, "100 %")]
+        {
+            assert_eq!(percent(fraction), text);
+        }
+        assert_eq!(percent(f64::NAN), "0 %");
+    }
+
+    #[test]
+    fn counts_and_lists_read_well() {
+        assert_eq!([count(7), count(1234), count(1_234_567)], ["7", "1,234", "1,234,567"]);
+        assert_eq!([plural(1, "update"), plural(0, "update")], ["1 update", "0 updates"]);
+        assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    }
+
+    #[test]
+    fn values_of_strangers_are_tamed() {
+        assert_eq!(tame("c3:17", 40), "c3:17");
+        assert_eq!(tame("a`b\nc\u{202e}d\u{1b}[31m", 40), "a'b c\u{fffd}d\u{fffd}[31m");
+        let long = tame(&"0123456789".repeat(1000), 12);
+        assert_eq!(long, "01234567…789");
+        assert_eq!(long.chars().count(), 12);
+    }
+}

@@ -1,0 +1,244 @@
+//! What a reader of a report sees, and that no history can keep it from being written.
+
+mod support;
+
+use redjepsen::checker::*;
+use redjepsen::history::*;
+use redjepsen::report::{self, Report, RunFacts, Story};
+use redjepsen::scenario::Fencing;
+use support::{Play, Run, pause, play};
+
+/// Writes sample reports where a person can look at them: `REPORTS_TO=/tmp/rep cargo test --test report samples`.
+#[test]
+fn samples() {
+    let Ok(folder) = std::env::var("REPORTS_TO") else { return };
+    let node = support::of_a_node(play(&Play::default()));
+    for (name, run) in [
+        ("invalid", invalid()),
+        ("harmless", harmless()),
+        ("valid", valid()),
+        ("unknown", unknown()),
+        ("node", node),
+        ("many", many()),
+    ] {
+        let folder = std::path::Path::new(&folder).join(name);
+        std::fs::create_dir_all(&folder).expect("a folder for the samples");
+        report::write(&folder, &run.report()).expect("a report");
+        println!("{}", report::terminal(&run.report(), false));
+    }
+}
+
+fn invalid() -> Run {
+    play(&Play::default())
+}
+
+/// Two held the lock at once, and the resource saw to it that nothing came of it.
+fn harmless() -> Run {
+    play(&Play { fencing: Fencing::OldValue, ..Play::default() })
+}
+
+/// Pauses that end before the lock does.
+fn valid() -> Run {
+    play(&Play { pause_ms: (200, 400), ..Play::default() })
+}
+
+/// A run whose faults were not seen to take effect.
+fn unknown() -> Run {
+    let mut run = valid();
+    for (fault, window) in run.history.faults.iter_mut().enumerate() {
+        window.injected = window.injected.map(|(time, _)| (time, fault > 2));
+    }
+    let text = "2 of 5 faults were seen to take effect; `c1`, `c2` and `c4` did not stop".to_string();
+    run.verdict.valid = Validity::Unknown;
+    run.verdict.reasons = vec![format!("Gate `faults-observed` failed: {text}.")];
+    let gate = run.verdict.gates.iter_mut().find(|gate| gate.name == "faults-observed").expect("the gate");
+    (gate.passed, gate.text) = (false, text);
+    run
+}
+
+fn many() -> Run {
+    play(&Play { clients: 50, keys: 20, seconds: 60, think_ms: 20, ..Play::default() })
+}
+
+#[test]
+fn the_terminal_tells_the_verdict_first_and_in_few_lines() {
+    let told = [invalid(), harmless(), valid(), unknown()].map(|run| report::terminal(&run.report(), false));
+    for text in &told {
+        assert!(text.lines().count() <= 22, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+    insta::assert_snapshot!(told.join("\n----------\n\n"));
+    assert!(report::terminal(&invalid().report(), true).starts_with("\u{1b}[1;31mINVALID"));
+}
+
+#[test]
+fn incidents_are_explained_so_that_a_person_understands() {
+    let mut told = Vec::new();
+    let short = Play { pause_ms: (1010, 1080), clients: 3, ..Play::default() };
+    let runs = [play(&short), invalid(), harmless(), support::of_a_node(play(&short)), support::bare(play(&short))];
+    for run in &runs {
+        let incidents = [0, 1].into_iter().filter_map(|number| report::explain(&run.report(), number));
+        told.extend(std::iter::once(report::headline(&run.report())).chain(incidents));
+        told.push(String::new());
+    }
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn a_loss_and_its_overlap_are_one_incident() {
+    let run = invalid();
+    let report = run.report();
+    let story = Story::new(&report);
+    let told: usize = story.incidents.iter().map(|incident| incident.anomalies.len()).sum();
+    assert_eq!(told, run.verdict.anomalies.len(), "each anomaly is told, and told once");
+    assert_eq!(story.incidents.len(), run.history.faults.len(), "one incident for each pause");
+    for incident in story.incidents.iter().filter(|incident| !incident.lost.is_empty()) {
+        assert!(incident.has(AnomalyKind::LostUpdate) && incident.has(AnomalyKind::OverlappingHolders));
+    }
+}
+
+#[test]
+fn results_are_for_programs() {
+    let run = invalid();
+    let results: serde_json::Value = serde_json::from_str(&report::results_json(&run.report())).unwrap();
+    assert_eq!(results["valid"], false);
+    assert_eq!(results["lost_updates"]["count"], run.verdict.lost_updates.count);
+    assert_eq!(results["mutual_exclusion"]["violations"], run.verdict.mutual_exclusion.violations);
+    assert_eq!(results["seed"], 7);
+    assert_eq!(results["anomalies"].as_array().unwrap().len(), run.verdict.anomalies.len());
+    let first = &results["anomalies"][0];
+    assert_eq!(first["kind"], "overlapping-holders");
+    assert!(first["text"].as_str().unwrap().contains("was paused at"));
+    let results: serde_json::Value = serde_json::from_str(&report::results_json(&unknown().report())).unwrap();
+    assert_eq!(results["valid"], "unknown");
+    assert_eq!(results["reasons"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_page_needs_nothing_but_itself_and_starts_with_the_verdict() {
+    for run in [invalid(), harmless(), valid(), unknown(), many()] {
+        let page = report::html(&run.report());
+        for forbidden in ["<script", "<link", "src=\"http", "href=", "@import", "url("] {
+            assert!(!page.contains(forbidden), "{forbidden} in the page");
+        }
+        let order = [
+            "<h1>",
+            "class=\"claims\"",
+            "class=\"numbers\"",
+            "id=\"incidents\"",
+            "id=\"plots\"",
+            "id=\"gates\"",
+            "id=\"terms\"",
+            "id=\"scenario\"",
+            "id=\"faults\"",
+            "id=\"repeat\"",
+        ];
+        let places: Vec<usize> = order.iter().map(|part| page.find(part).expect(part)).collect();
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(page.len() < 2_000_000);
+    }
+}
+
+#[test]
+fn what_strangers_wrote_is_text() {
+    let mut run = invalid();
+    let evil = "</text></svg><script>alert(1)</script>\"' onload=\"x`";
+    for operation in &mut run.history.operations {
+        operation.key = evil.into();
+        operation.error = Some(evil.into());
+        operation.old = Reading::Value(evil.into());
+        operation.new = operation.new.take().map(|value| format!("{evil}{value}"));
+    }
+    for anomaly in &mut run.verdict.anomalies {
+        anomaly.key = evil.into();
+        anomaly.summary = evil.into();
+    }
+    for gate in &mut run.verdict.gates {
+        (gate.name, gate.text) = (evil.into(), evil.into());
+    }
+    run.verdict.reasons = vec![evil.into()];
+    run.history.faults.push(pause(9, evil.into(), 1_000_000_000, 2_000_000_000));
+    run.history.run.as_mut().unwrap().workload = evil.into();
+    (run.scenario.workload_name, run.scenario.nemesis.story) = (evil.into(), evil.into());
+    (run.facts.repeat, run.facts.folder) = (evil.into(), evil.into());
+    let folder = tempfile::tempdir().unwrap();
+    report::write(folder.path(), &run.report()).unwrap();
+    for file in ["report.html", "incident-1.svg"] {
+        let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert!(!text.contains("<script") && !text.contains("onload=\"") && text.contains("&lt;"), "{file}");
+    }
+}
+
+#[test]
+fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
+    for (name, history, verdict, run) in support::oddities() {
+        let facts = RunFacts::default();
+        let scenario = run.as_ref().map(|run| &run.scenario);
+        let report = Report { scenario, history: &history, verdict: &verdict, facts: &facts };
+        let folder = tempfile::tempdir().unwrap();
+        report::write(folder.path(), &report).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+        assert!(!page.contains("could not be drawn") && !page.contains("NaN") && !page.contains("inf\""), "{name}");
+        assert!(report::terminal(&report, true).lines().count() <= 25, "{name}");
+    }
+}
+
+#[test]
+fn plots_are_pictures_of_900_by_400() {
+    let folder = tempfile::tempdir().unwrap();
+    report::write(folder.path(), &invalid().report()).unwrap();
+    for name in ["latency-raw", "latency-quantiles", "rate", "locks"] {
+        let bytes = std::fs::read(folder.path().join(format!("{name}.png"))).unwrap();
+        assert_eq!(&bytes[1..4], b"PNG");
+        let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!((number(16), number(20)), (900, 400), "{name}");
+    }
+}
+
+#[test]
+fn a_long_history_still_makes_a_page_that_opens() {
+    let mut run = many();
+    let few = run.history.operations.clone();
+    let far = run.history.last_time;
+    for round in 1..=120_000 / few.len() as u64 {
+        run.history.operations.extend(few.iter().cloned().map(|mut operation| {
+            operation.index += round * 1_000_000;
+            operation.invoked += round * far;
+            operation.completed = operation.completed.map(|time| time + round * far);
+            operation.phases.iter_mut().for_each(|stamp| {
+                stamp.received += round * far;
+                stamp.stamped = stamp.stamped.map(|time| time + (round * far) as i64);
+            });
+            operation
+        }));
+        run.history.last_time += far;
+    }
+    assert!(run.history.operations.len() > 100_000);
+    let page = report::html(&run.report());
+    assert!(page.len() < 4_000_000, "{} bytes", page.len());
+    assert!(page.contains("data:image/png;base64,"));
+}
+
+#[test]
+fn labels_of_a_drawing_never_lie_on_top_of_each_other() {
+    let long = "a-client-of-a-stranger-writes-long-values".to_string();
+    for seed in 0..12 {
+        let mut run = play(&Play { seed, clients: 2 + seed as u32, pause_ms: (1010, 1600), ..Play::default() });
+        if seed % 3 == 0 {
+            run.history.operations.iter_mut().for_each(|operation| operation.new = Some(long.clone()));
+        }
+        if seed % 4 == 1 {
+            run = support::of_a_node(run);
+        }
+        for number in 0..5 {
+            let Some(svg) = report::drawing(&run.report(), number) else { break };
+            let boxes = support::text_boxes(&svg);
+            assert!(boxes.len() > 8, "{svg}");
+            for (place, one) in boxes.iter().enumerate() {
+                for other in &boxes[place + 1..] {
+                    assert!(!one.meets(other), "seed {seed}, incident {number}: {one:?} and {other:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Histories that load but that no run of ours would write, and what is needed to look at drawings.
+
+use redjepsen::checker::*;
+use redjepsen::history::*;
+
+use super::{Play, Run, pause, play};
+
+/// The same run, with the pauses on a node and nothing known of the clients' clocks.
+pub fn of_a_node(mut run: Run) -> Run {
+    for fault in &mut run.history.faults {
+        fault.targets = vec!["n2".into()];
+    }
+    run.history.clock = None;
+    for operation in &mut run.history.operations {
+        operation.phases.iter_mut().for_each(|stamp| stamp.stamped = None);
+    }
+    run
+}
+
+/// The same run as a foreign history: operations and their ends, nothing else.
+pub fn bare(mut run: Run) -> Run {
+    run.history.run = None;
+    run.history.clock = None;
+    run.history.faults.clear();
+    run.verdict.anomalies.iter_mut().for_each(|anomaly| anomaly.fault = None);
+    run.history.operations.iter_mut().for_each(|operation| operation.phases.clear());
+    run
+}
+
+fn nothing() -> Verdict {
+    Verdict {
+        valid: Validity::Unknown,
+        reasons: vec![],
+        lost_updates: LostUpdates::default(),
+        mutual_exclusion: MutualExclusion::default(),
+        gates: vec![],
+        anomalies: vec![],
+        counts: Counts::default(),
+    }
+}
+
+/// Each with a name, and with the run that has a scenario for it.
+pub fn oddities() -> Vec<(&'static str, History, Verdict, Option<Run>)> {
+    let mut all = vec![("empty", History::default(), nothing(), None)];
+    let sample = || play(&Play { seconds: 9, ..Play::default() });
+    let mut add = |name, change: &dyn Fn(&mut Run)| {
+        let mut run = sample();
+        change(&mut run);
+        all.push((name, run.history.clone(), run.verdict.clone(), (name != "bare").then_some(run)));
+    };
+    add("bare", &|run| *run = bare(sample()));
+    add("no clients in the header", &|run| run.history.run.as_mut().unwrap().clients = 0);
+    add("no operations", &|run| run.history.operations.clear());
+    add("no anomalies", &|run| run.verdict.anomalies.clear());
+    add("one client", &|run| *run = play(&Play { clients: 1, ..Play::default() }));
+    add("truncated", &|run| {
+        run.history.truncated_at_line = Some(77);
+        run.history.end = None;
+    });
+    add("broken off", &|run| run.history.end = Some(End { completed: false, text: "interrupted".into() }));
+    add("never healed", &|run| {
+        run.history.faults.iter_mut().for_each(|fault| (fault.heal, fault.healed) = (None, None))
+    });
+    add("skipped", &|run| {
+        run.history.faults.iter_mut().for_each(|fault| {
+            *fault = FaultWindow { injected: None, healed: None, skipped: Some("no holder".into()), ..fault.clone() };
+        });
+    });
+    add("no targets", &|run| run.history.faults.iter_mut().for_each(|fault| fault.targets.clear()));
+    add("all at time 0", &|run| {
+        run.history.last_time = 0;
+        run.history.operations.iter_mut().for_each(|operation| {
+            (operation.invoked, operation.completed) = (0, Some(0));
+            operation.phases.iter_mut().for_each(|stamp| (stamp.received, stamp.stamped) = (0, Some(-5)));
+        });
+    });
+    add("the end of time", &|run| {
+        run.history.last_time = u64::MAX;
+        run.history.faults.push(pause(8, "c1".into(), u64::MAX / 2, u64::MAX - 1));
+        run.history.operations.iter_mut().for_each(|operation| {
+            operation.completed = Some(u64::MAX);
+            operation.phases.iter_mut().for_each(|stamp| (stamp.received, stamp.stamped) = (u64::MAX, Some(i64::MAX)));
+        });
+    });
+    add("never answered", &|run| {
+        run.history.operations.iter_mut().for_each(|operation| {
+            (operation.completed, operation.outcome) = (None, Outcome::Info);
+            operation.phases.truncate(2);
+        });
+    });
+    add("only reads", &|run| {
+        run.history.operations.iter_mut().for_each(|operation| {
+            (operation.f, operation.new) = (Function::Read, None);
+            operation.phases.clear();
+        });
+    });
+    add("values of a megabyte", &|run| {
+        run.history.operations.truncate(40);
+        run.history.operations.iter_mut().for_each(|operation| {
+            operation.new = Some("\u{202e}漢`\n".repeat(100_000));
+            operation.old = Reading::Value("é".repeat(500_000));
+            operation.key = "k".repeat(100_000);
+        });
+    });
+    add("anomalies of nothing", &|run| {
+        let mut odd = Vec::new();
+        for kind in [
+            AnomalyKind::LostUpdate,
+            AnomalyKind::StaleRead,
+            AnomalyKind::ImpossibleRead,
+            AnomalyKind::OrderViolation,
+            AnomalyKind::OverlappingHolders,
+        ] {
+            for operations in [vec![], vec![1], vec![1, 1], vec![1, 9], vec![123_456, 9], (0..3000).collect()] {
+                let lost = operations.iter().copied().take(2000).collect();
+                odd.push(Anomaly {
+                    kind,
+                    key: String::new(),
+                    time: 0,
+                    operations,
+                    fault: Some(99),
+                    lost,
+                    summary: String::new(),
+                });
+            }
+        }
+        run.verdict.anomalies = odd;
+    });
+    add("thousands of faults", &|run| {
+        run.history.faults = (0..5000)
+            .map(|number| {
+                pause(
+                    number,
+                    format!("n{number}"),
+                    u64::from(number) * 5_000_000,
+                    u64::from(number) * 5_000_000 + 3_000_000,
+                )
+            })
+            .collect();
+    });
+    all
+}
+
+/// Where a text lies in a drawing, by a guess at the width of its letters.
+#[derive(Debug)]
+pub struct TextBox {
+    pub text: String,
+    left: f64,
+    right: f64,
+    line: f64,
+}
+
+impl TextBox {
+    pub fn meets(&self, other: &TextBox) -> bool {
+        (self.line - other.line).abs() < 10.0 && self.left < other.right && other.left < self.right
+    }
+}
+
+/// The texts of a drawing, each with its place.
+pub fn text_boxes(svg: &str) -> Vec<TextBox> {
+    let attribute = |tag: &str, name: &str| {
+        let start = tag.find(&format!(" {name}=\""))? + name.len() + 3;
+        Some(tag[start..].split('"').next()?.to_string())
+    };
+    (svg.split("<text").skip(1))
+        .map(|rest| {
+            let (tag, rest) = rest.split_once('>').expect("an end of the tag");
+            let content = rest.split("</text>").next().unwrap_or_default();
+            let text: String = content.split('<').map(|part| part.rsplit('>').next().unwrap_or(part)).collect();
+            let small = tag.contains("small") || tag.contains("onbar");
+            let width = text.chars().count() as f64 * if small { 5.6 } else { 6.2 };
+            let number = |name: &str| attribute(tag, name).and_then(|text| text.parse::<f64>().ok()).expect("a place");
+            let shift = match attribute(tag, "text-anchor").as_deref() {
+                Some("middle") => width / 2.0,
+                Some("end") => width,
+                _ => 0.0,
+            };
+            let left = number("x") - shift;
+            TextBox { text, left, right: left + width, line: number("y") }
+        })
+        .collect()
+}
