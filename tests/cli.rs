@@ -84,7 +84,11 @@ fn the_catalogue_can_be_read() {
         .code(0)
         .stdout(contains("# workloads/none.toml"))
         .stdout(contains("# nemeses/none.toml"));
-    redjepsen().args(["list", "nothing"]).assert().code(254).stderr(contains("there is no workload or nemesis `nothing`"));
+    redjepsen()
+        .args(["list", "nothing"])
+        .assert()
+        .code(254)
+        .stderr(contains("there is no workload or nemesis `nothing`"));
 }
 
 #[test]

@@ -38,12 +38,8 @@ fn words(arguments: &str, store: &Path) -> Vec<String> {
 
 fn start(arguments: &str) -> (Child, tempfile::TempDir) {
     let store = tempfile::tempdir().unwrap();
-    let child = program()
-        .args(words(arguments, store.path()))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child =
+        program().args(words(arguments, store.path())).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     (child, store)
 }
 
@@ -54,12 +50,19 @@ fn outcome(output: Output, store: tempfile::TempDir) -> Outcome {
 
 impl Outcome {
     fn results(&self) -> Value {
-        let text = fs::read_to_string(self.folder.join("results.json")).unwrap_or_else(|error| panic!("{error}: {}", self.text));
+        let text = fs::read_to_string(self.folder.join("results.json"))
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text));
         serde_json::from_str(&text).unwrap()
     }
 
     fn expect(self, code: i32) -> Outcome {
-        assert_eq!(self.code, Some(code), "{}\n{}", self.text, fs::read_to_string(self.folder.join("results.json")).unwrap_or_default());
+        assert_eq!(
+            self.code,
+            Some(code),
+            "{}\n{}",
+            self.text,
+            fs::read_to_string(self.folder.join("results.json")).unwrap_or_default()
+        );
         self
     }
 
@@ -211,7 +214,8 @@ fn a_resource_that_compares_old_values_loses_nothing_though_the_lock_breaks() {
 
 #[test]
 fn the_single_node_lock_falls_to_a_paused_holder_as_was_expected() {
-    let outcome = run("--workload single --nemesis pause --ttl 400ms --time-limit 6s --seed 4 --keys 2 --expect violation");
+    let outcome =
+        run("--workload single --nemesis pause --ttl 400ms --time-limit 6s --seed 4 --keys 2 --expect violation");
     assert_eq!(outcome.expect(0).results()["valid"], Value::Bool(false));
 }
 
@@ -300,7 +304,10 @@ fn post(path: &str) {
 #[test]
 fn an_image_that_is_not_there_and_a_network_that_is_taken_are_one_clear_line() {
     for (flags, words) in [
-        ("--image localhost:1/no/such:image", "there is no image `localhost:1/no/such:image` here, and it cannot be pulled"),
+        (
+            "--image localhost:1/no/such:image",
+            "there is no image `localhost:1/no/such:image` here, and it cannot be pulled",
+        ),
         ("--client-cmd cat --client-image localhost:1/mine:1", "there is no image `localhost:1/mine:1`"),
         // The engine's own default bridge has it.
         ("--subnet 172.17.0.0/16", "the network 172.17.0.0/16 cannot be used"),
@@ -314,7 +321,8 @@ fn an_image_that_is_not_there_and_a_network_that_is_taken_are_one_clear_line() {
 /// Flags that run a Python program of ours as the client, in an image made of this machine's Python.
 async fn python(program: &str) -> String {
     let docker = Docker::connect().await.unwrap();
-    let find = "import os,sys,sysconfig; print(os.path.realpath(sys.executable)); print(sysconfig.get_paths()['stdlib'])";
+    let find =
+        "import os,sys,sysconfig; print(os.path.realpath(sys.executable)); print(sysconfig.get_paths()['stdlib'])";
     let output = Command::new("python3").args(["-c", find]).output().expect("python3 on this machine");
     let text = String::from_utf8(output.stdout).unwrap();
     let (executable, library) = text.trim().split_once('\n').unwrap();
@@ -355,13 +363,13 @@ async fn clients_that_print_garbage_die_or_hang_are_reported_and_never_valid() {
         ("other-operation", "where operation"),
     ] {
         let flags = python(&format!("../client-tests/misbehave.py {behaviour}")).await;
-        let outcome = run(&format!(
-            "--workload none --nemesis none --clients 2 --ttl 100ms --time-limit 4s --seed 11 {flags}"
-        ));
+        let outcome =
+            run(&format!("--workload none --nemesis none --clients 2 --ttl 100ms --time-limit 4s --seed 11 {flags}"));
         assert!(matches!(outcome.code, Some(1 | 2)), "{behaviour}: {:?} {}", outcome.code, outcome.text);
         assert_ne!(outcome.results()["valid"], Value::Bool(true), "{behaviour}");
         assert!(outcome.text.contains(words), "{behaviour}: {}", outcome.text);
-        let ended: Vec<Value> = history_lines(&outcome.folder).into_iter().filter(|line| line["client"] == "ended").collect();
+        let ended: Vec<Value> =
+            history_lines(&outcome.folder).into_iter().filter(|line| line["client"] == "ended").collect();
         assert!(!ended.is_empty() && ended[0]["text"].as_str().unwrap().contains(words), "{behaviour}: {ended:?}");
         // What it was doing is indeterminate, and a process that ended never acts again.
         assert!(history_lines(&outcome.folder).iter().any(|line| line["error"] == "crash"), "{behaviour}");

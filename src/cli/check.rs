@@ -29,8 +29,7 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
     let (scenario, facts) = beside(folder)?;
     let verdict = checker::check(&history);
     let report = Report { scenario: scenario.as_ref(), history: &history, verdict: &verdict, facts: &facts };
-    report::write(folder, &report)
-        .map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.display())))?;
+    report::write(folder, &report).map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.display())))?;
     println!("{}", folder.join("report.html").display());
     Ok(Exit::Valid)
 }
@@ -38,12 +37,13 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
 /// What the run folder around a history says beside it; nothing where there is no such folder.
 fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
-    let scenario = match fs::read_to_string(folder.join("scenario.toml")) {
-        Err(_) => None,
-        Ok(text) => Some(toml::from_str(&text).map_err(|error| {
-            Failure::could_not_run(format!("{}: {error}", folder.join("scenario.toml").display()))
-        })?),
-    };
+    let scenario =
+        match fs::read_to_string(folder.join("scenario.toml")) {
+            Err(_) => None,
+            Ok(text) => Some(toml::from_str(&text).map_err(|error| {
+                Failure::could_not_run(format!("{}: {error}", folder.join("scenario.toml").display()))
+            })?),
+        };
     let facts = match fs::read_to_string(folder.join("facts.json")) {
         Err(_) => RunFacts::default(),
         Ok(text) => serde_json::from_str(&text)

@@ -16,7 +16,9 @@ pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
                 let (_, nemesis) = catalogue::nemesis(name).map_err(Failure::could_not_run)?;
                 println!("  {name:<12} {}", nemesis.description);
             }
-            println!("\n`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`.");
+            println!(
+                "\n`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`."
+            );
         }
         Some(name) => {
             let files: Vec<(&str, &Entry)> = [("workloads", WORKLOADS), ("nemeses", NEMESES)]

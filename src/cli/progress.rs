@@ -18,7 +18,9 @@ pub async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
     let bar = ProgressBar::hidden();
     if live {
         bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-        bar.set_style(ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.set_style(
+            ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+        );
     }
     let mut last_stage = String::new();
     let mut last_line = Instant::now();

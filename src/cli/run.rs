@@ -94,15 +94,18 @@ async fn on_a_cluster(
         folder.write_json("facts.json", facts).map_err(RunError::History)?;
         // The run's time 0: everything is up, nothing has been done.
         let recorder = Recorder::create(&folder.history()).map_err(RunError::History)?;
-        let request =
-            Request { scenario, plan, header: header(scenario), recorder, interrupt, status: status.clone() };
+        let request = Request { scenario, plan, header: header(scenario), recorder, interrupt, status: status.clone() };
         let outcome = controller::run(&cluster, request).await;
         status.send_modify(|status| status.stage = "collecting logs".into());
         if let Err(error) = cluster.collect_logs(folder.path()).await {
             warn!(%error, "not every log could be collected");
         }
         if keep {
-            eprintln!("the cluster stays up: nodes {}, resource {}", cluster.node_urls().join(" "), cluster.store_url());
+            eprintln!(
+                "the cluster stays up: nodes {}, resource {}",
+                cluster.node_urls().join(" "),
+                cluster.store_url()
+            );
         } else {
             let stopped = Instant::now();
             cluster.stop().await?;
@@ -187,7 +190,10 @@ fn interrupts() -> std::io::Result<watch::Receiver<bool>> {
                 _ = terminate.recv() => {}
             }
             let first = !sender.send_replace(true);
-            eprintln!("{}", if first { "stopping: healing, reading, removing the cluster" } else { "already stopping" });
+            eprintln!(
+                "{}",
+                if first { "stopping: healing, reading, removing the cluster" } else { "already stopping" }
+            );
         }
     });
     Ok(receiver)

@@ -104,6 +104,13 @@ impl Cluster {
         Ok(process)
     }
 
+    /// Ends every client process and waits until it is gone, stopped ones too, so that none can send anything any more.
+    pub async fn stop_clients(&self) -> Result<(), ClusterError> {
+        let clients = self.members().filter(|member| member.role == Role::Client);
+        let killed = join_all(clients.map(|client| self.kill(&client.name, &client.container))).await;
+        killed.into_iter().collect()
+    }
+
     async fn kill(&self, name: &str, container: &str) -> Result<(), ClusterError> {
         let kill = self.docker.api.kill_container(container, None::<KillContainerOptions>);
         match ask(format!("kill {name}"), kill).await {

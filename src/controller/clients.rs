@@ -109,11 +109,7 @@ impl Run<'_> {
     }
 
     /// Performs one operation and records its whole life.
-    async fn perform(
-        &self,
-        client: &mut Client,
-        operation: &PlannedOperation,
-    ) -> Result<Result<(), Broken>, RunError> {
+    async fn perform(&self, client: &mut Client, operation: &PlannedOperation) -> Result<Result<(), Broken>, RunError> {
         let id = self.next_operation_id();
         let process = Process::Client(client.process);
         self.recorder.append(Body::Invoke(Invocation {
@@ -249,7 +245,9 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
             completion.text = Some(shorten(&problem.text));
         }
         // An error word that nobody knows is indefinite, whatever the message calls itself.
-        Ok(Answer::Message(FromClient::Fail(Problem { error, text, .. }) | FromClient::Info(Problem { error, text, .. }))) => {
+        Ok(Answer::Message(
+            FromClient::Fail(Problem { error, text, .. }) | FromClient::Info(Problem { error, text, .. }),
+        )) => {
             indeterminate(&shorten(&error), shorten(&text));
         }
         Ok(Answer::CutOff) => indeterminate("timeout", "still under way when the run ended".into()),

@@ -109,7 +109,8 @@ impl Run<'_> {
     /// The servers that do not answer PING before the time is over.
     async fn silent_servers(&self, limit: Duration) -> Vec<String> {
         let deadline = Instant::now() + limit;
-        let servers = (0..).zip(self.cluster.node_urls()).map(|(number, url): (u32, String)| (format!("n{number}"), url));
+        let servers =
+            (0..).zip(self.cluster.node_urls()).map(|(number, url): (u32, String)| (format!("n{number}"), url));
         let servers: Vec<_> = servers.chain([("the resource".to_string(), self.cluster.store_url())]).collect();
         let answers = servers.into_iter().map(|(name, url)| async move {
             loop {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisError};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError};
 use tokio::sync::Mutex;
 
 use super::wire::{RedisCommand, RedisReply};
@@ -58,6 +58,13 @@ async fn query(connection: &mut MultiplexedConnection, command: &RedisCommand) -
         RedisCommand::Ping => redis::cmd("PING").query_async::<()>(connection).await.map(|()| RedisReply::Pong),
         RedisCommand::Dbsize => redis::cmd("DBSIZE").query_async(connection).await.map(RedisReply::Count),
         RedisCommand::Get(key) => redis::cmd("GET").arg(key).query_async(connection).await.map(RedisReply::Value),
+        RedisCommand::Connections => {
+            let info: String = redis::cmd("INFO").arg("clients").query_async(connection).await?;
+            let count = info.lines().find_map(|line| line.strip_prefix("connected_clients:")?.trim().parse().ok());
+            count
+                .map(RedisReply::Count)
+                .ok_or_else(|| (ErrorKind::Parse, "no connected_clients in INFO clients").into())
+        }
         RedisCommand::Version => {
             let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
             Ok(RedisReply::Version(version(&info)))

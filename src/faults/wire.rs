@@ -50,6 +50,8 @@ pub enum RedisCommand {
     Dbsize,
     /// The value of one key.
     Get(String),
+    /// How many connections clients have open, the asker's own included.
+    Connections,
     /// The server's name and version.
     Version,
 }
