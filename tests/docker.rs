@@ -1,9 +1,11 @@
 //! Clusters on a real engine. These tests fail where no Docker engine answers: a skipped test proves nothing.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use redjepsen::cluster::{
     CleanOptions, ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest,
     Images, NodeSource, Owner,
@@ -57,11 +59,21 @@ async fn ping(cluster: &Cluster, url: &str, limit: Duration) -> Result<(), Strin
     }
 }
 
-/// Nothing of a run is left in the engine.
-async fn assert_gone(docker: &Docker, run_id: &str) {
-    let cleaned = docker.clean(&CleanOptions::default()).await.unwrap();
-    let left = cleaned.kept.iter().any(|run| run.run_id == run_id);
-    assert!(!left && cleaned.removed.iter().all(|run| run.run_id != run_id), "{cleaned:?}");
+/// Nothing of a run is left in the engine. Not asked of `clean`, which would remove what other tests are about to look at.
+async fn assert_gone(run_id: &str) {
+    let engine = bare_engine().await;
+    let label = HashMap::from([("label", vec![format!("redjepsen.run={run_id}")])]);
+    let options = ListContainersOptionsBuilder::new().all(true).filters(&label).build();
+    let containers = engine.list_containers(Some(options)).await.unwrap();
+    assert!(containers.is_empty(), "{containers:?}");
+    let options = ListNetworksOptionsBuilder::new().filters(&label).build();
+    let networks = engine.list_networks(Some(options)).await.unwrap();
+    assert!(networks.is_empty(), "{networks:?}");
+}
+
+/// The engine without redjepsen in between.
+async fn bare_engine() -> bollard::Docker {
+    bollard::Docker::connect_with_defaults().unwrap().negotiate_version().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,7 +139,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     cluster.stop().await.unwrap();
     eprintln!("stopped in {:?}", began.elapsed());
     cluster.stop().await.expect("a second stop does no harm");
-    assert_gone(&docker, &run_id).await;
+    assert_gone(&run_id).await;
 }
 
 async fn pauses_a_client(cluster: &Cluster, client: &mut ClientProcess) {
@@ -176,9 +188,9 @@ async fn the_agent_heals_when_its_controller_is_gone() {
     cluster.stop().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_controller_that_is_killed_leaves_nothing_paused_and_is_cleaned_up() {
-    let docker = engine().await;
+/// A controller that is killed leaves nothing paused, and what it leaves is removed. Part of the test of `clean`, since
+/// another test's `clean` would get in its way.
+async fn cleans_up_after_a_killed_controller(docker: &Docker) {
     let mut controller = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "to_be_killed", "--ignored", "--nocapture"])
         .stdout(std::process::Stdio::piped())
@@ -192,7 +204,7 @@ async fn a_controller_that_is_killed_leaves_nothing_paused_and_is_cleaned_up() {
     controller.kill().unwrap();
     controller.wait().unwrap();
 
-    let engine = bollard::Docker::connect_with_defaults().unwrap().negotiate_version().await.unwrap();
+    let engine = bare_engine().await;
     let agent = format!("redjepsen-{run_id}-agent");
     let mut state = None;
     for _ in 0..100 {
@@ -252,6 +264,7 @@ async fn clean_takes_the_dead_and_leaves_the_living() {
     assert!(living.member_states().await.unwrap().iter().all(|state| state.running));
     living.stop().await.unwrap();
     dead.stop().await.expect("nothing to do");
+    cleans_up_after_a_killed_controller(&docker).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -263,7 +276,7 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
         let error = docker.start(spec).await.err().expect("must fail").to_string();
         eprintln!("{error}");
         assert!(!error.contains('\n'), "one line: {error}");
-        assert_gone(&docker, &run_id).await;
+        assert_gone(&run_id).await;
         error
     };
     let command = |argv: &[&str]| ClientCommand::Custom {
@@ -310,7 +323,7 @@ async fn a_start_that_is_given_up_can_be_removed() {
         let given_up = tokio::time::timeout(Duration::from_millis(millis), docker.start(spec.clone())).await;
         eprintln!("given up after {millis} ms: {}", given_up.is_err());
         docker.remove_run(&run_id).await.unwrap();
-        assert_gone(&docker, &run_id).await;
+        assert_gone(&run_id).await;
     }
 }
 
@@ -353,8 +366,7 @@ async fn a_client_that_floods_or_ends_is_noticed() {
     assert!(state_once_ended(&cluster, "c0").await.contains("(3)"));
     // So is a server that somebody kills by hand.
     let n0 = cluster.members().find(|member| member.name == "n0").unwrap();
-    let engine = bollard::Docker::connect_with_defaults().unwrap().negotiate_version().await.unwrap();
-    engine.kill_container(&n0.container, None).await.unwrap();
+    bare_engine().await.kill_container(&n0.container, None).await.unwrap();
     assert!(state_once_ended(&cluster, "n0").await.contains("(137)"));
     let seen = cluster.agent.inject(FaultKind::Pause, "n0").await.unwrap();
     assert!(!seen.observed && seen.text.contains("gone"), "{seen:?}");

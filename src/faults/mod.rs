@@ -2,7 +2,7 @@
 //!
 //! Faults need what the controller may not have: the PID namespace and the network of the machine where the members
 //! run, which with Docker can be another machine or a virtual one. So they are carried out by the agent ([`run_agent`]),
-//! a process of this same program close to the members, over its stdin and stdout ([`wire`]). The controller's end is
+//! a process of this same program close to the members, over its stdin and stdout (`wire`). The controller's end is
 //! [`Agent`]. When the controller dies its pipe closes, and the agent heals whatever it broke before it ends.
 //!
 //! One file a family of faults, each with `inject` and `heal`, which both observe what they did; [`serve`] decides which
