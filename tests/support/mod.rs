@@ -372,6 +372,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
         acquire_timeout: Duration::from_millis(1800),
         expect: None,
         workload: Workload {
+            nodes: 5,
             description: "Redlock over five nodes guards a register".into(),
             source: "redis.io/docs, antirez; Kleppmann 2016: unsafe where a holder may be paused".into(),
             lock: LockSpec::Redlock(RedlockOptions {
