@@ -1,0 +1,4 @@
+//! The checker, seen from outside: histories that it must accept beside ones that it must reject.
+
+mod brute;
+mod build;
