@@ -24,7 +24,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Five clients, every property claimed, and nothing else.
+    /// Five clients, every property claimed, an empty resource, so that a violation is believed; and nothing else.
     pub fn new() -> Build {
         let header = Header {
             format: 1,
@@ -42,19 +42,14 @@ impl Build {
             started: "2026-11-20T12:00:00Z".into(),
         };
         let clock = Some(ClockBound { mono_at_start_ns: 0, error_ns: 0 });
-        Build { history: History { run: Some(header), clock, ..History::default() } }
+        let empty = Fact { name: FactName::ResourceEmpty, holds: true, text: String::new() };
+        Build { history: History { run: Some(header), clock, facts: vec![empty], ..History::default() } }
     }
 
     /// A run that passes every gate: three clients take turns on `base`, each waiting while another works.
     pub fn sound() -> Build {
         let mut build = Build::new();
-        for name in [
-            FactName::ResourceEmpty,
-            FactName::ClientsReady,
-            FactName::NodesReady,
-            FactName::NodesHealthy,
-            FactName::FinalReads,
-        ] {
+        for name in [FactName::ClientsReady, FactName::NodesReady, FactName::NodesHealthy, FactName::FinalReads] {
             build.history.facts.push(Fact { name, holds: true, text: String::new() });
         }
         let mut old = "-".to_string();

@@ -2,3 +2,8 @@
 
 mod brute;
 mod build;
+mod gates;
+mod holds;
+mod loading;
+mod simulated;
+mod updates;
