@@ -47,7 +47,11 @@ pub fn load_reader(mut reader: impl BufRead, name: &str) -> Result<History, Hist
             return Err(malformed(format!("longer than {LONGEST_LINE} bytes; this is not a history of redjepsen")));
         }
         // The recorder writes whole lines, so a line without its newline is one that a dying writer left unfinished.
+        // Where that is all there is, nothing says that the file is a history.
         if bytes.last() != Some(&b'\n') {
+            if number == 1 {
+                return Err(malformed("not one complete line; this is not a history of redjepsen".into()));
+            }
             builder.history.truncated_at_line = Some(number);
             break;
         }

@@ -1,0 +1,121 @@
+//! Did two clients believe at once that they held a key's lock?
+//!
+//! A certain hold is built from the clients' own stamps, which are taken on the safe side (PROTOCOL.md) and come from one
+//! clock: it begins when the client had the lock in hand and ends at the last moment at which it still acted as the
+//! holder. It is never longer than what the client believed, so an overlap of two certain holds is certain. How the
+//! operation ended does not matter: whoever failed or is unknown held nonetheless.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::verdict::{Anomaly, AnomalyKind};
+use super::words::{Words, length, seconds};
+use crate::history::{Function, History, Operation, Phase};
+
+/// More anomalies than this of one kind help nobody; the count goes on.
+const MOST_LISTED: usize = 1000;
+
+/// A time during which a client certainly believed to hold a lock, in nanoseconds of run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hold {
+    start: i64,
+    end: i64,
+    /// Place of the operation in the history.
+    place: usize,
+}
+
+/// What was found about holds.
+pub(super) struct Overlaps {
+    /// The first [`MOST_LISTED`] of them.
+    pub anomalies: Vec<Anomaly>,
+    /// Pairs of overlapping holds, all of them.
+    pub violations: u64,
+    pub comparable_holds: u64,
+}
+
+/// Finds the pairs of holds on one key that overlap. Sorts the holds; the rest is n log n and the pairs listed.
+pub(super) fn check(history: &History) -> Overlaps {
+    let words = Words::new(history);
+    let mut keys: BTreeMap<&str, Vec<Hold>> = BTreeMap::new();
+    for (place, operation) in history.operations.iter().enumerate() {
+        if let Some((start, end)) = certain_hold(operation) {
+            keys.entry(&operation.key).or_default().push(Hold { start, end, place });
+        }
+    }
+    let mut overlaps = Overlaps { anomalies: Vec::new(), violations: 0, comparable_holds: 0 };
+    for holds in keys.values_mut() {
+        // By start and then by end, so that a hold of no length at all comes before what begins with it.
+        holds.sort_unstable();
+        overlaps.comparable_holds += holds.len() as u64;
+        // Holds that had not ended when the last one began, by their end.
+        let mut open: BTreeSet<(i64, usize)> = BTreeSet::new();
+        let mut by_place: BTreeMap<usize, Hold> = BTreeMap::new();
+        for hold in holds.iter() {
+            while let Some(&(end, place)) = open.first()
+                && end <= hold.start
+            {
+                open.pop_first();
+                by_place.remove(&place);
+            }
+            overlaps.violations += open.len() as u64;
+            let room = MOST_LISTED - overlaps.anomalies.len();
+            let earlier = by_place.values().take(room);
+            overlaps.anomalies.extend(earlier.map(|earlier| anomaly(history, *earlier, *hold, words)));
+            open.insert((hold.end, hold.place));
+            by_place.insert(hold.place, *hold);
+        }
+    }
+    overlaps
+}
+
+/// From the `acquired` stamp to the last stamp at which the client still acted as the holder: that of `releasing`, or
+/// the latest before it stopped reporting or was told that the lock is lost. None without a trusted `acquired` stamp.
+fn certain_hold(operation: &Operation) -> Option<(i64, i64)> {
+    if operation.f != Function::Rmw {
+        return None;
+    }
+    let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
+    let start = operation.phases[acquired].stamped?;
+    let mut end = start;
+    for stamp in &operation.phases[acquired + 1..] {
+        match (stamp.phase, stamp.stamped) {
+            (Phase::Lost | Phase::Released, _) => break,
+            (Phase::Releasing, Some(releasing)) => return Some((start, releasing.max(start))),
+            (Phase::Releasing, None) => break,
+            (Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended, Some(stamped)) => {
+                end = end.max(stamped)
+            }
+            _ => {}
+        }
+    }
+    Some((start, end))
+}
+
+fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anomaly {
+    let operation = |hold: Hold| &history.operations[hold.place];
+    let time = run_time(later.start);
+    let together = run_time(earlier.end.min(later.end).saturating_sub(later.start));
+    let summary = format!(
+        "{} and {} both held the lock of {} for {} from {}: {} acquired it at {} and still acted as its holder at {}",
+        words.client(earlier.place),
+        words.client(later.place),
+        operation(earlier).key,
+        length(together),
+        seconds(time),
+        words.client(earlier.place),
+        seconds(run_time(earlier.start)),
+        seconds(run_time(earlier.end)),
+    );
+    Anomaly {
+        kind: AnomalyKind::OverlappingHolders,
+        key: operation(earlier).key.clone(),
+        time,
+        operations: vec![operation(earlier).index, operation(later).index],
+        fault: None,
+        lost: Vec::new(),
+        summary,
+    }
+}
+
+fn run_time(stamp: i64) -> u64 {
+    u64::try_from(stamp).unwrap_or(0)
+}

@@ -1,0 +1,190 @@
+//! Which values the register's last value descends from, and which acknowledged updates it certainly does not.
+//!
+//! Every tree of values is cut into lines: from a root, or from a branch that did not survive, down to a leaf. The line
+//! that holds the final value is the surviving one; its branches are lost. The final value is what the controller read
+//! after every acknowledged update; without such a read it is what the operation that completed last saw or wrote.
+//!
+//! A tree other than the surviving one begins with an indeterminate operation of which nobody knows what it read, so
+//! it may have come earlier in the lineage of the final value. One path through it at most did: the path with the most
+//! acknowledged updates is given the benefit of the doubt, unless real time rules it out ([`Lineage::doomed`]). That
+//! makes the count of lost updates a lower bound where such operations exist, and exact where they do not.
+
+use super::register::{Moment, NEVER, Register, Root, completed, effective, invoked};
+use crate::history::{Function, Outcome, Process};
+
+/// The lines of one register.
+pub(super) struct Lineage {
+    pub lines: Vec<Line>,
+    /// The operation whose reading counts as the final one, as its place in the history, and the node it saw.
+    pub last: Option<Last>,
+    /// The line of each node, and its place on that line.
+    place: Vec<(usize, usize)>,
+}
+
+/// What is known of the register's last value.
+#[derive(Clone, Copy)]
+pub(super) struct Last {
+    pub operation: usize,
+    pub node: usize,
+    /// Whether the controller read it after every acknowledged update.
+    pub is_final: bool,
+}
+
+/// Values that followed one another.
+pub(super) struct Line {
+    pub nodes: Vec<usize>,
+    /// For each node, the latest time at which it or an earlier one of the line took effect.
+    effects: Vec<u64>,
+    pub kind: LineKind,
+    /// Acknowledged updates on it that no lineage of the final value can hold, as nodes.
+    pub lost: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineKind {
+    /// It begins where its tree begins.
+    Main(Root),
+    /// It left a main line, or another branch, at this node.
+    Branch { parent: usize },
+}
+
+impl Lineage {
+    /// Decides what survived. Linear in the number of operations on the key, given as places in the history.
+    pub fn new(register: &Register, places: &[usize]) -> Lineage {
+        let last = last_value(register, places);
+        let doomed = doomed(register, last);
+        let next = choose_survivors(register, last, &doomed);
+        let mut lineage = Lineage { lines: Vec::new(), last, place: vec![(0, 0); register.nodes.len()] };
+        for &head in &register.order {
+            let kind = match register.nodes[head].parent {
+                Ok(parent) if next[parent] == Some(head) => continue,
+                Ok(parent) => LineKind::Branch { parent },
+                Err(root) => LineKind::Main(root),
+            };
+            lineage.add_line(register, head, kind, &next, &doomed);
+        }
+        lineage
+    }
+
+    fn add_line(&mut self, register: &Register, head: usize, kind: LineKind, next: &[Option<usize>], doomed: &[bool]) {
+        let mut line = Line { nodes: Vec::new(), effects: Vec::new(), kind, lost: Vec::new() };
+        let mut node = Some(head);
+        let mut latest = 0;
+        while let Some(here) = node {
+            self.place[here] = (self.lines.len(), line.nodes.len());
+            if let Some(writer) = register.nodes[here].writer {
+                latest = latest.max(effective(&register.operations[writer]));
+            }
+            if register.nodes[here].acknowledged && (doomed[here] || matches!(kind, LineKind::Branch { .. })) {
+                line.lost.push(here);
+            }
+            line.nodes.push(here);
+            line.effects.push(latest);
+            node = next[here];
+        }
+        self.lines.push(line);
+    }
+
+    /// The node after this one on its line.
+    pub fn next(&self, node: usize) -> Option<usize> {
+        let (line, place) = self.place[node];
+        self.lines[line].nodes.get(place + 1).copied()
+    }
+
+    /// The first node of a line, from this node on, whose write took effect after `time`.
+    pub fn first_after(&self, from: usize, time: u64) -> Option<usize> {
+        let (line, place) = self.place[from];
+        let line = &self.lines[line];
+        let later = line.effects.partition_point(|&effect| effect <= time);
+        line.nodes.get(later.max(place)).copied()
+    }
+
+    /// The first node of the line that this node is on.
+    pub fn head(&self, node: usize) -> usize {
+        self.lines[self.place[node].0].nodes[0]
+    }
+}
+
+fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
+    let operation = |place: usize| &register.operations[place];
+    let acknowledged = places.iter().filter(|&&place| operation(place).outcome == Outcome::Ok);
+    let updated = acknowledged.clone().filter(|&&place| operation(place).f == Function::Rmw);
+    let updates_over = updated.map(|&place| completed(operation(place))).max().unwrap_or_default();
+    let read = acknowledged.clone().rfind(|&&place| {
+        let read = operation(place);
+        (read.process, read.f) == (Process::Controller, Function::Read) && invoked(read) > updates_over
+    });
+    if let Some(&place) = read
+        && let Some(node) = register.node_of(&operation(place).old)
+    {
+        return Some(Last { operation: place, node, is_final: true });
+    }
+    let place = *acknowledged.max_by_key(|&&place| completed(operation(place)))?;
+    let node = match (operation(place).f, &operation(place).new) {
+        (Function::Rmw, Some(new)) => register.node_of(&crate::history::Reading::Value(new.clone())),
+        _ => register.node_of(&operation(place).old),
+    };
+    Some(Last { operation: place, node: node?, is_final: false })
+}
+
+/// Acknowledged updates of other trees that can come neither before nor after the lineage of the last value.
+///
+/// A lineage is contiguous: an operation outside comes before all of it or after all of it. Not after, if it completed
+/// before a part of the lineage was invoked; not before, if the lineage begins at the empty register, or if a part of it
+/// had completed before the operation was invoked.
+fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
+    let mut doomed = vec![false; register.nodes.len()];
+    let Some(last) = last else { return doomed };
+    let mut on_path = vec![false; register.nodes.len()];
+    let (mut last_invoked, mut first_completed): (Moment, Moment) = ((0, 0), NEVER);
+    let mut node = last.node;
+    let root = loop {
+        let here = &register.nodes[node];
+        on_path[node] = true;
+        last_invoked = last_invoked.max(here.invoked);
+        first_completed = first_completed.min(here.completed);
+        for read in &here.reads {
+            last_invoked = last_invoked.max(read.invoked);
+            first_completed = first_completed.min(read.completed);
+        }
+        match here.parent {
+            Ok(parent) => node = parent,
+            Err(root) => break root,
+        }
+    };
+    let mut in_tree = vec![false; register.nodes.len()];
+    for &node in &register.order {
+        let here = &register.nodes[node];
+        in_tree[node] = here.parent.map_or(on_path[node], |parent| in_tree[parent]);
+        let too_early = here.completed < last_invoked;
+        let too_late = root == Root::Empty || first_completed < here.invoked;
+        doomed[node] = !in_tree[node] && here.acknowledged && too_early && too_late;
+    }
+    doomed
+}
+
+/// For each node the child that its line goes on with.
+fn choose_survivors(register: &Register, last: Option<Last>, doomed: &[bool]) -> Vec<Option<usize>> {
+    let mut next = vec![None; register.nodes.len()];
+    // Updates that the best path below a node keeps, and the latest moment on it to decide between equals.
+    let mut best = vec![(0u64, (0, 0)); register.nodes.len()];
+    for &node in register.order.iter().rev() {
+        let here = &register.nodes[node];
+        let child = here.children.iter().copied().max_by_key(|&child| best[child]);
+        let (kept, latest) = child.map_or((0, (0, 0)), |child| best[child]);
+        let own = if here.acknowledged { here.completed } else { here.invoked };
+        best[node] = (kept + u64::from(here.acknowledged && !doomed[node]), latest.max(own));
+        next[node] = child;
+    }
+    let Some(last) = last else { return next };
+    // Nothing acknowledged may follow what the final read saw.
+    if last.is_final && next[last.node].is_some_and(|child| best[child].0 > 0) {
+        next[last.node] = None;
+    }
+    let mut node = last.node;
+    while let Ok(parent) = register.nodes[node].parent {
+        next[parent] = Some(node);
+        node = parent;
+    }
+    next
+}

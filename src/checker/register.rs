@@ -1,0 +1,261 @@
+//! One key's register as the values say it was: which operation led from which value to which, and who read what.
+//!
+//! Every written value is unique, so the value that an operation read names the operation it followed. Linking them
+//! gives a forest of values. In a correct history each tree is one chain; where a value has two children, two
+//! operations that certainly happened both replaced it.
+//!
+//! What counts as evidence:
+//! - an `ok` rmw happened, at some moment between its invocation and its completion;
+//! - a `fail` rmw never happened;
+//! - an `info` rmw happened if somebody saw its value; its moment is any after its invocation. Unseen, it is left out:
+//!   taking it out of a legal order leaves a legal order, since nothing in that order can have read its value;
+//! - what an operation read it did read, however it ended, since the read comes before the write whose fate is unknown.
+
+use std::collections::HashMap;
+
+use crate::history::{Function, Operation, Outcome, Phase, Reading};
+
+/// A place in real time: run time in nanoseconds, then the index of the line, which orders what the clock does not.
+pub(super) type Moment = (u64, u64);
+
+/// After everything: an operation of which nobody knows when it took effect, if it did.
+pub(super) const NEVER: Moment = (u64::MAX, u64::MAX);
+
+/// The node of the empty register, the first of every register.
+pub(super) const EMPTY: usize = 0;
+
+/// One observation of a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observation {
+    /// Place of the operation in the history.
+    pub place: usize,
+    pub invoked: Moment,
+    /// When the value was certainly in hand.
+    pub completed: Moment,
+    /// Whether the observer also replaced the value, and so has a node of its own.
+    pub by_writer: bool,
+}
+
+/// How a tree of values begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Root {
+    /// The register as it was at the start.
+    Empty,
+    /// An operation that happened and of which nobody knows what it read.
+    Unknown,
+    /// A value that nobody can have written, or a circle cut open: reported already, so its order proves no more.
+    Broken,
+}
+
+/// A value that the register certainly had.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// The operation that wrote it, as its place in the history; none for the empty register and for values from nowhere.
+    pub writer: Option<usize>,
+    pub invoked: Moment,
+    /// [`NEVER`] for a writer that was not acknowledged.
+    pub completed: Moment,
+    pub acknowledged: bool,
+    /// The node that the writer read, or how the tree begins here.
+    pub parent: Result<usize, Root>,
+    pub children: Vec<usize>,
+    /// Reads of this value that did not become an acknowledged write.
+    pub reads: Vec<Observation>,
+}
+
+/// The values of one key.
+#[derive(Debug)]
+pub(super) struct Register<'h> {
+    pub operations: &'h [Operation],
+    pub key: &'h str,
+    pub nodes: Vec<Node>,
+    /// Every node after its parent.
+    pub order: Vec<usize>,
+    node_of_value: HashMap<&'h str, usize>,
+    /// Values that somebody saw and that no operation can have written, with the failed operation that was to.
+    pub from_nowhere: Vec<(usize, Option<usize>)>,
+    /// Operations that follow from one another in a circle.
+    pub circles: Vec<Vec<usize>>,
+}
+
+impl<'h> Register<'h> {
+    /// Links the operations on one key, given as places in the history. Linear in their number.
+    pub fn new(operations: &'h [Operation], key: &'h str, places: &[usize]) -> Register<'h> {
+        let mut register = Register {
+            operations,
+            key,
+            nodes: vec![Node::new(None, Err(Root::Empty))],
+            order: Vec::new(),
+            node_of_value: HashMap::new(),
+            from_nowhere: Vec::new(),
+            circles: Vec::new(),
+        };
+        register.add_nodes(places);
+        register.add_observations(places);
+        register.cut_circles();
+        register
+    }
+
+    /// The node of what was read, if that is known. Every reading of this register has one.
+    pub fn node_of(&self, reading: &Reading) -> Option<usize> {
+        match reading {
+            Reading::Unknown => None,
+            Reading::Empty => Some(EMPTY),
+            Reading::Value(value) => self.node_of_value.get(value.as_str()).copied(),
+        }
+    }
+
+    /// A node for every value that was certainly there: acknowledged or seen.
+    fn add_nodes(&mut self, places: &[usize]) {
+        let mut writers: HashMap<&str, usize> = HashMap::new();
+        for &place in places {
+            if let Some(new) = written(&self.operations[place]) {
+                writers.insert(new, place);
+            }
+        }
+        for &place in places {
+            let operation = &self.operations[place];
+            if operation.outcome == Outcome::Ok
+                && let Some(new) = written(operation)
+            {
+                self.add_node(new, Some(place));
+            }
+            if let Reading::Value(seen) = &operation.old
+                && !self.node_of_value.contains_key(seen.as_str())
+            {
+                let writer = writers.get(seen.as_str()).copied();
+                if let Some(writer) = writer.filter(|&writer| self.operations[writer].outcome != Outcome::Fail) {
+                    self.add_node(seen, Some(writer));
+                } else {
+                    let node = self.add_node(seen, None);
+                    self.from_nowhere.push((node, writer));
+                }
+            }
+        }
+    }
+
+    fn add_node(&mut self, value: &'h str, writer: Option<usize>) -> usize {
+        let next = self.nodes.len();
+        let node = *self.node_of_value.entry(value).or_insert(next);
+        if node == next {
+            let root = if writer.is_some() { Root::Unknown } else { Root::Broken };
+            self.nodes.push(Node::new(writer.map(|place| (place, &self.operations[place])), Err(root)));
+        }
+        node
+    }
+
+    fn add_observations(&mut self, places: &[usize]) {
+        for &place in places {
+            let operation = &self.operations[place];
+            let Some(seen) = self.node_of(&operation.old) else { continue };
+            let own = written(operation)
+                .and_then(|new| self.node_of_value.get(new).copied())
+                .filter(|&own| self.nodes[own].writer == Some(place));
+            if let Some(own) = own {
+                self.nodes[own].parent = Ok(seen);
+                self.nodes[seen].children.push(own);
+            }
+            // An acknowledged writer read and wrote at one moment, so its node says it all.
+            if own.is_none() || operation.outcome != Outcome::Ok {
+                let completed =
+                    if operation.outcome == Outcome::Ok { completed(operation) } else { in_hand(operation) };
+                let read = Observation { place, invoked: invoked(operation), completed, by_writer: own.is_some() };
+                self.nodes[seen].reads.push(read);
+            }
+        }
+    }
+
+    /// Orders the nodes, parents first. What no root reaches hangs on a circle, which is cut at its earliest writer.
+    fn cut_circles(&mut self) {
+        let mut reached = vec![false; self.nodes.len()];
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].parent.is_err() {
+                self.reach(node, &mut reached);
+            }
+        }
+        for start in 0..self.nodes.len() {
+            if reached[start] {
+                continue;
+            }
+            let mut seen: HashMap<usize, usize> = HashMap::new();
+            let mut walk = Vec::new();
+            let mut node = start;
+            // Up the parents until one repeats: no root is up there, or this node had been reached from it.
+            while let std::collections::hash_map::Entry::Vacant(entry) = seen.entry(node) {
+                entry.insert(walk.len());
+                walk.push(node);
+                node = self.nodes[node].parent.unwrap_or(node);
+            }
+            let circle = &walk[seen[&node]..];
+            let cut = circle.iter().copied().min_by_key(|&node| self.nodes[node].invoked).unwrap_or(start);
+            self.circles.push(circle.iter().rev().copied().collect());
+            if let Ok(parent) = self.nodes[cut].parent {
+                self.nodes[parent].children.retain(|&child| child != cut);
+            }
+            self.nodes[cut].parent = Err(Root::Broken);
+            self.reach(cut, &mut reached);
+        }
+    }
+
+    fn reach(&mut self, root: usize, reached: &mut [bool]) {
+        let mut next = self.order.len();
+        reached[root] = true;
+        self.order.push(root);
+        while next < self.order.len() {
+            for &child in &self.nodes[self.order[next]].children {
+                reached[child] = true;
+                self.order.push(child);
+            }
+            next += 1;
+        }
+    }
+}
+
+impl Node {
+    fn new(writer: Option<(usize, &Operation)>, parent: Result<usize, Root>) -> Node {
+        let acknowledged = writer.is_some_and(|(_, operation)| operation.outcome == Outcome::Ok);
+        Node {
+            writer: writer.map(|(place, _)| place),
+            invoked: writer.map_or((0, 0), |(_, operation)| invoked(operation)),
+            completed: writer.filter(|_| acknowledged).map_or(NEVER, |(_, operation)| completed(operation)),
+            acknowledged,
+            parent,
+            children: Vec::new(),
+            reads: Vec::new(),
+        }
+    }
+}
+
+/// What an rmw wrote or was to write.
+fn written(operation: &Operation) -> Option<&str> {
+    operation.new.as_deref().filter(|_| operation.f == Function::Rmw)
+}
+
+pub(super) fn invoked(operation: &Operation) -> Moment {
+    (operation.invoked, operation.index)
+}
+
+/// When the operation's answer was read; [`NEVER`] where none was recorded.
+pub(super) fn completed(operation: &Operation) -> Moment {
+    operation.completed.map_or(NEVER, |time| (time, operation.completed_index.unwrap_or(u64::MAX)))
+}
+
+/// When the value that an unacknowledged operation read was in hand: the report of it carries no index, so it counts as
+/// the last of its nanosecond. The completion, later but as certain, stands in for it, because it may correct the value.
+fn in_hand(operation: &Operation) -> Moment {
+    if operation.completed.is_some() {
+        return completed(operation);
+    }
+    let report = operation.phases.iter().rfind(|stamp| stamp.phase == Phase::Read);
+    report.map_or(NEVER, |stamp| (stamp.received, u64::MAX))
+}
+
+/// When a write took effect at the latest known, in nanoseconds of run time: its `written` stamp, else when that report
+/// came in, else its completion.
+pub(super) fn effective(operation: &Operation) -> u64 {
+    let report = operation.phase(Phase::Written);
+    report
+        .map(|stamp| stamp.stamped.and_then(|time| u64::try_from(time).ok()).unwrap_or(stamp.received))
+        .or(operation.completed)
+        .unwrap_or(operation.invoked)
+}

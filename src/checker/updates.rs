@@ -1,0 +1,177 @@
+//! Did every acknowledged update survive, in an order that agrees with real time?
+//!
+//! Decides exactly whether some order of the operations on each key is legal for a register, where the values are
+//! unique: an anomaly is reported iff there is none. The parts: what the values say ([`super::register`]), what survived
+//! ([`super::lineage`]), what real time says ([`super::order`]); here the losses are put together.
+//!
+//! Known limits, all on the side of not accusing: an indeterminate write that nobody saw is never counted as having
+//! happened, not even where the store was reported to have acknowledged it.
+
+use std::collections::BTreeMap;
+
+use super::lineage::{Last, Line, LineKind, Lineage};
+use super::order;
+use super::register::{Register, effective};
+use super::verdict::{Anomaly, AnomalyKind, LostUpdates};
+use super::words::{Words, reading, seconds};
+use crate::history::{Function, History, Outcome};
+
+/// Checks every key apart. Near-linear: values are hashed, a key's independent lines are sorted.
+pub(super) fn check(history: &History) -> (Vec<Anomaly>, LostUpdates) {
+    let words = Words::new(history);
+    let mut keys: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut acknowledged = 0;
+    for (place, operation) in history.operations.iter().enumerate() {
+        keys.entry(&operation.key).or_default().push(place);
+        acknowledged += u64::from((operation.f, operation.outcome) == (Function::Rmw, Outcome::Ok));
+    }
+    let mut anomalies = Vec::new();
+    for (key, places) in keys {
+        let mut register = Register::new(&history.operations, key, &places);
+        anomalies.extend(order::impossible_reads(&mut register, words));
+        let lineage = Lineage::new(&register, &places);
+        anomalies.extend(losses(&register, &lineage, words));
+        anomalies.extend(order::check(&register, &lineage, words));
+    }
+    let count = anomalies.iter().map(|anomaly| anomaly.lost.len() as u64).sum();
+    let fraction = if acknowledged == 0 { 0.0 } else { count as f64 / acknowledged as f64 };
+    (anomalies, LostUpdates { count, acknowledged, fraction })
+}
+
+/// One anomaly for every event that took acknowledged updates out of the lineage, however many it took.
+fn losses(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
+    let mut found = Vec::new();
+    // Branches by what they left and by what overwrote them.
+    let mut overwritten: BTreeMap<(usize, Option<usize>), Vec<&Line>> = BTreeMap::new();
+    for line in &lineage.lines {
+        match line.kind {
+            LineKind::Branch { parent } => {
+                let survivor = lineage.next(parent);
+                if !line.lost.is_empty() {
+                    let written = node_effective(register, line.nodes[0]);
+                    let overwriter = survivor.map(|node| lineage.first_after(node, written).unwrap_or(node));
+                    overwritten.entry((parent, overwriter)).or_default().push(line);
+                } else if let Some(survivor) = survivor {
+                    found.push(two_successors(register, line.nodes[0], survivor, words));
+                }
+            }
+            LineKind::Main(_) => {
+                if let (false, Some(last)) = (line.lost.is_empty(), lineage.last) {
+                    found.push(left_out(register, lineage, line, last, words));
+                }
+            }
+        }
+    }
+    for ((parent, overwriter), lines) in overwritten {
+        found.push(match (overwriter, lineage.last) {
+            (Some(overwriter), _) => overwriting(register, lineage, parent, overwriter, &lines, words),
+            (None, Some(last)) => gone(register, &lines, last, words),
+            (None, None) => unreachable!("only a final read ends a line early"),
+        });
+    }
+    found
+}
+
+/// Several operations read one value, and the lineage went on from another than these lines' first ones.
+fn overwriting(
+    register: &Register,
+    lineage: &Lineage,
+    parent: usize,
+    overwriter: usize,
+    lines: &[&Line],
+    words: Words,
+) -> Anomaly {
+    let survivor = writer(register, lineage.next(parent).unwrap_or(overwriter));
+    let overwriter = writer(register, overwriter);
+    let losers: Vec<usize> = lines.iter().map(|line| writer(register, line.nodes[0])).collect();
+    let time = effective(&register.operations[overwriter]);
+    let lost = lost_places(register, lines);
+    let readers = words.clients(std::iter::once(survivor).chain(losers.iter().copied()));
+    let what = reading(register.key, &register.operations[survivor].old);
+    let both = if losers.len() == 1 { "both" } else { "all" };
+    let builds_on = if overwriter == survivor {
+        String::new()
+    } else {
+        format!(", which builds on {}'s {},", words.client(survivor), words.new_value(survivor))
+    };
+    let summary = format!(
+        "{readers} {both} read {what}; {}'s write of {}{builds_on} at {} erased {}, which had been acknowledged",
+        words.client(overwriter),
+        words.new_value(overwriter),
+        seconds(time),
+        words.new_values(&lost),
+    );
+    let mut places = vec![losers[0], overwriter];
+    places.extend(&losers[1..]);
+    places.extend((survivor != overwriter).then_some(survivor));
+    lost_update(register, time, places, &lost, summary)
+}
+
+/// The final read saw a value that acknowledged updates had replaced.
+fn gone(register: &Register, lines: &[&Line], last: Last, words: Words) -> Anomaly {
+    let read = &register.operations[last.operation];
+    let time = read.completed.unwrap_or(read.invoked);
+    let losers = lines.iter().map(|line| writer(register, line.nodes[0]));
+    let places = losers.clone().take(1).chain([last.operation]).chain(losers.skip(1)).collect();
+    let lost = lost_places(register, lines);
+    let summary = format!(
+        "the final read at {} found {}; {} had been acknowledged after that and left no trace",
+        seconds(time),
+        reading(register.key, &read.old),
+        words.new_values(&lost),
+    );
+    lost_update(register, time, places, &lost, summary)
+}
+
+/// Acknowledged updates in a lineage of their own that fits neither before nor after the last value's.
+fn left_out(register: &Register, lineage: &Lineage, line: &Line, last: Last, words: Words) -> Anomaly {
+    let lost = lost_places(register, &[line]);
+    let written = node_effective(register, line.lost[0]);
+    let overwriter = lineage.first_after(lineage.head(last.node), written).map(|node| writer(register, node));
+    let by = overwriter.unwrap_or(last.operation);
+    let operation = &register.operations[by];
+    let time =
+        if overwriter.is_some() { effective(operation) } else { operation.completed.unwrap_or(operation.invoked) };
+    let summary = format!(
+        "{} of {} had been acknowledged, but what {} saw at {} descends from other values only",
+        words.new_values(&lost),
+        register.key,
+        words.client(last.operation),
+        seconds(register.operations[last.operation].completed.unwrap_or_default()),
+    );
+    lost_update(register, time, vec![lost[0], by], &lost, summary)
+}
+
+/// Two operations replaced one value, and nothing acknowledged was lost by it.
+fn two_successors(register: &Register, loser: usize, survivor: usize, words: Words) -> Anomaly {
+    let places = vec![writer(register, loser), writer(register, survivor)];
+    let time = places.iter().map(|&place| effective(&register.operations[place])).max().unwrap_or_default();
+    let summary = format!(
+        "{} read {}, and the values of all of them, {}, were seen later: no order allows that",
+        words.clients(places.iter().copied()),
+        reading(register.key, &register.operations[places[0]].old),
+        words.new_values(&places),
+    );
+    order::anomaly(register, AnomalyKind::OrderViolation, time, places, summary)
+}
+
+fn lost_update(register: &Register, time: u64, places: Vec<usize>, lost: &[usize], summary: String) -> Anomaly {
+    let lost = lost.iter().map(|&place| register.operations[place].index).collect();
+    Anomaly { lost, ..order::anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
+}
+
+fn lost_places(register: &Register, lines: &[&Line]) -> Vec<usize> {
+    let mut lost: Vec<usize> = lines.iter().flat_map(|line| &line.lost).map(|&node| writer(register, node)).collect();
+    lost.sort_unstable();
+    lost
+}
+
+fn writer(register: &Register, node: usize) -> usize {
+    register.nodes[node]
+        .writer
+        .expect("only a root has no writer, and what is lost or overwrites is no root without one")
+}
+
+fn node_effective(register: &Register, node: usize) -> u64 {
+    effective(&register.operations[writer(register, node)])
+}

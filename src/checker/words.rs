@@ -1,0 +1,97 @@
+//! The words in which the checker speaks to people: client names, values and times, the same in every sentence.
+
+use crate::history::{Header, History, Operation, Process, Reading};
+
+/// A list longer than this is cut, so that a sentence stays one.
+const LONGEST_LIST: usize = 6;
+
+/// Turns what a history holds into words.
+#[derive(Clone, Copy)]
+pub(super) struct Words<'h> {
+    header: Option<&'h Header>,
+    operations: &'h [Operation],
+}
+
+impl<'h> Words<'h> {
+    pub fn new(history: &'h History) -> Words<'h> {
+        Words { header: history.run.as_ref(), operations: &history.operations }
+    }
+
+    /// The client that performed the operation at this place in the history, such as `c3`.
+    pub fn client(&self, place: usize) -> String {
+        self.process(self.operations[place].process)
+    }
+
+    /// The name of the client behind a process; without a header every process counts as a client of its own.
+    pub fn process(&self, process: Process) -> String {
+        match (self.header, process) {
+            (Some(header), process) => header.client_name(process),
+            (None, Process::Client(number)) => format!("c{number}"),
+            (None, Process::Controller) => "the controller".to_string(),
+        }
+    }
+
+    /// What the operation at this place wrote or was to write.
+    pub fn new_value(&self, place: usize) -> &'h str {
+        self.operations[place].new.as_deref().unwrap_or("nothing")
+    }
+
+    /// The clients of several operations, each once: `c3, c1 and c2`.
+    pub fn clients(&self, places: impl IntoIterator<Item = usize>) -> String {
+        let mut names: Vec<String> = Vec::new();
+        for place in places {
+            let name = self.client(place);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        list(&names)
+    }
+
+    /// The new values of several operations: `c3:1, c1:7 and 12 more`.
+    pub fn new_values(&self, places: &[usize]) -> String {
+        list(&places.iter().map(|&place| self.new_value(place).to_string()).collect::<Vec<_>>())
+    }
+}
+
+/// A list as prose, cut where it gets long.
+pub(super) fn list(items: &[String]) -> String {
+    match items {
+        [] => "nobody".to_string(),
+        [one] => one.clone(),
+        items if items.len() > LONGEST_LIST => {
+            let shown = LONGEST_LIST - 1;
+            format!("{} and {} more", items[..shown].join(", "), items.len() - shown)
+        }
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// `k0 = c3:1`, or that the key was empty.
+pub(super) fn reading(key: &str, reading: &Reading) -> String {
+    match reading {
+        Reading::Unknown => format!("an unknown value of {key}"),
+        Reading::Empty => format!("{key} = empty"),
+        Reading::Value(value) => format!("{key} = {value}"),
+    }
+}
+
+/// A run time in nanoseconds as seconds with milliseconds, such as `6.712 s`.
+pub(super) fn seconds(time: u64) -> String {
+    format!("{}.{:03} s", time / 1_000_000_000, time / 1_000_000 % 1_000)
+}
+
+/// A length of time in nanoseconds, in the unit that suits it.
+pub(super) fn length(time: u64) -> String {
+    match time {
+        0..1_000 => format!("{time} ns"),
+        1_000..1_000_000 => format!("{} \u{b5}s", time / 1_000),
+        1_000_000..1_000_000_000 => format!("{} ms", time / 1_000_000),
+        _ => seconds(time),
+    }
+}
+
+/// `1 update`, `2 updates`.
+pub(super) fn count(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}

@@ -1,0 +1,203 @@
+//! A run that proves nothing is unknown: every gate passed, and every gate failed.
+
+use redjepsen::checker::{Gate, Validity};
+use redjepsen::history::{End, Fact, FactName, Outcome};
+
+use crate::build::{Build, MS};
+
+/// A run that passes every gate, with a pause in the middle.
+fn with_fault() -> Build {
+    let mut build = Build::sound();
+    build.header().faults_expected = true;
+    build.fault(0, "c1", 1_000, 1_500);
+    build
+}
+
+fn failed(build: &Build) -> Vec<Gate> {
+    build.check().gates.into_iter().filter(|gate| !gate.passed).collect()
+}
+
+/// Expects that what was done to the run makes it unknown, through this gate alone, and says so.
+fn only_fails(name: &str, reason: &str, change: impl FnOnce(&mut Build)) {
+    let mut build = with_fault();
+    change(&mut build);
+    let gates = failed(&build);
+    assert_eq!(gates.iter().map(|gate| gate.name.as_str()).collect::<Vec<_>>(), [name], "{gates:#?}");
+    let verdict = build.check();
+    assert_eq!(verdict.valid, Validity::Unknown);
+    assert_eq!(verdict.reasons, [gates[0].text.clone()]);
+    assert!(gates[0].text.contains(reason), "{}", gates[0].text);
+}
+
+#[test]
+fn a_sound_run_is_valid() {
+    for build in [Build::sound(), with_fault()] {
+        let verdict = build.check();
+        assert_eq!((verdict.valid, failed(&build), verdict.reasons), (Validity::Valid, vec![], vec![]));
+        assert!(verdict.gates.iter().all(|gate| !gate.text.is_empty()));
+    }
+    assert_eq!(with_fault().check().counts.ok, 31);
+    assert_eq!(Build::sound().check().gates.len() + 5, with_fault().check().gates.len());
+}
+
+#[test]
+fn an_empty_history_is_unknown() {
+    let verdict = Build::default().check();
+    assert_eq!(verdict.valid, Validity::Unknown);
+    assert!(verdict.reasons.iter().any(|reason| reason.contains("does not say")), "{:#?}", verdict.reasons);
+}
+
+#[test]
+fn facts_must_be_said_and_hold() {
+    for (name, gate) in [
+        (FactName::ResourceEmpty, "resource-empty"),
+        (FactName::ClientsReady, "clients-ready"),
+        (FactName::NodesReady, "nodes-ready"),
+        (FactName::NodesHealthy, "nodes-healthy"),
+        (FactName::FinalReads, "final-reads"),
+    ] {
+        only_fails(gate, "does not say", |build| build.history.facts.retain(|fact| fact.name != name));
+        only_fails(gate, "7 of 9", |build| {
+            build.history.facts.push(Fact { name, holds: false, text: "7 of 9".into() });
+            build.history.facts.push(Fact { name, holds: true, text: String::new() });
+        });
+    }
+}
+
+#[test]
+fn only_a_resource_in_doubt_takes_a_violation_back() {
+    let violated = |name: FactName| {
+        let mut build = Build::sound();
+        build.ok(0, 4_001, 4_005, "-", "a").ok(1, 4_006, 4_009, "-", "b").final_read("b");
+        build.history.facts.retain(|fact| fact.name != name);
+        build.check()
+    };
+    assert_eq!(violated(FactName::ClientsReady).valid, Validity::Invalid);
+    let verdict = violated(FactName::ResourceEmpty);
+    assert_eq!((verdict.valid, verdict.anomalies.len()), (Validity::Unknown, 1));
+    let undermining = verdict.gates.iter().filter(|gate| gate.undermines_violations);
+    assert_eq!(undermining.map(|gate| gate.name.as_str()).collect::<Vec<_>>(), ["resource-empty"]);
+}
+
+#[test]
+fn the_run_must_have_come_to_its_end() {
+    only_fails("completed", "cut off in the middle of line 77", |build| build.history.truncated_at_line = Some(77));
+    only_fails("completed", "without saying", |build| build.history.end = None);
+    only_fails("completed", "Ctrl-C", |build| {
+        build.history.end = Some(End { completed: false, text: "Ctrl-C".into() });
+    });
+}
+
+#[test]
+fn ten_acknowledged_updates_are_the_least() {
+    let keep = |count: usize| {
+        move |build: &mut Build| {
+            let mut left = count;
+            for operation in &mut build.history.operations {
+                // Before, during and after the fault, so that only their number changes.
+                if operation.new.is_some() && !(8..8 + count as u64).contains(&(operation.index / 100)) {
+                    operation.outcome = Outcome::Fail;
+                    operation.old = redjepsen::history::Reading::Unknown;
+                } else if operation.new.is_some() {
+                    left -= 1;
+                    operation.old = crate::build::reading(&match operation.index / 100 {
+                        8 => "-".to_string(),
+                        turn => format!("base:{}", turn - 1),
+                    });
+                } else {
+                    operation.old = crate::build::reading(&format!("base:{}", 8 + count - 1));
+                }
+            }
+            assert_eq!(left, 0);
+        }
+    };
+    only_fails("enough-acknowledged", "9 updates", keep(9));
+    let mut build = with_fault();
+    keep(10)(&mut build);
+    assert_eq!(build.check().valid, Validity::Valid, "{:#?}", failed(&build));
+}
+
+#[test]
+fn clients_must_have_contended() {
+    only_fails("contention", "1 client had", |build| {
+        for operation in &mut build.history.operations {
+            if let redjepsen::history::Process::Client(client) = &mut operation.process {
+                *client = 5 * (operation.index as u32);
+            }
+        }
+    });
+    only_fails("contention", "no two clients ever", |build| {
+        for operation in &mut build.history.operations {
+            operation.completed = operation.completed.map(|time| time.min(operation.invoked + 99 * MS));
+            operation.completed_index = operation.completed.map(|time| time / MS);
+        }
+    });
+}
+
+#[test]
+fn faults_must_have_been_seen_and_healed() {
+    only_fails("faults-observed", "state S", |build| {
+        build.fault(1, "c2", 1_600, 1_700);
+        build.history.faults[1].injected = Some((1_610 * MS, false));
+        build.history.faults[1].texts.push("state S".into());
+    });
+    only_fails("faults-observed", "fault 1 on c2 was not", |build| {
+        build.fault(1, "c2", 1_600, 1_700);
+        build.history.faults[1].injected = None;
+    });
+    only_fails("faults-healed", "fault 0 on c1 was not", |build| {
+        build.history.faults[0].healed = Some((1_500 * MS, false));
+    });
+    // One that was skipped is nobody's fault, unless there was no other.
+    let mut build = with_fault();
+    build.fault(1, "c2", 1_600, 1_700).history.faults[1].skipped = Some("no holder".into());
+    assert_eq!(build.check().valid, Validity::Valid);
+    build.history.faults.remove(0);
+    assert!(failed(&build).iter().any(|gate| gate.name == "faults-observed" && gate.text == "no fault was injected"));
+}
+
+#[test]
+fn updates_must_have_been_acknowledged_before_during_and_after() {
+    only_fails("progress-before", "0 updates", |build| build.history.faults[0].inject = 100 * MS);
+    only_fails("progress-during", "0 updates", |build| {
+        build.history.faults[0].inject = 1_060 * MS;
+        build.history.faults[0].healed = Some((1_100 * MS, true));
+    });
+    only_fails("progress-after", "0 updates", |build| build.history.faults[0].healed = Some((9_000 * MS, true)));
+    let mut build = with_fault();
+    build.history.faults[0].healed = None;
+    let names: Vec<String> = failed(&build).into_iter().map(|gate| gate.name).collect();
+    assert_eq!(names, ["faults-healed", "progress-after"]);
+}
+
+#[test]
+fn the_final_reads_must_be_in_the_history_and_come_last() {
+    only_fails("final-reads", "base", |build| build.history.operations.retain(|operation| operation.new.is_some()));
+    only_fails("final-reads", "base", |build| {
+        let read = build.operation(9_990);
+        (read.invoked, read.completed) = (3_000 * MS, Some(3_200 * MS));
+        (read.index, read.completed_index) = (3_000, Some(3_200));
+    });
+}
+
+#[test]
+fn stamps_must_be_usable_where_exclusion_is_claimed() {
+    let unstamped = |from: usize| {
+        move |build: &mut Build| {
+            for operation in build.history.operations.iter_mut().skip(from) {
+                operation.phases.iter_mut().for_each(|phase| phase.stamped = None);
+            }
+        }
+    };
+    only_fails("stamps-usable", "0 of 30", unstamped(0));
+    only_fails("stamps-usable", "14 of 30", unstamped(14));
+    only_fails("stamps-usable", "no client reported", |build| {
+        build.history.operations.iter_mut().for_each(|operation| operation.phases.clear());
+    });
+    let mut build = with_fault();
+    unstamped(15)(&mut build);
+    assert_eq!(build.check().valid, Validity::Valid);
+    unstamped(0)(&mut build);
+    build.header().claims.pop();
+    assert_eq!(build.check().valid, Validity::Valid, "exclusion is not claimed");
+}

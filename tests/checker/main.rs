@@ -1,0 +1,9 @@
+//! The checker, seen from outside: histories that it must accept beside ones that it must reject.
+
+mod brute;
+mod build;
+mod gates;
+mod holds;
+mod loading;
+mod simulated;
+mod updates;
