@@ -4,13 +4,15 @@
 //! are missing the checker's own summary stands.
 
 use super::story::{Incident, Standing, Story, fault_words};
-use super::words::{count, length, list, moment, percent, plural, quoted, tame};
+use super::words::{count, length, line, list, moment, percent, plural, quoted, tame};
 use super::{Report, moments};
 use crate::checker::{AnomalyKind, Validity};
 use crate::history::{Claim, Operation, Outcome, Phase, Reading};
 
-/// More operations than this are counted, not told one by one.
-const TOLD_ONE_BY_ONE: usize = 4;
+/// More operations than this are counted, not told and drawn one by one: two or three make the point.
+const CAST: usize = 3;
+/// More values and summaries than this are counted, not listed.
+const LISTED: usize = 4;
 
 /// The run in one sentence.
 pub fn headline(report: &Report) -> String {
@@ -111,9 +113,9 @@ fn cause(story: &Story, of_updates: bool) -> String {
 /// What happened in an incident, in the order in which it happened.
 pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
     let told_by_checker = || {
-        let mut summaries: Vec<&str> = incident.anomalies.iter().map(|anomaly| anomaly.summary.as_str()).collect();
+        let summaries = incident.anomalies.iter().take(LISTED).map(|anomaly| line(&anomaly.summary, 400));
+        let mut summaries: Vec<String> = summaries.collect();
         summaries.dedup();
-        summaries.truncate(TOLD_ONE_BY_ONE);
         summaries.join(" ")
     };
     let other_kind = !incident.has(AnomalyKind::LostUpdate) && !incident.has(AnomalyKind::OverlappingHolders);
@@ -121,13 +123,7 @@ pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
     if other_kind || others.is_empty() || moments::hold(first).is_none() {
         return told_by_checker();
     }
-    // Two of those that came in between make the point; the drawing has more of them.
-    let mut told = cast(incident);
-    let culprit = incident.culprit().map(|culprit| culprit.index);
-    while told.len() > 3 {
-        let middle = (1..told.len()).rev().find(|place| Some(told[*place].index) != culprit);
-        told.remove(middle.unwrap_or(1));
-    }
+    let told = cast(incident);
     let clause =
         |operation: &Operation, clauses: Vec<String>| format!("{} {}.", story.name(operation.process), list(&clauses));
     let mut sentences = vec![clause(first, took_the_lock(story, first, None))];
@@ -191,7 +187,7 @@ pub(super) fn cast<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
     for index in indices {
         let known = incident.operations.iter().find(|operation| operation.index == index);
         if let Some(operation) = known
-            && cast.len() < TOLD_ONE_BY_ONE
+            && cast.len() < CAST
             && !cast.iter().any(|one| one.index == index)
         {
             cast.push(operation);
@@ -321,10 +317,10 @@ fn consequence(story: &Story, incident: &Incident) -> String {
         }
         _ => {
             let total = incident.lost.len();
-            let values: Vec<String> = (incident.lost.iter().take(TOLD_ONE_BY_ONE))
+            let values: Vec<String> = (incident.lost.iter().take(LISTED))
                 .filter_map(|index| story.operation(*index)?.new.as_deref().map(quoted))
                 .collect();
-            let values = if values.len() == total { list(&values) } else { format!("{}, …", values.join(", ")) };
+            let values = if values.len() == total { list(&values) } else { format!("{} and more", values.join(", ")) };
             format!(
                 "{} acknowledged updates are lost, since no later value builds on them: {values}.",
                 count(total as u64)

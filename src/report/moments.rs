@@ -56,8 +56,14 @@ pub fn effect(operation: &Operation) -> Option<u64> {
     let answered =
         write.acknowledged.or((operation.outcome == Outcome::Ok).then_some(operation.completed).flatten())?;
     // A write that was long on its way arrived late rather than early: its acknowledgement is the better guess.
-    let slow = hold(operation).is_some_and(|hold| answered.saturating_sub(write.sent) > (hold.end - hold.start) / 10);
+    let slow = is_slow(operation, write.sent, answered);
     Some(if slow { answered } else { write.sent })
+}
+
+/// Whether an answer took so long that it is a story of its own, against the time for which the lock was held.
+pub fn is_slow(operation: &Operation, sent: u64, answered: u64) -> bool {
+    let took = answered.saturating_sub(sent);
+    took > 10_000_000 && hold(operation).is_none_or(|hold| took > (hold.end - hold.start) / 10)
 }
 
 /// Until when the lock that the client holds is good by the client's own reckoning; by the TTL, where it gave none.

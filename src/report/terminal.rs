@@ -85,7 +85,11 @@ pub fn terminal(report: &Report, color: bool) -> String {
             format!(" 1 of {}", count(story.incidents.len() as u64))
         };
         let told = explain_incident(&story, incident).replace('`', "");
-        let text = format!("Incident{of}, key {}: {told}", tame(incident.key, 20));
+        let text = format!(
+            "{}{of}, key {}: {told}",
+            if incident.claimed { "Incident" } else { "Seen, not claimed" },
+            tame(incident.key, 20)
+        );
         let mut told = wrap(&text, WIDTH - 2);
         // Whoever wants to know it all has the page.
         if told.len() > 7 {

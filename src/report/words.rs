@@ -45,7 +45,7 @@ pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -67,11 +67,15 @@ pub fn list(items: &[String]) -> String {
     }
 }
 
-/// A text from outside, made fit for one line: at most `longest` characters, without anything that could move the
-/// cursor, turn the writing direction or close the backticks around it.
+/// A text from outside, made fit for one line and for standing between backticks, see [`line`].
 pub fn tame(text: &str, longest: usize) -> String {
+    line(text, longest).replace('`', "'")
+}
+
+/// A text from outside, made fit for one line: at most `longest` characters, without anything that could move the
+/// cursor or turn the writing direction.
+pub fn line(text: &str, longest: usize) -> String {
     let visible = |c: char| match c {
-        '`' => '\'',
         '\t' | '\n' | '\r' => ' ',
         c if c.is_control() => '\u{fffd}',
         '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => '\u{fffd}',

@@ -278,8 +278,7 @@ fn attempts(play: &Play, random: &mut ChaCha8Rng) -> (Vec<Attempt>, Vec<Refused>
     let mut free = vec![0u64; play.keys as usize];
     let (mut attempts, mut refused, mut faults) = (Vec::new(), Vec::new(), Vec::new());
     let mut due = play.pause_every_s * 1000 * MS * 3 / 4;
-    loop {
-        let Some((client, start)) = next.iter().copied().enumerate().min_by_key(|(_, time)| *time) else { break };
+    while let Some((client, start)) = next.iter().copied().enumerate().min_by_key(|(_, time)| *time) {
         if start > play.seconds * 1000 * MS {
             break;
         }

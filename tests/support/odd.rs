@@ -142,7 +142,6 @@ pub fn oddities() -> Vec<(&'static str, History, Verdict, Option<Run>)> {
 }
 
 /// Where a text lies in a drawing, by a guess at the width of its letters.
-#[derive(Debug)]
 pub struct TextBox {
     pub text: String,
     left: f64,

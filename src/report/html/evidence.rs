@@ -9,7 +9,7 @@ use crate::report::plots::{self, Plot};
 use crate::report::results::faults_in_words;
 use crate::report::story::{Story, fault_words};
 use crate::report::terminal::in_folder;
-use crate::report::words::{length, list, moment, tame};
+use crate::report::words::{length, line, list, moment, tame};
 use crate::scenario::{Ask, Fencing, LockSpec, ResourceKind, Scenario};
 
 /// More faults than this are cut from the table.
@@ -64,7 +64,7 @@ pub fn gates(story: &Story) -> Markup {
                                 td { code { (tame(&gate.name, 60)) } }
                                 td class="mark" { @if gate.passed { "passed" } @else { "FAILED" } }
                                 td {
-                                    (prose(&tame(&gate.text, 600)))
+                                    (prose(&line(&gate.text, 600)))
                                     @if !gate.passed && gate.undermines_violations { " Violations of this run are not to be believed either." }
                                 }
                             }

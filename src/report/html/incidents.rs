@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::prose;
-use crate::checker::AnomalyKind;
+use crate::checker::{AnomalyKind, Validity};
 use crate::report::INCIDENTS_IN_FULL;
 use crate::report::explain::explain_incident;
 use crate::report::incident;
@@ -81,6 +81,9 @@ fn title(story: &Story) -> &'static str {
 
 fn nothing_wrong(story: &Story) -> String {
     let faults = faults(story);
+    if story.report.verdict.valid == Validity::Unknown {
+        return "Nothing was seen to go wrong, which means nothing where a run proves nothing.".to_string();
+    }
     match (story.report.verdict.lost_updates.acknowledged, faults.observed) {
         (0, _) => "Nothing to tell: no update was acknowledged.".to_string(),
         (all, 0) => {

@@ -59,7 +59,24 @@ fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
 fn prose(text: &str) -> Markup {
     html! {
         @for (number, part) in text.split('`').enumerate() {
-            @if number % 2 == 1 { code { (part) } } @else { (part) }
+            @if number % 2 == 1 { code { (part) } } @else { (with_units(part)) }
         }
     }
+}
+
+/// Keeps numbers and their units on one line.
+fn with_units(text: &str) -> String {
+    let mut words = text.split(' ').peekable();
+    let mut joined = String::new();
+    while let Some(word) = words.next() {
+        joined.push_str(word);
+        if let Some(next) = words.peek() {
+            let unit = matches!(
+                next.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%'),
+                "s" | "ms" | "min" | "%"
+            );
+            joined.push(if unit && word.ends_with(|c: char| c.is_ascii_digit()) { '\u{a0}' } else { ' ' });
+        }
+    }
+    joined
 }

@@ -8,7 +8,7 @@ use crate::history::Claim;
 use crate::report::explain::headline_of;
 use crate::report::results::{faults, per_second};
 use crate::report::story::{Standing, Story};
-use crate::report::words::{count, length, percent, plural, tame};
+use crate::report::words::{count, length, line, percent, plural, tame};
 use crate::scenario::Expectation;
 
 pub fn verdict(story: &Story) -> Markup {
@@ -23,10 +23,10 @@ pub fn verdict(story: &Story) -> Markup {
         header class={ "verdict " (class) } {
             p class="about" { b { "redjepsen" } @for part in &about { span { (part) } } }
             h1 { (word) }
-            p class="headline" { (headline_of(story)) }
+            p class="headline" { (prose(&headline_of(story))) }
             @if verdict.valid != Validity::Valid && !verdict.reasons.is_empty() {
                 ul class="reasons" {
-                    @for reason in verdict.reasons.iter().take(8) { li { (prose(&tame(reason, 600))) } }
+                    @for reason in verdict.reasons.iter().take(8) { li { (prose(&line(reason, 600))) } }
                     @if verdict.reasons.len() > 8 { li { "and " (verdict.reasons.len() - 8) " more, in results.json" } }
                 }
             }

@@ -185,7 +185,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
             Outcome::Info => "no answer".to_string(),
         };
         // The answer has a mark of its own only where it is a story of its own.
-        match answer.filter(|answer| answer.saturating_sub(sent) > (hold.end - hold.start).max(1) / 10) {
+        match answer.filter(|answer| moments::is_slow(operation, sent, *answer)) {
             Some(time) => {
                 marks.push(Mark { time: sent, label, bad: overwrites });
                 marks.push(Mark { time, label: word, bad: lost });

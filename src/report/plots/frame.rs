@@ -1,5 +1,7 @@
 //! What all plots share: title, legend, axes with round numbers, fault windows.
 
+use std::collections::HashSet;
+
 use super::picture::{Anchor, HEIGHT, Ink, Picture, WIDTH, text_width};
 use super::{fault_ink, picture};
 use crate::history::FaultWindow;
@@ -124,7 +126,7 @@ impl Frame {
     }
 
     /// Shades the windows of faults: strongly in a lane for each kind from the top, lightly below it.
-    pub fn faults(&mut self, story: &Story, lightly_below: bool) {
+    pub fn faults(&mut self, story: &Story) {
         let mut kinds = Vec::new();
         for window in happened(story) {
             if !kinds.contains(&window.kind) {
@@ -134,13 +136,17 @@ impl Frame {
         for (lane, kind) in kinds.iter().enumerate() {
             let ink = fault_ink(*kind);
             let top = self.top + lane as f64 * FAULT_LANE;
-            let mut number = 0;
+            let number = happened(story).filter(|window| window.kind == *kind).count();
+            let mut drawn = HashSet::new();
             for window in happened(story).filter(|window| window.kind == *kind) {
-                number += 1;
                 let (from, to) = window.span();
                 let (from, to) = (self.x(from), to.map_or(self.right, |to| self.x(to)));
-                if lightly_below {
-                    self.picture.rect((from, top), (to.max(from + 1.0), self.bottom), ink.faded(0.22));
+                if !drawn.insert((from as i32, to as i32)) {
+                    continue;
+                }
+                self.picture.rect((from, top), (to.max(from + 1.0), self.bottom), ink.faded(0.22));
+                // Of more windows than that the edges would be all that one sees.
+                if number <= 200 {
                     for x in [from, to] {
                         self.picture.line(vec![(x, top), (x, self.bottom)], 1.0, ink.faded(0.6));
                     }
@@ -191,7 +197,7 @@ pub fn happened<'a>(story: &Story<'a>) -> impl Iterator<Item = &'a FaultWindow> 
 pub fn nice_step(range: f64, wanted: f64) -> f64 {
     let raw = (range / wanted).max(1e-9);
     let power = 10f64.powf(raw.log10().floor());
-    let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * power >= raw * 0.999).unwrap_or(10.0);
+    let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * power >= raw * 0.7).unwrap_or(10.0);
     digit * power
 }
 
@@ -227,7 +233,7 @@ mod tests {
 
     #[test]
     fn axes_have_round_numbers() {
-        for (range, step) in [(20.0, 2.0), (21.3, 5.0), (1.0, 0.1), (0.004, 0.0005), (3600.0, 500.0), (1e-9, 1e-9)] {
+        for (range, step) in [(20.0, 2.0), (21.3, 2.0), (1.0, 0.1), (0.004, 0.0005), (3600.0, 500.0), (1e-9, 1e-9)] {
             assert!((nice_step(range, 10.0) / step - 1.0).abs() < 1e-6, "{range}: {}", nice_step(range, 10.0));
         }
         assert_eq!([round_down(37.0), round_up(37.0), round_up(50.0), round_up(501.0)], [20.0, 50.0, 50.0, 1000.0]);

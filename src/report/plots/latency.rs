@@ -13,8 +13,8 @@ pub fn latency(story: &Story) -> Picture {
     frame.unit("latency, ms");
     let points: Vec<(&Operation, f64)> =
         story.client_operations().filter_map(|operation| Some((operation, latency_ms(operation)?))).collect();
-    frame.faults(story, true);
     frame.time_axis();
+    frame.faults(story);
     if points.is_empty() {
         frame.nothing("no operation was completed");
         return frame.finish();

@@ -30,6 +30,7 @@ pub fn locks(story: &Story) -> Picture {
     let (left, right, top, bottom) = (frame.left, frame.right, frame.top, frame.bottom);
 
     let mut pauses: BTreeMap<&str, (Ink, usize)> = BTreeMap::new();
+    let mut shaded = HashSet::new();
     for window in happened(story) {
         let ink = fault_ink(window.kind);
         pauses.entry(fault_words(window.kind).0).or_insert((ink, 0)).1 += 1;
@@ -41,6 +42,9 @@ pub fn locks(story: &Story) -> Picture {
                 Some(lane) => (top_of(*lane), top_of(*lane) + height),
                 None => (top, bottom),
             };
+            if !shaded.insert((y0 as i32, from as i32, to as i32)) {
+                continue;
+            }
             let opacity = if by_name.contains_key(target.as_str()) { 0.75 } else { 0.3 };
             frame.picture.rect((from, y0), (to.max(from + 1.0), y1), ink.faded(opacity));
         }

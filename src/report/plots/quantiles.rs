@@ -19,11 +19,11 @@ const QUANTILES: [(f64, &str, Ink); 4] = [
 pub fn quantiles(story: &Story) -> Picture {
     let mut frame = Frame::new(story, "Latency quantiles of acknowledged operations", 64.0);
     frame.unit("latency, ms");
-    frame.faults(story, true);
     frame.time_axis();
+    frame.faults(story);
     let acknowledged = || story.client_operations().filter(|operation| operation.outcome == Outcome::Ok);
     // The highest quantiles of a handful of operations are all the same one.
-    let wanted = (acknowledged().count() as f64 / 12.0).clamp(4.0, 30.0);
+    let wanted = (acknowledged().count() as f64 / 20.0).clamp(4.0, 30.0);
     let window = nice_step(frame.seconds, wanted).max(0.001);
     let mut windows: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for operation in acknowledged() {

@@ -9,8 +9,8 @@ use crate::report::story::Story;
 pub fn rate(story: &Story) -> Picture {
     let mut frame = Frame::new(story, "Rate of answers", 64.0);
     frame.unit("answers a second");
-    frame.faults(story, true);
     frame.time_axis();
+    frame.faults(story);
     let window = nice_step(frame.seconds, 40.0).max(0.001);
     // What is left over at the end belongs to the last window: a sliver of its own would look like a collapse.
     let places = ((frame.seconds / window).round() as usize).max(1);
