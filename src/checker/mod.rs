@@ -13,6 +13,7 @@ mod attribute;
 mod gates;
 mod holds;
 mod lineage;
+pub mod linear;
 mod order;
 mod register;
 mod updates;

@@ -10,6 +10,7 @@
 mod line;
 mod load;
 mod record;
+pub mod table;
 
 use serde::{Deserialize, Serialize};
 

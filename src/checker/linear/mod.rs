@@ -1,0 +1,31 @@
+//! Linearizability of any history, usable without the rest of redjepsen.
+//!
+//! Each key is an object of its own (P-compositionality: Horn and Kroening 2015). An object is decided by a check that is
+//! near-linear where theory gives one ([`fast`]), and by a general search otherwise ([`search`]).
+
+pub mod fast;
+pub mod model;
+pub mod search;
+
+pub use model::{Model, Step};
+
+/// What a check concludes about the operations on one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Some order of the operations is legal and agrees with real time.
+    Linearizable,
+    /// No order is.
+    NotLinearizable(Conflict),
+    /// Not decided: the check does not apply to such a history, or a limit was reached.
+    Undecided(String),
+}
+
+/// Why there is no legal order, as far as the check that found it can tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Places in the list of operations that was checked: operations that by themselves have no legal order, few but not
+    /// always the fewest.
+    pub operations: Vec<u32>,
+    /// One plain sentence.
+    pub reason: String,
+}

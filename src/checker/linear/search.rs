@@ -1,0 +1,1 @@
+//! The general search: just-in-time linearization.
