@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdict::Gate;
 use super::words::{Words, count, list, seconds};
-use crate::history::{Claim, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process};
+use crate::history::{Claim, ClientStep, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process};
 
 /// Fewer acknowledged updates than this say nothing about a lock.
 pub const LEAST_ACKNOWLEDGED: u64 = 10;
@@ -23,6 +23,7 @@ pub(super) fn check(history: &History) -> Vec<Gate> {
         Gate { undermines_violations: true, ..fact(history, FactName::ResourceEmpty, "resource-empty") },
         fact(history, FactName::ClientsReady, "clients-ready"),
         fact(history, FactName::NodesReady, "nodes-ready"),
+        clients_steady(history),
         enough_acknowledged(history),
         contention(history),
     ];
@@ -70,6 +71,24 @@ fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
         (Some(fact), _) => gate(gate_name, false, format!("it is not so that {what}{}", detail(&fact.text))),
         (None, Some(fact)) => gate(gate_name, true, format!("{what}{}", detail(&fact.text))),
         (None, None) => gate(gate_name, false, format!("the history does not say whether {what}")),
+    }
+}
+
+/// No client broke of itself. One that did was replaced, but a client that dies, hangs or speaks nonsense is not what the
+/// run was to test.
+fn clients_steady(history: &History) -> Gate {
+    let words = Words::new(history);
+    let mut broken = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
+    match broken.next() {
+        None => gate("clients-steady", true, "no client had to be replaced".to_string()),
+        Some((time, first)) => {
+            let more = broken.count() as u64;
+            let others = if more == 0 { String::new() } else { format!(", and {more} more such") };
+            let client = words.process(Process::Client(first.process));
+            let text =
+                format!("{client} had to be replaced at {}{others}: {}", seconds(*time), or_silence(&first.text));
+            gate("clients-steady", false, text)
+        }
     }
 }
 

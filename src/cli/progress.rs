@@ -23,9 +23,14 @@ pub async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
         );
     }
     let mut last_stage = String::new();
+    let mut notes_shown = 0;
     let mut last_line = Instant::now();
     loop {
         let now = status.borrow_and_update().clone();
+        for note in now.notes.iter().skip(notes_shown) {
+            bar.suspend(|| eprintln!("{note}"));
+        }
+        notes_shown = now.notes.len();
         let line = line(&now, time_limit);
         if live {
             bar.set_message(line);
@@ -43,6 +48,9 @@ pub async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
         }
     }
     bar.finish_and_clear();
+    for note in status.borrow().notes.iter().skip(notes_shown) {
+        eprintln!("{note}");
+    }
 }
 
 fn line(status: &Status, time_limit: Duration) -> String {

@@ -151,7 +151,7 @@ fn header(scenario: &Scenario) -> Header {
         time_limit_ms: scenario.time_limit.as_millis() as u64,
         claims: scenario.workload.claims.clone(),
         faults_expected: !scenario.nemesis.faults.is_empty(),
-        started: jiff::Timestamp::now().to_string(),
+        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     }
 }
 

@@ -194,6 +194,9 @@ impl Run<'_> {
     /// Records that a client is of no more use and starts it anew under the next process number, or gives up.
     async fn replace(&self, client: &mut Client, reason: String, give_up: bool) -> Result<(), RunError> {
         warn!(client = client.number, %reason, "client broken");
+        self.status.send_modify(|status| {
+            status.notes.push(format!("client c{}: {reason}; its operation is indeterminate", client.number));
+        });
         self.record_client(client, ClientStep::Ended, reason.clone())?;
         let name = format!("c{}", client.number);
         let give_up_with = |text| Err(RunError::Client { client: name, text });

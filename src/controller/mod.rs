@@ -50,6 +50,8 @@ pub struct Status {
     pub info: u64,
     /// The faults in effect, for people.
     pub faults: Vec<String>,
+    /// What the user should hear of, in the order in which it happened.
+    pub notes: Vec<String>,
 }
 
 /// Why a run came to no good end. The history so far is kept, with this as its end.

@@ -1,7 +1,7 @@
 //! A run that proves nothing is unknown: every gate passed, and every gate failed.
 
 use redjepsen::checker::{Gate, Validity};
-use redjepsen::history::{End, Fact, FactName, Outcome};
+use redjepsen::history::{ClientEvent, ClientStep, End, Fact, FactName, Outcome};
 
 use crate::build::{Build, MS};
 
@@ -62,6 +62,16 @@ fn facts_must_be_said_and_hold() {
             build.history.facts.push(Fact { name, holds: true, text: String::new() });
         });
     }
+}
+
+#[test]
+fn a_client_that_had_to_be_replaced_spoils_the_run() {
+    only_fails("clients-steady", "c1 had to be replaced at 0.005 s, and 1 more such: it hangs", |build| {
+        for (process, text) in [(1, "it hangs"), (0, "exit 1")] {
+            let event = ClientEvent { process, step: ClientStep::Ended, text: text.into() };
+            build.history.clients.push((5_000_000, event));
+        }
+    });
 }
 
 #[test]
