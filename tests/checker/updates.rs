@@ -1,7 +1,7 @@
 //! Lost updates, stale and impossible reads, contradictions of real time: each beside its nearest legal neighbour.
 
 use redjepsen::checker::{AnomalyKind::*, Validity};
-use redjepsen::history::{Claim, Phase};
+use redjepsen::history::{Claim, Outcome, Phase, Process};
 
 use crate::build::Build;
 
@@ -122,6 +122,51 @@ fn an_update_outside_every_lineage_of_the_final_value_is_lost_although_nobody_re
 }
 
 #[test]
+fn a_lineage_that_begins_empty_leaves_no_room_before_it() {
+    let mut build = Build::new();
+    build.info(1, 1, 9, "?", "w").ok(2, 2, 20, "w", "x").ok(0, 3, 30, "-", "a");
+    build.clone().final_read("x").accepted();
+    assert_eq!(build.final_read("a").found(), [(LostUpdate, vec![2, 3], vec![2])]);
+}
+
+#[test]
+fn the_branch_that_may_have_survived_gets_the_benefit_of_the_doubt() {
+    // y was seen at 15 and is final, so what began later is lost; x, which began before, may be what y replaced.
+    let mut build = Build::new();
+    build.info(3, 1, 8, "?", "y").info(1, 2, 9, "?", "w").read(4, 10, 15, "y").ok(0, 3, 30, "w", "x");
+    build.clone().final_read("y").accepted();
+    build.ok(2, 20, 40, "w", "b").ok(3, 50, 60, "b", "c").final_read("y");
+    assert_eq!(build.check().lost_updates.count, 2);
+    assert_eq!(build.found(), [(LostUpdate, vec![20, 3], vec![20, 50])]);
+}
+
+#[test]
+fn a_read_by_the_controller_that_is_not_the_last_word_is_a_read_like_any_other() {
+    let mut build = Build::new();
+    build.ok(0, 1, 5, "-", "a").read_on("k0", Process::Controller, 6, 9, "a").ok(1, 10, 15, "a", "b");
+    build.accepted();
+}
+
+#[test]
+fn what_was_written_before_the_values_parted_overwrote_nothing() {
+    let mut build = Build::new();
+    build.ok(0, 1, 50, "-", "a").ok(1, 2, 20, "a", "b").ok(2, 3, 40, "a", "c").final_read("c");
+    assert_eq!(build.found(), [(LostUpdate, vec![2, 3], vec![2])]);
+}
+
+#[test]
+fn what_a_client_read_before_it_died_counts_from_the_report() {
+    let read_at = |at: u64| {
+        let mut build = Build::new();
+        build.rmw("k0", Outcome::Info, 1, 1, None, "a", "b").ok(0, 20, 30, "-", "a").final_read("a");
+        build.phase(1, Phase::Read, at);
+        build
+    };
+    read_at(25).accepted();
+    assert_eq!(read_at(15).found(), [(ImpossibleRead, vec![1, 20], vec![])]);
+}
+
+#[test]
 fn an_indeterminate_write_may_take_effect_any_time_later_but_not_before_it_began() {
     let mut build = Build::new();
     build.info(0, 1, 2, "-", "a").ok(1, 500, 600, "a", "b").final_read("b");
@@ -164,6 +209,9 @@ fn a_stale_read_that_follows_from_a_lost_update_is_not_told_again() {
     let mut build = Build::new();
     build.ok(0, 1, 5, "-", "a").ok(1, 6, 9, "a", "b").read(3, 10, 11, "a").ok(2, 12, 15, "a", "c").final_read("c");
     assert_eq!(build.found(), [(LostUpdate, vec![6, 12], vec![6])]);
+    let mut build = Build::new();
+    build.ok(0, 1, 5, "-", "a").ok(1, 6, 9, "a", "b").info(2, 10, 15, "a", "x").ok(3, 16, 20, "x", "y").final_read("b");
+    assert_eq!(build.found(), [(LostUpdate, vec![10, 6], vec![16])]);
 }
 
 #[test]
