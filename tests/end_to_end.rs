@@ -315,7 +315,8 @@ fn an_image_that_is_not_there_and_a_network_that_is_taken_are_one_clear_line() {
     ] {
         let outcome = run(flags);
         assert_eq!(outcome.code, Some(255), "{}", outcome.text);
-        assert!(outcome.text.contains(words), "{}", outcome.text);
+        assert!(outcome.text.contains(words) && outcome.text.lines().count() == 1, "{}", outcome.text);
+        assert!(!outcome.folder.exists(), "nothing was begun");
     }
 }
 

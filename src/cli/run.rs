@@ -37,6 +37,19 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     let mut note = |line: String| eprintln!("{line}");
     let images = docker.prepare(&request, &mut note).await.map_err(Failure::could_not_run)?;
 
+    let mut spec = ClusterSpec {
+        run_id: String::new(),
+        nodes: scenario.nodes,
+        clients: scenario.clients,
+        images,
+        client: own_client.map_or(ClientCommand::BuiltIn, |own| own.command),
+        subnet: flags.subnet,
+        owner: Owner::current(),
+    };
+    if let Some(subnet) = spec.subnet {
+        docker.check_subnet(subnet, spec.addresses()).await.map_err(Failure::could_not_run)?;
+    }
+
     let folder = RunFolder::create(&flags.store, &scenario.name())
         .map_err(|error| Failure::could_not_run(format!("--store {}: {error}", flags.store.display())))?;
     keep_log(&folder, flags.verbose).map_err(Failure::could_not_run)?;
@@ -53,15 +66,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     folder.write_toml("scenario.toml", &scenario).map_err(Failure::could_not_run)?;
     folder.write_json("plan.json", &plan).map_err(Failure::could_not_run)?;
 
-    let spec = ClusterSpec {
-        run_id: run_id(&folder),
-        nodes: scenario.nodes,
-        clients: scenario.clients,
-        images,
-        client: own_client.map_or(ClientCommand::BuiltIn, |own| own.command),
-        subnet: flags.subnet,
-        owner: Owner::current(),
-    };
+    spec.run_id = run_id(&folder);
     let mut facts = RunFacts {
         repeat: flags.repeat(scenario.seed),
         folder: folder.path().display().to_string(),

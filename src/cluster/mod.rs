@@ -74,6 +74,13 @@ pub struct ClusterSpec {
     pub owner: Owner,
 }
 
+impl ClusterSpec {
+    /// How many members need an address of their own: nodes, clients, and the store.
+    pub fn addresses(&self) -> u64 {
+        u64::from(self.nodes) + u64::from(self.clients) + 1
+    }
+}
+
 /// What a client's container runs.
 #[derive(Clone, Debug)]
 pub enum ClientCommand {

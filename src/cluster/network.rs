@@ -23,28 +23,36 @@ pub(crate) struct Network {
 const ATTEMPTS: usize = 16;
 
 impl Docker {
+    /// Whether a cluster of so many members can have this subnet; the engine itself has the last word when it is made.
+    pub async fn check_subnet(&self, subnet: Ipv4Net, members: u64) -> Result<(), ClusterError> {
+        let subnet = subnet.trunc();
+        if let Some((other, whose)) = self.taken_subnets().await?.iter().find(|(other, _)| overlap(*other, subnet)) {
+            return Err(ClusterError::SubnetTaken { subnet, reason: format!("{whose} uses {other}") });
+        }
+        let room = room(subnet);
+        if members > room {
+            return Err(ClusterError::SubnetTooSmall { subnet, room, needed: members });
+        }
+        Ok(())
+    }
+
     pub(crate) async fn make_network(&self, spec: &ClusterSpec) -> Result<Network, ClusterError> {
-        let needed = u64::from(spec.nodes) + u64::from(spec.clients) + 1;
-        let taken = self.taken_subnets().await?;
         let candidates: Vec<Ipv4Net> = match spec.subnet {
             Some(subnet) => {
-                let subnet = subnet.trunc();
-                if let Some((other, whose)) = taken.iter().find(|(other, _)| overlap(*other, subnet)) {
-                    return Err(ClusterError::SubnetTaken { subnet, reason: format!("{whose} uses {other}") });
-                }
-                vec![subnet]
+                self.check_subnet(subnet, spec.addresses()).await?;
+                vec![subnet.trunc()]
             }
-            None => candidates(&spec.run_id)
-                .filter(|subnet| !taken.iter().any(|(other, _)| overlap(*other, *subnet)))
-                .take(ATTEMPTS)
-                .collect(),
+            None => {
+                let taken = self.taken_subnets().await?;
+                candidates(&spec.run_id)
+                    .filter(|subnet| spec.addresses() <= room(*subnet))
+                    .filter(|subnet| !taken.iter().any(|(other, _)| overlap(*other, *subnet)))
+                    .take(ATTEMPTS)
+                    .collect()
+            }
         };
         let mut last = "all candidates are in use".to_string();
         for subnet in candidates {
-            let room = room(subnet);
-            if needed > room {
-                return Err(ClusterError::SubnetTooSmall { subnet, room, needed });
-            }
             let request = NetworkCreateRequest {
                 name: network_name(&spec.run_id),
                 driver: Some("bridge".to_string()),

@@ -1,6 +1,6 @@
 //! What a person takes away from a run: a page, pictures, numbers and a few lines of text.
 //!
-//! Everything here is a pure function of a [`Report`]; only [`write`] touches the disk. A report never decides
+//! Everything here is a pure function of a [`Report`]; only [`write()`] touches the disk. A report never decides
 //! anything: it tells what the checker concluded, in words and in drawings, and it must be able to tell it for every
 //! history that loads: without a header, without a clock, cut off in the middle, or with values that a user's client
 //! made up.
