@@ -72,40 +72,62 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
         folder: folder.path().display().to_string(),
         ..RunFacts::default()
     };
-    on_a_cluster(&docker, spec, &scenario, &plan, &folder, interrupt, flags.keep, &mut facts).await?;
+    let job = Job { scenario: &scenario, plan: &plan, folder: &folder, keep: flags.keep };
+    job.on_a_cluster(&docker, spec, interrupt, &mut facts).await?;
     conclude(&scenario, &folder, &facts)
 }
 
-/// Starts the cluster, runs on it, and removes it whichever way the run ended. A run that broke off is no failure of this
-/// function: its history says so, and is checked like any other.
-#[expect(clippy::too_many_arguments, reason = "the parts of one run, each used once")]
-async fn on_a_cluster(
-    docker: &Docker,
-    spec: ClusterSpec,
-    scenario: &Scenario,
-    plan: &Plan,
-    folder: &RunFolder,
-    interrupt: watch::Receiver<bool>,
+/// What is to be done, where, and whether the cluster stays up afterwards.
+struct Job<'a> {
+    scenario: &'a Scenario,
+    plan: &'a Plan,
+    folder: &'a RunFolder,
     keep: bool,
-    facts: &mut RunFacts,
-) -> Result<(), Failure> {
-    let (status, shown) = watch::channel(Status { stage: "starting the cluster".into(), ..Status::default() });
-    let progress = tokio::spawn(progress::show(shown, scenario.time_limit));
-    let outcome = async {
+}
+
+impl Job<'_> {
+    /// Starts the cluster, runs on it, and removes it whichever way the run ended. A run that broke off is no failure of
+    /// this function: its history says so, and is checked like any other.
+    async fn on_a_cluster(
+        &self,
+        docker: &Docker,
+        spec: ClusterSpec,
+        interrupt: watch::Receiver<bool>,
+        facts: &mut RunFacts,
+    ) -> Result<(), Failure> {
+        let (status, shown) = watch::channel(Status { stage: "starting the cluster".into(), ..Status::default() });
+        let progress = tokio::spawn(progress::show(shown, self.scenario.time_limit));
+        let outcome = self.start_run_stop(docker, spec, interrupt, facts, &status).await;
+        drop(status);
+        let _ = progress.await;
+        match outcome {
+            Ok(()) => Ok(()),
+            // Without a single operation there is nothing to check or to show.
+            Err(error) if no_operation_in(self.folder) => Err(Failure::could_not_run(error)),
+            Err(error) => {
+                eprintln!("redjepsen: the run broke off: {error}");
+                Ok(())
+            }
+        }
+    }
+
+    async fn start_run_stop(
+        &self,
+        docker: &Docker,
+        spec: ClusterSpec,
+        interrupt: watch::Receiver<bool>,
+        facts: &mut RunFacts,
+        status: &watch::Sender<Status>,
+    ) -> Result<(), RunError> {
         let started = Instant::now();
         let cluster = docker.start(spec).await?;
         info!(seconds = started.elapsed().as_secs_f64(), "cluster started");
-        describe(&cluster, facts);
-        folder.write_json("facts.json", facts).map_err(RunError::History)?;
-        // The run's time 0: everything is up, nothing has been done.
-        let recorder = Recorder::create(&folder.history()).map_err(RunError::History)?;
-        let request = Request { scenario, plan, header: header(scenario), recorder, interrupt, status: status.clone() };
-        let outcome = controller::run(&cluster, request).await;
+        let outcome = self.run_on(&cluster, interrupt, facts, status).await;
         status.send_modify(|status| status.stage = "collecting logs".into());
-        if let Err(error) = cluster.collect_logs(folder.path()).await {
+        if let Err(error) = cluster.collect_logs(self.folder.path()).await {
             warn!(%error, "not every log could be collected");
         }
-        if keep {
+        if self.keep {
             eprintln!(
                 "the cluster stays up: nodes {}, resource {}",
                 cluster.node_urls().join(" "),
@@ -118,17 +140,26 @@ async fn on_a_cluster(
         }
         outcome
     }
-    .await;
-    drop(status);
-    let _ = progress.await;
-    match outcome {
-        Ok(()) => Ok(()),
-        // Without a single operation there is nothing to check or to show.
-        Err(error) if no_operation_in(folder) => Err(Failure::could_not_run(error)),
-        Err(error) => {
-            eprintln!("redjepsen: the run broke off: {error}");
-            Ok(())
-        }
+
+    async fn run_on(
+        &self,
+        cluster: &Cluster,
+        interrupt: watch::Receiver<bool>,
+        facts: &mut RunFacts,
+        status: &watch::Sender<Status>,
+    ) -> Result<(), RunError> {
+        describe(cluster, facts);
+        self.folder.write_json("facts.json", facts)?;
+        let request = Request {
+            scenario: self.scenario,
+            plan: self.plan,
+            header: header(self.scenario),
+            // The run's time 0: everything is up, nothing has been done.
+            recorder: Recorder::create(&self.folder.history())?,
+            interrupt,
+            status: status.clone(),
+        };
+        controller::run(cluster, request).await
     }
 }
 

@@ -13,9 +13,8 @@ use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
 
 use super::error::in_words;
+use crate::client::protocol::LONGEST_LINE;
 
-/// The longest line that a client may write, as the protocol has it.
-pub const LONGEST_LINE: usize = 1 << 20;
 /// Lines that may wait for the controller before the client's own output stands still.
 const WAITING_LINES: usize = 1024;
 /// How much of a process's stderr is kept for its log.

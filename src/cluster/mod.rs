@@ -40,7 +40,7 @@ pub use cluster::{Cluster, Description, MemberState};
 pub use engine::{Docker, Engine};
 pub use error::ClusterError;
 pub use images::{DEFAULT_NODE_IMAGE, Image, ImageRequest, Images, NodeImage, NodeSource};
-pub use lines::{ClientOutput, ClientProcess, LONGEST_LINE};
+pub use lines::{ClientOutput, ClientProcess};
 pub use owner::Owner;
 
 /// On everything that redjepsen makes in an engine.

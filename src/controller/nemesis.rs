@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
 use super::{Run, RunError};
+use crate::faults::{AgentError, Observation};
 use crate::history::{Body, FaultStep, NemesisEvent};
 use crate::plan::PlannedFault;
 use crate::scenario::Target;
@@ -58,24 +59,32 @@ impl Run<'_> {
 
     async fn inject(&self, fault: &PlannedFault, member: &str) -> Result<(), RunError> {
         self.record_fault(fault, member, FaultStep::Inject, false, String::new())?;
-        let (observed, text) = match self.cluster.agent.inject(fault.kind, member).await {
-            Ok(observation) => (observation.observed, observation.text),
-            Err(error) => (false, error.to_string()),
-        };
-        info!(fault = fault.fault, member, observed, %text, "injected");
+        let seen = self.cluster.agent.inject(fault.kind, member).await;
         self.status.send_modify(|status| status.faults.push(format!("{member} paused")));
-        self.record_fault(fault, member, FaultStep::Injected, observed, text)
+        self.record_seen(fault, member, FaultStep::Injected, seen)
     }
 
     async fn heal(&self, fault: &PlannedFault, member: &str) -> Result<(), RunError> {
         self.record_fault(fault, member, FaultStep::Heal, false, String::new())?;
-        let (observed, text) = match self.cluster.agent.heal(fault.kind, member).await {
+        let seen = self.cluster.agent.heal(fault.kind, member).await;
+        self.status.send_modify(|status| status.faults.retain(|text| !text.starts_with(&format!("{member} "))));
+        self.record_seen(fault, member, FaultStep::Healed, seen)
+    }
+
+    /// Records what the agent saw; an order that it could not carry out was not observed.
+    fn record_seen(
+        &self,
+        fault: &PlannedFault,
+        member: &str,
+        step: FaultStep,
+        seen: Result<Observation, AgentError>,
+    ) -> Result<(), RunError> {
+        let (observed, text) = match seen {
             Ok(observation) => (observation.observed, observation.text),
             Err(error) => (false, error.to_string()),
         };
-        info!(fault = fault.fault, member, observed, %text, "healed");
-        self.status.send_modify(|status| status.faults.retain(|text| !text.starts_with(member)));
-        self.record_fault(fault, member, FaultStep::Healed, observed, text)
+        info!(fault = fault.fault, member, ?step, observed, %text);
+        self.record_fault(fault, member, step, observed, text)
     }
 
     fn skip(&self, fault: &PlannedFault, reason: &str) -> Result<(), RunError> {
