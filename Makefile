@@ -11,8 +11,11 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: run test build setup clean-docker
 
+# A violation is exit code 1, which make calls an error; it is what this job is for.
 run: build
-	@./target/release/redjepsen run $(ARGS)
+	@./target/release/redjepsen run $(ARGS); code=$$?; \
+	if [ $$code -eq 1 ]; then echo "  (exit code 1: a violation was found, as this job is meant to; make calls that an error)"; fi; \
+	exit $$code
 
 build: setup
 	$(CARGO) build --release --locked

@@ -4,11 +4,18 @@ use super::verdict::{Anomaly, AnomalyKind};
 use super::words::Words;
 use crate::history::{FaultWindow, History, Operation};
 
+/// Writes into each anomaly the fault that explains it.
+pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
+    for anomaly in anomalies {
+        anomaly.fault = explain(history, anomaly);
+    }
+}
+
 /// The number of the fault that explains the anomaly, if one does.
 ///
 /// A fault on a client that took part comes before a fault on a node, and among the clients the one that acted out of
 /// turn comes first: the overwriter of a lost update, the earlier of two holders.
-pub(super) fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
+fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
     let words = Words::new(history);
     let mut operations: Vec<&Operation> = anomaly
         .operations

@@ -69,7 +69,7 @@ pub(super) fn check(history: &History) -> Overlaps {
 
 /// From the `acquired` stamp to the last stamp at which the client still acted as the holder: that of `releasing`, or
 /// the latest before it stopped reporting or was told that the lock is lost. None without a trusted `acquired` stamp.
-fn certain_hold(operation: &Operation) -> Option<(i64, i64)> {
+pub(super) fn certain_hold(operation: &Operation) -> Option<(i64, i64)> {
     if operation.f != Function::Rmw {
         return None;
     }

@@ -4,6 +4,7 @@
 //! - [`updates`]: did every acknowledged update survive? In three parts: [`register`] links what the values say,
 //!   [`lineage`] decides what survived, [`order`] compares with real time
 //! - [`holds`]: did two clients hold a lock at once?
+//! - [`locks`]: did tokens rise, did the lock come back, were losers told?
 //! - [`attribute`]: which fault explains it?
 //!
 //! The verdict is `invalid` where an anomaly contradicts a property that the workload claims, unless the evidence
@@ -14,6 +15,7 @@ mod gates;
 mod holds;
 mod lineage;
 pub mod linear;
+mod locks;
 mod order;
 mod register;
 mod updates;
@@ -21,6 +23,7 @@ mod verdict;
 mod words;
 
 pub use gates::{COMPARABLE_ONE_IN, LEAST_ACKNOWLEDGED};
+pub use locks::STUCK_AFTER_TTLS;
 pub use verdict::*;
 
 use crate::history::{Claim, History, Outcome};
@@ -30,10 +33,12 @@ pub fn check(history: &History) -> Verdict {
     let gates = gates::check(history);
     let (mut anomalies, lost_updates) = updates::check(history);
     let overlaps = holds::check(history);
-    anomalies.extend(overlaps.anomalies);
-    for anomaly in &mut anomalies {
-        anomaly.fault = attribute::explain(history, anomaly);
-    }
+    let mut overlapping = overlaps.anomalies;
+    attribute::explain_all(history, &mut overlapping);
+    let (lock, of_the_lock) = locks::check(history, &overlapping);
+    anomalies.extend(of_the_lock);
+    attribute::explain_all(history, &mut anomalies);
+    anomalies.extend(overlapping);
     anomalies.sort_by(|a, b| (a.time, a.kind, &a.operations).cmp(&(b.time, b.kind, &b.operations)));
 
     let claims = claims(history);
@@ -51,6 +56,10 @@ pub fn check(history: &History) -> Verdict {
         let sentence = |claim: &Claim| match claim {
             Claim::Updates => broken_updates(&anomalies, lost_updates),
             Claim::MutualExclusion => broken_exclusion(mutual_exclusion),
+            Claim::Tokens => {
+                format!("{} with a token that does not rise", words::count(lock.token_regressions, "acquisition"))
+            }
+            Claim::Liveness => "the lock was never acquired again after the last heal".to_string(),
         };
         (Validity::Invalid, broken.iter().map(sentence).collect())
     } else if gates.iter().any(|gate| !gate.passed) {
@@ -58,12 +67,12 @@ pub fn check(history: &History) -> Verdict {
     } else {
         (Validity::Valid, Vec::new())
     };
-    Verdict { valid, reasons, lost_updates, mutual_exclusion, gates, anomalies, counts: counts(history) }
+    Verdict { valid, reasons, lost_updates, mutual_exclusion, lock, gates, anomalies, counts: counts(history) }
 }
 
 /// The properties that decide the verdict, each once, updates first.
 fn claims(history: &History) -> Vec<Claim> {
-    let all = [Claim::Updates, Claim::MutualExclusion];
+    let all = [Claim::Updates, Claim::MutualExclusion, Claim::Tokens, Claim::Liveness];
     all.into_iter().filter(|claim| history.run.as_ref().is_none_or(|run| run.claims.contains(claim))).collect()
 }
 

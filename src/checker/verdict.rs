@@ -12,6 +12,8 @@ pub struct Verdict {
     pub reasons: Vec<String>,
     pub lost_updates: LostUpdates,
     pub mutual_exclusion: MutualExclusion,
+    #[serde(default)]
+    pub lock: LockProperties,
     pub gates: Vec<Gate>,
     /// In the order of their time.
     pub anomalies: Vec<Anomaly>,
@@ -47,6 +49,31 @@ pub struct MutualExclusion {
     pub comparable_holds: u64,
     /// Whether the workload claims mutual exclusion, so that a violation makes the run invalid.
     pub claimed: bool,
+}
+
+/// What a lock owes its users beside exclusion.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockProperties {
+    /// Acquisitions that bore a fencing token.
+    pub tokens: u64,
+    /// Acquisitions whose token was not greater than that of one which was over before they began.
+    pub token_regressions: u64,
+    /// Nanoseconds from the last heal to the next acquisition; none where nothing was healed, or nobody acquired after it.
+    pub reacquired_after_ns: Option<u64>,
+    /// Holders that went on acting after another client had acquired their lock, without having been told.
+    pub untold_losses: Vec<UntoldLoss>,
+}
+
+/// A holder that was not told that its lock was gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UntoldLoss {
+    /// Index of its `invoke` event.
+    pub operation: u64,
+    /// When another client had acquired the lock, in nanoseconds of run time.
+    pub time: u64,
+    /// The last moment at which it certainly still acted as the holder.
+    pub acted_until: u64,
+    pub fault: Option<u32>,
 }
 
 /// A condition without which a run proves nothing.
@@ -93,6 +120,10 @@ pub enum AnomalyKind {
     OrderViolation,
     /// Two clients believed at once that they held the lock.
     OverlappingHolders,
+    /// An acquisition bore a token that is not greater than an earlier one's.
+    TokenRegress,
+    /// After the last heal nobody could acquire the lock any more.
+    NeverReacquired,
 }
 
 /// How many operations there were, by kind of end.
@@ -108,6 +139,8 @@ impl AnomalyKind {
     pub fn contradicts(self) -> Claim {
         match self {
             AnomalyKind::OverlappingHolders => Claim::MutualExclusion,
+            AnomalyKind::TokenRegress => Claim::Tokens,
+            AnomalyKind::NeverReacquired => Claim::Liveness,
             _ => Claim::Updates,
         }
     }

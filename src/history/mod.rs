@@ -85,6 +85,10 @@ pub enum Claim {
     Updates,
     /// No two clients believe at once that they hold the lock.
     MutualExclusion,
+    /// Fencing tokens rise from acquisition to acquisition.
+    Tokens,
+    /// After the last heal the lock is acquired again.
+    Liveness,
 }
 
 /// The clients' monotonic clock at the run's time 0, measured by round trips to a process on the clients' kernel.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::explain::{explain_incident, headline_of};
 use super::story::Story;
 use super::{Report, words};
-use crate::checker::{AnomalyKind, Counts, Gate, LostUpdates, MutualExclusion, Validity};
+use crate::checker::{AnomalyKind, Counts, Gate, LockProperties, LostUpdates, MutualExclusion, Validity};
 use crate::history::Process;
 
 /// The file's content; the order of the fields is the order in the file.
@@ -19,6 +19,7 @@ struct Results<'a> {
     reasons: &'a [String],
     lost_updates: LostUpdates,
     mutual_exclusion: MutualExclusion,
+    lock: &'a LockProperties,
     counts: Counts,
     faults: Faults,
     workload: Option<&'a str>,
@@ -92,6 +93,7 @@ pub fn results_json(report: &Report) -> String {
         reasons: &verdict.reasons,
         lost_updates: verdict.lost_updates,
         mutual_exclusion: verdict.mutual_exclusion,
+        lock: &verdict.lock,
         counts: verdict.counts,
         faults: faults(&story),
         workload: story.workload(),

@@ -141,9 +141,9 @@ impl<'a> Story<'a> {
             .or(self.report.scenario.map(|scenario| &scenario.workload.claims));
         match (claim, claims) {
             (Claim::MutualExclusion, _) => self.report.verdict.mutual_exclusion.claimed,
-            (Claim::Updates, Some(claims)) => claims.contains(&claim),
+            (_, Some(claims)) => claims.contains(&claim),
             // A history from elsewhere says nothing; what its operations do is all that it can be held to.
-            (Claim::Updates, None) => true,
+            (_, None) => true,
         }
     }
 
@@ -165,6 +165,8 @@ impl<'a> Story<'a> {
         match claim {
             Claim::Updates => verdict.lost_updates.count.max(anomalies),
             Claim::MutualExclusion => verdict.mutual_exclusion.violations.max(anomalies),
+            Claim::Tokens => verdict.lock.token_regressions.max(anomalies),
+            Claim::Liveness => anomalies,
         }
     }
 
@@ -197,7 +199,7 @@ impl<'a> Story<'a> {
         let mut by_culprit: HashMap<u64, usize> = HashMap::new();
         let mut by_member: HashMap<u64, Vec<usize>> = HashMap::new();
         let (updates, overlaps): (Vec<_>, Vec<_>) =
-            anomalies.iter().partition(|anomaly| anomaly.kind.contradicts() == Claim::Updates);
+            anomalies.iter().partition(|anomaly| anomaly.kind != AnomalyKind::OverlappingHolders);
         for anomaly in updates.into_iter().chain(overlaps) {
             // The operation that the incident is about: who overwrote something, or who held too long.
             let culprit = match anomaly.kind {

@@ -233,6 +233,7 @@ pub fn play(play: &Play) -> Run {
     let claimed = play.fencing == Fencing::None;
     let invalid = lost_count > 0 || (claimed && violations > 0);
     let verdict = Verdict {
+        lock: Default::default(),
         valid: if invalid { Validity::Invalid } else { Validity::Valid },
         reasons: if invalid {
             vec![format!("{lost_count} acknowledged updates are in no lineage of the final value.")]

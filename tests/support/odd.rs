@@ -29,6 +29,7 @@ pub fn bare(mut run: Run) -> Run {
 
 fn nothing() -> Verdict {
     Verdict {
+        lock: Default::default(),
         valid: Validity::Unknown,
         reasons: vec![],
         lost_updates: LostUpdates::default(),

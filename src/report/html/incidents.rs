@@ -107,6 +107,8 @@ fn what(incident: &Incident) -> String {
     match (incident.lost.len() as u64, others) {
         (lost @ 1.., _) => format!("{} lost", plural(lost, "acknowledged update")),
         (0, _) if incident.has(AnomalyKind::LostUpdate) => "An update overwritten".to_string(),
+        (0, Some(AnomalyKind::TokenRegress)) => "A token that does not rise".to_string(),
+        (0, Some(AnomalyKind::NeverReacquired)) => "A lock that never came back".to_string(),
         (0, Some(AnomalyKind::StaleRead)) => "A stale read".to_string(),
         (0, Some(AnomalyKind::ImpossibleRead)) => "An impossible read".to_string(),
         (0, Some(AnomalyKind::OrderViolation)) => "An order that contradicts real time".to_string(),

@@ -35,6 +35,8 @@ pub fn verdict(story: &Story) -> Markup {
         section class="claims" {
             (claim(story, Claim::Updates))
             (claim(story, Claim::MutualExclusion))
+            @if verdict.lock.tokens > 0 { (claim(story, Claim::Tokens)) }
+            @if comes_back(story) { (claim(story, Claim::Liveness)) }
         }
         (numbers(story))
     }
@@ -73,6 +75,11 @@ fn notes(story: &Story) -> Vec<String> {
     notes
 }
 
+/// Whether there was anything for the lock to come back from, and it is known whether it did.
+fn comes_back(story: &Story) -> bool {
+    story.report.verdict.lock.reacquired_after_ns.is_some() || story.contradictions(Claim::Liveness) > 0
+}
+
 fn claim(story: &Story, claim: Claim) -> Markup {
     let verdict = story.report.verdict;
     let standing = story.standing(claim);
@@ -102,6 +109,20 @@ fn claim(story: &Story, claim: Claim) -> Markup {
                     (overlaps, all) => format!("{} among {}", plural(overlaps, "overlap"), plural(all, "hold")),
                 },
             )
+        }
+        Claim::Tokens => {
+            let found = match verdict.lock.token_regressions {
+                0 => format!("{} in rising order", plural(verdict.lock.tokens, "token")),
+                many => format!("{} of {} did not rise", count(many), plural(verdict.lock.tokens, "token")),
+            };
+            ("Fencing tokens rise", found)
+        }
+        Claim::Liveness => {
+            let found = match verdict.lock.reacquired_after_ns {
+                Some(after) => format!("acquired {} after the last heal", length(after)),
+                None => "never acquired again".to_string(),
+            };
+            ("The lock comes back after the faults", found)
         }
     };
     let harmless = claim == Claim::MutualExclusion && story.resource_refuses();
