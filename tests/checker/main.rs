@@ -5,5 +5,6 @@ mod build;
 mod gates;
 mod holds;
 mod loading;
+mod locks;
 mod simulated;
 mod updates;
