@@ -24,7 +24,8 @@ setup:
 	@./docker/setup
 
 # The test runner comes last, so that its own closing line ends the output.
-test: setup
+test:
+	@./docker/setup test
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --locked --no-deps --quiet
