@@ -1,13 +1,20 @@
 //! Linearizability of any history, usable without the rest of redjepsen.
 //!
 //! Each key is an object of its own (P-compositionality: Horn and Kroening 2015). An object is decided by a check that is
-//! near-linear where theory gives one ([`fast`]), and by a general search otherwise ([`search`]).
+//! near-linear where theory gives one ([`fast`]), and by a general search otherwise ([`search`]). [`check`] does all of
+//! that for a built-in model; [`check_object`] searches with a model of one's own ([`Model`]).
 
+mod dispatch;
 pub mod fast;
 pub mod model;
+pub mod models;
 pub mod search;
+pub mod words;
 
+pub use dispatch::{How, Object, Options, WithModel, check, examine_object, search_object, with_model};
 pub use model::{Model, Step};
+pub use models::ModelSpec;
+pub use search::{Limits, check_object};
 
 /// What a check concludes about the operations on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]

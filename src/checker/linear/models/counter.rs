@@ -1,0 +1,60 @@
+//! A counter.
+
+use crate::checker::linear::model::{Effect, Model, Step};
+use crate::history::Outcome;
+use crate::history::table::{Op, OpFunction, Value, Values};
+
+/// A number that starts at `initial`. `add` n adds n, which may be negative; `read` returns the sum. What failed did
+/// not happen.
+pub struct Counter {
+    initial: i64,
+    /// Of each value its number; a value that is none is never read and adds nothing.
+    numbers: Vec<Option<i64>>,
+}
+
+impl Counter {
+    pub fn new(initial: i64, values: &Values) -> Counter {
+        Counter { initial, numbers: (0..values.len() as u32).map(|value| values.int(Value(value))).collect() }
+    }
+
+    fn number(&self, value: Value) -> Option<i64> {
+        self.numbers.get(value.0 as usize).copied().flatten()
+    }
+}
+
+impl Model for Counter {
+    type State = i64;
+
+    fn initial(&self) -> i64 {
+        self.initial
+    }
+
+    fn step(&self, state: &i64, op: &Op) -> Step<i64> {
+        if op.outcome == Outcome::Fail {
+            return Step::Same;
+        }
+        match op.f {
+            OpFunction::Add => match self.number(op.a) {
+                Some(0) | None => Step::Same,
+                Some(number) => Step::To(state.wrapping_add(number)),
+            },
+            OpFunction::Read if op.a == Value::UNKNOWN || self.number(op.a) == Some(*state) => Step::Same,
+            _ => Step::Illegal,
+        }
+    }
+
+    fn effect(&self, op: &Op) -> Effect {
+        match op.f {
+            OpFunction::Add if op.outcome != Outcome::Fail => Effect::Commutes,
+            _ => Effect::Nothing,
+        }
+    }
+
+    fn has_owners(&self) -> bool {
+        false
+    }
+
+    fn describe(&self, state: &i64, _: &Values) -> Option<String> {
+        Some(state.to_string())
+    }
+}

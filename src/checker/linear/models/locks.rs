@@ -1,0 +1,225 @@
+//! Locks: with and without owners, reentrant, with fencing tokens; semaphores.
+//!
+//! Nothing here expires: a lock with a lease is one only as long as the lease holds. An acquisition that failed did not
+//! happen and says nothing about who holds the lock: it may have failed for want of a majority.
+
+use std::collections::HashMap;
+
+use crate::checker::linear::model::{Effect, Model, Step};
+use crate::history::Outcome;
+use crate::history::table::{NEVER, Op, OpFunction, Value, Values};
+
+/// A lock that anyone may release. `acquire`: it was free, and is held; `release`: it was held, and is free.
+pub type Mutex = Semaphore;
+
+/// `limit` permits. `acquire`: one was free, and is taken; `release`: one was taken, by whomever, and is free.
+pub struct Semaphore {
+    pub limit: u32,
+}
+
+impl Semaphore {
+    pub fn mutex() -> Mutex {
+        Semaphore { limit: 1 }
+    }
+}
+
+impl Model for Semaphore {
+    /// Permits that are taken.
+    type State = u32;
+
+    fn initial(&self) -> u32 {
+        0
+    }
+
+    fn step(&self, state: &u32, op: &Op) -> Step<u32> {
+        match op.f {
+            _ if op.outcome == Outcome::Fail => Step::Same,
+            OpFunction::Acquire if *state < self.limit => Step::To(state + 1),
+            OpFunction::Release if *state > 0 => Step::To(state - 1),
+            _ => Step::Illegal,
+        }
+    }
+
+    fn effect(&self, op: &Op) -> Effect {
+        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
+    }
+
+    fn has_owners(&self) -> bool {
+        false
+    }
+
+    /// What failed; and all between two times at which nothing was in flight, where it leaves as many permits as it
+    /// found. A pair of one process is not enough: another may rely on its permit.
+    fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
+        let mut sets = failed(operations);
+        let (mut block, mut balance, mut quiet_from) = (Vec::new(), 0, 0);
+        for (place, op) in (0..).zip(operations) {
+            if op.outcome == Outcome::Fail {
+                continue;
+            }
+            // Blocks that do not balance go with the next.
+            if op.invoked > quiet_from && balance == 0 && !block.is_empty() {
+                sets.push(std::mem::take(&mut block));
+            }
+            quiet_from = quiet_from.max(op.completed);
+            balance += if op.f == OpFunction::Acquire { 1 } else { -1 };
+            block.push(place);
+        }
+        if balance == 0 && quiet_from != NEVER && !block.is_empty() {
+            sets.push(block);
+        }
+        sets
+    }
+
+    fn describe(&self, state: &u32, _: &Values) -> Option<String> {
+        Some(match (self.limit, state) {
+            (1, 0) => "free".into(),
+            (1, _) => "held".into(),
+            (limit, taken) => format!("taken {taken} times of {limit}"),
+        })
+    }
+}
+
+/// A lock that only its owner can release. `acquire`: it was free, and the process owns it (`reentrant`: it was free or
+/// the process owned it, and owns it once more); `release`: the process owned it, and owns it once less.
+pub struct OwnerMutex {
+    pub reentrant: bool,
+}
+
+/// Who owns a lock, and how often; nobody where the count is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Owned {
+    process: u32,
+    count: u32,
+}
+
+impl Owned {
+    fn step(self, op: &Op, reentrant: bool) -> Step<Owned> {
+        let mine = self.count > 0 && self.process == op.process;
+        match op.f {
+            OpFunction::Acquire if self.count == 0 || mine && reentrant => {
+                Step::To(Owned { process: op.process, count: self.count + 1 })
+            }
+            OpFunction::Release if mine && self.count == 1 => Step::To(Owned::default()),
+            OpFunction::Release if mine => Step::To(Owned { count: self.count - 1, ..self }),
+            _ => Step::Illegal,
+        }
+    }
+
+    fn describe(self) -> String {
+        match self.count {
+            0 => "free".into(),
+            1 => format!("held by process {}", self.process),
+            count => format!("held {count} times by process {}", self.process),
+        }
+    }
+}
+
+impl Model for OwnerMutex {
+    type State = Owned;
+
+    fn initial(&self) -> Owned {
+        Owned::default()
+    }
+
+    fn step(&self, state: &Owned, op: &Op) -> Step<Owned> {
+        if op.outcome == Outcome::Fail { Step::Same } else { state.step(op, self.reentrant) }
+    }
+
+    fn effect(&self, op: &Op) -> Effect {
+        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
+    }
+
+    fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
+        holds(operations)
+    }
+
+    fn describe(&self, state: &Owned, _: &Values) -> Option<String> {
+        Some(state.describe())
+    }
+}
+
+/// A lock that only its owner can release, and whose acquisitions return tokens that rise strictly. Tokens that are not
+/// known, and missing ones, fit.
+pub struct FencedMutex {
+    /// Of each value its number, if it is one.
+    numbers: Vec<Option<i64>>,
+}
+
+impl FencedMutex {
+    pub fn new(values: &Values) -> FencedMutex {
+        FencedMutex { numbers: (0..values.len() as u32).map(|value| values.int(Value(value))).collect() }
+    }
+}
+
+impl Model for FencedMutex {
+    /// The owner and the last token.
+    type State = (Owned, Option<i64>);
+
+    fn initial(&self) -> Self::State {
+        (Owned::default(), None)
+    }
+
+    fn step(&self, (owned, last): &Self::State, op: &Op) -> Step<Self::State> {
+        if op.outcome == Outcome::Fail {
+            return Step::Same;
+        }
+        let token = match op.f {
+            OpFunction::Acquire => self.numbers.get(op.a.0 as usize).copied().flatten(),
+            _ => None,
+        };
+        if token.is_some() && token <= *last {
+            return Step::Illegal;
+        }
+        match owned.step(op, false) {
+            Step::To(owned) => Step::To((owned, token.or(*last))),
+            _ => Step::Illegal,
+        }
+    }
+
+    fn effect(&self, op: &Op) -> Effect {
+        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
+    }
+
+    fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
+        holds(operations)
+    }
+
+    fn describe(&self, (owned, last): &Self::State, _: &Values) -> Option<String> {
+        let last = last.map(|token| format!(", and the last token was {token}")).unwrap_or_default();
+        Some(owned.describe() + &last)
+    }
+}
+
+fn failed(operations: &[Op]) -> Vec<Vec<u32>> {
+    let places = (0..).zip(operations).filter(|(_, op)| op.outcome == Outcome::Fail);
+    places.map(|(place, _)| vec![place]).collect()
+}
+
+/// What failed, and whole holds: an acquisition with the release that is the next operation of its process, or an
+/// acquisition that is the last. Never a release alone, for others may have acquired after it; and where one of the two
+/// is indeterminate, only what nothing of the same process can have relied on.
+fn holds(operations: &[Op]) -> Vec<Vec<u32>> {
+    let mut sets = failed(operations);
+    let mut acquired: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (place, op) in (0..).zip(operations).filter(|(_, op)| op.outcome != Outcome::Fail) {
+        let before = acquired.remove(&op.process).filter(|hold| hold.len() == 1);
+        match (op.f, before) {
+            (OpFunction::Acquire, _) => {
+                acquired.insert(op.process, vec![place]);
+            }
+            (_, Some(mut hold)) if operations[hold[0] as usize].outcome == Outcome::Ok => {
+                hold.push(place);
+                match op.outcome {
+                    Outcome::Ok => sets.push(hold),
+                    // If it happened, perhaps later than what the process did next.
+                    _ => drop(acquired.insert(op.process, hold)),
+                }
+            }
+            _ => {}
+        }
+    }
+    sets.extend(acquired.into_values());
+    sets.sort_unstable();
+    sets
+}

@@ -1,0 +1,194 @@
+//! What is appended to: a list of elements, or a text.
+
+use std::collections::HashSet;
+
+use crate::checker::linear::model::{Effect, Model, Step};
+use crate::checker::linear::words;
+use crate::history::Outcome;
+use crate::history::table::{Content, Op, OpFunction, Value, Values};
+
+/// A list, empty at first. `append` x puts x at its end; `read` returns it whole, in order.
+pub type ListAppend = Sequence<Value>;
+
+/// A text, empty at first. `append` x puts the text x at its end; `write` replaces it; `read` returns it whole.
+pub type TextAppend = Sequence<u8>;
+
+/// A sequence that is appended to, and the states of a search over it: a state is a prefix of something that a read
+/// returned, so it takes two numbers; all others are one state, for nobody ever sees them or what grows from them.
+///
+/// `read` of nothing is that of an empty sequence. What failed did not happen.
+pub struct Sequence<T> {
+    /// All that was read, in order, once.
+    reads: Vec<Box<[T]>>,
+    /// Of each value, what it is as a whole sequence, as a state.
+    whole: Vec<State>,
+    /// Of each value, what appending it appends.
+    tails: Vec<Box<[T]>>,
+}
+
+/// The first of the reads that begins so, and how long the prefix is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    read: u32,
+    length: u32,
+}
+
+const EMPTY: State = State { read: 0, length: 0 };
+const UNSEEN: State = State { read: u32::MAX, length: 0 };
+
+impl ListAppend {
+    pub fn list(values: &Values, operations: &[Op]) -> ListAppend {
+        let whole = |value: Value| match values.content(value) {
+            Some(Content::List(list)) => Some(list.as_slice().into()),
+            Some(Content::Nil) => Some(Box::default()),
+            _ => None,
+        };
+        Sequence::new(values, operations, whole, |value| [value].into())
+    }
+}
+
+impl TextAppend {
+    pub fn text(values: &Values, operations: &[Op]) -> TextAppend {
+        let whole = |value: Value| match values.content(value) {
+            Some(Content::Text(text)) => Some(text.as_bytes().into()),
+            Some(Content::Int(int)) => Some(int.to_string().into_bytes().into()),
+            Some(Content::Nil) => Some(Box::default()),
+            _ => None,
+        };
+        Sequence::new(values, operations, whole, |value| whole(value).unwrap_or_default())
+    }
+}
+
+impl<T: Ord + Copy> Sequence<T> {
+    fn new(
+        values: &Values,
+        operations: &[Op],
+        whole: impl Fn(Value) -> Option<Box<[T]>>,
+        tail: impl Fn(Value) -> Box<[T]>,
+    ) -> Sequence<T> {
+        let reads = operations.iter().filter(|op| op.f == OpFunction::Read && op.outcome == Outcome::Ok);
+        let mut reads: Vec<Box<[T]>> = reads.filter_map(|op| whole(op.a)).collect();
+        reads.sort_unstable();
+        reads.dedup();
+        // Only the operations' own values are looked up: a table may hold those of a million other objects.
+        let touched: HashSet<Value> = operations.iter().map(|op| op.a).filter(|a| *a != Value::UNKNOWN).collect();
+        let count = touched.iter().map(|value| value.0 as usize + 1).max().unwrap_or(0).min(values.len());
+        let mut sequence = Sequence { reads, whole: vec![UNSEEN; count], tails: vec![Box::default(); count] };
+        for value in touched.into_iter().filter(|value| (value.0 as usize) < count) {
+            sequence.tails[value.0 as usize] = tail(value);
+            sequence.whole[value.0 as usize] = whole(value).map_or(UNSEEN, |whole| sequence.grow(EMPTY, &whole));
+        }
+        sequence
+    }
+
+    /// The state after something is appended.
+    fn grow(&self, state: State, tail: &[T]) -> State {
+        let length = state.length as usize;
+        let Some(first) = self.reads.get(state.read as usize) else {
+            return if state == EMPTY && tail.is_empty() { EMPTY } else { UNSEEN };
+        };
+        let prefix = &first[..length];
+        // Those that begin with the prefix lie together, in the order of what follows it.
+        let rest = &self.reads[state.read as usize..];
+        let rest = &rest[..rest.partition_point(|read| read.starts_with(prefix))];
+        let skipped = rest.partition_point(|read| &read[length..] < tail);
+        match rest.get(skipped) {
+            Some(read) if read[length..].starts_with(tail) => {
+                State { read: state.read + skipped as u32, length: (length + tail.len()) as u32 }
+            }
+            _ => UNSEEN,
+        }
+    }
+
+    fn whole(&self, value: Value) -> State {
+        self.whole.get(value.0 as usize).copied().unwrap_or(UNSEEN)
+    }
+}
+
+impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
+    type State = State;
+
+    fn initial(&self) -> State {
+        EMPTY
+    }
+
+    fn step(&self, state: &State, op: &Op) -> Step<State> {
+        let to = |next: State| if next == *state && next != UNSEEN { Step::Same } else { Step::To(next) };
+        if op.outcome == Outcome::Fail || op.f == OpFunction::Read && op.a == Value::UNKNOWN {
+            return Step::Same;
+        }
+        match op.f {
+            OpFunction::Append => match self.tails.get(op.a.0 as usize) {
+                Some(tail) if *state != UNSEEN => to(self.grow(*state, tail)),
+                _ => Step::To(UNSEEN),
+            },
+            OpFunction::Write => to(self.whole(op.a)),
+            OpFunction::Read if *state != UNSEEN && self.whole(op.a) == *state => Step::Same,
+            _ => Step::Illegal,
+        }
+    }
+
+    fn effect(&self, op: &Op) -> Effect {
+        match op.f {
+            _ if op.outcome == Outcome::Fail => Effect::Nothing,
+            OpFunction::Write => Effect::Overwrites,
+            OpFunction::Read => Effect::Nothing,
+            _ => Effect::Any,
+        }
+    }
+
+    fn has_owners(&self) -> bool {
+        false
+    }
+
+    fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
+        let reads = || operations.iter().filter(|op| op.f == OpFunction::Read && op.outcome == Outcome::Ok);
+        let found = T::found(self, reads().map(|op| self.whole(op.a)));
+        let overwrites = operations.iter().any(|op| op.f == OpFunction::Write);
+        let may_go = |op: &Op| match op.f {
+            _ if self.effect(op) == Effect::Nothing => true,
+            // Where nothing overwrites, what no read has was appended after all of them.
+            OpFunction::Append => !overwrites && found.as_ref().is_some_and(|found| !found.contains(&op.a)),
+            _ => false,
+        };
+        let singles = (0..operations.len() as u32).filter(|place| may_go(&operations[*place as usize]));
+        singles.map(|place| vec![place]).collect()
+    }
+
+    fn describe(&self, state: &State, values: &Values) -> Option<String> {
+        match self.reads.get(state.read as usize) {
+            Some(read) => Some(T::show(&read[..state.length as usize], values)),
+            None if *state == EMPTY => Some(T::show(&[], values)),
+            None => Some("something that nobody read".into()),
+        }
+    }
+}
+
+/// What a sequence is made of.
+pub trait Symbol: Sized {
+    fn show(sequence: &[Self], values: &Values) -> String;
+
+    /// All values that these reads have, if a sequence says which values it was made of.
+    fn found(sequence: &Sequence<Self>, reads: impl Iterator<Item = State>) -> Option<HashSet<Value>>;
+}
+
+impl Symbol for Value {
+    fn show(sequence: &[Value], values: &Values) -> String {
+        words::list(values, sequence)
+    }
+
+    fn found(sequence: &Sequence<Value>, reads: impl Iterator<Item = State>) -> Option<HashSet<Value>> {
+        let reads = reads.filter_map(|state| Some(&sequence.reads.get(state.read as usize)?[..state.length as usize]));
+        Some(reads.flatten().copied().collect())
+    }
+}
+
+impl Symbol for u8 {
+    fn show(sequence: &[u8], _: &Values) -> String {
+        format!("{:?}", String::from_utf8_lossy(sequence))
+    }
+
+    fn found(_: &Sequence<u8>, _: impl Iterator<Item = State>) -> Option<HashSet<Value>> {
+        None
+    }
+}

@@ -1,1 +1,0 @@
-//! The general search: just-in-time linearization.

@@ -1,0 +1,85 @@
+//! Limits of a search: asked for often, so it looks at the expensive ones seldom.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// How long and how much a search may take. The search reads no clock: whoever calls it says when to give up.
+#[derive(Clone, Copy)]
+pub struct Limits<'a> {
+    pub give_up: &'a (dyn Fn() -> bool + Sync),
+    /// About as many bytes may be taken by the configurations of one object.
+    pub memory_bytes: usize,
+}
+
+impl Default for Limits<'_> {
+    fn default() -> Self {
+        Limits { give_up: &|| false, memory_bytes: usize::MAX }
+    }
+}
+
+/// Why a search stopped without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was told to give up.
+    GaveUp,
+    Memory,
+    /// The other search has the answer.
+    Raced,
+    /// It took as many steps as it was allowed to.
+    Steps,
+}
+
+/// What searches of one object share.
+#[derive(Default)]
+pub struct Shared {
+    pub decided: AtomicBool,
+    pub breadth_bytes: AtomicUsize,
+    pub depth_bytes: AtomicUsize,
+    /// The event before which everything was shown to be legal.
+    pub furthest: AtomicUsize,
+}
+
+const LOOK_EVERY: u32 = 1024;
+
+pub struct Watch<'a> {
+    limits: Limits<'a>,
+    shared: &'a Shared,
+    is_breadth: bool,
+    steps: u64,
+    until_look: u32,
+}
+
+impl<'a> Watch<'a> {
+    pub fn new(limits: Limits<'a>, shared: &'a Shared, is_breadth: bool, steps: u64) -> Watch<'a> {
+        Watch { limits, shared, is_breadth, steps, until_look: 1 }
+    }
+
+    /// To be called at every step.
+    pub fn look(&mut self, bytes: usize, furthest: usize) -> Result<(), Stopped> {
+        self.until_look -= 1;
+        if self.until_look > 0 {
+            return Ok(());
+        }
+        self.until_look = LOOK_EVERY;
+        let (mine, other) = match self.is_breadth {
+            true => (&self.shared.breadth_bytes, &self.shared.depth_bytes),
+            false => (&self.shared.depth_bytes, &self.shared.breadth_bytes),
+        };
+        mine.store(bytes, Ordering::Relaxed);
+        self.shared.furthest.fetch_max(furthest, Ordering::Relaxed);
+        if self.shared.decided.load(Ordering::Relaxed) {
+            return Err(Stopped::Raced);
+        }
+        if (self.limits.give_up)() {
+            return Err(Stopped::GaveUp);
+        }
+        if bytes.saturating_add(other.load(Ordering::Relaxed)) > self.limits.memory_bytes {
+            mine.store(0, Ordering::Relaxed);
+            return Err(Stopped::Memory);
+        }
+        if self.steps < LOOK_EVERY.into() {
+            return Err(Stopped::Steps);
+        }
+        self.steps -= u64::from(LOOK_EVERY);
+        Ok(())
+    }
+}
