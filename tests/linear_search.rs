@@ -25,9 +25,8 @@ fn agree(seeds: std::ops::Range<u64>, most: usize) -> [u64; 2] {
         let expected = naive.is_linearizable(&case.operations);
         verdicts[usize::from(expected)] += 1;
         for strategy in [Strategy::Depth, Strategy::Breadth, Strategy::Race] {
-            let told = |what: &str| {
-                format!("case {seed} ({most}): {what} by {strategy:?}, in truth {expected}\n{case}")
-            };
+            let told =
+                |what: &str| format!("case {seed} ({most}): {what} by {strategy:?}, in truth {expected}\n{case}");
             match find(&case, strategy) {
                 Finding::Legal { order } => {
                     assert!(expected, "{}", told("legal"));

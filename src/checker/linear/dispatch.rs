@@ -3,11 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::models::{
-    Counter, FailedCas, FencedMutex, ListAppend, OwnerMutex, Register, Semaphore, Set, TextAppend,
-};
+use super::models::{Counter, FailedCas, FencedMutex, ListAppend, OwnerMutex, Register, Semaphore, Set, TextAppend};
 use super::search::{Finding, Limits, Strategy, examine};
-use super::{Answer, Model, ModelSpec, check_object};
+use super::{Answer, Model, ModelSpec, check_object, fast};
 use crate::history::Outcome;
 use crate::history::table::{Op, OpFunction, Table, Value, Values};
 
@@ -102,11 +100,37 @@ fn check_one(spec: ModelSpec, operations: &[Op], values: &Values, options: &Opti
 }
 
 /// The near-linear check for this model, undecided where there is none or it does not apply.
-///
-/// PLUG IN HERE, when `fast` is merged: `fast::register(operations, options.initial)` for `Register`, `cas_register`,
-/// `rmw`, `owner_mutex`, `fenced_mutex`, `counter`, `set`, `list_append`.
-fn fast_check(spec: ModelSpec, _operations: &[Op], _values: &Values, _options: &Options) -> Answer {
-    Answer::Undecided(format!("no near-linear check of {spec}"))
+fn fast_check(spec: ModelSpec, operations: &[Op], _values: &Values, options: &Options) -> Answer {
+    let initial = options.initial;
+    match spec {
+        ModelSpec::Register => fast::register(operations, initial),
+        ModelSpec::CasRegister if options.failed_cas == FailedCas::Drop => {
+            let kept: Vec<u32> =
+                (0..operations.len() as u32).filter(|&place| !failed_cas(&operations[place as usize])).collect();
+            let operations: Vec<Op> = kept.iter().map(|&place| operations[place as usize]).collect();
+            in_places(fast::cas_register(&operations, initial), &kept)
+        }
+        ModelSpec::CasRegister => fast::cas_register(operations, initial),
+        ModelSpec::Rmw => fast::rmw(operations, initial),
+        _ => Answer::Undecided(format!("no near-linear check of {spec}")),
+    }
+}
+
+fn failed_cas(op: &Op) -> bool {
+    (op.f, op.outcome) == (OpFunction::Cas, Outcome::Fail)
+}
+
+/// An answer about some of the operations as one about all of them.
+fn in_places(answer: Answer, kept: &[u32]) -> Answer {
+    match answer {
+        Answer::NotLinearizable(mut conflict) => {
+            for place in &mut conflict.operations {
+                *place = kept[*place as usize];
+            }
+            Answer::NotLinearizable(conflict)
+        }
+        answer => answer,
+    }
 }
 
 /// The search for the operations of one object, in the order of their invocations.
@@ -188,9 +212,8 @@ fn refusal(spec: ModelSpec, operations: &[Op], options: &Options) -> Option<Stri
         return Some(format!("line {}: the model {spec} has no such operation", op.line));
     }
     let unknown = |op: &&Op| op.f == Rmw && op.outcome != Outcome::Fail && op.b == Value::UNKNOWN;
-    let failed = |op: &Op| op.f == Cas && op.outcome == Outcome::Fail;
     let unknown = operations.iter().find(unknown)?;
-    (options.failed_cas == FailedCas::Check && operations.iter().any(failed)).then(|| {
+    (options.failed_cas == FailedCas::Check && operations.iter().any(failed_cas)).then(|| {
         format!(
             "line {}: what an indeterminate operation wrote is not known, and compare-and-sets failed: nobody can say \
              what they found",

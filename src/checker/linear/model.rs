@@ -74,7 +74,10 @@ pub trait Model: Sync {
     /// legal order of the others: what the search for a small counterexample may delete.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let idle = |op: &Op| op.outcome == Outcome::Fail || self.effect(op) == Effect::Nothing;
-        (0..operations.len() as u32).filter(|place| idle(&operations[*place as usize])).map(|place| vec![place]).collect()
+        (0..operations.len() as u32)
+            .filter(|place| idle(&operations[*place as usize]))
+            .map(|place| vec![place])
+            .collect()
     }
 
     /// The state in words, as the end of "the object holds ...".

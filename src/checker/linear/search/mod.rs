@@ -56,7 +56,9 @@ pub fn check_object<M: Model>(model: &M, operations: &[Op], limits: &Limits) -> 
     match examine(model, operations, limits, Strategy::Race) {
         Finding::Legal { .. } => Answer::Linearizable,
         Finding::Illegal { place, event } => Answer::NotLinearizable(Conflict {
-            operations: (0..operations.len() as u32).filter(|place| operations[*place as usize].invoked < event).collect(),
+            operations: (0..operations.len() as u32)
+                .filter(|place| operations[*place as usize].invoked < event)
+                .collect(),
             reason: format!(
                 "no order of the operations before it explains how the one of line {} returned",
                 operations[place as usize].line
