@@ -1,1 +1,0 @@
-//! Checks that need no search, because the object's values say in which order its operations took effect.
