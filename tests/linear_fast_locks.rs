@@ -15,6 +15,8 @@ fn answer(kind: Kind, ops: &[Op], values: &Values) -> Answer {
     match kind {
         Kind::Owner => fast::owner_mutex(ops),
         Kind::Fenced => fast::fenced_mutex(ops, values),
+        Kind::Set => fast::set(ops, values),
+        Kind::List => fast::list_append(ops, values),
         _ => Answer::Undecided("not yet".into()),
     }
 }
@@ -67,4 +69,14 @@ fn owner_mutex_agrees_with_brute_force() {
 #[test]
 fn fenced_mutex_agrees_with_brute_force() {
     compare(Kind::Fenced, 7);
+}
+
+#[test]
+fn set_agrees_with_brute_force() {
+    compare(Kind::Set, 7);
+}
+
+#[test]
+fn list_agrees_with_brute_force() {
+    compare(Kind::List, 7);
 }
