@@ -26,12 +26,16 @@ impl Random {
     }
 }
 
-/// Values that histories use: 1 to 7 are elements (the numbers 1 to 7), further ones as they come.
+/// The number 0 among [`values`].
+pub const ZERO: Value = Value(8);
+
+/// Values that histories use: 1 to 7 are elements (the numbers 1 to 7), then 0, further ones as they come.
 pub fn values() -> Values {
     let mut values = Values::default();
     for number in 1..=7 {
         values.intern(Content::Int(number));
     }
+    values.intern(Content::Int(0));
     values
 }
 

@@ -4,6 +4,8 @@ mod elements;
 mod holds;
 mod levels;
 
+mod counter;
+pub use counter::counter;
 mod fenced_mutex;
 pub use fenced_mutex::fenced_mutex;
 mod list;
