@@ -6,10 +6,23 @@
 mod cas;
 mod chains;
 mod conflict;
+mod counter;
+mod elements;
+mod fenced_mutex;
+mod holds;
+mod levels;
+mod list;
+mod owner_mutex;
 mod places;
 mod register;
 mod rmw;
+mod set;
 
 pub use cas::cas_register;
+pub use counter::counter;
+pub use fenced_mutex::fenced_mutex;
+pub use list::list_append;
+pub use owner_mutex::owner_mutex;
 pub use register::register;
 pub use rmw::rmw;
+pub use set::set;
