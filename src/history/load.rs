@@ -8,7 +8,7 @@ use std::path::Path;
 use super::*;
 
 /// A line longer than this is not one of ours; refusing it bounds the memory that a broken file can take.
-const LONGEST_LINE: u64 = 4 << 20;
+pub(super) const LONGEST_LINE: u64 = 4 << 20;
 
 /// Why a file is not a history.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,9 @@ pub enum HistoryError {
     Io { name: String, source: io::Error },
     #[error("{name}, line {line}: {reason}")]
     Malformed { name: String, line: u64, reason: String },
+    /// What is wrong with it as a whole.
+    #[error("{name}: {reason}")]
+    Refused { name: String, reason: String },
 }
 
 /// Loads `history.jsonl` from a file, or from the run folder that holds one.

@@ -7,10 +7,12 @@
 //!
 //! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
 
+pub mod formats;
 mod line;
 mod load;
 mod record;
 pub mod table;
+mod values;
 
 use serde::{Deserialize, Serialize};
 

@@ -3,12 +3,11 @@
 //! Values are numbers into one table ([`Values`]), times are places in the order of events, so an operation takes a few
 //! tens of bytes, comparing values is comparing numbers, and nothing needs sorting.
 
-use std::collections::HashMap;
-
 use super::Outcome;
+pub use super::values::{Content, Value, Values};
 
 /// A history of operations on any number of objects.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// In the order of their invocations.
     pub operations: Vec<Op>,
@@ -58,71 +57,4 @@ pub enum OpFunction {
     Add,
     /// `a`: the element that is put at the end of a list.
     Append,
-}
-
-/// A value, as its number in [`Values`]. Equal values have equal numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Value(pub u32);
-
-impl Value {
-    /// Nothing: an empty register, an absent token.
-    pub const NIL: Value = Value(0);
-    /// It is not known.
-    pub const UNKNOWN: Value = Value(u32::MAX);
-}
-
-/// What the numbers of values stand for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Content {
-    Nil,
-    Int(i64),
-    Text(String),
-    List(Vec<Value>),
-}
-
-/// Every value of a history, once.
-#[derive(Clone, Debug)]
-pub struct Values {
-    contents: Vec<Content>,
-    numbers: HashMap<Content, Value>,
-}
-
-impl Default for Values {
-    fn default() -> Values {
-        Values { contents: vec![Content::Nil], numbers: HashMap::from([(Content::Nil, Value::NIL)]) }
-    }
-}
-
-impl Values {
-    /// The number of a value, a new one if it has not been seen.
-    pub fn intern(&mut self, content: Content) -> Value {
-        if let Some(value) = self.numbers.get(&content) {
-            return *value;
-        }
-        let value = Value(self.contents.len() as u32);
-        self.contents.push(content.clone());
-        self.numbers.insert(content, value);
-        value
-    }
-
-    /// What a number stands for; none for [`Value::UNKNOWN`].
-    pub fn content(&self, value: Value) -> Option<&Content> {
-        self.contents.get(value.0 as usize)
-    }
-
-    /// The value as a number, if it is one.
-    pub fn int(&self, value: Value) -> Option<i64> {
-        match self.content(value) {
-            Some(Content::Int(number)) => Some(*number),
-            _ => None,
-        }
-    }
-
-    pub fn len(&self) -> usize {
-        self.contents.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        false
-    }
 }

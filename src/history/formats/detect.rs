@@ -1,0 +1,39 @@
+//! Which notation a history is written in, from how it begins.
+
+use super::event::OTHER_TYPES;
+use super::{Format, json};
+
+/// The format of what begins with `window`; none while that is too little to tell, and an error where nothing fits.
+/// `whole` says that nothing follows the window.
+pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
+    let start = window.strip_prefix("\u{feff}".as_bytes()).unwrap_or(window);
+    let mut bytes = start.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
+    let Some(first) = bytes.next() else {
+        return whole.then(|| Err(if window.is_empty() { "the file is empty" } else { "nothing but blanks" }.into()));
+    };
+    let then = [bytes.next(), bytes.next()];
+    if then.contains(&None) && !whole {
+        return None;
+    }
+    Some(match (first, then) {
+        (b'{', [Some(b'"' | b'}'), _]) => return first_line(start, whole),
+        (b'[', [Some(b'{'), Some(b'"')]) => {
+            Err("an array of JSON; expected one object a line (jq -c '.[]' makes lines of an array)".into())
+        }
+        (b'{' | b'#' | b';' | b'(', _) | (b'[', [Some(b'{' | b'#' | b';' | b']' | b'('), _]) => Ok(Format::Edn),
+        _ => Ok(Format::Log),
+    })
+}
+
+/// JSON: of a run of ours if the first line has a type that only our runs have.
+fn first_line(start: &[u8], whole: bool) -> Option<Result<Format, String>> {
+    let start = start.trim_ascii_start();
+    let line = match memchr::memchr(b'\n', start) {
+        Some(length) => &start[..length],
+        None if whole => start,
+        None => return None,
+    };
+    let tree = str::from_utf8(line).ok().and_then(|text| json::parse(text).ok());
+    let ours = tree.is_some_and(|tree| json::type_of(&tree).is_some_and(|kind| OTHER_TYPES.contains(&kind)));
+    Some(Ok(if ours { Format::Run } else { Format::Json }))
+}

@@ -1,0 +1,119 @@
+//! One event of a history as every format hands it on: words understood, value not yet.
+//!
+//! A value is understood only when it is known whose it is: what a read was invoked with says nothing and may be anything,
+//! what it returned must be a value.
+
+use crate::history::table::{OpFunction, Value, Values};
+
+/// An invocation or a completion.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Event<'a, V> {
+    pub process: Name<'a>,
+    pub kind: Kind,
+    pub f: OpFunction,
+    pub key: Option<Name<'a>>,
+    pub value: V,
+    /// Nanoseconds since any moment.
+    pub time: Option<i64>,
+    pub index: Option<i64>,
+    pub error: Remark<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Invoke,
+    Ok,
+    Fail,
+    Info,
+}
+
+/// How a file names a process or a key. The number 3 and the text "3" are two names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name<'a> {
+    Number(i64),
+    Text(&'a str),
+}
+
+/// What an operation's `error` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remark<'a> {
+    None,
+    Text(&'a str),
+    /// Something is there that is no plain word.
+    Other,
+}
+
+/// A value as it stands in a file.
+pub(super) trait Written {
+    /// The value, with its parts interned; the items of a list go to `items`, which starts out empty. An error says
+    /// what it is that can't be a value.
+    fn read(&self, values: &mut Values, items: &mut Vec<Value>) -> Result<Datum, String>;
+
+    /// The fencing token in what an acquire returned: a number, or a map with a number as its `fence` or `token`.
+    fn token(&self) -> Option<i64>;
+}
+
+/// What a value turns out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Datum {
+    /// There is no field for it.
+    Absent,
+    Nil,
+    One(Value),
+    /// The items are in the list that the caller gave.
+    List,
+    /// A truth or a word such as `:timed-out`: it says how it went, and is no value.
+    Remark,
+}
+
+impl Kind {
+    pub fn of(word: &str) -> Option<Kind> {
+        Some(match word {
+            "invoke" => Kind::Invoke,
+            "ok" => Kind::Ok,
+            "fail" => Kind::Fail,
+            "info" => Kind::Info,
+            _ => return None,
+        })
+    }
+}
+
+/// The types of lines in a run's own history that are no operations.
+pub(super) const OTHER_TYPES: [&str; 6] = ["run", "clock", "fact", "client", "phase", "end"];
+
+/// The process that stands for faults.
+pub(super) const NEMESIS: &str = "nemesis";
+
+/// What an operation does, by the name that a file gives it.
+pub(super) fn function(word: &str) -> Result<OpFunction, String> {
+    Ok(match word {
+        "read" | "get" => OpFunction::Read,
+        "write" | "put" => OpFunction::Write,
+        "cas" => OpFunction::Cas,
+        "rmw" => OpFunction::Rmw,
+        "acquire" | "lock" => OpFunction::Acquire,
+        "release" | "unlock" => OpFunction::Release,
+        "add" => OpFunction::Add,
+        "append" => OpFunction::Append,
+        _ => {
+            return Err(format!(
+                "unknown function `{}`; expected read, write, cas, rmw, acquire, release, add or append \
+                 (or get, put, lock, unlock)",
+                clip(word)
+            ));
+        }
+    })
+}
+
+pub(super) fn unknown_type(word: &str) -> String {
+    format!("unknown type `{}`; expected invoke, ok, fail or info", clip(word))
+}
+
+/// A text from a file as it may stand in a message: short, and on one line.
+pub(super) fn clip(text: &str) -> String {
+    let mut short: String = text.chars().take(40).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(40).is_some() {
+        short.push('…');
+    }
+    short
+}

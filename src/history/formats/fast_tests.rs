@@ -1,0 +1,1 @@
+//! The fast path against the fallback: where it understands a line at all, it must understand the same.

@@ -1,0 +1,88 @@
+//! Histories in EDN: one map an operation, each by itself or all in one vector.
+
+use super::edn::{Parser, Stop};
+use super::input::Input;
+use super::{Broken, Loading, Options, at, tree};
+
+/// Adds every operation of `input`.
+pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) -> Result<(), Broken> {
+    let mut place = Place::Start;
+    loop {
+        let mut parser = Parser::new(input.window(), input.is_exhausted());
+        match step(&mut parser, &mut place) {
+            Ok(Step::End) => return Ok(()),
+            Ok(Step::Bracket) => {
+                let taken = parser.at;
+                input.take(taken);
+            }
+            Ok(Step::Form(tree, start)) => {
+                let line = input.line() + lines_in(&input.window()[..start]);
+                let added = tree::event(&tree, options).and_then(|event| match event {
+                    Some(event) => loading.pairing.add(event, super::short(line)),
+                    None => Ok(()),
+                });
+                added.map_err(|reason| at(line, reason))?;
+                let taken = parser.at;
+                input.take(taken);
+            }
+            Err(Stop::More) => input.widen()?,
+            Err(Stop::Bad(reason, place)) => {
+                let before = &input.window()[..place];
+                let column = before.len() - memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1) + 1;
+                return Err(at(input.line() + lines_in(before), format!("column {column}: {reason}")));
+            }
+        }
+    }
+}
+
+/// Where in the file the window starts.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Start,
+    /// Between operations that stand by themselves.
+    Free,
+    /// In the vector of all operations, which this byte closes.
+    Inside(u8),
+    /// After that vector.
+    After,
+}
+
+enum Step<'a> {
+    /// An operation, and where it starts in the window.
+    Form(tree::Tree<'a>, usize),
+    /// The start or the end of the vector.
+    Bracket,
+    End,
+}
+
+fn step<'a>(parser: &mut Parser<'a>, place: &mut Place) -> Result<Step<'a>, Stop> {
+    let Some(byte) = parser.next_byte(0)? else {
+        return match place {
+            Place::Inside(close) => {
+                Err(Stop::Bad(format!("the end, where a `{}` was to come", char::from(*close)), parser.at))
+            }
+            _ => Ok(Step::End),
+        };
+    };
+    let to = match (*place, byte) {
+        (Place::Start, b'[') => Place::Inside(b']'),
+        (Place::Start, b'(') => Place::Inside(b')'),
+        (Place::Inside(close), _) if byte == close => Place::After,
+        (Place::After, _) => return Err(Stop::Bad("something after the end of the history".into(), parser.at)),
+        _ => {
+            let start = parser.at;
+            let form = parser.form(0)?;
+            if *place == Place::Start {
+                *place = Place::Free;
+            }
+            return Ok(Step::Form(form, start));
+        }
+    };
+    *place = to;
+    parser.at += 1;
+    Ok(Step::Bracket)
+}
+
+fn lines_in(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}

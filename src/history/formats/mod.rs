@@ -1,0 +1,234 @@
+//! Histories from anywhere: any of the known formats, from a file, a run folder or a stream, compressed or not, as a [`Table`].
+//!
+//! What a file is, its content says: its first bytes how it is compressed ([`source`]), what follows in which notation it is
+//! written ([`detect`]). Each notation has a file here ([`json`] with its fast path [`fast`], [`forms`] over [`edn`], [`log`])
+//! and hands on the same [`event::Event`], so all of them are paired and refused by one piece of code ([`pair`], [`meaning`]).
+//! Memory is bounded by the table and one line of at most 4 MiB, whatever is in the file; nothing here panics on data.
+//!
+//! `docs/histories.md` describes the formats for users.
+
+mod detect;
+mod edn;
+mod event;
+mod fast;
+mod forms;
+mod input;
+mod json;
+mod log;
+mod meaning;
+mod names;
+mod pair;
+mod source;
+mod strings;
+mod tree;
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::table::Table;
+use super::{History, HistoryError};
+use input::{Fault, Input};
+use pair::Pairing;
+
+pub use pair::word;
+pub use source::Compression;
+
+/// How to understand what a file leaves open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub failed_cas: FailedCas,
+    /// Whether a value that is a pair is a key and its value, as jepsen.independent writes them. Tagged tuples are
+    /// understood without it.
+    pub independent: bool,
+}
+
+/// What a failed compare-and-set says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailedCas {
+    /// That the value was not the expected one at some moment of it. Stronger, and what the object promises.
+    #[default]
+    Check,
+    /// Nothing, as for Knossos: the operation is left out.
+    Drop,
+}
+
+/// The notation of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The history of a run of redjepsen, in JSON lines.
+    Run,
+    /// Operations with Jepsen's fields, one JSON object a line.
+    Json,
+    /// Operations as EDN maps.
+    Edn,
+    /// Lines of a Jepsen log.
+    Log,
+}
+
+impl Format {
+    /// A stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Run => "redjepsen",
+            Format::Json => "jsonl",
+            Format::Edn => "edn",
+            Format::Log => "log",
+        }
+    }
+}
+
+impl Compression {
+    /// A stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        }
+    }
+}
+
+/// A history as operations, and what it was read from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub table: Table,
+    pub format: Format,
+    pub compression: Compression,
+    /// The number of the last line, when the writer of a run of ours was killed in the middle of it.
+    pub truncated_at_line: Option<u64>,
+}
+
+/// A history that has been opened and recognized, and not been read yet.
+pub struct Source<'r> {
+    name: String,
+    input: Input<'r>,
+    format: Format,
+    compression: Compression,
+}
+
+impl Source<'static> {
+    /// Opens a file, the history in a run folder, or standard input for `-`.
+    pub fn open(path: &Path) -> Result<Source<'static>, HistoryError> {
+        let (reader, name) = source::open(path)?;
+        Source::of(reader, &name)
+    }
+}
+
+impl<'r> Source<'r> {
+    /// Recognizes what a reader holds; `name` stands for it in messages.
+    pub fn of(reader: impl Read + 'r, name: &str) -> Result<Source<'r>, HistoryError> {
+        let (input, format, compression) = recognize(reader).map_err(|broken| broken.named(name))?;
+        Ok(Source { name: name.to_string(), input, format, compression })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Reads it as operations.
+    pub fn table(mut self, options: &Options) -> Result<Loaded, HistoryError> {
+        let mut loading = Loading { pairing: Pairing::new(options), truncated_at_line: None };
+        let load = match self.format {
+            Format::Run | Format::Json => json::load,
+            Format::Edn => forms::load,
+            Format::Log => log::load,
+        };
+        let table = match load(&mut self.input, &mut loading, options) {
+            Ok(()) => loading.pairing.finish().map_err(Broken::Whole),
+            Err(Broken::TooLong) => Err(too_long(self.input.line())),
+            Err(broken) => Err(broken),
+        };
+        Ok(Loaded {
+            table: table.map_err(|broken| broken.named(&self.name))?,
+            format: self.format,
+            compression: self.compression,
+            truncated_at_line: loading.truncated_at_line,
+        })
+    }
+
+    /// Reads it as the history of a run, which has more to it than operations.
+    pub fn run(self) -> Result<History, HistoryError> {
+        super::load_reader(self.input.into_reader(), &self.name)
+    }
+}
+
+/// Reads a file, the history in a run folder, or standard input for `-` as operations.
+pub fn load(path: &Path, options: &Options) -> Result<Loaded, HistoryError> {
+    Source::open(path)?.table(options)
+}
+
+/// Reads whatever a reader holds as operations; `name` stands for it in messages.
+pub fn read(reader: impl Read, name: &str, options: &Options) -> Result<Loaded, HistoryError> {
+    Source::of(reader, name)?.table(options)
+}
+
+fn recognize<'r>(reader: impl Read + 'r) -> Result<(Input<'r>, Format, Compression), Broken> {
+    let (reader, compression) = source::decompress(reader).map_err(Broken::Io)?;
+    let mut input = Input::new(reader);
+    loop {
+        match detect::detect(input.window(), input.is_exhausted()) {
+            Some(format) => return Ok((input, format.map_err(|reason| at(1, reason))?, compression)),
+            None => input.widen().map_err(|fault| match fault {
+                Fault::TooLong => too_long(1),
+                fault => fault.into(),
+            })?,
+        }
+    }
+}
+
+/// What is put together while a file is read.
+struct Loading {
+    pairing: Pairing,
+    truncated_at_line: Option<u64>,
+}
+
+/// Why a file is refused, before its name is known.
+enum Broken {
+    Io(io::Error),
+    TooLong,
+    Line(u64, String),
+    /// The reason names its line, or is about no single one.
+    Whole(String),
+}
+
+fn at(line: u64, reason: String) -> Broken {
+    Broken::Line(line, reason)
+}
+
+fn too_long(line: u64) -> Broken {
+    at(line, format!("longer than {} MiB", super::load::LONGEST_LINE >> 20))
+}
+
+/// A line number as the table keeps it, for messages only.
+fn short(line: u64) -> u32 {
+    u32::try_from(line).unwrap_or(u32::MAX)
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Broken {
+        match fault {
+            Fault::Io(error) => Broken::Io(error),
+            Fault::TooLong => Broken::TooLong,
+        }
+    }
+}
+
+impl Broken {
+    fn named(self, name: &str) -> HistoryError {
+        let name = name.to_string();
+        match self {
+            Broken::Io(source) => HistoryError::Io { name, source },
+            Broken::TooLong => HistoryError::Malformed { name, line: 0, reason: "a line that is too long".into() },
+            Broken::Line(line, reason) => HistoryError::Malformed { name, line, reason },
+            Broken::Whole(reason) => HistoryError::Refused { name, reason },
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Pairs invocations with completions and refuses what cannot be a history; the same for every format.
+
+use std::collections::HashMap;
+
+use super::Options;
+use super::event::{Event, Kind, Written};
+use super::meaning;
+use super::names::{Keys, Processes, State};
+use crate::history::Outcome;
+use crate::history::table::{NEVER, Op, OpFunction, Table, Value};
+
+/// Puts a [`Table`] together, event by event.
+pub(super) struct Pairing {
+    table: Table,
+    processes: Processes,
+    keys: Keys,
+    /// The next place in the order of events.
+    place: u32,
+    time: Option<i64>,
+    index: Option<i64>,
+    failed_cas: super::FailedCas,
+    /// In a run of redjepsen a client that does not know how its operation ended may go on under its number.
+    pub info_is_no_end: bool,
+    /// What acquires were invoked with, where that was a number: an answer that repeats it is no token.
+    asked: HashMap<u32, i64>,
+    /// Places in the table of operations that turned out to say nothing, rising.
+    empty: Vec<u32>,
+    items: Vec<Value>,
+}
+
+impl Pairing {
+    pub fn new(options: &Options) -> Pairing {
+        Pairing {
+            table: Table::default(),
+            processes: Processes::default(),
+            keys: Keys::default(),
+            place: 0,
+            time: None,
+            index: None,
+            failed_cas: options.failed_cas,
+            info_is_no_end: false,
+            asked: HashMap::new(),
+            empty: Vec::new(),
+            items: Vec::new(),
+        }
+    }
+
+    /// Adds an event; `line` is where it stands.
+    pub fn add<V: Written>(&mut self, event: Event<'_, V>, line: u32) -> Result<(), String> {
+        self.in_order(&event)?;
+        let process = self.processes.number(event.process)?;
+        match event.kind {
+            Kind::Invoke => self.invoke(process, event, line),
+            _ => self.complete(process, event),
+        }
+    }
+
+    fn in_order<V>(&mut self, event: &Event<'_, V>) -> Result<(), String> {
+        if let Some(time) = event.time {
+            if let Some(last) = self.time
+                && time < last
+            {
+                return Err(format!("time runs backwards, from {last} to {time}"));
+            }
+            self.time = Some(time);
+        }
+        if let Some(index) = event.index {
+            if let Some(last) = self.index
+                && index <= last
+            {
+                return Err(format!("index {index} after index {last}; lines are out of order or there twice"));
+            }
+            self.index = Some(index);
+        }
+        Ok(())
+    }
+
+    fn invoke<V: Written>(&mut self, process: u32, event: Event<'_, V>, line: u32) -> Result<(), String> {
+        match self.processes.state(process) {
+            State::Idle => {}
+            State::Open(open) => {
+                return Err(format!(
+                    "process {} invokes an operation while the one of line {} is in flight",
+                    self.processes.name(process),
+                    self.line_of(open)
+                ));
+            }
+            State::Ended(end) => return Err(self.acts_again(process, end)),
+        }
+        let number = self.table.operations.len() as u32;
+        let (a, b) = meaning::invoked(event.f, &event.value, &mut self.table.values, &mut self.items)?;
+        if event.f == OpFunction::Acquire
+            && let Some(asked) = event.value.token()
+        {
+            self.asked.insert(process, asked);
+        }
+        let key = self.keys.number(event.key);
+        let invoked = self.next_place()?;
+        self.processes.set(process, State::Open(number));
+        self.table.operations.push(Op {
+            key,
+            process,
+            f: event.f,
+            outcome: Outcome::Info,
+            a,
+            b,
+            invoked,
+            completed: NEVER,
+            line,
+        });
+        Ok(())
+    }
+
+    fn complete<V: Written>(&mut self, process: u32, event: Event<'_, V>) -> Result<(), String> {
+        let number = match self.processes.state(process) {
+            State::Open(number) => number,
+            State::Idle => {
+                return Err(format!(
+                    "process {} completes an operation that it did not invoke",
+                    self.processes.name(process)
+                ));
+            }
+            State::Ended(end) => return Err(self.acts_again(process, end)),
+        };
+        let mut op = self.table.operations[number as usize];
+        if op.f != event.f {
+            return Err(format!("the completion of a {} says {}; {}", word(op.f), word(event.f), invoked_at(&op)));
+        }
+        if event.key.is_some() && self.keys.number(event.key) != op.key {
+            return Err(format!("the completion has another key than its invocation; {}", invoked_at(&op)));
+        }
+        self.processes.set(process, State::Idle);
+        match event.kind {
+            Kind::Invoke | Kind::Ok => {
+                op.outcome = Outcome::Ok;
+                let asked = if op.f == OpFunction::Acquire { self.asked.remove(&process) } else { None };
+                meaning::succeeded(&mut op, &event.value, asked, &mut self.table.values, &mut self.items)
+                    .map_err(|reason| format!("{reason}; {}", invoked_at(&op)))?;
+                op.completed = self.next_place()?;
+            }
+            Kind::Fail => {
+                op.outcome = Outcome::Fail;
+                self.asked.remove(&process);
+                op.completed = self.next_place()?;
+                if op.f == OpFunction::Cas {
+                    let mismatch = meaning::is_mismatch(&op, &event, &mut self.table.values, &mut self.items)
+                        .map_err(|reason| format!("{reason}; {}", invoked_at(&op)))?;
+                    if !mismatch || self.failed_cas == super::FailedCas::Drop {
+                        self.empty.push(number);
+                    }
+                }
+            }
+            Kind::Info => {
+                self.asked.remove(&process);
+                if self.info_is_no_end {
+                    meaning::left_open(&mut op, &event.value, &mut self.table.values, &mut self.items)?;
+                } else {
+                    self.processes.set(process, State::Ended(number));
+                }
+            }
+        }
+        self.table.operations[number as usize] = op;
+        Ok(())
+    }
+
+    fn next_place(&mut self) -> Result<u32, String> {
+        if self.place >= NEVER - 1 {
+            return Err("more events than can be counted".into());
+        }
+        self.place += 1;
+        Ok(self.place - 1)
+    }
+
+    fn line_of(&self, operation: u32) -> u32 {
+        self.table.operations[operation as usize].line
+    }
+
+    fn acts_again(&self, process: u32, end: u32) -> String {
+        format!(
+            "process {} acts again after its operation of line {} was left indeterminate; what goes on must be a new \
+             process, or nobody can tell the two apart",
+            self.processes.name(process),
+            self.line_of(end)
+        )
+    }
+
+    /// How many operations there are so far.
+    pub fn len(&self) -> usize {
+        self.table.operations.len()
+    }
+
+    /// The table of what was added; operations in flight stay indeterminate.
+    pub fn finish(mut self) -> Result<Table, String> {
+        if !self.empty.is_empty() {
+            self.empty.sort_unstable();
+            let (mut number, mut empty) = (0, self.empty.iter().peekable());
+            self.table.operations.retain(|_| {
+                number += 1;
+                empty.next_if_eq(&&(number - 1)).is_none()
+            });
+        }
+        self.table.keys = self.keys.into_names();
+        super::strings::split(&mut self.table)?;
+        Ok(self.table)
+    }
+}
+
+fn invoked_at(op: &Op) -> String {
+    format!("it was invoked at line {}", op.line)
+}
+
+/// The name of a function, as in Jepsen.
+pub fn word(f: OpFunction) -> &'static str {
+    match f {
+        OpFunction::Read => "read",
+        OpFunction::Write => "write",
+        OpFunction::Cas => "cas",
+        OpFunction::Rmw => "rmw",
+        OpFunction::Acquire => "acquire",
+        OpFunction::Release => "release",
+        OpFunction::Add => "add",
+        OpFunction::Append => "append",
+    }
+}
