@@ -103,10 +103,13 @@ pub fn attempt<M: Model, B: Bits>(
         Effect::Commutes if !returns && !order_shows(cursor, config) => return None,
         _ => {}
     }
-    let Step::To(state) = model.step(&config.state, &operation.op) else { return None };
-
     let mut next = config.clone();
-    next.state = state;
+    match model.step(&config.state, &operation.op) {
+        Step::To(state) => next.state = state,
+        // A write of the value that is there already can hide others.
+        Step::Same if operation.effect == Effect::Overwrites && !returns && hides(cursor, config) => {}
+        _ => return None,
+    }
     match movement {
         Move::Open(open) => {
             next.spent.insert(open.slot);
@@ -135,6 +138,13 @@ fn settle_overwriting<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &m
             config.settled.insert(open.slot);
         }
     }
+}
+
+/// Whether a write that takes effect would settle another.
+fn hides<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &Config<S, B>) -> bool {
+    cursor.open.iter().any(|open| {
+        cursor.problem.classes[open.class as usize].effect == Effect::Overwrites && !config.settled.has(open.slot)
+    })
 }
 
 /// Settles what would change nothing in a new state; whether there was such an operation.
