@@ -154,7 +154,8 @@ impl RunFlags {
     }
 }
 
-fn absolute(text: &str) -> Result<Duration, String> {
+/// A duration that stands for itself.
+pub fn absolute(text: &str) -> Result<Duration, String> {
     match text.parse::<Length>() {
         Ok(Length::Absolute(duration)) => Ok(duration),
         Ok(Length::Ttl(_)) => Err("a multiple of the TTL makes no sense here; write for example `30s`".into()),

@@ -100,7 +100,7 @@ fn check_one(spec: ModelSpec, operations: &[Op], values: &Values, options: &Opti
 }
 
 /// The near-linear check for this model, undecided where there is none or it does not apply.
-fn fast_check(spec: ModelSpec, operations: &[Op], _values: &Values, options: &Options) -> Answer {
+fn fast_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
     let initial = options.initial;
     match spec {
         ModelSpec::Register => fast::register(operations, initial),
@@ -112,6 +112,11 @@ fn fast_check(spec: ModelSpec, operations: &[Op], _values: &Values, options: &Op
         }
         ModelSpec::CasRegister => fast::cas_register(operations, initial),
         ModelSpec::Rmw => fast::rmw(operations, initial),
+        ModelSpec::OwnerMutex => fast::owner_mutex(operations),
+        ModelSpec::FencedMutex => fast::fenced_mutex(operations, values),
+        ModelSpec::Counter => fast::counter(operations, values, initial),
+        ModelSpec::Set => fast::set(operations, values),
+        ModelSpec::ListAppend => fast::list_append(operations, values),
         _ => Answer::Undecided(format!("no near-linear check of {spec}")),
     }
 }

@@ -13,7 +13,7 @@ pub mod words;
 
 pub use dispatch::{How, Object, Options, WithModel, check, examine_object, search_object, with_model};
 pub use model::{Model, Step};
-pub use models::ModelSpec;
+pub use models::{FailedCas, ModelSpec};
 pub use search::{Limits, check_object};
 
 /// What a check concludes about the operations on one object.
