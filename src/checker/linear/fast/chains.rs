@@ -25,6 +25,7 @@
 //! Sources: Gibbons and Korach 1997 for zones of single writes; Emmi and Enea for why unique values suffice.
 
 use super::conflict;
+use super::places::Places;
 use crate::checker::linear::{Answer, Conflict};
 use crate::history::Outcome;
 use crate::history::table::{NEVER, Op, Value};
@@ -329,62 +330,4 @@ impl Block {
 /// When the operation had certainly happened.
 fn completed(op: &Op) -> u32 {
     if op.outcome == Outcome::Ok { op.completed } else { NEVER }
-}
-
-/// Where each value's node is: the initial one first, then by their numbers.
-struct Places {
-    initial: Value,
-    least: u32,
-    span: usize,
-    /// The values in order, where their numbers lie far apart because most belong to other keys; else empty.
-    scattered: Vec<u32>,
-}
-
-impl Places {
-    fn of(ops: &[Op], initial: Value, meaning: impl Fn(&Op) -> Meaning) -> Result<Places, String> {
-        let (mut least, mut greatest) = (u32::MAX, 0);
-        let mut see = |value: Value| (least, greatest) = (least.min(value.0), greatest.max(value.0));
-        for op in ops {
-            match meaning(op) {
-                Meaning::Nothing => {}
-                Meaning::Outside(why) => return Err(format!("{why} (line {})", op.line)),
-                Meaning::Read(value) | Meaning::Write(value) => see(value),
-                Meaning::Link(from, to) => {
-                    see(from);
-                    see(to);
-                }
-            }
-        }
-        let span = if least > greatest { 0 } else { (greatest - least) as usize + 1 };
-        let mut scattered = Vec::new();
-        // Clearing four nodes an operation is about what sorting costs.
-        if span > 4 * ops.len() + 64 {
-            for op in ops {
-                match meaning(op) {
-                    Meaning::Nothing | Meaning::Outside(_) => {}
-                    Meaning::Read(value) | Meaning::Write(value) => scattered.push(value.0),
-                    Meaning::Link(from, to) => scattered.extend([from.0, to.0]),
-                }
-            }
-            scattered.sort_unstable();
-            scattered.dedup();
-        }
-        Ok(Places { initial, least, span, scattered })
-    }
-
-    fn count(&self) -> usize {
-        1 + if self.scattered.is_empty() { self.span } else { self.scattered.len() }
-    }
-
-    fn of_value(&self, value: Value) -> u32 {
-        if value == self.initial {
-            INITIAL
-        } else if self.scattered.is_empty() {
-            value.0 - self.least + 1
-        } else {
-            // Every value was put there, so it is found.
-            let (Ok(place) | Err(place)) = self.scattered.binary_search(&value.0);
-            place as u32 + 1
-        }
-    }
 }

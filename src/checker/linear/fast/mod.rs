@@ -6,6 +6,7 @@
 mod cas;
 mod chains;
 mod conflict;
+mod places;
 mod register;
 mod rmw;
 
