@@ -164,7 +164,7 @@ fn the_theory_has_limits() {
 
 #[test]
 fn registers_agree_with_every_order() {
-    agrees(fast::register, &[Read, Write]);
+    agrees(fast::register, &[Read, Read, Write]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn agrees(check: Check, functions: &[OpFunction]) {
         }
     }
     println!("{cases} histories: {legal} linearizable, {illegal} not, {undecided} undecided");
-    assert!(legal * 5 > cases && illegal * 5 > cases && undecided * 10 < cases, "{legal}, {illegal}, {undecided}");
+    assert!(legal * 5 > cases && illegal * 10 > cases && undecided * 5 < cases, "{legal}, {illegal}, {undecided}");
 }
 
 /// Whether the theory does not apply to the history.
@@ -229,7 +229,8 @@ fn outside(ops: &[Op], initial: Value, functions: &[OpFunction]) -> bool {
 
 /// Whether the operations have no order by themselves, and not just because a writer was left out.
 fn stands_alone(conflict: &Conflict, ops: &[Op], initial: Value) -> bool {
-    let set: Vec<Op> = conflict.operations.iter().map(|&place| ops[place as usize]).collect();
+    let mut set: Vec<Op> = conflict.operations.iter().map(|&place| ops[place as usize]).collect();
+    set.retain(|op| op.outcome != Fail);
     let wrote = |ops: &[Op], value| ops.iter().any(|op| op.outcome != Fail && brute::written(op) == Some(value));
     let closed = set
         .iter()

@@ -38,11 +38,11 @@ pub struct Case {
 pub fn case(seed: u64, functions: &[OpFunction]) -> Case {
     let mut random = Random(seed);
     let initial = Value(random.pick(&[0, 0, 0, 3]));
-    let count = 1 + random.below(7);
+    let count = random.pick(&[1, 3, 4, 5, 6, 7, 7, 7]);
     let mut ops = simulate(&mut random, functions, initial, count);
-    let corruptions = random.pick(&[0, 0, 1, 1, 2, 3, 5]);
+    let corruptions = random.pick(&[0, 1, 2, 4, 8]);
     for _ in 0..corruptions {
-        corrupt(&mut random, &mut ops, functions, initial);
+        corrupt(&mut random, &mut ops, initial);
     }
     // Places and values as they are where most belong to other keys.
     let (from, step) = (random.pick(&[0, 1, 7]), random.pick(&[1, 1, 3]));
@@ -59,13 +59,13 @@ pub fn case(seed: u64, functions: &[OpFunction]) -> Case {
 
 /// Clients that run into one another on one real object: each operation is invoked, mostly takes effect, mostly completes.
 fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count: usize) -> Vec<Op> {
-    let clients = 1 + random.below(5);
+    let clients = random.pick(&[1, 2, 2, 3, 3, 4, 5]);
     // What each client has under way: which operation, and whether it took effect.
     let mut under_way: Vec<Option<(usize, bool)>> = vec![None; clients];
     let mut ops: Vec<Op> = Vec::new();
     let mut state = initial;
     let mut fresh = 10;
-    let indeterminate_in = random.pick(&[3, 6, 12, 1000]);
+    let indeterminate_in = random.pick(&[4, 10, 30, 1000]);
     for place in 0.. {
         if ops.len() == count && under_way.iter().all(Option::is_none) {
             break;
@@ -128,44 +128,59 @@ fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count
 
 /// A value that is or might be in the history.
 fn guess(random: &mut Random, ops: &[Op], initial: Value) -> Value {
-    let mut known = vec![initial, Value(99)];
+    let mut known = vec![initial];
+    if random.one_in(8) {
+        known.push(Value(99));
+    }
     for op in ops {
         known.extend([op.a, op.b].into_iter().filter(|&value| value != Value::UNKNOWN));
     }
     random.pick(&known)
 }
 
-fn corrupt(random: &mut Random, ops: &mut [Op], functions: &[OpFunction], initial: Value) {
+fn corrupt(random: &mut Random, ops: &mut [Op], initial: Value) {
     let value = guess(random, ops, initial);
     let at = random.below(ops.len());
-    match random.below(16) {
+    match random.below(24) {
         // What was seen.
-        0..=6 => {
-            if ops[at].f != OpFunction::Write {
-                ops[at].a = value;
-            }
+        0..=6
+            // A value that it writes itself would put it outside the theory.
+            if ops[at].f != OpFunction::Write && (ops[at].b != value || random.one_in(50)) =>
+        {
+            ops[at].a = value;
         }
         // When: two neighbouring events of different operations change places.
-        7..=12 => {
-            let times = 1 + random.below(4);
+        7..=14 => {
+            let times = 1 + random.below(12);
             for _ in 0..times {
                 exchange(random, ops);
             }
         }
-        13 => {
-            ops[at].outcome = random.pick(&[Outcome::Ok, Outcome::Fail, Outcome::Info]);
+        15 => {
+            let failed = if ops[at].f == OpFunction::Cas && !random.one_in(8) { Outcome::Ok } else { Outcome::Fail };
+            ops[at].outcome = random.pick(&[Outcome::Ok, failed, Outcome::Info]);
             if ops[at].outcome == Outcome::Info {
                 ops[at].completed = NEVER;
             }
         }
+        // It came after everything.
+        18..=20 => {
+            let end = ops.iter().map(|op| op.invoked.max(if op.completed == NEVER { 0 } else { op.completed })).max();
+            let beyond = end.unwrap_or(0) + 1;
+            ops[at].invoked = beyond;
+            if ops[at].completed != NEVER {
+                ops[at].completed = beyond + 1;
+            }
+            ops.sort_unstable_by_key(|op| op.invoked);
+        }
         // What was written: now and then the theory does not apply.
-        14 if random.one_in(4) => match ops[at].f {
+        16 if random.one_in(6) => match ops[at].f {
             OpFunction::Write => ops[at].a = value,
             _ => ops[at].b = value,
         },
-        15 if random.one_in(12) => ops[at].f = random.pick(&[OpFunction::Add, OpFunction::Write, OpFunction::Cas]),
-        15 if random.one_in(4) => ops[at].a = Value::UNKNOWN,
-        _ => ops[at].f = if ops[at].f == OpFunction::Read { ops[at].f } else { random.pick(functions) },
+        17 if random.one_in(12) => ops[at].f = random.pick(&[OpFunction::Add, OpFunction::Write, OpFunction::Cas]),
+        17 if random.one_in(6) => ops[at].a = Value::UNKNOWN,
+        _ => {}
     }
 }
 

@@ -136,7 +136,7 @@ fn show<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u32, set: &mut Vec
     let mut value = value;
     while value != NONE {
         let node = chains.nodes[value as usize];
-        if node.writer != NONE && chains.ops[node.writer as usize].outcome == Outcome::Ok {
+        if node.writer == NONE || chains.ops[node.writer as usize].outcome == Outcome::Ok {
             break;
         }
         if node.first_read != NONE {
