@@ -101,8 +101,77 @@ fn what_is_not_a_history_is_refused_with_its_line() {
     };
     check("empty.jsonl", b"", "the file is empty");
     check("words.jsonl", b"hello\n", "line 1");
-    check("binary.jsonl", b"\xff\xfe\x00\n", "not UTF-8");
+    check("binary.jsonl", b"\xff\xfe\x00\n", "line 1: a NUL; this is no text");
     check("later.jsonl", b"{\"index\":0,\"time\":5,\"type\":\"end\",\"completed\":true}\n{\"index\":1,\"time\":4,\"type\":\"end\",\"completed\":true}\n", "line 2: time runs backwards");
     redjepsen().args(["check", "/nonexistent"]).assert().code(255).stderr(contains("/nonexistent"));
     redjepsen().args(["report", "/nonexistent"]).assert().code(254).stderr(contains("not a run folder"));
+}
+
+/// A register that keeps its last value, in three notations; `seen` is what the last read returns.
+fn register_history(notation: &str, seen: u32) -> String {
+    match notation {
+        "jsonl" => [
+            r#"{"process":0,"type":"invoke","f":"write","value":1}"#,
+            r#"{"process":0,"type":"ok","f":"write","value":1}"#,
+            r#"{"process":1,"type":"invoke","f":"write","value":2}"#,
+            r#"{"process":1,"type":"ok","f":"write","value":2}"#,
+            r#"{"process":2,"type":"invoke","f":"read","value":null}"#,
+            &format!(r#"{{"process":2,"type":"ok","f":"read","value":{seen}}}"#),
+        ]
+        .join("\n"),
+        "edn" => format!(
+            "{{:process 0, :type :invoke, :f :write, :value 1}}\n{{:process 0, :type :ok, :f :write, :value 1}}\n\
+             {{:process 1, :type :invoke, :f :write, :value 2}}\n{{:process 1, :type :ok, :f :write, :value 2}}\n\
+             {{:process 2, :type :invoke, :f :read, :value nil}}\n{{:process 2, :type :ok, :f :read, :value {seen}}}"
+        ),
+        _ => format!(
+            "INFO  jepsen.util - 0\t:invoke\t:write\t1\nINFO  jepsen.util - 0\t:ok\t:write\t1\n\
+             INFO  jepsen.util - 1\t:invoke\t:write\t2\nINFO  jepsen.util - 1\t:ok\t:write\t2\n\
+             INFO  jepsen.util - 2\t:invoke\t:read\tnil\nINFO  jepsen.util - 2\t:ok\t:read\t{seen}"
+        ),
+    }
+}
+
+#[test]
+fn histories_from_anywhere_are_held_against_a_model() {
+    for notation in ["jsonl", "edn", "log"] {
+        for (seen, code, word) in [(2, 0, "VALID"), (1, 1, "INVALID")] {
+            let history = register_history(notation, seen) + "\n";
+            redjepsen()
+                .args(["check", "--model", "register", "-"])
+                .write_stdin(history.clone())
+                .assert()
+                .code(code)
+                .stdout(starts_with(format!("{word}  3 operations against the model register")));
+            let assert = redjepsen().args(["check", "--json", "-"]).write_stdin(history).assert().code(code);
+            let result: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+            assert_eq!((&result["valid"], &result["model"]), (&(code == 0).into(), &"register".into()), "{notation}");
+            let lines = result["objects"][0]["conflict"].as_array().map_or(0, Vec::len);
+            assert_eq!(lines, if code == 0 { 0 } else { 3 }, "{result}");
+        }
+    }
+}
+
+#[test]
+fn a_history_that_a_model_cannot_judge_is_unknown_and_a_model_that_is_none_a_mistake() {
+    let history = register_history("jsonl", 2);
+    redjepsen()
+        .args(["check", "--model", "queue", "-"])
+        .assert()
+        .code(254)
+        .stderr(contains("there is no model `queue`"));
+    redjepsen()
+        .args(["check", "--model", "set", "-"])
+        .write_stdin(history.clone() + "\n")
+        .assert()
+        .code(2)
+        .stdout(contains("the model set has no such operation"));
+    redjepsen().args(["check", "--memory", "4Elephants", "-"]).assert().code(254).stderr(contains("no unit of memory"));
+    let twice = format!("{}\n{}\n", history.lines().next().unwrap(), history.lines().next().unwrap());
+    redjepsen()
+        .args(["check", "--model", "register", "-"])
+        .write_stdin(twice)
+        .assert()
+        .code(255)
+        .stderr(contains("line 2"));
 }
