@@ -70,6 +70,13 @@ fn a_lost_release_and_a_lost_acquire_let_another_process_in_between() {
 }
 
 #[test]
+fn a_hold_that_fits_anywhere_hides_no_overlap() {
+    let anywhere = [acquire(2, 1, None), release(2, 9, 20)];
+    let overlap = [anywhere[0], acquire(0, 2, 3), acquire(1, 4, 5), release(0, 7, 8), anywhere[1], release(1, 15, 16)];
+    assert_eq!(proof(fast::owner_mutex(&overlap)), [1, 2, 3, 5]);
+}
+
+#[test]
 fn what_was_lost_explains_one_thing_only() {
     let other = |from| [acquire(1, from, from + 1), release(1, from + 2, from + 3)];
     let twice = |lost: &[Op]| {
