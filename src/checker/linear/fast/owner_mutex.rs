@@ -22,18 +22,20 @@ fn overlap(ops: &[Op], holds: &Holds) -> Option<Conflict> {
     if let (Some(one), Some(other)) = (next, endless.next()) {
         return Some(both_held(ops, one, other));
     }
+    // On to the earliest pair, which is where somebody who looks for the cause begins.
+    let mut found = None;
     for hold in holds.by_last.iter().rev().filter_map(|number| holds.list.get(*number as usize)) {
         if let Some(later) = next
             && later.first < hold.last
             && hold.first < later.last
         {
-            return Some(both_held(ops, hold, later));
+            found = Some((hold, later));
         }
         if hold.is_certain() {
             next = Some(hold);
         }
     }
-    None
+    found.map(|(hold, later)| both_held(ops, hold, later))
 }
 
 fn both_held(ops: &[Op], one: &Hold, other: &Hold) -> Conflict {
