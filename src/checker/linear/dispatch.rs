@@ -189,7 +189,7 @@ pub fn with_model<W: WithModel>(
         ModelSpec::Register | ModelSpec::CasRegister | ModelSpec::Rmw => {
             what.with(&Register::new(options.initial, options.failed_cas, operations))
         }
-        ModelSpec::Counter => what.with(&Counter::new(values.int(options.initial).unwrap_or(0), values)),
+        ModelSpec::Counter => what.with(&Counter::new(values.int(options.initial).unwrap_or(0), values, operations)),
         ModelSpec::Set => what.with(&Set::new(values)),
         ModelSpec::ListAppend => what.with(&ListAppend::list(values, operations)),
         ModelSpec::TextAppend => what.with(&TextAppend::text(values, operations)),

@@ -70,6 +70,12 @@ pub trait Model: Sync {
     /// the rest has a legal order if and only if all had.
     fn simplify(&self, _operations: &mut Vec<Candidate>) {}
 
+    /// Whether operations that do not overwrite the state ([`Effect::Overwrites`]) could lead from it to one that fits
+    /// a read ([`Effect::Nothing`]). Where they cannot, and the read is about to return, the search turns back at once.
+    fn leads_to(&self, _state: &Self::State, _read: &Op) -> bool {
+        true
+    }
+
     /// Sets of places in `operations`. Each set can be taken away from a legal order of these operations and leave a
     /// legal order of the others: what the search for a small counterexample may delete.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {

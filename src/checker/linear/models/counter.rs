@@ -10,11 +10,17 @@ pub struct Counter {
     initial: i64,
     /// Of each value its number; a value that is none is never read and adds nothing.
     numbers: Vec<Option<i64>>,
+    /// Nothing is ever taken away.
+    rises: bool,
 }
 
 impl Counter {
-    pub fn new(initial: i64, values: &Values) -> Counter {
-        Counter { initial, numbers: (0..values.len() as u32).map(|value| values.int(Value(value))).collect() }
+    pub fn new(initial: i64, values: &Values, operations: &[Op]) -> Counter {
+        let numbers = (0..values.len() as u32).map(|value| values.int(Value(value))).collect();
+        let mut counter = Counter { initial, numbers, rises: false };
+        let falls = |op: &Op| op.f == OpFunction::Add && counter.number(op.a).is_some_and(|number| number < 0);
+        counter.rises = !operations.iter().any(falls);
+        counter
     }
 
     fn number(&self, value: Value) -> Option<i64> {
@@ -52,6 +58,10 @@ impl Model for Counter {
 
     fn has_owners(&self) -> bool {
         false
+    }
+
+    fn leads_to(&self, state: &i64, read: &Op) -> bool {
+        !self.rises || self.number(read.a).is_none_or(|number| *state <= number)
     }
 
     fn describe(&self, state: &i64, _: &Values) -> Option<String> {

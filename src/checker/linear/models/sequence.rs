@@ -1,8 +1,10 @@
 //! What is appended to: a list of elements, or a text.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 
 use crate::checker::linear::model::{Effect, Model, Step};
+use crate::checker::linear::search::FastHasher;
 use crate::checker::linear::words;
 use crate::history::Outcome;
 use crate::history::table::{Content, Op, OpFunction, Value, Values};
@@ -20,10 +22,17 @@ pub type TextAppend = Sequence<u8>;
 pub struct Sequence<T> {
     /// All that was read, in order, once.
     reads: Vec<Box<[T]>>,
-    /// Of each value, what it is as a whole sequence, as a state.
-    whole: Vec<State>,
-    /// Of each value, what appending it appends.
-    tails: Vec<Box<[T]>>,
+    /// Of each read, how much of it is as in the one before.
+    shared: Vec<usize>,
+    values: HashMap<Value, Meaning<T>, BuildHasherDefault<FastHasher>>,
+}
+
+/// What a value is.
+struct Meaning<T> {
+    /// As a whole sequence.
+    whole: State,
+    /// As what is appended.
+    tail: Box<[T]>,
 }
 
 /// The first of the reads that begins so, and how long the prefix is.
@@ -43,7 +52,7 @@ impl ListAppend {
             Some(Content::Nil) => Some(Box::default()),
             _ => None,
         };
-        Sequence::new(values, operations, whole, |value| [value].into())
+        Sequence::new(operations, whole, |value| [value].into())
     }
 }
 
@@ -55,13 +64,12 @@ impl TextAppend {
             Some(Content::Nil) => Some(Box::default()),
             _ => None,
         };
-        Sequence::new(values, operations, whole, |value| whole(value).unwrap_or_default())
+        Sequence::new(operations, whole, |value| whole(value).unwrap_or_default())
     }
 }
 
 impl<T: Ord + Copy> Sequence<T> {
     fn new(
-        values: &Values,
         operations: &[Op],
         whole: impl Fn(Value) -> Option<Box<[T]>>,
         tail: impl Fn(Value) -> Box<[T]>,
@@ -70,13 +78,13 @@ impl<T: Ord + Copy> Sequence<T> {
         let mut reads: Vec<Box<[T]>> = reads.filter_map(|op| whole(op.a)).collect();
         reads.sort_unstable();
         reads.dedup();
-        // Only the operations' own values are looked up: a table may hold those of a million other objects.
-        let touched: HashSet<Value> = operations.iter().map(|op| op.a).filter(|a| *a != Value::UNKNOWN).collect();
-        let count = touched.iter().map(|value| value.0 as usize + 1).max().unwrap_or(0).min(values.len());
-        let mut sequence = Sequence { reads, whole: vec![UNSEEN; count], tails: vec![Box::default(); count] };
-        for value in touched.into_iter().filter(|value| (value.0 as usize) < count) {
-            sequence.tails[value.0 as usize] = tail(value);
-            sequence.whole[value.0 as usize] = whole(value).map_or(UNSEEN, |whole| sequence.grow(EMPTY, &whole));
+        let shared = (0..reads.len()).map(|at| if at == 0 { 0 } else { common(&reads[at - 1], &reads[at]) }).collect();
+        let mut sequence = Sequence { reads, shared, values: HashMap::default() };
+        for op in operations.iter().filter(|op| op.a != Value::UNKNOWN) {
+            if !sequence.values.contains_key(&op.a) {
+                let state = whole(op.a).map_or(UNSEEN, |whole| sequence.grow(EMPTY, &whole));
+                sequence.values.insert(op.a, Meaning { whole: state, tail: tail(op.a) });
+            }
         }
         sequence
     }
@@ -87,22 +95,33 @@ impl<T: Ord + Copy> Sequence<T> {
         let Some(first) = self.reads.get(state.read as usize) else {
             return if state == EMPTY && tail.is_empty() { EMPTY } else { UNSEEN };
         };
-        let prefix = &first[..length];
-        // Those that begin with the prefix lie together, in the order of what follows it.
-        let rest = &self.reads[state.read as usize..];
-        let rest = &rest[..rest.partition_point(|read| read.starts_with(prefix))];
-        let skipped = rest.partition_point(|read| &read[length..] < tail);
-        match rest.get(skipped) {
-            Some(read) if read[length..].starts_with(tail) => {
-                State { read: state.read + skipped as u32, length: (length + tail.len()) as u32 }
+        // Those that begin with the prefix come after the first that does, in the order of what follows it.
+        let mut fits = common(&first[length..], tail);
+        for at in state.read as usize.. {
+            if fits == tail.len() {
+                return State { read: at as u32, length: (length + fits) as u32 };
             }
-            _ => UNSEEN,
+            match self.shared.get(at + 1) {
+                // It differs from the tail where the one before does.
+                Some(shared) if *shared > length + fits => {}
+                Some(shared) if *shared >= length => fits = common(&self.reads[at + 1][length..], tail),
+                _ => return UNSEEN,
+            }
         }
+        UNSEEN
     }
 
     fn whole(&self, value: Value) -> State {
-        self.whole.get(value.0 as usize).copied().unwrap_or(UNSEEN)
+        match self.values.get(&value) {
+            Some(meaning) => meaning.whole,
+            None => UNSEEN,
+        }
     }
+}
+
+/// How many elements two sequences have in common at the beginning.
+fn common<T: PartialEq>(one: &[T], other: &[T]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
@@ -113,14 +132,14 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
     }
 
     fn step(&self, state: &State, op: &Op) -> Step<State> {
-        let to = |next: State| if next == *state && next != UNSEEN { Step::Same } else { Step::To(next) };
+        let to = |next: State| if next == *state { Step::Same } else { Step::To(next) };
         if op.outcome == Outcome::Fail || op.f == OpFunction::Read && op.a == Value::UNKNOWN {
             return Step::Same;
         }
         match op.f {
-            OpFunction::Append => match self.tails.get(op.a.0 as usize) {
-                Some(tail) if *state != UNSEEN => to(self.grow(*state, tail)),
-                _ => Step::To(UNSEEN),
+            OpFunction::Append => match self.values.get(&op.a) {
+                Some(meaning) if *state != UNSEEN => to(self.grow(*state, &meaning.tail)),
+                _ => to(UNSEEN),
             },
             OpFunction::Write => to(self.whole(op.a)),
             OpFunction::Read if *state != UNSEEN && self.whole(op.a) == *state => Step::Same,
@@ -139,6 +158,19 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
 
     fn has_owners(&self) -> bool {
         false
+    }
+
+    /// What was read begins with what there is.
+    fn leads_to(&self, state: &State, read: &Op) -> bool {
+        let whole = self.whole(read.a);
+        let sequences = (self.reads.get(state.read as usize), self.reads.get(whole.read as usize));
+        match sequences {
+            _ if *state == EMPTY || read.outcome == Outcome::Fail || read.a == Value::UNKNOWN => true,
+            (Some(now), Some(then)) if state.length <= whole.length => {
+                then.get(..whole.length as usize).is_some_and(|then| then.starts_with(&now[..state.length as usize]))
+            }
+            _ => false,
+        }
     }
 
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {

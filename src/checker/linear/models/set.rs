@@ -113,6 +113,16 @@ impl Model for Set {
         false
     }
 
+    /// What was read has all that there is.
+    fn leads_to(&self, state: &u32, read: &Op) -> bool {
+        if read.outcome == Outcome::Fail || read.a == Value::UNKNOWN {
+            return true;
+        }
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut elements = seen.sets[*state as usize].iter();
+        self.read(read.a).is_some_and(|found| elements.all(|element| found.binary_search(element).is_ok()))
+    }
+
     /// Reads, and the additions of what no read has.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let reads = operations.iter().filter(|op| op.f == OpFunction::Read && op.outcome == Outcome::Ok);

@@ -125,6 +125,7 @@ pub fn attempt<M: Model, B: Bits>(
     next.unseen = !returns && optional && !seen;
     match movement {
         _ if next.unseen && !is_noticed(model, cursor, &next) => None,
+        _ if is_hopeless(model, cursor, &next) => None,
         // It was settled, and nothing that completes later can tell that it happened now.
         Move::Open(open) if returns && !open.lasting && !seen && config.settled.has(open.slot) => None,
         _ => Some((movement, next)),
@@ -170,6 +171,20 @@ fn is_noticed<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M::
     };
     cursor.open.iter().any(|open| !config.spent.has(open.slot) && follows(open.class))
         || cursor.live.iter().any(|class| config.used(*class) < cursor.available[*class as usize] && follows(*class))
+}
+
+/// Whether the read that is about to return can no more be right.
+fn is_hopeless<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M::State, B>) -> bool {
+    let class = |class: u32| &cursor.problem.classes[class as usize];
+    let waits = |open: &Open| {
+        class(open.class).effect == Effect::Nothing
+            && !config.settled.has(open.slot)
+            && !model.leads_to(&config.state, &class(open.class).op)
+    };
+    let overwrites = |open: &Open| class(open.class).effect == Effect::Overwrites && !config.spent.has(open.slot);
+    cursor.open.last().is_some_and(waits)
+        && !cursor.open.iter().any(overwrites)
+        && !cursor.live.iter().any(|live| class(*live).effect == Effect::Overwrites)
 }
 
 /// Whether an identical operation that returns earlier is to be tried instead.
