@@ -2,21 +2,72 @@
 
 use std::fs;
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
 
 use super::{Exit, Failure, exit_for};
 use crate::checker;
 use crate::history;
+use crate::history::formats::{Format, Source};
 use crate::report::{self, Report, RunFacts};
 use crate::scenario::Scenario;
 
-/// Checks a run folder or a history file and prints what `run` printed.
-pub fn check(path: &Path) -> Result<Exit, Failure> {
-    let history = history::load(path).map_err(Failure::could_not_run)?;
-    let (scenario, facts) = beside(path)?;
+/// What the user wants checked, and how.
+#[derive(Debug, Args)]
+pub struct CheckFlags {
+    /// Run folder, history file of any known format, or - for standard input
+    path: PathBuf,
+    /// What the history is one of, such as register, cas-register, owner-mutex or semaphore:3 [default: the verdict
+    /// on a run of redjepsen; of other histories, the model that their operations fit]
+    #[arg(long)]
+    pub model: Option<String>,
+    /// What a register or counter holds at first [default: nothing]
+    #[arg(long, value_name = "V", allow_hyphen_values = true)]
+    pub initial: Option<String>,
+    /// Whether a failed compare-and-set shows that the value was another one
+    #[arg(long, value_enum, default_value_t = FailedCas::Check)]
+    pub failed_cas: FailedCas,
+    /// Values that are pairs are a key and its value, as jepsen.independent writes them
+    #[arg(long)]
+    pub independent: bool,
+    /// How long to search for an order before the answer is unknown
+    #[arg(long, default_value = "60s", value_parser = super::flags::absolute)]
+    pub timeout: Duration,
+    /// How much memory the search may take before the answer is unknown
+    #[arg(long, default_value = "4GiB", value_parser = super::linear::bytes)]
+    pub memory: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a failed compare-and-set says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailedCas {
+    /// The value was another one at some moment of the operation
+    Check,
+    /// Nothing: it is left out, as Knossos does
+    Drop,
+}
+
+/// Checks a history: of a run as `run` did, any other against a model.
+pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
+    let source = Source::open(&flags.path).map_err(Failure::could_not_run)?;
+    if flags.model.is_some() || source.format() != Format::Run {
+        return super::linear::check(source, flags);
+    }
+    let history = source.run().map_err(Failure::could_not_run)?;
+    let from_file = flags.path.as_os_str() != "-";
+    let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
     let verdict = checker::check(&history);
     let report = Report { scenario: scenario.as_ref(), history: &history, verdict: &verdict, facts: &facts };
-    print!("{}", report::terminal(&report, std::io::stdout().is_terminal()));
+    if flags.json {
+        print!("{}", report::results_json(&report));
+    } else {
+        print!("{}", report::terminal(&report, std::io::stdout().is_terminal()));
+    }
     Ok(exit_for(verdict.valid, scenario.and_then(|scenario| scenario.expect)))
 }
 

@@ -3,6 +3,7 @@
 mod check;
 mod clean;
 mod flags;
+mod linear;
 mod list;
 mod progress;
 mod run;
@@ -33,11 +34,8 @@ struct Arguments {
 enum Command {
     /// Run a workload under a nemesis against a real cluster, check it, and write a report
     Run(Box<flags::RunFlags>),
-    /// Check a history again: a run folder, or a history.jsonl
-    Check {
-        /// Run folder or history file
-        path: PathBuf,
-    },
+    /// Check a history: of a run again, or one from anywhere against a model of a lock or register
+    Check(Box<check::CheckFlags>),
     /// Write the report of a run folder again
     Report {
         /// Run folder
@@ -115,7 +113,7 @@ pub fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(flags) => in_runtime(run::run(*flags)),
-        Command::Check { path } => check::check(&path),
+        Command::Check(flags) => check::check(&flags),
         Command::Report { folder } => check::report(&folder),
         Command::List { name } => list::list(name.as_deref()),
         Command::Clean { all, images } => in_runtime(clean::clean(all, images)),
