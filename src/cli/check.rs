@@ -7,57 +7,52 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::flags::absolute;
-use super::{Exit, Failure, exit_for, linear};
+use super::{Exit, Failure, exit_for};
 use crate::checker;
-use crate::checker::linear::{FailedCas, ModelSpec};
+use crate::checker::linear::FailedCas;
 use crate::history;
 use crate::history::formats::{Format, Source};
 use crate::report::{self, Report, RunFacts};
 use crate::scenario::Scenario;
 
+/// What the user wants checked, and how.
 #[derive(Debug, Args)]
 pub struct CheckFlags {
-    /// Run folder, history file (JSON lines, EDN or a Jepsen log; plain, gzip or zstd), or - for standard input
-    pub path: PathBuf,
-    /// What the history is held against: register, cas-register, rmw, counter, set, list-append, text-append, mutex,
-    /// owner-mutex, reentrant-mutex, fenced-mutex, semaphore:N [default: a run of ours is checked as `run` did; else the
-    /// model is chosen by the operations]
+    /// Run folder, history file of any known format, or - for standard input
+    path: PathBuf,
+    /// What the history is one of, such as register, cas-register, owner-mutex or semaphore:3 [default: the verdict
+    /// on a run of redjepsen; of other histories, the model that their operations fit]
     #[arg(long)]
-    pub model: Option<ModelSpec>,
-    /// What the object holds at first: a number, a text, or nil
-    #[arg(long, default_value = "nil")]
-    pub initial: String,
-    /// Whether a failed compare-and-set is held to have found another value
+    pub model: Option<String>,
+    /// What a register or counter holds at first [default: nothing]
+    #[arg(long, value_name = "V", allow_hyphen_values = true)]
+    pub initial: Option<String>,
+    /// Whether a failed compare-and-set shows that the value was another one
     #[arg(long, value_enum, default_value = "check")]
     pub failed_cas: FailedCas,
-    /// How long to search before the verdict is unknown
-    #[arg(long, default_value = "60s", value_parser = absolute)]
-    pub timeout: Duration,
-    /// How much memory a search may take before the verdict is unknown, such as 512MiB
-    #[arg(long, default_value = "4GiB", value_parser = bytes)]
-    pub memory: usize,
-    /// Take pairs as a key and its value, as jepsen.independent writes them
+    /// Values that are pairs are a key and its value, as jepsen.independent writes them
     #[arg(long)]
     pub independent: bool,
-    /// Print the result as JSON
+    /// How long to search for an order before the answer is unknown
+    #[arg(long, default_value = "60s", value_parser = super::flags::absolute)]
+    pub timeout: Duration,
+    /// How much memory the search may take before the answer is unknown
+    #[arg(long, default_value = "4GiB", value_parser = super::linear::bytes)]
+    pub memory: u64,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Checks a history and prints the verdict: of a run of ours, what `run` printed.
+/// Checks a history: of a run as `run` did, any other against a model.
 pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let source = Source::open(&flags.path).map_err(Failure::could_not_run)?;
-    if source.format() == Format::Run && flags.model.is_none() {
-        check_run(flags, source)
-    } else {
-        linear::check(flags, source)
+    if flags.model.is_some() || source.format() != Format::Run {
+        return super::linear::check(source, flags);
     }
-}
-
-fn check_run(flags: &CheckFlags, source: Source<'_>) -> Result<Exit, Failure> {
     let history = source.run().map_err(Failure::could_not_run)?;
-    let (scenario, facts) = beside(&flags.path)?;
+    let from_file = flags.path.as_os_str() != "-";
+    let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
     let verdict = checker::check(&history);
     let report = Report { scenario: scenario.as_ref(), history: &history, verdict: &verdict, facts: &facts };
     if flags.json {
@@ -100,30 +95,16 @@ fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {
     Ok((scenario, facts))
 }
 
-/// A number of bytes, as `512MiB`.
-fn bytes(text: &str) -> Result<usize, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "" | "B" => 1,
-        "KiB" | "K" => 1 << 10,
-        "MiB" | "M" => 1 << 20,
-        "GiB" | "G" => 1 << 30,
-        unit => return Err(format!("`{unit}` is no unit of memory; write for example 512MiB or 4GiB")),
-    };
-    let number: usize =
-        digits.parse().map_err(|_| format!("`{text}` is no amount of memory; write for example 4GiB"))?;
-    number.checked_mul(factor).filter(|bytes| *bytes > 0).ok_or_else(|| format!("`{text}` is out of range"))
-}
-
 impl ValueEnum for FailedCas {
     fn value_variants<'a>() -> &'a [Self] {
         &[FailedCas::Check, FailedCas::Drop]
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(match self {
-            FailedCas::Check => "check",
-            FailedCas::Drop => "drop",
-        }))
+        let (name, help) = match self {
+            FailedCas::Check => ("check", "The value was another one at some moment of the operation"),
+            FailedCas::Drop => ("drop", "Nothing: it is left out, as Knossos does"),
+        };
+        Some(clap::builder::PossibleValue::new(name).help(help))
     }
 }

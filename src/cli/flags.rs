@@ -154,8 +154,8 @@ impl RunFlags {
     }
 }
 
-/// A duration that stands for itself.
-pub fn absolute(text: &str) -> Result<Duration, String> {
+/// A length of time that does not depend on a TTL.
+pub(super) fn absolute(text: &str) -> Result<Duration, String> {
     match text.parse::<Length>() {
         Ok(Length::Absolute(duration)) => Ok(duration),
         Ok(Length::Ttl(_)) => Err("a multiple of the TTL makes no sense here; write for example `30s`".into()),

@@ -34,8 +34,8 @@ struct Arguments {
 enum Command {
     /// Run a workload under a nemesis against a real cluster, check it, and write a report
     Run(Box<flags::RunFlags>),
-    /// Check a history: a run of ours again, or a history from anywhere against a model
-    Check(check::CheckFlags),
+    /// Check a history: of a run again, or one from anywhere against a model of a lock or register
+    Check(Box<check::CheckFlags>),
     /// Write the report of a run folder again
     Report {
         /// Run folder

@@ -17,9 +17,6 @@ pub enum HistoryError {
     Io { name: String, source: io::Error },
     #[error("{name}, line {line}: {reason}")]
     Malformed { name: String, line: u64, reason: String },
-    /// What is wrong with it as a whole.
-    #[error("{name}: {reason}")]
-    Refused { name: String, reason: String },
 }
 
 /// Loads `history.jsonl` from a file, or from the run folder that holds one.

@@ -1,8 +1,12 @@
 //! Every value of a history, once, under a number: comparing values is comparing numbers.
 //!
-//! A file of a million operations names a value with almost every line, so a look-up must not allocate. The index is an
-//! open-addressing table of its own whose slots hold the hash beside the number: a probe rarely
-//! leaves the slots, and growing never touches the values.
+//! A file of a million operations names a value with almost every line, so a look-up must neither allocate nor wait for
+//! memory. Small whole numbers are their own index. The rest is found by hash, where a new value costs no more than a glance
+//! at one byte of a slot (that is hashbrown's doing), and one that was seen lately is found in a small list of those.
+
+use std::str::Utf8Error;
+
+use hashbrown::HashTable;
 
 /// A value, as its number in [`Values`]. Equal values have equal numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,16 +32,35 @@ pub enum Content {
 #[derive(Clone, Debug)]
 pub struct Values {
     contents: Vec<Content>,
-    /// A power of two of slots: the hash in the upper half, the number in the lower; [`EMPTY`] where there is none.
-    slots: Vec<u64>,
+    slots: HashTable<Slot>,
+    /// The slots that were found last, by the lower bits of their hash. What is read was mostly written not long ago, and
+    /// this list stays in the processor's cache while the slots of a large history do not.
+    recent: Vec<Slot>,
+    /// By whole number, from 0: the number of its value, 0 where it has none yet.
+    small: Vec<u32>,
 }
 
-/// No value has the number [`Value::UNKNOWN`], so no filled slot looks like this.
-const EMPTY: u64 = u64::MAX;
+/// A value that is found by its hash.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: u32,
+    number: u32,
+}
+
+/// How many slots are remembered; a power of two.
+const RECENT: usize = 1 << 12;
+
+/// Whole numbers below this have their place in [`Values::small`], which so takes 16 MiB at most.
+const SMALL: u64 = 1 << 22;
 
 impl Default for Values {
     fn default() -> Values {
-        Values { contents: vec![Content::Nil], slots: vec![EMPTY; 16] }
+        Values {
+            contents: vec![Content::Nil],
+            slots: HashTable::new(),
+            recent: vec![Slot { hash: 0, number: 0 }; RECENT],
+            small: Vec::new(),
+        }
     }
 }
 
@@ -54,7 +77,7 @@ impl Values {
         match &content {
             Content::Nil => Value::NIL,
             Content::Int(number) => self.intern_int(*number),
-            Content::Text(text) => match self.find(hash_text(text), |known| *known == content) {
+            Content::Text(text) => match self.find(hash_text(text.as_bytes()), |known| *known == content) {
                 Ok(value) => value,
                 Err(vacant) => self.add(vacant, content),
             },
@@ -67,17 +90,39 @@ impl Values {
 
     /// The number of a whole number, without a [`Content`] made for it.
     pub fn intern_int(&mut self, number: i64) -> Value {
+        if (number as u64) < SMALL {
+            return self.intern_small(number as usize);
+        }
         match self.find(hash_int(number), |known| matches!(known, Content::Int(known) if *known == number)) {
             Ok(value) => value,
             Err(vacant) => self.add(vacant, Content::Int(number)),
         }
     }
 
+    fn intern_small(&mut self, number: usize) -> Value {
+        if number >= self.small.len() {
+            self.small.resize((number + 1).next_power_of_two(), 0);
+        }
+        if self.small[number] == 0 {
+            self.small[number] = self.next_number();
+            self.contents.push(Content::Int(number as i64));
+        }
+        Value(self.small[number])
+    }
+
     /// The number of a text, copied only where it is new.
     pub fn intern_text(&mut self, text: &str) -> Value {
-        match self.find(hash_text(text), |known| matches!(known, Content::Text(known) if known == text)) {
+        match self.find(hash_text(text.as_bytes()), |known| matches!(known, Content::Text(known) if known == text)) {
             Ok(value) => value,
             Err(vacant) => self.add(vacant, Content::Text(text.to_owned())),
+        }
+    }
+
+    /// As [`Values::intern_text`], for bytes of which nobody has made sure that they are text: new ones are looked at.
+    pub fn intern_bytes(&mut self, text: &[u8]) -> Result<Value, Utf8Error> {
+        match self.find(hash_text(text), |known| matches!(known, Content::Text(known) if known.as_bytes() == text)) {
+            Ok(value) => Ok(value),
+            Err(vacant) => Ok(self.add(vacant, Content::Text(str::from_utf8(text)?.to_owned()))),
         }
     }
 
@@ -110,52 +155,37 @@ impl Values {
         false
     }
 
-    /// The value with this hash that `same` recognizes, or the vacant slot where it belongs.
-    fn find(&self, hash: u32, same: impl Fn(&Content) -> bool) -> Result<Value, Vacant> {
-        let mask = self.slots.len() - 1;
-        let mut place = hash as usize & mask;
-        loop {
-            let slot = self.slots[place];
-            if slot == EMPTY {
-                return Err(Vacant { place, hash });
-            }
-            if (slot >> 32) as u32 == hash && same(&self.contents[slot as u32 as usize]) {
-                return Ok(Value(slot as u32));
-            }
-            place = (place + 1) & mask;
+    /// The value with this hash that `same` recognizes, or the hash again.
+    fn find(&mut self, hash: u32, same: impl Fn(&Content) -> bool) -> Result<Value, Vacant> {
+        let recent = &mut self.recent[hash as usize & (RECENT - 1)];
+        let is_it = |slot: &Slot| slot.hash == hash && same(&self.contents[slot.number as usize]);
+        if !is_it(recent) {
+            *recent = *self.slots.find(wide(hash), is_it).ok_or(Vacant(hash))?;
         }
+        Ok(Value(recent.number))
     }
 
-    fn add(&mut self, vacant: Vacant, content: Content) -> Value {
+    fn add(&mut self, Vacant(hash): Vacant, content: Content) -> Value {
+        let slot = Slot { hash, number: self.next_number() };
+        self.contents.push(content);
+        self.recent[hash as usize & (RECENT - 1)] = slot;
+        self.slots.insert_unique(wide(hash), slot, |slot| wide(slot.hash));
+        Value(slot.number)
+    }
+
+    fn next_number(&self) -> u32 {
         let number = self.contents.len() as u32;
         assert!(number < Value::UNKNOWN.0, "more values than numbers for them");
-        self.contents.push(content);
-        self.slots[vacant.place] = u64::from(vacant.hash) << 32 | u64::from(number);
-        // At most half full: probes stay short, and the slots are small beside the values.
-        if self.contents.len() * 2 > self.slots.len() {
-            self.grow();
-        }
-        Value(number)
-    }
-
-    fn grow(&mut self) {
-        let mut slots = vec![EMPTY; self.slots.len() * 2];
-        let mask = slots.len() - 1;
-        for &slot in self.slots.iter().filter(|slot| **slot != EMPTY) {
-            let mut place = (slot >> 32) as usize & mask;
-            while slots[place] != EMPTY {
-                place = (place + 1) & mask;
-            }
-            slots[place] = slot;
-        }
-        self.slots = slots;
+        number
     }
 }
 
-/// The slot that a value which is not there would take.
-struct Vacant {
-    place: usize,
-    hash: u32,
+/// The hash of a value that is not there.
+struct Vacant(u32);
+
+/// The hash in both halves: the slots take their place from the lowest bits and their tag from the highest.
+fn wide(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 /// Multiplies to 128 bits and folds the halves: every bit of the input reaches every bit of the output.
@@ -173,8 +203,7 @@ fn hash_int(number: i64) -> u32 {
     fold(number as u64 ^ INT, TEXT) as u32
 }
 
-fn hash_text(text: &str) -> u32 {
-    let bytes = text.as_bytes();
+fn hash_text(bytes: &[u8]) -> u32 {
     let mut hash = bytes.len() as u64 ^ TEXT;
     let mut words = bytes.chunks_exact(8);
     for word in &mut words {

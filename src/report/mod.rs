@@ -21,7 +21,7 @@ mod plots;
 mod results;
 mod story;
 mod terminal;
-mod words;
+pub(crate) mod words;
 
 use std::io;
 use std::path::Path;

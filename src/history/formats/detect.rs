@@ -6,8 +6,7 @@ use super::{Format, json};
 /// The format of what begins with `window`; none while that is too little to tell, and an error where nothing fits.
 /// `whole` says that nothing follows the window.
 pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
-    let start = window.strip_prefix("\u{feff}".as_bytes()).unwrap_or(window);
-    let mut bytes = start.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
+    let mut bytes = window.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
     let Some(first) = bytes.next() else {
         return whole.then(|| Err(if window.is_empty() { "the file is empty" } else { "nothing but blanks" }.into()));
     };
@@ -16,7 +15,7 @@ pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String
         return None;
     }
     Some(match (first, then) {
-        (b'{', [Some(b'"' | b'}'), _]) => return first_line(start, whole),
+        (b'{', [Some(b'"' | b'}'), _]) => return first_line(window, whole),
         (b'[', [Some(b'{'), Some(b'"')]) => {
             Err("an array of JSON; expected one object a line (jq -c '.[]' makes lines of an array)".into())
         }
@@ -26,8 +25,8 @@ pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String
 }
 
 /// JSON: of a run of ours if the first line has a type that only our runs have.
-fn first_line(start: &[u8], whole: bool) -> Option<Result<Format, String>> {
-    let start = start.trim_ascii_start();
+fn first_line(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
+    let start = window.trim_ascii_start();
     let line = match memchr::memchr(b'\n', start) {
         Some(length) => &start[..length],
         None if whole => start,

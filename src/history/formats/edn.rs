@@ -348,7 +348,7 @@ mod tests {
             ("{:a}", "without a value", 3),
             ("\"a", "without its end", 1),
             (r#""\q""#, "unknown escape", 3),
-            (r#""\ud83d""#, "half a letter", 7),
+            (r#""\ud83d..""#, "half a letter", 7),
             (r"\foo", "unknown character", 4),
             (":", "without a name", 1),
             ("#", "without a tag", 1),

@@ -67,12 +67,12 @@ pub(super) enum Datum {
 }
 
 impl Kind {
-    pub fn of(word: &str) -> Option<Kind> {
+    pub fn of(word: &[u8]) -> Option<Kind> {
         Some(match word {
-            "invoke" => Kind::Invoke,
-            "ok" => Kind::Ok,
-            "fail" => Kind::Fail,
-            "info" => Kind::Info,
+            b"invoke" => Kind::Invoke,
+            b"ok" => Kind::Ok,
+            b"fail" => Kind::Fail,
+            b"info" => Kind::Info,
             _ => return None,
         })
     }
@@ -85,24 +85,25 @@ pub(super) const OTHER_TYPES: [&str; 6] = ["run", "clock", "fact", "client", "ph
 pub(super) const NEMESIS: &str = "nemesis";
 
 /// What an operation does, by the name that a file gives it.
-pub(super) fn function(word: &str) -> Result<OpFunction, String> {
-    Ok(match word {
-        "read" | "get" => OpFunction::Read,
-        "write" | "put" => OpFunction::Write,
-        "cas" => OpFunction::Cas,
-        "rmw" => OpFunction::Rmw,
-        "acquire" | "lock" => OpFunction::Acquire,
-        "release" | "unlock" => OpFunction::Release,
-        "add" => OpFunction::Add,
-        "append" => OpFunction::Append,
-        _ => {
-            return Err(format!(
-                "unknown function `{}`; expected read, write, cas, rmw, acquire, release, add or append \
-                 (or get, put, lock, unlock)",
-                clip(word)
-            ));
-        }
+pub(super) fn function(word: &[u8]) -> Option<OpFunction> {
+    Some(match word {
+        b"read" | b"get" => OpFunction::Read,
+        b"write" | b"put" => OpFunction::Write,
+        b"cas" => OpFunction::Cas,
+        b"rmw" => OpFunction::Rmw,
+        b"acquire" | b"lock" => OpFunction::Acquire,
+        b"release" | b"unlock" => OpFunction::Release,
+        b"add" => OpFunction::Add,
+        b"append" => OpFunction::Append,
+        _ => return None,
     })
+}
+
+pub(super) fn unknown_function(word: &str) -> String {
+    format!(
+        "unknown function `{}`; expected read, write, cas, rmw, acquire, release, add or append (or get, put, lock, unlock)",
+        clip(word)
+    )
 }
 
 pub(super) fn unknown_type(word: &str) -> String {

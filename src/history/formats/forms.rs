@@ -18,7 +18,7 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
             Ok(Step::Form(tree, start)) => {
                 let line = input.line() + lines_in(&input.window()[..start]);
                 let added = tree::event(&tree, options).and_then(|event| match event {
-                    Some(event) => loading.pairing.add(event, super::short(line)),
+                    Some(event) => loading.pairing.add(&event, super::short(line)),
                     None => Ok(()),
                 });
                 added.map_err(|reason| at(line, reason))?;

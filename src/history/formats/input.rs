@@ -81,12 +81,14 @@ impl<'r> Input<'r> {
                 let (start, end) = (self.start, self.start + seen + place);
                 self.start = end + 1;
                 self.line += 1;
-                return Ok(Some(Line { bytes: &self.buffer[start..end], number: self.line - 1, ended: true }));
+                let beyond = &self.buffer[start..];
+                return Ok(Some(Line { bytes: &beyond[..end - start], beyond, number: self.line - 1, ended: true }));
             }
             if self.exhausted {
                 let (start, end) = (self.start, self.end);
                 self.start = end;
-                let line = Line { bytes: &self.buffer[start..end], number: self.line, ended: false };
+                let bytes = &self.buffer[start..end];
+                let line = Line { bytes, beyond: bytes, number: self.line, ended: false };
                 return Ok((start < end).then_some(line));
             }
             seen = self.end - self.start;
@@ -103,6 +105,8 @@ impl<'r> Input<'r> {
 
 pub(super) struct Line<'b> {
     pub bytes: &'b [u8],
+    /// The same with its newline, if it has one, and any bytes behind that.
+    pub beyond: &'b [u8],
     pub number: u64,
     /// Whether a newline follows.
     pub ended: bool,

@@ -5,18 +5,18 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::fast::{self, Fast};
-use super::input::Input;
+use super::fast::{self, Fast, Shape};
+use super::input::{Input, Line};
 use super::pair::Pairing;
 use super::tree::{self, Tree};
 use super::{Broken, Loading, Options, at};
 
 /// Adds every line of `input`.
 pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) -> Result<(), Broken> {
+    let mut shape = Shape::default();
     while let Some(line) = input.next_line()? {
+        let Err(reason) = add(&line, &mut shape, &mut loading.pairing, options) else { continue };
         let number = line.number;
-        let outcome = add(line.bytes, number, &mut loading.pairing, options);
-        let Err(reason) = outcome else { continue };
         // Our recorder writes whole lines: a last one without its end is what a writer that died left behind.
         if loading.pairing.info_is_no_end && !line.ended {
             loading.truncated_at_line = Some(number);
@@ -27,26 +27,26 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
     Ok(())
 }
 
-fn add(line: &[u8], number: u64, pairing: &mut Pairing, options: &Options) -> Result<(), String> {
+fn add(line: &Line, shape: &mut Shape, pairing: &mut Pairing, options: &Options) -> Result<(), String> {
     // Tuples of jepsen.independent are the fallback's business.
     if !options.independent {
-        match fast::scan(line) {
-            Some(Fast::Event(event)) => return pairing.add(event, super::short(number)),
+        match &fast::scan(line.beyond, line.bytes.len(), shape) {
+            Some(Fast::Event(event)) => return pairing.add(event, super::short(line.number)),
             Some(Fast::Skip) => {
-                pairing.info_is_no_end |= pairing.len() == 0 && is_run(line);
+                pairing.info_is_no_end |= pairing.len() == 0 && is_run(line.bytes);
                 return Ok(());
             }
             None => {}
         }
     }
-    let text = str::from_utf8(line).map_err(|error| format!("not UTF-8: {error}"))?;
+    let text = str::from_utf8(line.bytes).map_err(|error| format!("not UTF-8: {error}"))?;
     if text.trim_ascii().is_empty() {
         return Ok(());
     }
     let tree = parse(text)?;
     pairing.info_is_no_end |= pairing.len() == 0 && is_run_tree(&tree);
     match tree::event(&tree, options)? {
-        Some(event) => pairing.add(event, super::short(number)),
+        Some(event) => pairing.add(&event, super::short(line.number)),
         None => Ok(()),
     }
 }

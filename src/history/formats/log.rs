@@ -4,7 +4,7 @@
 //! and then it must be a sound one: an operation must not get lost because its line is unusual.
 
 use super::edn::{Parser, Stop};
-use super::event::{Event, Kind, NEMESIS, Name, Remark, function, unknown_type};
+use super::event::{Event, Kind, NEMESIS, Name, Remark, function, unknown_function, unknown_type};
 use super::input::Input;
 use super::tree::TreeValue;
 use super::{Broken, Loading, Options, at, tree};
@@ -30,8 +30,8 @@ fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Re
     if parts.process.trim_start_matches(':') == NEMESIS {
         return Ok(());
     }
-    let kind = Kind::of(parts.kind).ok_or_else(|| unknown_type(parts.kind))?;
-    let f = function(parts.f)?;
+    let kind = Kind::of(parts.kind.as_bytes()).ok_or_else(|| unknown_type(parts.kind))?;
+    let f = function(parts.f.as_bytes()).ok_or_else(|| unknown_function(parts.f))?;
     let column = |at: usize| text.len() - parts.rest.len() + at + 1;
     let mut parser = Parser::new(parts.rest.as_bytes(), true);
     let mut form = || match parser.next_byte(0) {
@@ -65,7 +65,7 @@ fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Re
             Err(_) => Remark::Other,
         },
     };
-    loading.pairing.add(event, super::short(number))
+    loading.pairing.add(&event, super::short(number))
 }
 
 struct Parts<'a> {

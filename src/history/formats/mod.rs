@@ -7,6 +7,7 @@
 //!
 //! `docs/histories.md` describes the formats for users.
 
+mod cursor;
 mod detect;
 mod edn;
 mod event;
@@ -19,7 +20,6 @@ mod meaning;
 mod names;
 mod pair;
 mod source;
-mod strings;
 mod tree;
 
 use std::io::{self, Read};
@@ -36,20 +36,9 @@ pub use source::Compression;
 /// How to understand what a file leaves open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    pub failed_cas: FailedCas,
     /// Whether a value that is a pair is a key and its value, as jepsen.independent writes them. Tagged tuples are
     /// understood without it.
     pub independent: bool,
-}
-
-/// What a failed compare-and-set says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FailedCas {
-    /// That the value was not the expected one at some moment of it. Stronger, and what the object promises.
-    #[default]
-    Check,
-    /// Nothing, as for Knossos: the operation is left out.
-    Drop,
 }
 
 /// The notation of a history.
@@ -96,6 +85,16 @@ pub struct Loaded {
     pub compression: Compression,
     /// The number of the last line, when the writer of a run of ours was killed in the middle of it.
     pub truncated_at_line: Option<u64>,
+    /// Names of the processes that have names instead of numbers, see [`Loaded::process_name`].
+    named: Vec<String>,
+}
+
+impl Loaded {
+    /// What to call a process of the table: its number, or its name where the file gave it one.
+    pub fn process_name(&self, process: u32) -> String {
+        let named = process.checked_sub(names::FIRST_NAMED).and_then(|place| self.named.get(place as usize));
+        named.map_or_else(|| process.to_string(), String::clone)
+    }
 }
 
 /// A history that has been opened and recognized, and not been read yet.
@@ -135,19 +134,20 @@ impl<'r> Source<'r> {
 
     /// Reads it as operations.
     pub fn table(mut self, options: &Options) -> Result<Loaded, HistoryError> {
-        let mut loading = Loading { pairing: Pairing::new(options), truncated_at_line: None };
+        let mut loading = Loading::default();
         let load = match self.format {
             Format::Run | Format::Json => json::load,
             Format::Edn => forms::load,
             Format::Log => log::load,
         };
-        let table = match load(&mut self.input, &mut loading, options) {
-            Ok(()) => loading.pairing.finish().map_err(Broken::Whole),
-            Err(Broken::TooLong) => Err(too_long(self.input.line())),
-            Err(broken) => Err(broken),
-        };
+        load(&mut self.input, &mut loading, options).map_err(|broken| match broken {
+            Broken::TooLong => too_long(self.input.line()).named(&self.name),
+            broken => broken.named(&self.name),
+        })?;
+        let (table, named) = loading.pairing.finish();
         Ok(Loaded {
-            table: table.map_err(|broken| broken.named(&self.name))?,
+            table,
+            named,
             format: self.format,
             compression: self.compression,
             truncated_at_line: loading.truncated_at_line,
@@ -173,6 +173,11 @@ pub fn read(reader: impl Read, name: &str, options: &Options) -> Result<Loaded, 
 fn recognize<'r>(reader: impl Read + 'r) -> Result<(Input<'r>, Format, Compression), Broken> {
     let (reader, compression) = source::decompress(reader).map_err(Broken::Io)?;
     let mut input = Input::new(reader);
+    // A byte order mark is no part of the text.
+    input.widen()?;
+    if input.window().starts_with("\u{feff}".as_bytes()) {
+        input.take(3);
+    }
     loop {
         match detect::detect(input.window(), input.is_exhausted()) {
             Some(format) => return Ok((input, format.map_err(|reason| at(1, reason))?, compression)),
@@ -185,6 +190,7 @@ fn recognize<'r>(reader: impl Read + 'r) -> Result<(Input<'r>, Format, Compressi
 }
 
 /// What is put together while a file is read.
+#[derive(Default)]
 struct Loading {
     pairing: Pairing,
     truncated_at_line: Option<u64>,
@@ -195,8 +201,6 @@ enum Broken {
     Io(io::Error),
     TooLong,
     Line(u64, String),
-    /// The reason names its line, or is about no single one.
-    Whole(String),
 }
 
 fn at(line: u64, reason: String) -> Broken {
@@ -228,7 +232,6 @@ impl Broken {
             Broken::Io(source) => HistoryError::Io { name, source },
             Broken::TooLong => HistoryError::Malformed { name, line: 0, reason: "a line that is too long".into() },
             Broken::Line(line, reason) => HistoryError::Malformed { name, line, reason },
-            Broken::Whole(reason) => HistoryError::Refused { name, reason },
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) enum State {
 }
 
 /// Processes that a file numbers keep their numbers; those that it names get numbers from here.
-const FIRST_NAMED: u32 = 1 << 31;
+pub(super) const FIRST_NAMED: u32 = 1 << 31;
 /// Processes below this number have their state in a list; a file may use any number, a list may not grow to any size.
 const LISTED: u32 = 1 << 20;
 
@@ -50,6 +50,13 @@ impl Processes {
     pub fn name(&self, number: u32) -> String {
         let named = self.names.iter().find(|(_, known)| **known == number);
         named.map_or_else(|| number.to_string(), |(name, _)| format!("`{}`", super::event::clip(name)))
+    }
+
+    /// The names, the first one that of process [`FIRST_NAMED`].
+    pub fn into_names(self) -> Vec<String> {
+        let mut names: Vec<_> = self.names.into_iter().collect();
+        names.sort_unstable_by_key(|(_, number)| *number);
+        names.into_iter().map(|(name, _)| name).collect()
     }
 
     pub fn state(&self, number: u32) -> State {

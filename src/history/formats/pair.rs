@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::Options;
 use super::event::{Event, Kind, Written};
 use super::meaning;
 use super::names::{Keys, Processes, State};
@@ -10,6 +9,7 @@ use crate::history::Outcome;
 use crate::history::table::{NEVER, Op, OpFunction, Table, Value};
 
 /// Puts a [`Table`] together, event by event.
+#[derive(Default)]
 pub(super) struct Pairing {
     table: Table,
     processes: Processes,
@@ -18,7 +18,6 @@ pub(super) struct Pairing {
     place: u32,
     time: Option<i64>,
     index: Option<i64>,
-    failed_cas: super::FailedCas,
     /// In a run of redjepsen a client that does not know how its operation ended may go on under its number.
     pub info_is_no_end: bool,
     /// What acquires were invoked with, where that was a number: an answer that repeats it is no token.
@@ -29,25 +28,9 @@ pub(super) struct Pairing {
 }
 
 impl Pairing {
-    pub fn new(options: &Options) -> Pairing {
-        Pairing {
-            table: Table::default(),
-            processes: Processes::default(),
-            keys: Keys::default(),
-            place: 0,
-            time: None,
-            index: None,
-            failed_cas: options.failed_cas,
-            info_is_no_end: false,
-            asked: HashMap::new(),
-            empty: Vec::new(),
-            items: Vec::new(),
-        }
-    }
-
     /// Adds an event; `line` is where it stands.
-    pub fn add<V: Written>(&mut self, event: Event<'_, V>, line: u32) -> Result<(), String> {
-        self.in_order(&event)?;
+    pub fn add<V: Written>(&mut self, event: &Event<'_, V>, line: u32) -> Result<(), String> {
+        self.in_order(event)?;
         let process = self.processes.number(event.process)?;
         match event.kind {
             Kind::Invoke => self.invoke(process, event, line),
@@ -75,7 +58,7 @@ impl Pairing {
         Ok(())
     }
 
-    fn invoke<V: Written>(&mut self, process: u32, event: Event<'_, V>, line: u32) -> Result<(), String> {
+    fn invoke<V: Written>(&mut self, process: u32, event: &Event<'_, V>, line: u32) -> Result<(), String> {
         match self.processes.state(process) {
             State::Idle => {}
             State::Open(open) => {
@@ -111,7 +94,7 @@ impl Pairing {
         Ok(())
     }
 
-    fn complete<V: Written>(&mut self, process: u32, event: Event<'_, V>) -> Result<(), String> {
+    fn complete<V: Written>(&mut self, process: u32, event: &Event<'_, V>) -> Result<(), String> {
         let number = match self.processes.state(process) {
             State::Open(number) => number,
             State::Idle => {
@@ -131,7 +114,7 @@ impl Pairing {
         }
         self.processes.set(process, State::Idle);
         match event.kind {
-            Kind::Invoke | Kind::Ok => {
+            Kind::Ok | Kind::Invoke => {
                 op.outcome = Outcome::Ok;
                 let asked = if op.f == OpFunction::Acquire { self.asked.remove(&process) } else { None };
                 meaning::succeeded(&mut op, &event.value, asked, &mut self.table.values, &mut self.items)
@@ -143,9 +126,9 @@ impl Pairing {
                 self.asked.remove(&process);
                 op.completed = self.next_place()?;
                 if op.f == OpFunction::Cas {
-                    let mismatch = meaning::is_mismatch(&op, &event, &mut self.table.values, &mut self.items)
+                    let mismatch = meaning::is_mismatch(&op, event, &mut self.table.values, &mut self.items)
                         .map_err(|reason| format!("{reason}; {}", invoked_at(&op)))?;
-                    if !mismatch || self.failed_cas == super::FailedCas::Drop {
+                    if !mismatch {
                         self.empty.push(number);
                     }
                 }
@@ -189,8 +172,8 @@ impl Pairing {
         self.table.operations.len()
     }
 
-    /// The table of what was added; operations in flight stay indeterminate.
-    pub fn finish(mut self) -> Result<Table, String> {
+    /// The table of what was added, and the names of processes that have one; operations in flight stay indeterminate.
+    pub fn finish(mut self) -> (Table, Vec<String>) {
         if !self.empty.is_empty() {
             self.empty.sort_unstable();
             let (mut number, mut empty) = (0, self.empty.iter().peekable());
@@ -200,8 +183,7 @@ impl Pairing {
             });
         }
         self.table.keys = self.keys.into_names();
-        super::strings::split(&mut self.table)?;
-        Ok(self.table)
+        (self.table, self.processes.into_names())
     }
 }
 

@@ -16,6 +16,9 @@ const IN_FOLDER: [&str; 3] = ["history.jsonl", "history.jsonl.zst", "history.jso
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// How many compressed bytes are read at once.
+const BUFFER: usize = 64 << 10;
+
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
@@ -44,17 +47,18 @@ fn in_folder(folder: &Path) -> PathBuf {
 
 /// What is inside, as a stream.
 pub(super) fn decompress<'r>(reader: impl Read + 'r) -> io::Result<(Box<dyn Read + 'r>, Compression)> {
-    let mut reader = BufReader::with_capacity(64 << 10, reader);
-    // A pipe may give its first bytes one by one, so these are read apart and put back.
+    let mut reader = reader;
+    // These are read apart, as a pipe may give its first bytes one by one, and put back.
     let mut magic = Vec::with_capacity(4);
     reader.by_ref().take(4).read_to_end(&mut magic)?;
     let is_zstd = magic == ZSTD || (magic.len() == 4 && magic[0] & 0xf0 == 0x50 && magic[1..] == [0x2a, 0x4d, 0x18]);
     let is_gzip = magic.starts_with(&GZIP);
     let whole = io::Cursor::new(magic).chain(reader);
     Ok(if is_gzip {
-        (Box::new(MultiGzDecoder::new(whole)), Compression::Gzip)
+        (Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER, whole))), Compression::Gzip)
     } else if is_zstd {
-        (Box::new(Zstd { source: whole, decoder: FrameDecoder::new(), inside: false }), Compression::Zstd)
+        let source = BufReader::with_capacity(BUFFER, whole);
+        (Box::new(Zstd { source, decoder: FrameDecoder::new(), inside: false }), Compression::Zstd)
     } else {
         (Box::new(whole), Compression::None)
     })

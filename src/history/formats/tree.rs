@@ -6,7 +6,9 @@
 use std::borrow::Cow;
 
 use super::Options;
-use super::event::{Datum, Event, Kind, NEMESIS, Name, OTHER_TYPES, Remark, Written, clip, function, unknown_type};
+use super::event::{
+    Datum, Event, Kind, NEMESIS, Name, OTHER_TYPES, Remark, Written, clip, function, unknown_function, unknown_type,
+};
 use crate::history::table::{Value, Values};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -149,12 +151,13 @@ impl<'t> Fields<'t> {
         if OTHER_TYPES.contains(&kind) || self.process.and_then(Tree::word) == Some(NEMESIS) {
             return Ok(None);
         }
-        let kind = Kind::of(kind).ok_or_else(|| unknown_type(kind))?;
+        let kind = Kind::of(kind.as_bytes()).ok_or_else(|| unknown_type(kind))?;
         let process = match self.process {
             None => return Err("missing field `process`".into()),
             Some(tree) => tree.name().ok_or("field `process` must be a number or a name")?,
         };
-        let f = function(word(self.f, "f")?)?;
+        let f = word(self.f, "f")?;
+        let f = function(f.as_bytes()).ok_or_else(|| unknown_function(f))?;
         let mut key = match self.key {
             None | Some(Tree::Nil) => None,
             Some(tree) => Some(tree.name().ok_or("field `key` must be a name or a whole number")?),

@@ -1,0 +1,174 @@
+//! `redjepsen check --model`: a history from anywhere against a model.
+
+mod choose;
+mod report;
+
+use std::io::IsTerminal;
+use std::time::Instant;
+
+use super::check::CheckFlags;
+use super::{Exit, Failure, exit_for};
+use crate::checker::Validity;
+use crate::checker::linear::{self, Answer, How, Limits, ModelSpec, Object};
+use crate::history::formats::{Loaded, Options, Source};
+use crate::history::table::{Content, Table, Value};
+
+pub use report::{KeyAnswer, LinearReport};
+
+/// The models by their names, and what each is.
+pub const MODELS: [(&str, &str); 12] = [
+    ("register", "read, write"),
+    ("cas-register", "read, write, cas"),
+    ("rmw", "rmw, read, write"),
+    ("counter", "add, read"),
+    ("set", "add, read of a list"),
+    ("list-append", "append, read of a list"),
+    ("text-append", "append, put, get of text"),
+    ("mutex", "acquire, release by anyone"),
+    ("owner-mutex", "acquire, release by the owner"),
+    ("reentrant-mutex", "the same, the owner may acquire again"),
+    ("fenced-mutex", "the same, each token greater than the last"),
+    ("semaphore:N", "up to N owners at once"),
+];
+
+/// Loads, checks and prints.
+pub fn check(source: Source, flags: &CheckFlags) -> Result<Exit, Failure> {
+    let asked = flags.model.as_deref().map(known).transpose()?;
+    let file = source.name().to_string();
+    let start = Instant::now();
+    let options = Options { independent: flags.independent };
+    let mut loaded = source.table(&options).map_err(Failure::could_not_run)?;
+    let load_seconds = start.elapsed().as_secs_f64();
+    let spec = match asked {
+        Some(spec) => spec,
+        None => known(choose::model(&loaded.table).map_err(|reason| no_model(&reason))?)?,
+    };
+
+    let start = Instant::now();
+    let answers = answers(&mut loaded, spec, flags);
+    let check_seconds = start.elapsed().as_secs_f64();
+    let valid = conclude(&loaded.table, &answers);
+    let report = LinearReport {
+        file,
+        valid,
+        model: spec.to_string(),
+        chosen: flags.model.is_none(),
+        initial: flags.initial.clone(),
+        failed_cas: flags.failed_cas,
+        loaded: &loaded,
+        answers,
+        load_seconds,
+        check_seconds,
+    };
+    if flags.json {
+        print!("{}", report.json());
+    } else {
+        print!("{}", report.text(std::io::stdout().is_terminal()));
+    }
+    Ok(exit_for(valid, None))
+}
+
+/// The answer for each key, in the order of the keys.
+fn answers(loaded: &mut Loaded, spec: ModelSpec, flags: &CheckFlags) -> Vec<KeyAnswer> {
+    let deadline = Instant::now() + flags.timeout;
+    let give_up = move || Instant::now() >= deadline;
+    let options = linear::Options {
+        initial: initial(&mut loaded.table, flags.initial.as_deref()),
+        failed_cas: flags.failed_cas,
+        limits: Limits { give_up: &give_up, memory_bytes: usize::try_from(flags.memory).unwrap_or(usize::MAX) },
+    };
+    linear::check(&loaded.table, spec, &options).into_iter().map(told_by_place).collect()
+}
+
+/// An answer whose conflict counts places in the whole history.
+fn told_by_place(object: Object) -> KeyAnswer {
+    let Object { key, operations, mut answer, how } = object;
+    if let Answer::NotLinearizable(conflict) = &mut answer {
+        conflict.operations =
+            conflict.operations.iter().filter_map(|&place| operations.get(place as usize).copied()).collect();
+    }
+    let how = match how {
+        How::Fast => "fast",
+        How::Search => "search",
+    };
+    KeyAnswer { key, operations: operations.len() as u64, how: how.to_string(), answer }
+}
+
+/// What the object holds at first, as the user wrote it: nothing, a number, or a text.
+fn initial(table: &mut Table, text: Option<&str>) -> Value {
+    match text.map(|text| (text, text.parse::<i64>())) {
+        None | Some(("nil" | "null", _)) => Value::NIL,
+        Some((_, Ok(number))) => table.values.intern(Content::Int(number)),
+        Some((text, Err(_))) => table.values.intern(Content::Text(text.to_string())),
+    }
+}
+
+/// One violation decides, one open question leaves the rest open; and a history of nothing shows nothing.
+fn conclude(table: &Table, answers: &[KeyAnswer]) -> Validity {
+    let any = |matches: fn(&Answer) -> bool| answers.iter().any(|key| matches(&key.answer));
+    if any(|answer| matches!(answer, Answer::NotLinearizable(_))) {
+        Validity::Invalid
+    } else if table.operations.is_empty() || any(|answer| matches!(answer, Answer::Undecided(_))) {
+        Validity::Unknown
+    } else {
+        Validity::Valid
+    }
+}
+
+/// The model of this name; a name that is no model's is refused with the list.
+fn known(model: &str) -> Result<ModelSpec, Failure> {
+    model.parse().map_err(|_| no_model(&format!("there is no model `{model}`")))
+}
+
+fn no_model(reason: &str) -> Failure {
+    let models: Vec<String> = MODELS.iter().map(|(name, about)| format!("  {name:16} {about}")).collect();
+    Failure::arguments(format!("{reason}; --model takes one of\n{}", models.join("\n")))
+}
+
+/// An amount of memory: `4GiB`, `512MiB`, `2GB`, `1000000`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        _ => 0,
+    };
+    match number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err(format!("`{text}` is no amount of memory; expected for example `4GiB` or `512MiB`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_of_memory_are_read_as_people_write_them() {
+        for (text, amount) in
+            [("4GiB", Some(4 << 30)), ("512 mib", Some(512 << 20)), ("2GB", Some(2_000_000_000)), ("7", Some(7))]
+        {
+            assert_eq!(bytes(text).ok(), amount, "{text}");
+        }
+        for text in ["", "0", "GiB", "-1", "4 furlongs", "99999999999999GiB", "1.5GiB"] {
+            assert!(bytes(text).is_err_and(|error| error.contains("for example")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_model_is_one_of_the_list_and_a_semaphore_has_permits() {
+        for model in ["register", "owner-mutex", "semaphore:3"] {
+            assert!(known(model).is_ok(), "{model}");
+        }
+        for model in ["", "lock", "semaphore", "semaphore:0", "semaphore:N", "semaphore:x"] {
+            assert!(known(model).is_err_and(|failure| failure.text.contains("fenced-mutex")), "{model}");
+        }
+    }
+}
