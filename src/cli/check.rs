@@ -46,9 +46,10 @@ pub struct CheckFlags {
 
 /// Checks a history: of a run as `run` did, any other against a model.
 pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
+    let model = flags.model.as_deref().map(super::linear::known).transpose()?;
     let source = Source::open(&flags.path).map_err(Failure::could_not_run)?;
-    if flags.model.is_some() || source.format() != Format::Run {
-        return super::linear::check(source, flags);
+    if model.is_some() || source.format() != Format::Run {
+        return super::linear::check(source, model, flags);
     }
     let history = source.run().map_err(Failure::could_not_run)?;
     let from_file = flags.path.as_os_str() != "-";

@@ -32,8 +32,7 @@ pub const MODELS: [(&str, &str); 12] = [
 ];
 
 /// Loads, checks and prints.
-pub fn check(source: Source, flags: &CheckFlags) -> Result<Exit, Failure> {
-    let asked = flags.model.as_deref().map(known).transpose()?;
+pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Result<Exit, Failure> {
     let file = source.name().to_string();
     let start = Instant::now();
     let options = Options { independent: flags.independent };
@@ -52,7 +51,7 @@ pub fn check(source: Source, flags: &CheckFlags) -> Result<Exit, Failure> {
         file,
         valid,
         model: spec.to_string(),
-        chosen: flags.model.is_none(),
+        chosen: asked.is_none(),
         initial: flags.initial.clone(),
         failed_cas: flags.failed_cas,
         loaded: &loaded,
@@ -116,7 +115,7 @@ fn conclude(table: &Table, answers: &[KeyAnswer]) -> Validity {
 }
 
 /// The model of this name; a name that is no model's is refused with the list.
-fn known(model: &str) -> Result<ModelSpec, Failure> {
+pub fn known(model: &str) -> Result<ModelSpec, Failure> {
     model.parse().map_err(|_| no_model(&format!("there is no model `{model}`")))
 }
 
