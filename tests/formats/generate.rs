@@ -92,7 +92,7 @@ impl Iterator for Generator {
         let Some(invoked) = self.open[client].take() else {
             self.left -= 1;
             let (f, value) = match self.object {
-                Object::Register if self.random.next_u32() % 2 == 0 => ("read", Datum::Nil),
+                Object::Register if self.random.next_u32().is_multiple_of(2) => ("read", Datum::Nil),
                 Object::Register => ("write", self.unique(client)),
                 Object::Rmw => ("rmw", Datum::List(vec![Datum::Nil, self.unique(client)])),
             };

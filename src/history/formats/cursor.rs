@@ -200,7 +200,7 @@ const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_
 fn not_digits(word: u64) -> u64 {
     let digits = word ^ ZEROS;
     // What is 10 or more reaches the highest bit, and nothing carries beyond it.
-    ((digits & !HIGH) + (0x80 - 10) * ONES | digits) & HIGH
+    (((digits & !HIGH) + (0x80 - 10) * ONES) | digits) & HIGH
 }
 
 /// The number that eight digits mean: pairs, then fours, then all, each step in one multiplication.

@@ -16,7 +16,7 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
                 input.take(taken);
             }
             Ok(Step::Form(tree, start)) => {
-                let line = input.line() + lines_in(&input.window()[..start]);
+                let (line, _) = input.position(start);
                 let added = tree::event(&tree, options).and_then(|event| match event {
                     Some(event) => loading.pairing.add(&event, super::short(line)),
                     None => Ok(()),
@@ -27,9 +27,8 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
             }
             Err(Stop::More) => input.widen()?,
             Err(Stop::Bad(reason, place)) => {
-                let before = &input.window()[..place];
-                let column = before.len() - memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1) + 1;
-                return Err(at(input.line() + lines_in(before), format!("column {column}: {reason}")));
+                let (line, column) = input.position(place);
+                return Err(at(line, format!("column {column}: {reason}")));
             }
         }
     }
@@ -81,8 +80,4 @@ fn step<'a>(parser: &mut Parser<'a>, place: &mut Place) -> Result<Step<'a>, Stop
     *place = to;
     parser.at += 1;
     Ok(Step::Bracket)
-}
-
-fn lines_in(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
 }

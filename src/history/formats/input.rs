@@ -23,12 +23,14 @@ pub(super) struct Input<'r> {
     exhausted: bool,
     /// The number of the line at `start`, from 1.
     line: u64,
+    /// How much of that line has been taken.
+    column: usize,
 }
 
 impl<'r> Input<'r> {
     pub fn new(reader: impl Read + 'r) -> Input<'r> {
         let reader = Box::new(reader);
-        Input { reader, buffer: vec![0; CHUNK], start: 0, end: 0, exhausted: false, line: 1 }
+        Input { reader, buffer: vec![0; CHUNK], start: 0, end: 0, exhausted: false, line: 1, column: 0 }
     }
 
     /// What has been read and not taken.
@@ -44,6 +46,17 @@ impl<'r> Input<'r> {
     /// The number of the line at the start of the window, from 1.
     pub fn line(&self) -> u64 {
         self.line
+    }
+
+    /// The line and the column, both from 1, of a place in the window.
+    pub fn position(&self, place: usize) -> (u64, usize) {
+        let before = &self.window()[..place];
+        let line = self.line + memchr::memchr_iter(b'\n', before).count() as u64;
+        let column = match memchr::memrchr(b'\n', before) {
+            Some(newline) => before.len() - newline,
+            None => self.column + before.len() + 1,
+        };
+        (line, column)
     }
 
     /// Widens the window, unless the reader has no more.
@@ -69,7 +82,8 @@ impl<'r> Input<'r> {
 
     /// Takes bytes off the start of the window.
     pub fn take(&mut self, bytes: usize) {
-        self.line += memchr::memchr_iter(b'\n', &self.window()[..bytes]).count() as u64;
+        let (line, column) = self.position(bytes);
+        (self.line, self.column) = (line, column - 1);
         self.start += bytes;
     }
 

@@ -22,10 +22,10 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
 }
 
 fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Result<(), String> {
+    let text = str::from_utf8(line).map_err(|error| format!("not UTF-8: {error}"))?;
     if memchr::memchr(0, line).is_some() {
         return Err("a NUL; this is no text".into());
     }
-    let text = str::from_utf8(line).map_err(|error| format!("not UTF-8: {error}"))?;
     let Some(parts) = parts(text) else { return Ok(()) };
     if parts.process.trim_start_matches(':') == NEMESIS {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Histories from anywhere: any of the known formats, from a file, a run folder or a stream, compressed or not, as a [`Table`].
 //!
-//! What a file is, its content says: its first bytes how it is compressed ([`source`]), what follows in which notation it is
-//! written ([`detect`]). Each notation has a file here ([`json`] with its fast path [`fast`], [`forms`] over [`edn`], [`log`])
-//! and hands on the same [`event::Event`], so all of them are paired and refused by one piece of code ([`pair`], [`meaning`]).
+//! What a file is, its content says: its first bytes how it is compressed (`source`), what follows in which notation it is
+//! written (`detect`). Each notation has a file here (`json` with its fast path `fast`, `forms` over `edn`, `log`)
+//! and hands on the same `event::Event`, so all of them are paired and refused by one piece of code (`pair`, `meaning`).
 //! Memory is bounded by the table and one line of at most 4 MiB, whatever is in the file; nothing here panics on data.
 //!
 //! `docs/histories.md` describes the formats for users.

@@ -34,7 +34,9 @@ impl Pairing {
         let process = self.processes.number(event.process)?;
         match event.kind {
             Kind::Invoke => self.invoke(process, event, line),
-            _ => self.complete(process, event),
+            Kind::Ok => self.complete(process, event, Outcome::Ok),
+            Kind::Fail => self.complete(process, event, Outcome::Fail),
+            Kind::Info => self.complete(process, event, Outcome::Info),
         }
     }
 
@@ -94,7 +96,7 @@ impl Pairing {
         Ok(())
     }
 
-    fn complete<V: Written>(&mut self, process: u32, event: &Event<'_, V>) -> Result<(), String> {
+    fn complete<V: Written>(&mut self, process: u32, event: &Event<'_, V>, outcome: Outcome) -> Result<(), String> {
         let number = match self.processes.state(process) {
             State::Open(number) => number,
             State::Idle => {
@@ -113,34 +115,28 @@ impl Pairing {
             return Err(format!("the completion has another key than its invocation; {}", invoked_at(&op)));
         }
         self.processes.set(process, State::Idle);
-        match event.kind {
-            Kind::Ok | Kind::Invoke => {
-                op.outcome = Outcome::Ok;
-                let asked = if op.f == OpFunction::Acquire { self.asked.remove(&process) } else { None };
-                meaning::succeeded(&mut op, &event.value, asked, &mut self.table.values, &mut self.items)
-                    .map_err(|reason| format!("{reason}; {}", invoked_at(&op)))?;
-                op.completed = self.next_place()?;
-            }
-            Kind::Fail => {
-                op.outcome = Outcome::Fail;
-                self.asked.remove(&process);
-                op.completed = self.next_place()?;
-                if op.f == OpFunction::Cas {
-                    let mismatch = meaning::is_mismatch(&op, event, &mut self.table.values, &mut self.items)
-                        .map_err(|reason| format!("{reason}; {}", invoked_at(&op)))?;
+        op.outcome = outcome;
+        let asked = if op.f == OpFunction::Acquire { self.asked.remove(&process) } else { None };
+        let (values, items) = (&mut self.table.values, &mut self.items);
+        let understood = match outcome {
+            Outcome::Ok => meaning::succeeded(&mut op, &event.value, asked, values, items),
+            Outcome::Fail if op.f == OpFunction::Cas => {
+                meaning::is_mismatch(&op, event, values, items).map(|mismatch| {
                     if !mismatch {
                         self.empty.push(number);
                     }
-                }
+                })
             }
-            Kind::Info => {
-                self.asked.remove(&process);
-                if self.info_is_no_end {
-                    meaning::left_open(&mut op, &event.value, &mut self.table.values, &mut self.items)?;
-                } else {
-                    self.processes.set(process, State::Ended(number));
-                }
+            Outcome::Fail => Ok(()),
+            Outcome::Info if self.info_is_no_end => meaning::left_open(&mut op, &event.value, values, items),
+            Outcome::Info => {
+                self.processes.set(process, State::Ended(number));
+                Ok(())
             }
+        };
+        understood.map_err(|reason| format!("{reason}; {}", invoked_at(&op)))?;
+        if outcome != Outcome::Info {
+            op.completed = self.next_place()?;
         }
         self.table.operations[number as usize] = op;
         Ok(())
