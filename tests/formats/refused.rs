@@ -117,7 +117,7 @@ fn what_is_no_history_is_refused() {
     refused("[{:process :nemesis, :type :info}\n1]", 2, "expected an operation as a map");
     refused("{:process 0, :type :invoke, :f :read} )", 1, "column 39: `)` closes nothing");
     refused("{:process}", 1, "a key of a map without a value");
-    refused("0 :invoke :write \"a\n", 1, "column 18: a string without its end");
+    refused("0 :invoke :write \"a\n", 1, "column 19: a string without its end");
     // The last line of a file from elsewhere must be whole, or an operation would get lost.
     refused("{\"process\":0,\"type\":\"invoke\",\"f\":\"read\"}\n{\"process\":1,\"type\":\"inv", 2, "EOF");
 }
