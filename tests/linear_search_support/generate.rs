@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use redjepsen::checker::linear::{ModelSpec, words};
 use redjepsen::checker::linear::models::FailedCas;
+use redjepsen::checker::linear::{ModelSpec, words};
 use redjepsen::history::Outcome;
 use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Value, Values};
 
@@ -41,8 +41,28 @@ pub const SPECS: [ModelSpec; 13] = [
     ModelSpec::Semaphore(2),
 ];
 
+/// How a history comes about.
+pub struct Shape {
+    pub clients: usize,
+    pub count: usize,
+    /// Per cent of operations that are indeterminate, and that are not told as they were.
+    pub indeterminate: usize,
+    pub spoiled: usize,
+}
+
 /// A history of at most so many operations. The same number gives the same history.
 pub fn case(seed: u64, spec: ModelSpec, most: usize) -> Case {
+    let mut random = Random(!seed);
+    let clients = 1 + random.below(5);
+    let count = 1 + random.below(most);
+    let indeterminate = [0, 10, 30, 60][random.below(4)];
+    let spoiled = [0, 20, 50, 80][random.below(4)];
+    shaped(seed, spec, Shape { clients, count, indeterminate, spoiled })
+}
+
+/// A history of this shape.
+pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
+    let Shape { clients, count, indeterminate, spoiled } = shape;
     let mut random = Random(seed);
     let mut values = Values::default();
     let distinct = 1 + random.below(4);
@@ -60,11 +80,8 @@ pub fn case(seed: u64, spec: ModelSpec, most: usize) -> Case {
     let failed_cas = if random.chance(75) { FailedCas::Check } else { FailedCas::Drop };
     let mut case = Case { spec, initial, failed_cas, operations: Vec::new(), values };
     let mut run = Run { state: case.naive().start(), token: 0, plain, unknown: random.chance(30) };
-    let clients = 1 + random.below(5);
-    let count = 1 + random.below(most);
-    let indeterminate = [0, 10, 30, 60][random.below(4)];
-    let spoiled = [0, 20, 50, 80][random.below(4)];
-    let mut processes: Vec<(u32, Option<usize>, bool)> = (0..clients as u32).map(|process| (process, None, false)).collect();
+    let mut processes: Vec<(u32, Option<usize>, bool)> =
+        (0..clients as u32).map(|process| (process, None, false)).collect();
     let (mut place, mut begun) = (0, 0);
     loop {
         let at = random.below(clients);
@@ -73,7 +90,8 @@ pub fn case(seed: u64, spec: ModelSpec, most: usize) -> Case {
             None if begun < count => {
                 begun += 1;
                 let (f, a, b) = run.invoke(&mut random, &mut case);
-                let op = Op { key: 0, process, f, outcome: Outcome::Info, a, b, invoked: place, completed: NEVER, line: 1 };
+                let op =
+                    Op { key: 0, process, f, outcome: Outcome::Info, a, b, invoked: place, completed: NEVER, line: 1 };
                 processes[at] = (process, Some(case.operations.len()), false);
                 case.operations.push(op);
                 place += 1;
@@ -93,7 +111,10 @@ pub fn case(seed: u64, spec: ModelSpec, most: usize) -> Case {
                 // Its process is retired, as Jepsen does, or goes on.
                 let op = &mut case.operations[index];
                 op.outcome = Outcome::Info;
-                if op.f == OpFunction::Read || op.f == OpFunction::Acquire || op.f == OpFunction::Rmw && random.chance(50) {
+                if op.f == OpFunction::Read
+                    || op.f == OpFunction::Acquire
+                    || op.f == OpFunction::Rmw && random.chance(50)
+                {
                     op.a = Value::UNKNOWN;
                 }
                 if op.f == OpFunction::Rmw && run.unknown {

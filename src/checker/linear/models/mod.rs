@@ -102,7 +102,10 @@ mod tests {
     #[test]
     fn a_name_that_is_none_gets_the_list() {
         let error = "queue".parse::<ModelSpec>().unwrap_err();
-        assert!(error.contains("`queue`") && error.contains("cas-register") && error.contains("semaphore:N"), "{error}");
+        assert!(
+            error.contains("`queue`") && error.contains("cas-register") && error.contains("semaphore:N"),
+            "{error}"
+        );
         assert!("semaphore:0".parse::<ModelSpec>().is_err());
         assert!("semaphore:many".parse::<ModelSpec>().unwrap_err().contains("semaphore:3"));
     }

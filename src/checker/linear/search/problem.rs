@@ -10,8 +10,8 @@ use std::hash::BuildHasherDefault;
 
 use super::config::FastHasher;
 use crate::checker::linear::model::{Candidate, Effect, Model};
-use crate::history::table::{NEVER, Op, OpFunction, Value};
 use crate::history::Outcome;
+use crate::history::table::{NEVER, Op, OpFunction, Value};
 
 /// Operations that are identical but for their times.
 pub struct Class {
