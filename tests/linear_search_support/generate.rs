@@ -41,8 +41,28 @@ pub const SPECS: [ModelSpec; 13] = [
     ModelSpec::Semaphore(2),
 ];
 
+/// How a history comes about.
+pub struct Shape {
+    pub clients: usize,
+    pub count: usize,
+    /// Per cent of operations that are indeterminate, and that are not told as they were.
+    pub indeterminate: usize,
+    pub spoiled: usize,
+}
+
 /// A history of at most so many operations. The same number gives the same history.
 pub fn case(seed: u64, spec: ModelSpec, most: usize) -> Case {
+    let mut random = Random(!seed);
+    let clients = 1 + random.below(5);
+    let count = 1 + random.below(most);
+    let indeterminate = [0, 10, 30, 60][random.below(4)];
+    let spoiled = [0, 20, 50, 80][random.below(4)];
+    shaped(seed, spec, Shape { clients, count, indeterminate, spoiled })
+}
+
+/// A history of this shape.
+pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
+    let Shape { clients, count, indeterminate, spoiled } = shape;
     let mut random = Random(seed);
     let mut values = Values::default();
     let distinct = 1 + random.below(4);
@@ -60,10 +80,6 @@ pub fn case(seed: u64, spec: ModelSpec, most: usize) -> Case {
     let failed_cas = if random.chance(75) { FailedCas::Check } else { FailedCas::Drop };
     let mut case = Case { spec, initial, failed_cas, operations: Vec::new(), values };
     let mut run = Run { state: case.naive().start(), token: 0, plain, unknown: random.chance(30) };
-    let clients = 1 + random.below(5);
-    let count = 1 + random.below(most);
-    let indeterminate = [0, 10, 30, 60][random.below(4)];
-    let spoiled = [0, 20, 50, 80][random.below(4)];
     let mut processes: Vec<(u32, Option<usize>, bool)> =
         (0..clients as u32).map(|process| (process, None, false)).collect();
     let (mut place, mut begun) = (0, 0);

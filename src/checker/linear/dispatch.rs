@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::models::{Counter, FailedCas, FencedMutex, ListAppend, OwnerMutex, Register, Semaphore, Set, TextAppend};
 use super::search::{Finding, Limits, Strategy, examine};
-use super::{Answer, Model, ModelSpec, check_object, fast};
+use super::{Answer, Model, ModelSpec, check_object, fast, words};
 use crate::history::Outcome;
-use crate::history::table::{Op, OpFunction, Table, Value, Values};
+use crate::history::table::{Content, Op, OpFunction, Table, Value, Values};
 
 /// How a history is checked.
 #[derive(Clone, Copy)]
@@ -147,7 +147,7 @@ pub fn search_object(spec: ModelSpec, operations: &[Op], values: &Values, option
             check_object(model, self.0, self.1)
         }
     }
-    match refusal(spec, operations, options) {
+    match refusal(spec, operations, values, options) {
         Some(reason) => Answer::Undecided(reason),
         None => with_model(spec, operations, values, options, Search(operations, &options.limits)),
     }
@@ -202,7 +202,7 @@ pub fn with_model<W: WithModel>(
 }
 
 /// Why a model cannot be held against these operations, if it cannot.
-fn refusal(spec: ModelSpec, operations: &[Op], options: &Options) -> Option<String> {
+fn refusal(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Option<String> {
     use OpFunction::*;
     let known: &[OpFunction] = match spec {
         ModelSpec::Register => &[Read, Write],
@@ -215,6 +215,18 @@ fn refusal(spec: ModelSpec, operations: &[Op], options: &Options) -> Option<Stri
     };
     if let Some(op) = operations.iter().find(|op| !known.contains(&op.f)) {
         return Some(format!("line {}: the model {spec} has no such operation", op.line));
+    }
+    let shaped = |op: &Op| match (spec, op.f, values.content(op.a)) {
+        // Not known, or nothing: no token, an empty set or list.
+        (_, _, None | Some(Content::Nil)) => true,
+        (ModelSpec::Counter, ..) | (ModelSpec::FencedMutex, Acquire, _) => values.int(op.a).is_some(),
+        (ModelSpec::Set | ModelSpec::ListAppend, Read, Some(content)) => matches!(content, Content::List(_)),
+        (ModelSpec::TextAppend, _, Some(content)) => !matches!(content, Content::List(_)),
+        _ => true,
+    };
+    if let Some(op) = operations.iter().find(|op| op.outcome != Outcome::Fail && !shaped(op)) {
+        let value = words::value(values, op.a);
+        return Some(format!("line {}: the model {spec} has no value like {value} there", op.line));
     }
     let unknown = |op: &&Op| op.f == Rmw && op.outcome != Outcome::Fail && op.b == Value::UNKNOWN;
     let unknown = operations.iter().find(unknown)?;

@@ -37,6 +37,7 @@
 //! assert!(matches!(check_object(&Once, &[write, early, late], &Default::default()), Answer::NotLinearizable(_)));
 //! ```
 
+use std::collections::HashSet;
 use std::hash::Hash;
 
 use crate::history::Outcome;
@@ -76,14 +77,39 @@ pub trait Model: Sync {
         true
     }
 
-    /// Sets of places in `operations`. Each set can be taken away from a legal order of these operations and leave a
-    /// legal order of the others: what the search for a small counterexample may delete.
+    /// The place of an operation that fits no state that these operations could lead to, in whatever order: a read of
+    /// what nobody wrote. Of several, that which returned first.
+    fn absurd(&self, _operations: &[Op]) -> Option<u32> {
+        None
+    }
+
+    /// Sets of places in `operations`. Any of the sets can be taken away from a legal order of these operations and
+    /// leave a legal order of the others: what the search for a small counterexample may delete.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let idle = |op: &Op| op.outcome == Outcome::Fail || self.effect(op) == Effect::Nothing;
         (0..operations.len() as u32)
             .filter(|place| idle(&operations[*place as usize]))
             .map(|place| vec![place])
             .collect()
+    }
+
+    /// What must stay, of all operations, for those in `kept` to be illegal not only for want of it: all but what could
+    /// be left out. None where that cannot be told.
+    fn needed(&self, operations: &[Op], kept: &[u32]) -> Option<Vec<u32>> {
+        let mut stays = vec![true; operations.len()];
+        let kept: HashSet<u32> = kept.iter().copied().collect();
+        for set in self.omissible(operations) {
+            if set.iter().all(|place| !kept.contains(place)) {
+                set.iter().for_each(|place| stays[*place as usize] = false);
+            }
+        }
+        Some((0..operations.len() as u32).filter(|place| stays[*place as usize] && !kept.contains(place)).collect())
+    }
+
+    /// The operation with less to say, so that it fits where it fitted and does the same: a compare-and-set as a write.
+    /// None where it says as little as it can.
+    fn weaken(&self, _operation: &Op) -> Option<Op> {
+        None
     }
 
     /// The state in words, as the end of "the object holds ...".

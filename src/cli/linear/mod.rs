@@ -4,14 +4,14 @@ mod choose;
 mod report;
 
 use std::io::IsTerminal;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::check::CheckFlags;
 use super::{Exit, Failure, exit_for};
 use crate::checker::Validity;
 use crate::checker::linear::{self, Answer, How, Limits, ModelSpec, Object};
 use crate::history::formats::{Loaded, Options, Source};
-use crate::history::table::{Content, Table, Value};
+use crate::history::table::{Content, Op, Table, Value};
 
 pub use report::{KeyAnswer, LinearReport};
 
@@ -76,15 +76,32 @@ fn answers(loaded: &mut Loaded, spec: ModelSpec, flags: &CheckFlags) -> Vec<KeyA
         failed_cas: flags.failed_cas,
         limits: Limits { give_up: &give_up, memory_bytes: usize::try_from(flags.memory).unwrap_or(usize::MAX) },
     };
-    linear::check(&loaded.table, spec, &options).into_iter().map(told_by_place).collect()
+    let objects = linear::check(&loaded.table, spec, &options);
+    let enough = Instant::now() + EXPLAINING;
+    let give_up = move || Instant::now() >= enough;
+    let options = linear::Options { limits: Limits { give_up: &give_up, ..options.limits }, ..options };
+    objects.into_iter().map(|object| answer(object, &loaded.table, spec, &options)).collect()
 }
 
-/// An answer whose conflict counts places in the whole history.
-fn told_by_place(object: Object) -> KeyAnswer {
+/// How long the search for small counterexamples may take; what it has not shrunk by then is told as it is.
+const EXPLAINING: Duration = Duration::from_secs(5);
+
+/// The answer for one object, with its counterexample made small and its places counted in the whole history.
+fn answer(object: Object, table: &Table, spec: ModelSpec, options: &linear::Options) -> KeyAnswer {
     let Object { key, operations, mut answer, how } = object;
     if let Answer::NotLinearizable(conflict) = &mut answer {
-        conflict.operations =
-            conflict.operations.iter().filter_map(|&place| operations.get(place as usize).copied()).collect();
+        let ops: Vec<Op> = operations.iter().map(|&place| table.operations[place as usize]).collect();
+        let explanation = linear::explain::explain_object(spec, &ops, &table.values, conflict, options);
+        if !explanation.operations.is_empty() {
+            conflict.operations = explanation.operations;
+        }
+        if !explanation.sentences.is_empty() {
+            conflict.reason = explanation.sentences.join("\n");
+        }
+        conflict.operations.retain(|&place| (place as usize) < operations.len());
+        for place in &mut conflict.operations {
+            *place = operations[*place as usize];
+        }
     }
     let how = match how {
         How::Fast => "fast",

@@ -135,7 +135,7 @@ impl LinearReport<'_> {
                 let _ = writeln!(text, "  {of_key}{reason}\n");
             }
             Answer::NotLinearizable(conflict) => {
-                let _ = writeln!(text, "  {of_key}{}", conflict.reason);
+                let _ = writeln!(text, "  {of_key}{}", conflict.reason.replace('\n', "\n  "));
                 for told in self.operations(&conflict.operations).take(LISTED) {
                     let Told { line, process, text: operation, outcome, .. } = told;
                     let process = words::line(&process, 20);

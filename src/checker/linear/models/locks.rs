@@ -185,6 +185,10 @@ impl Model for FencedMutex {
         holds(operations)
     }
 
+    fn weaken(&self, op: &Op) -> Option<Op> {
+        (op.f == OpFunction::Acquire && op.a != Value::NIL).then_some(Op { a: Value::NIL, ..*op })
+    }
+
     fn describe(&self, (owned, last): &Self::State, _: &Values) -> Option<String> {
         let last = last.map(|token| format!(", and the last token was {token}")).unwrap_or_default();
         Some(owned.describe() + &last)

@@ -1,6 +1,6 @@
 //! Registers: read, write, compare-and-set, read-modify-write.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 use crate::checker::linear::model::{Candidate, Effect, Model, Step};
@@ -133,6 +133,18 @@ impl Model for Register {
         });
     }
 
+    fn absurd(&self, operations: &[Op]) -> Option<u32> {
+        if self.wildcards {
+            return None;
+        }
+        let mut written: HashSet<Value, BuildHasherDefault<FastHasher>> =
+            operations.iter().filter_map(produces).collect();
+        written.insert(self.initial);
+        let found = |op: &Op| op.outcome == Outcome::Ok && observes(op).is_some_and(|value| !written.contains(&value));
+        let places = (0..).zip(operations).filter(|(_, op)| found(op));
+        places.min_by_key(|(_, op)| op.completed).map(|(place, _)| place)
+    }
+
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let mut observers: HashMap<Value, u32> = HashMap::new();
         let mut refused = false;
@@ -151,6 +163,25 @@ impl Model for Register {
         };
         let singles = (0..operations.len() as u32).filter(|place| may_go(&operations[*place as usize]));
         singles.map(|place| vec![place]).collect()
+    }
+
+    /// Whatever else wrote what they found; what was written and is not found by them does not matter, unless one of
+    /// them says what was not there.
+    fn needed(&self, operations: &[Op], kept: &[u32]) -> Option<Vec<u32>> {
+        let ops = || kept.iter().map(|place| &operations[*place as usize]);
+        if self.wildcards || ops().any(|op| op.outcome == Outcome::Fail && !self.says_nothing(op)) {
+            return None;
+        }
+        let found: HashSet<Value> = ops().filter_map(observes).collect();
+        let kept: HashSet<u32> = kept.iter().copied().collect();
+        let wrote = |op: &Op| produces(op).is_some_and(|value| found.contains(&value));
+        let others = (0..).zip(operations).filter(|(place, op)| wrote(op) && !kept.contains(place));
+        Some(others.map(|(place, _)| place).collect())
+    }
+
+    fn weaken(&self, op: &Op) -> Option<Op> {
+        let value = produces(op).filter(|value| op.f != OpFunction::Write && *value != Value::UNKNOWN)?;
+        Some(Op { f: OpFunction::Write, a: value, b: Value::NIL, ..*op })
     }
 
     fn describe(&self, state: &Value, values: &Values) -> Option<String> {

@@ -123,6 +123,17 @@ impl Model for Set {
         self.read(read.a).is_some_and(|found| elements.all(|element| found.binary_search(element).is_ok()))
     }
 
+    fn absurd(&self, operations: &[Op]) -> Option<u32> {
+        let adds = operations.iter().filter(|op| op.f == OpFunction::Add && op.outcome != Outcome::Fail);
+        let added: HashSet<Value> = adds.map(|op| op.a).collect();
+        let found = |op: &Op| {
+            let read = self.read(op.a).filter(|_| op.f == OpFunction::Read && op.outcome == Outcome::Ok);
+            read.is_some_and(|read| read.iter().any(|element| !added.contains(element)))
+        };
+        let places = (0..).zip(operations).filter(|(_, op)| found(op));
+        places.min_by_key(|(_, op)| op.completed).map(|(place, _)| place)
+    }
+
     /// Reads, and the additions of what no read has.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let reads = operations.iter().filter(|op| op.f == OpFunction::Read && op.outcome == Outcome::Ok);

@@ -67,6 +67,7 @@ fn after<M: Model, B: Bits>(
     };
     let mut start = frontier.iter();
     loop {
+        watch.look(bytes, cursor.at)?;
         let config = match pending.pop() {
             Some(config) => config,
             None => {

@@ -23,7 +23,8 @@ pub use config::FastHasher;
 pub use watch::Limits;
 
 use super::{Answer, Conflict, Model};
-use crate::history::table::Op;
+use crate::history::Outcome;
+use crate::history::table::{NEVER, Op};
 use bits::{Bits, Wide};
 use depth::{Depth, Found};
 use problem::{Event, Problem};
@@ -55,15 +56,17 @@ pub enum Finding {
 pub fn check_object<M: Model>(model: &M, operations: &[Op], limits: &Limits) -> Answer {
     match examine(model, operations, limits, Strategy::Race) {
         Finding::Legal { .. } => Answer::Linearizable,
-        Finding::Illegal { place, event } => Answer::NotLinearizable(Conflict {
-            operations: (0..operations.len() as u32)
-                .filter(|place| operations[*place as usize].invoked < event)
-                .collect(),
-            reason: format!(
-                "no order of the operations before it explains how the one of line {} returned",
-                operations[place as usize].line
-            ),
-        }),
+        Finding::Illegal { place, .. } if model.absurd(operations) == Some(place) => {
+            let line = operations[place as usize].line;
+            let reason = format!("nothing that was done could lead to what the operation of line {line} found");
+            Answer::NotLinearizable(Conflict { operations: vec![place], reason })
+        }
+        Finding::Illegal { place, event } => {
+            let line = operations[place as usize].line;
+            let reason = format!("no order of the operations before it explains how the one of line {line} returned");
+            let begun = (0..operations.len() as u32).filter(|place| operations[*place as usize].invoked < event);
+            Answer::NotLinearizable(Conflict { operations: begun.collect(), reason })
+        }
         Finding::Unknown { reason, legal_before } => {
             Answer::Undecided(format!("{reason}; the events before {legal_before} are linearizable"))
         }
@@ -72,6 +75,28 @@ pub fn check_object<M: Model>(model: &M, operations: &[Op], limits: &Limits) -> 
 
 /// As [`check_object`], with all that is known in the end.
 pub fn examine<M: Model>(model: &M, operations: &[Op], limits: &Limits, strategy: Strategy) -> Finding {
+    let Some(absurd) = model.absurd(operations) else { return examine_all(model, operations, limits, strategy) };
+    // What was before it is another question, and most likely it is legal, which is found faster.
+    let event = operations[absurd as usize].completed;
+    let (before, places) = before(operations, event);
+    match examine_all(model, &before, limits, strategy) {
+        Finding::Illegal { place, event } => Finding::Illegal { place: places[place as usize], event },
+        _ => Finding::Illegal { place: absurd, event },
+    }
+}
+
+/// What is known just before an event: operations that return then or later are indeterminate. With their places.
+pub fn before(operations: &[Op], event: u32) -> (Vec<Op>, Vec<u32>) {
+    let begun = (0..).zip(operations).filter(|(_, op)| op.invoked < event);
+    let known = begun.filter(|(_, op)| op.completed < event || op.outcome != Outcome::Fail);
+    let cut = |(place, op): (u32, &Op)| match op.completed < event {
+        true => (*op, place),
+        false => (Op { outcome: Outcome::Info, completed: NEVER, ..*op }, place),
+    };
+    known.map(cut).unzip()
+}
+
+fn examine_all<M: Model>(model: &M, operations: &[Op], limits: &Limits, strategy: Strategy) -> Finding {
     let problem = Problem::new(model, operations);
     match problem.slots {
         0..=64 => search::<M, u64>(model, &problem, limits, strategy),

@@ -1,0 +1,167 @@
+//! Why a few operations have no legal order, in words: who must come before whom by what they found and wrote, and by
+//! time, in a circle.
+//!
+//! Operations that touch one value of a register that was written once belong together: nothing can come between the
+//! write and the last that finds its value. So if one operation of such a group comes before one of another by time, all
+//! of the group do (Gibbons and Korach 1997).
+
+use super::shrink::Kept;
+use super::{Because, Explanation, Link};
+use crate::checker::linear::{Conflict, Model, Step, words};
+use crate::history::Outcome;
+use crate::history::table::{Op, OpFunction, Value, Values};
+
+/// Fills in the cycle and the sentences.
+pub fn tell<M: Model>(
+    model: &M,
+    kept: &[Kept],
+    operations: &[Op],
+    values: &Values,
+    conflict: &Conflict,
+    explanation: &mut Explanation,
+) {
+    let say = |kept: &Kept| words::operation(values, &kept.op);
+    let ops: Vec<Op> = kept.iter().map(|kept| kept.op).collect();
+    if let (Some(_), [only]) = (model.absurd(&ops), kept) {
+        explanation.sentences = vec![format!("{}, but nothing that was done could lead to that", say(only))];
+        return;
+    }
+    let initial = model.initial();
+    let at_first = |value: Value| {
+        ops.first().is_some_and(|op| {
+            let read = Op { f: OpFunction::Read, outcome: Outcome::Ok, a: value, ..*op };
+            model.step(&initial, &read) != Step::Illegal
+        })
+    };
+    let found = match ops.iter().any(|op| matches!(op.f, OpFunction::Write | OpFunction::Cas | OpFunction::Rmw)) {
+        true => early(kept, &at_first, &say)
+            .or_else(|| late(kept, &at_first, &say))
+            .or_else(|| apart(kept, &at_first, values, &say)),
+        false => None,
+    };
+    let (cycle, mut sentences) = found.unwrap_or_default();
+    if cycle.is_empty() {
+        sentences.push(match kept.len() {
+            0..=12 => "these operations fit no order:".into(),
+            count => format!("no order fits {count} operations; {}", conflict.reason),
+        });
+        sentences.extend(kept.iter().take(12).map(&say));
+        for end in &explanation.dead_ends {
+            let order: Vec<String> = end.order.iter().map(|place| line(operations, *place)).collect();
+            let order = if order.is_empty() { "at first".into() } else { format!("after {}", order.join(", ")) };
+            let state = end.state.as_ref().map_or(String::new(), |state| format!(" the object is {state}, and"));
+            sentences.push(format!("{order}{state} that of {} does not fit", line(operations, end.refused)));
+        }
+    }
+    (explanation.cycle, explanation.sentences) = (cycle, sentences);
+}
+
+fn line(operations: &[Op], place: u32) -> String {
+    format!("line {}", operations[place as usize].line)
+}
+
+type Told = (Vec<Link>, Vec<String>);
+
+fn wrote(kept: &Kept) -> Option<Value> {
+    match kept.op.f {
+        _ if kept.op.outcome == Outcome::Fail => None,
+        OpFunction::Write => Some(kept.op.a),
+        OpFunction::Cas | OpFunction::Rmw => Some(kept.op.b),
+        _ => None,
+    }
+}
+
+fn found(kept: &Kept) -> Option<Value> {
+    match kept.op.f {
+        _ if kept.op.outcome != Outcome::Ok || kept.op.a == Value::UNKNOWN => None,
+        OpFunction::Read | OpFunction::Cas | OpFunction::Rmw => Some(kept.op.a),
+        _ => None,
+    }
+}
+
+/// The only one that wrote a value.
+fn writer(kept: &[Kept], value: Value) -> Option<&Kept> {
+    let mut writers = kept.iter().filter(|kept| wrote(kept) == Some(value));
+    writers.next().filter(|_| writers.next().is_none())
+}
+
+fn by_time(before: &Kept, after: &Kept) -> bool {
+    before.op.completed < after.op.invoked
+}
+
+fn link(before: &Kept, after: &Kept, because: Because) -> Link {
+    Link { before: before.place, after: after.place, because }
+}
+
+/// A value is found before it is written.
+fn early(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) -> String) -> Option<Told> {
+    let found = |reader: &Kept| found(reader).filter(|value| !at_first(*value));
+    let mut pairs = kept.iter().filter_map(|reader| Some((reader, writer(kept, found(reader)?)?)));
+    let (reader, writer) = pairs.find(|(reader, writer)| by_time(reader, writer))?;
+    let cycle = vec![link(writer, reader, Because::Value), link(reader, writer, Because::RealTime)];
+    let sentence =
+        format!("{} and had returned before {} was invoked, which alone wrote that", say(reader), say(writer));
+    Some((cycle, vec![sentence]))
+}
+
+/// What the object held at first is found after something else was written.
+fn late(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) -> String) -> Option<Told> {
+    let unwritten = |reader: &&Kept| {
+        reader.op.f == OpFunction::Read
+            && found(reader).is_some_and(|value| at_first(value) && kept.iter().all(|kept| wrote(kept) != Some(value)))
+    };
+    let mut pairs = kept.iter().filter(unwritten).flat_map(|reader| kept.iter().map(move |writer| (reader, writer)));
+    let (reader, writer) = pairs.find(|(reader, writer)| wrote(writer).is_some() && by_time(writer, reader))?;
+    let cycle = vec![link(reader, writer, Because::Value), link(writer, reader, Because::RealTime)];
+    let sentences = vec![
+        format!("{}: nobody wrote that, so it comes before everything that wrote", say(reader)),
+        format!("but {} and had returned before", say(writer)),
+    ];
+    Some((cycle, sentences))
+}
+
+/// Two values, each of which must come before the other.
+fn apart(
+    kept: &[Kept],
+    at_first: &dyn Fn(Value) -> bool,
+    values: &Values,
+    say: &dyn Fn(&Kept) -> String,
+) -> Option<Told> {
+    let written: Vec<Value> =
+        kept.iter().filter_map(wrote).filter(|value| writer(kept, *value).is_some() && !at_first(*value)).collect();
+    let group = |value: Value| kept.iter().filter(move |kept| found(kept) == Some(value) || wrote(kept) == Some(value));
+    // A compare-and-set belongs to two groups, so it says nothing of their order that is not known.
+    let of_one = |one: &Kept, other: Value| found(one) != Some(other) && wrote(one) != Some(other);
+    let step = |from: Value, to: Value| {
+        let pairs = group(from).flat_map(|one| group(to).map(move |other| (one, other)));
+        pairs.filter(|(one, other)| of_one(one, to) && of_one(other, from)).find(|(one, other)| by_time(one, other))
+    };
+    for (at, one) in written.iter().enumerate() {
+        for other in &written[at + 1..] {
+            let (Some((a, b)), Some((c, d))) = (step(*one, *other), step(*other, *one)) else { continue };
+            let mut cycle = vec![link(a, b, Because::RealTime)];
+            if b != c {
+                cycle.push(link(b, c, Because::Value));
+            }
+            cycle.push(link(c, d, Because::RealTime));
+            if d != a {
+                cycle.push(link(d, a, Because::Value));
+            }
+            let (one, other) = (words::value(values, *one), words::value(values, *other));
+            let before = |first: &Kept, then: &Kept, one: &str, other: &str| {
+                format!(
+                    "{} and had returned before {} was invoked: so {one} was there before {other}",
+                    say(first),
+                    say(then)
+                )
+            };
+            let sentences = vec![
+                before(a, b, &one, &other),
+                before(c, d, &other, &one),
+                format!("but each of {one} and {other} was written once, and cannot come back"),
+            ];
+            return Some((cycle, sentences));
+        }
+    }
+    None
+}

@@ -1,0 +1,141 @@
+//! The fewest operations that have no legal order.
+//!
+//! Delta debugging (Zeller and Hildebrandt 2002), but only with deletions that are sound: those that the model says
+//! leave a legal order legal ([`Model::omissible`], [`Model::weaken`]). So what remains is illegal in the whole history
+//! too, not only for want of what was deleted.
+
+use std::collections::BTreeSet;
+
+use crate::checker::linear::Model;
+use crate::checker::linear::search::{Finding, Limits, Strategy, examine};
+use crate::history::table::{Op, OpFunction};
+
+/// An operation that stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub place: u32,
+    pub op: Op,
+    /// What it found does not matter.
+    pub weakened: bool,
+}
+
+/// The operations that stay, and whether they are certainly the fewest. `hint` names some that are said to be illegal by
+/// themselves; if they are not, all are taken.
+pub fn shrink<M: Model>(model: &M, operations: &[Op], hint: &[u32], limits: &Limits) -> (Vec<Kept>, bool) {
+    let keep = |place: u32| operations.get(place as usize).map(|op| Kept { place, op: *op, weakened: false });
+    let all = || (0..operations.len() as u32).filter_map(keep).collect();
+    let kept = complete(model, operations, hint).unwrap_or_else(all);
+    let mut shrinking = Shrinking { model, limits, kept, sure: true };
+    if !shrinking.is_illegal(&shrinking.kept.clone()) {
+        shrinking.kept = all();
+    }
+    shrinking.cut();
+    loop {
+        let before = shrinking.kept.clone();
+        shrinking.delete();
+        shrinking.weaken();
+        if shrinking.kept == before {
+            return (shrinking.kept, shrinking.sure);
+        }
+        shrinking.cut();
+    }
+}
+
+/// What the hint names, with what it would be illegal for want of, which says as little as it can.
+fn complete<M: Model>(model: &M, operations: &[Op], hint: &[u32]) -> Option<Vec<Kept>> {
+    let hint: BTreeSet<u32> = hint.iter().copied().filter(|place| (*place as usize) < operations.len()).collect();
+    let places: Vec<u32> = hint.iter().copied().collect();
+    let keep = |place: u32| Kept { place, op: operations[place as usize], weakened: false };
+    let mut kept: Vec<Kept> = places.iter().map(|place| keep(*place)).collect();
+    kept.extend(model.needed(operations, &places)?.into_iter().map(|place| match model.weaken(&keep(place).op) {
+        Some(op) => Kept { op, weakened: true, ..keep(place) },
+        None => keep(place),
+    }));
+    // What is needed and cannot say less may need others in turn: then nothing is gained by the hint.
+    let closed = kept.iter().skip(places.len()).all(|kept| kept.weakened || kept.op.f == OpFunction::Write)
+        || model.needed(operations, &kept.iter().map(|kept| kept.place).collect::<Vec<_>>())?.is_empty();
+    kept.sort_unstable_by_key(|kept| kept.place);
+    (closed && !kept.is_empty()).then_some(kept)
+}
+
+struct Shrinking<'a, M> {
+    model: &'a M,
+    limits: &'a Limits<'a>,
+    kept: Vec<Kept>,
+    /// No search gave up.
+    sure: bool,
+}
+
+impl<M: Model> Shrinking<'_, M> {
+    fn find(&mut self, kept: &[Kept]) -> Option<u32> {
+        let operations: Vec<Op> = kept.iter().map(|kept| kept.op).collect();
+        match examine(self.model, &operations, self.limits, Strategy::Race) {
+            Finding::Illegal { event, .. } => Some(event),
+            Finding::Legal { .. } => None,
+            Finding::Unknown { .. } => {
+                self.sure = false;
+                None
+            }
+        }
+    }
+
+    fn is_illegal(&mut self, kept: &[Kept]) -> bool {
+        self.find(kept).is_some()
+    }
+
+    /// Leaves out what was invoked after no order could be legal any more.
+    fn cut(&mut self) {
+        if let Some(event) = self.find(&self.kept.clone()) {
+            self.kept.retain(|kept| kept.op.invoked < event);
+        }
+    }
+
+    /// Leaves out what can be left out, many at a time at first.
+    fn delete(&mut self) {
+        let mut size = self.sets().len();
+        while size > 0 {
+            let mut from = 0;
+            loop {
+                let sets = self.sets();
+                if from >= sets.len() {
+                    break;
+                }
+                let to = (from + size).min(sets.len());
+                let mut stays = vec![true; self.kept.len()];
+                sets[from..to].iter().flatten().for_each(|place| stays[*place as usize] = false);
+                let mut stays = stays.into_iter();
+                let rest: Vec<Kept> = self.kept.iter().copied().filter(|_| stays.next().unwrap_or(true)).collect();
+                if !rest.is_empty() && self.is_illegal(&rest) {
+                    self.kept = rest;
+                } else {
+                    from = to;
+                }
+            }
+            size /= 2;
+        }
+    }
+
+    fn sets(&self) -> Vec<Vec<u32>> {
+        let operations: Vec<Op> = self.kept.iter().map(|kept| kept.op).collect();
+        self.model.omissible(&operations)
+    }
+
+    /// Lets operations say less, many at a time at first.
+    fn weaken(&mut self) {
+        let mut size = self.kept.len();
+        while size > 0 {
+            for from in (0..self.kept.len()).step_by(size) {
+                let mut weaker = self.kept.clone();
+                for kept in weaker.iter_mut().skip(from).take(size) {
+                    if let Some(op) = self.model.weaken(&kept.op) {
+                        *kept = Kept { op, weakened: true, ..*kept };
+                    }
+                }
+                if weaker != self.kept && self.is_illegal(&weaker) {
+                    self.kept = weaker;
+                }
+            }
+            size /= 2;
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Counterexamples against the check that tries all orders: what may be deleted, that what remains is illegal, that
+//! nothing more can be deleted, and what is said about it.
+
+mod linear_search_support;
+
+use linear_search_support::generate::{Case, SPECS, case};
+use redjepsen::checker::linear::explain::{Because, Explanation, explain_object};
+use redjepsen::checker::linear::{Answer, Conflict, Model, ModelSpec, Options, WithModel, search_object, with_model};
+use redjepsen::history::Outcome;
+use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Value};
+
+fn options(case: &Case) -> Options<'static> {
+    Options { initial: case.initial, failed_cas: case.failed_cas, ..Options::default() }
+}
+
+/// Every history that is left by one deletion that the model calls sound.
+struct Fewer<'a>(&'a [Op]);
+
+impl WithModel for Fewer<'_> {
+    type Output = Vec<Vec<Op>>;
+
+    fn with<M: Model>(self, model: &M) -> Vec<Vec<Op>> {
+        let without = |set: Vec<u32>| {
+            let stay = (0..).zip(self.0).filter(|(place, _)| !set.contains(place));
+            stay.map(|(_, op)| *op).collect()
+        };
+        let mut fewer: Vec<Vec<Op>> = model.omissible(self.0).into_iter().map(without).collect();
+        for (at, op) in self.0.iter().enumerate() {
+            if let Some(weaker) = model.weaken(op) {
+                let mut others = self.0.to_vec();
+                others[at] = weaker;
+                fewer.push(others);
+            }
+        }
+        fewer
+    }
+}
+
+fn fewer(case: &Case, operations: &[Op]) -> Vec<Vec<Op>> {
+    with_model(case.spec, &case.operations, &case.values, &options(case), Fewer(operations))
+}
+
+struct Weaken(Op);
+
+impl WithModel for Weaken {
+    type Output = Option<Op>;
+
+    fn with<M: Model>(self, model: &M) -> Option<Op> {
+        model.weaken(&self.0)
+    }
+}
+
+/// The operations of an explanation, the weakened ones so.
+fn kept(case: &Case, explanation: &Explanation) -> Vec<Op> {
+    let weaken =
+        |op: Op| with_model(case.spec, &case.operations, &case.values, &options(case), Weaken(op)).unwrap_or(op);
+    let op = |place: &u32| case.operations[*place as usize];
+    let places = explanation.operations.iter();
+    places.map(|place| if explanation.weakened.contains(place) { weaken(op(place)) } else { op(place) }).collect()
+}
+
+#[test]
+fn counterexamples_are_illegal_and_minimal_and_deletions_sound() {
+    let count = std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(50_000);
+    let (mut explained, mut cycles, mut weakened) = (0, 0, 0);
+    for seed in 0..count {
+        let spec = SPECS[seed as usize % SPECS.len()];
+        let case = case(seed ^ 1 << 40, spec, 7);
+        let naive = case.naive();
+        if naive.is_linearizable(&case.operations) {
+            for fewer in fewer(&case, &case.operations) {
+                assert!(naive.is_linearizable(&fewer), "case {seed}: not sound: {fewer:#?}\n{case}");
+            }
+            continue;
+        }
+        let Answer::NotLinearizable(conflict) = search_object(spec, &case.operations, &case.values, &options(&case))
+        else {
+            continue;
+        };
+        // Any hint will do.
+        let hint = match seed % 3 {
+            0 => conflict,
+            1 => Conflict { operations: Vec::new(), reason: String::new() },
+            _ => Conflict { operations: vec![seed as u32 % case.operations.len() as u32], reason: String::new() },
+        };
+        let told = explain_object(spec, &case.operations, &case.values, &hint, &options(&case));
+        let kept = kept(&case, &told);
+        assert!(!naive.is_linearizable(&kept), "case {seed}: legal: {told:#?}\n{case}");
+        assert!(told.minimal && !told.sentences.is_empty(), "case {seed}: {told:#?}\n{case}");
+        for fewer in fewer(&case, &kept) {
+            assert!(naive.is_linearizable(&fewer), "case {seed}: not minimal: {told:#?}\n{case}");
+        }
+        assert!(naive.is_linearizable(&case.until(told.legal_before, false)), "case {seed}: {told:#?}\n{case}");
+        assert!(!naive.is_linearizable(&case.until(told.legal_before, true)), "case {seed}: {told:#?}\n{case}");
+        if told.order_omitted == 0 {
+            let prefix = case.until(told.legal_before, false);
+            assert!(naive.is_legal_order(&prefix, &told.order), "case {seed}: a wrong order: {told:#?}\n{case}");
+        }
+        for (at, link) in told.cycle.iter().enumerate() {
+            let (before, after) = (case.operations[link.before as usize], case.operations[link.after as usize]);
+            assert!(
+                link.because == Because::Value || before.completed < after.invoked,
+                "case {seed}: {told:#?}\n{case}"
+            );
+            assert_eq!(link.after, told.cycle[(at + 1) % told.cycle.len()].before, "case {seed}: {told:#?}\n{case}");
+        }
+        explained += 1;
+        cycles += usize::from(!told.cycle.is_empty());
+        weakened += usize::from(!told.weakened.is_empty());
+    }
+    println!("{explained} explained, {cycles} by a cycle, {weakened} with less said");
+    assert!(explained > 0 && cycles > 0 && weakened > 0);
+}
+
+fn op(process: u32, f: OpFunction, a: Value, b: Value, invoked: u32, completed: u32) -> Op {
+    let outcome = if completed == NEVER { Outcome::Info } else { Outcome::Ok };
+    Op { key: 0, process, f, outcome, a, b, invoked, completed, line: invoked + 1 }
+}
+
+fn explain(spec: ModelSpec, operations: Vec<Op>, hint: Vec<u32>) -> Explanation {
+    let mut values = redjepsen::history::table::Values::default();
+    for n in 0..1_000 {
+        values.intern(Content::Int(n));
+    }
+    let conflict = Conflict { operations: hint, reason: "a reason".into() };
+    explain_object(spec, &operations, &values, &conflict, &Options::default())
+}
+
+#[test]
+fn a_stale_read_is_two_values_that_must_each_be_first() {
+    use OpFunction::{Read, Write};
+    let value = |n: u32| Value(n + 1);
+    let told = explain(
+        ModelSpec::Register,
+        vec![
+            op(0, Write, value(1), Value::NIL, 0, 1),
+            op(1, Read, value(1), Value::NIL, 2, 3),
+            op(0, Write, value(2), Value::NIL, 4, 5),
+            op(1, Read, value(2), Value::NIL, 6, 7),
+            op(2, Read, value(1), Value::NIL, 8, 9),
+            op(2, Read, value(2), Value::NIL, 10, 11),
+        ],
+        Vec::new(),
+    );
+    assert_eq!((told.operations, told.fails_at, told.legal_before, told.minimal), (vec![0, 2, 4], Some(4), 9, true));
+    assert_eq!(told.order, [0, 1, 2, 3]);
+    assert_eq!(
+        told.sentences,
+        [
+            "process 0 wrote 1 (line 1) and had returned before process 0 wrote 2 (line 5) was invoked: so 1 was there before 2",
+            "process 0 wrote 2 (line 5) and had returned before process 2 read 1 (line 9) was invoked: so 2 was there before 1",
+            "but each of 1 and 2 was written once, and cannot come back",
+        ]
+    );
+    assert_eq!(told.cycle.len(), 3);
+}
+
+#[test]
+fn a_lost_update_in_a_long_chain_is_three_operations() {
+    let mut chain: Vec<Op> =
+        (0..500).map(|n| op(n % 5, OpFunction::Rmw, Value(n), Value(n + 1), n * 2, n * 2 + 1)).collect();
+    // The last but one again: both found 499.
+    chain.push(op(7, OpFunction::Rmw, Value(499), Value(900), 1_000, 1_001));
+    for hint in [Vec::new(), vec![499, 500]] {
+        let told = explain(ModelSpec::Rmw, chain.clone(), hint);
+        assert_eq!((told.operations, told.weakened), (vec![498, 499, 500], vec![498, 499]), "{:?}", told.sentences);
+        assert_eq!((told.fails_at, told.order.len(), told.order_omitted), (Some(500), 20, 480));
+        assert_eq!(
+            told.sentences[1],
+            "process 4 wrote 499 (line 999) and had returned before process 7 read 498 and wrote 899 (line 1001) was \
+             invoked: so 499 was there before 498"
+        );
+    }
+}
+
+#[test]
+fn two_holds_at_once_are_told_by_what_does_not_fit() {
+    use OpFunction::{Acquire, Release};
+    let lock = |process, f, invoked| op(process, f, Value::NIL, Value::NIL, invoked, invoked + 1);
+    let told = explain(
+        ModelSpec::OwnerMutex,
+        vec![
+            lock(0, Acquire, 0),
+            lock(0, Release, 2),
+            lock(0, Acquire, 4),
+            lock(1, Acquire, 6),
+            lock(1, Release, 8),
+            lock(0, Release, 10),
+        ],
+        Vec::new(),
+    );
+    assert_eq!(told.operations, [2, 3]);
+    assert_eq!(
+        told.sentences,
+        [
+            "these operations fit no order:",
+            "process 0 acquired (line 5)",
+            "process 1 acquired (line 7)",
+            "after line 5 the object is held by process 0, and that of line 7 does not fit",
+        ]
+    );
+}
