@@ -208,3 +208,12 @@ fn keys_are_objects_of_their_own() {
     let answer = check(&table, ModelSpec::Counter, &Options::default()).remove(0).answer;
     assert_eq!(answer, Answer::Undecided("line 1: the model counter has no value like \"x\" there".into()));
 }
+
+/// One kind, histories of another size, from another number on: for a long search by hand.
+#[test]
+#[ignore = "takes as long as it is asked to"]
+fn more_small_histories_get_the_answer_of_all_orders() {
+    let most = std::env::var("REDJEPSEN_MOST").ok().and_then(|most| most.parse().ok()).unwrap_or(8);
+    let from = std::env::var("REDJEPSEN_FROM").ok().and_then(|from| from.parse().ok()).unwrap_or(1 << 30);
+    println!("{:?}", agree(from..from + cases(1_000_000), most));
+}

@@ -107,7 +107,7 @@ pub fn attempt<M: Model, B: Bits>(
     match model.step(&config.state, &operation.op) {
         Step::To(state) => next.state = state,
         // A write of the value that is there already can hide others.
-        Step::Same if operation.effect == Effect::Overwrites && !returns && hides(cursor, config) => {}
+        Step::Same if operation.effect == Effect::Overwrites && hides(cursor, config) => {}
         _ => return None,
     }
     match movement {
