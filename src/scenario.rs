@@ -42,6 +42,19 @@ pub struct Scenario {
     pub nemesis: Nemesis,
 }
 
+/// What the lock's nodes keep on their disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Persistence {
+    /// Nothing: a node that is started again is empty.
+    #[default]
+    None,
+    /// An append-only file, synced once a second.
+    Everysec,
+    /// An append-only file, synced before each answer.
+    Always,
+}
+
 /// What a run is expected to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

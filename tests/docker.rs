@@ -10,8 +10,8 @@ use redjepsen::cluster::{
     CleanOptions, ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest,
     Images, NodeSource, Owner,
 };
-use redjepsen::faults::{RedisCommand, RedisReply};
-use redjepsen::history::FaultKind;
+use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
+use redjepsen::scenario::Persistence;
 use tokio::io::AsyncWriteExt;
 
 const LIMIT: Duration = Duration::from_secs(2);
@@ -38,7 +38,18 @@ async fn spec(docker: &Docker, test: &str, nodes: u32, clients: u32, argv: &[&st
     images.client = Some(docker.client_image(Path::new(argv[0])).await.unwrap());
     let argv = argv.iter().map(|word| (*word).to_string()).collect();
     let client = ClientCommand::Custom { argv, mounts: Vec::new(), env: Vec::new() };
-    ClusterSpec { run_id: run_id(test), nodes, clients, images, client, subnet: None, owner: Owner::current() }
+    ClusterSpec {
+        run_id: run_id(test),
+        nodes,
+        clients,
+        images,
+        client,
+        subnet: None,
+        owner: Owner::current(),
+        persistence: Persistence::None,
+        preload: false,
+        network_faults: false,
+    }
 }
 
 async fn next(process: &mut ClientProcess) -> ClientOutput {
@@ -115,14 +126,15 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     pauses_a_node(&cluster).await;
 
     // A client that is killed while it stands still comes back as a new process at the same address.
-    assert!(cluster.agent.inject(FaultKind::Pause, "c1").await.unwrap().observed);
+    assert!(pause(&cluster, "c1").await.unwrap().observed);
     let began = Instant::now();
     let mut again = cluster.restart_client(1).await.unwrap();
     eprintln!("client restarted in {:?}", began.elapsed());
     echo(&mut again, "I am new").await;
     assert_eq!(next(&mut clients[1]).await, ClientOutput::Closed(None));
-    assert!(cluster.agent.heal_all().await.unwrap().is_empty());
-    assert!(cluster.agent.inject(FaultKind::Pause, "c1").await.unwrap().observed);
+    let healed = cluster.agent.heal_all().await.unwrap();
+    assert!(healed.len() == 1 && healed[0].observed, "the new process was never stopped: {healed:?}");
+    assert!(pause(&cluster, "c1").await.unwrap().observed);
 
     let states = cluster.member_states().await.unwrap();
     assert!(states.len() == 12 && states.iter().all(|state| state.running), "{states:?}");
@@ -142,15 +154,22 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     assert_gone(&run_id).await;
 }
 
+/// Pauses a member; the fault's number is its number in the name, and 100 more for a node.
+async fn pause(cluster: &Cluster, member: &str) -> Result<Observation, AgentError> {
+    let number: u32 = member[1..].parse().unwrap();
+    let fault = if member.starts_with('n') { 100 + number } else { number };
+    cluster.agent.inject(fault, &Injection::Pause { members: vec![member.to_string()] }).await
+}
+
 async fn pauses_a_client(cluster: &Cluster, client: &mut ClientProcess) {
-    let seen = cluster.agent.inject(FaultKind::Pause, "c3").await.unwrap();
+    let seen = pause(cluster, "c3").await.unwrap();
     eprintln!("pause: {seen:?}");
     assert!(seen.observed && seen.effect_us.is_some(), "{seen:?}");
     client.stdin.write_all(b"are you there?\n").await.unwrap();
     client.stdin.flush().await.unwrap();
     let answer = tokio::time::timeout(Duration::from_millis(300), client.output.recv()).await;
     assert!(answer.is_err(), "a paused client says nothing: {answer:?}");
-    let seen = cluster.agent.heal(FaultKind::Pause, "c3").await.unwrap();
+    let seen = cluster.agent.heal(3).await.unwrap();
     eprintln!("resume: {seen:?}");
     assert!(seen.observed, "{seen:?}");
     assert_eq!(next(client).await, ClientOutput::Stdout(b"are you there?".to_vec()));
@@ -158,7 +177,7 @@ async fn pauses_a_client(cluster: &Cluster, client: &mut ClientProcess) {
 
 async fn pauses_a_node(cluster: &Cluster) {
     let url = &cluster.node_urls()[2];
-    let seen = cluster.agent.inject(FaultKind::Pause, "n2").await.unwrap();
+    let seen = pause(cluster, "n2").await.unwrap();
     // A Redis has threads of its own, and all of them stand still.
     assert!(seen.observed && seen.processes.iter().all(|process| process.states == "T"), "{seen:?}");
     assert!(ping(cluster, url, Duration::from_millis(300)).await.is_err());
@@ -174,9 +193,9 @@ async fn the_agent_heals_when_its_controller_is_gone() {
     let cluster = docker.start(spec(&docker, "orphan", 1, 1, &["/bin/cat"]).await).await.unwrap();
     let mut client = cluster.start_client(0).await.unwrap();
     for member in ["c0", "n0"] {
-        assert!(cluster.agent.inject(FaultKind::Pause, member).await.unwrap().observed);
+        assert!(pause(&cluster, member).await.unwrap().observed);
     }
-    let error = cluster.agent.inject(FaultKind::Pause, "c7").await.unwrap_err().to_string();
+    let error = pause(&cluster, "c7").await.unwrap_err().to_string();
     assert!(error.contains("no member `c7`"), "{error}");
 
     // What the engine does to the agent's stdin when the controller dies.
@@ -184,7 +203,7 @@ async fn the_agent_heals_when_its_controller_is_gone() {
     echo(&mut client, "going on").await;
     // It ends once it has healed, and says by its exit code that it could.
     assert!(state_once_ended(&cluster, "agent").await.contains("(0)"));
-    assert!(cluster.agent.inject(FaultKind::Pause, "c0").await.is_err());
+    assert!(pause(&cluster, "c0").await.is_err());
     cluster.stop().await.unwrap();
 }
 
@@ -226,7 +245,7 @@ async fn to_be_killed() {
     let docker = engine().await;
     let cluster = docker.start(spec(&docker, "killed", 1, 1, &["/bin/cat"]).await).await.unwrap();
     for member in ["c0", "n0"] {
-        assert!(cluster.agent.inject(FaultKind::Pause, member).await.unwrap().observed);
+        assert!(pause(&cluster, member).await.unwrap().observed);
     }
     println!("paused in {}", cluster.run_id());
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -368,7 +387,7 @@ async fn a_client_that_floods_or_ends_is_noticed() {
     let n0 = cluster.members().find(|member| member.name == "n0").unwrap();
     bare_engine().await.kill_container(&n0.container, None).await.unwrap();
     assert!(state_once_ended(&cluster, "n0").await.contains("(137)"));
-    let seen = cluster.agent.inject(FaultKind::Pause, "n0").await.unwrap();
+    let seen = pause(&cluster, "n0").await.unwrap();
     assert!(!seen.observed && seen.text.contains("gone"), "{seen:?}");
     let logs = tempfile::tempdir().unwrap();
     cluster.collect_logs(logs.path()).await.unwrap();

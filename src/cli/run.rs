@@ -19,7 +19,7 @@ use crate::controller::{self, Request, RunError, Status};
 use crate::history::{self, FORMAT, Header, Recorder};
 use crate::plan::Plan;
 use crate::report::{self, Report, RunFacts};
-use crate::scenario::Scenario;
+use crate::scenario::{Persistence, Scenario};
 use crate::store::RunFolder;
 
 pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
@@ -45,6 +45,9 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
         client: own_client.map_or(ClientCommand::BuiltIn, |own| own.command),
         subnet: flags.subnet,
         owner: Owner::current(),
+        persistence: Persistence::None,
+        preload: false,
+        network_faults: false,
     };
     if let Some(subnet) = spec.subnet {
         docker.check_subnet(subnet, spec.addresses()).await.map_err(Failure::could_not_run)?;

@@ -43,6 +43,8 @@ pub use images::{DEFAULT_NODE_IMAGE, Image, ImageRequest, Images, NodeImage, Nod
 pub use lines::{ClientOutput, ClientProcess};
 pub use owner::Owner;
 
+use crate::scenario::Persistence;
+
 /// On everything that redjepsen makes in an engine.
 pub(crate) const LABEL: &str = "redjepsen";
 /// The run that it belongs to.
@@ -72,6 +74,12 @@ pub struct ClusterSpec {
     pub subnet: Option<ipnet::Ipv4Net>,
     /// The process that the run lives and dies with.
     pub owner: Owner,
+    pub persistence: Persistence,
+    /// Whether members' wall clocks are to go wrong, or what they sync is to be known: they are started with our
+    /// library preloaded.
+    pub preload: bool,
+    /// Whether packets between members are to be tampered with: the agent is told of the network.
+    pub network_faults: bool,
 }
 
 impl ClusterSpec {

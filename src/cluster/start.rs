@@ -202,7 +202,7 @@ impl Cluster {
     pub(crate) async fn adopt(&self, seat: &Seat) -> Result<(), ClusterError> {
         let name = &seat.member.name;
         let before = self.running_pid(seat).await?;
-        if let Err(source) = self.agent.adopt(name, before, Scope::Namespace).await {
+        if let Err(source) = self.agent.adopt(name, before, Scope::Namespace, seat.member.address).await {
             // Most likely the process ended just now, which the engine is about to note and which explains more.
             for _ in 0..LAST_LOOKS {
                 self.running_pid(seat).await?;

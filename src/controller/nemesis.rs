@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
 use super::{Run, RunError};
-use crate::faults::{AgentError, Observation};
+use crate::faults::{AgentError, Injection, Observation};
 use crate::history::{Body, FaultStep, NemesisEvent};
 use crate::plan::PlannedFault;
 use crate::scenario::Target;
@@ -59,14 +59,15 @@ impl Run<'_> {
 
     async fn inject(&self, fault: &PlannedFault, member: &str) -> Result<(), RunError> {
         self.record_fault(fault, member, FaultStep::Inject, false, String::new())?;
-        let seen = self.cluster.agent.inject(fault.kind, member).await;
+        let seen =
+            self.cluster.agent.inject(fault.fault, &Injection::Pause { members: vec![member.to_string()] }).await;
         self.status.send_modify(|status| status.faults.push(format!("{member} paused")));
         self.record_seen(fault, member, FaultStep::Injected, seen)
     }
 
     async fn heal(&self, fault: &PlannedFault, member: &str) -> Result<(), RunError> {
         self.record_fault(fault, member, FaultStep::Heal, false, String::new())?;
-        let seen = self.cluster.agent.heal(fault.kind, member).await;
+        let seen = self.cluster.agent.heal(fault.fault).await;
         self.status.send_modify(|status| status.faults.retain(|text| !text.starts_with(&format!("{member} "))));
         self.record_seen(fault, member, FaultStep::Healed, seen)
     }

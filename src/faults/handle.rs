@@ -1,6 +1,7 @@
 //! The controller's end of the agent: orders go out with a number, answers come back to whoever waits for that number.
 
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 
+use super::injection::Injection;
 use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope};
-use crate::history::{ClockBound, FaultKind};
+use crate::history::ClockBound;
 
 /// Why an order was not carried out.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -82,22 +84,33 @@ impl Agent {
         Agent(Arc::new(Shared { stdin, next_id: AtomicU64::new(0), waiting }))
     }
 
-    /// Makes a process and what belongs to it a member that faults can be injected into.
-    pub async fn adopt(&self, member: &str, pid: u32, scope: Scope) -> Result<(), AgentError> {
-        match self.order(Order::Adopt { member: member.to_string(), pid, scope }, ORDER_LIMIT).await? {
-            Answer::Adopted => Ok(()),
-            _ => Err(AgentError::Confused),
-        }
+    /// Tells the agent which bridge joins the members, and the name of the table for rules about their packets. An
+    /// error names what faults on the network lack here.
+    pub async fn network(&self, bridge: &str, table: &str) -> Result<(), AgentError> {
+        self.done(Order::Network { bridge: bridge.to_string(), table: table.to_string() }).await
     }
 
-    /// Injects a fault into a member; comes back when it was observed, or not in time.
-    pub async fn inject(&self, kind: FaultKind, member: &str) -> Result<Observation, AgentError> {
-        self.observed(Order::Inject { kind, member: member.to_string() }).await
+    /// Makes a process and what belongs to it a member that faults can be injected into. A name that is known already
+    /// means the new process from now on.
+    pub async fn adopt(
+        &self,
+        member: &str,
+        pid: u32,
+        scope: Scope,
+        address: Option<Ipv4Addr>,
+    ) -> Result<(), AgentError> {
+        self.done(Order::Adopt { member: member.to_string(), pid, scope, address }).await
+    }
+
+    /// Injects a fault, which goes by this number from now on; comes back when it was observed, or not in time. A fault
+    /// that the agent could not carry out in full has to be healed all the same.
+    pub async fn inject(&self, fault: u32, injection: &Injection) -> Result<Observation, AgentError> {
+        self.observed(Order::Inject { fault, injection: injection.clone() }).await
     }
 
     /// Undoes a fault; comes back when that was observed, or not in time. Does no harm where there is nothing to undo.
-    pub async fn heal(&self, kind: FaultKind, member: &str) -> Result<Observation, AgentError> {
-        self.observed(Order::Heal { kind, member: member.to_string() }).await
+    pub async fn heal(&self, fault: u32) -> Result<Observation, AgentError> {
+        self.observed(Order::Heal { fault }).await
     }
 
     /// Undoes every fault that is still on, and tells what was seen of each.
@@ -148,6 +161,13 @@ impl Agent {
     pub async fn close(&self) {
         let mut stdin = self.0.stdin.lock().await;
         let _ = tokio::time::timeout(ORDER_LIMIT, stdin.shutdown()).await;
+    }
+
+    async fn done(&self, order: Order) -> Result<(), AgentError> {
+        match self.order(order, ORDER_LIMIT).await? {
+            Answer::Done => Ok(()),
+            _ => Err(AgentError::Confused),
+        }
     }
 
     async fn observed(&self, order: Order) -> Result<Observation, AgentError> {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::Ipv4Addr;
 
 use super::process::{self, Process};
 use super::wire::Scope;
@@ -12,6 +13,8 @@ pub(crate) struct Member {
     pub name: String,
     /// The member's first process; with a container, its PID 1.
     pub init: Process,
+    /// Where it is in the members' network.
+    pub address: Option<Ipv4Addr>,
     /// The namespace that all its processes are in; none where the member is its descendants.
     namespace: Option<String>,
     /// Whether its processes were ordered to stop and not yet ordered to go on.
@@ -39,7 +42,7 @@ impl Member {
         if pid == 1 || is_or_descends_from(std::process::id(), pid) {
             return Err(io::Error::other(format!("process {pid} is the agent's own or one that it descends from")));
         }
-        Ok(Member { name: name.to_string(), init, namespace, paused: false })
+        Ok(Member { name: name.to_string(), init, address: None, namespace, paused: false })
     }
 
     /// Every process of the member that exists now, each taken hold of. Empty when the member is gone.

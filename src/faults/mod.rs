@@ -6,12 +6,16 @@
 //! [`Agent`]. When the controller dies its pipe closes, and the agent heals whatever it broke before it ends.
 //!
 //! One file a family of faults, each with `inject` and `heal`, which both observe what they did; [`serve`] decides which
-//! by the [`FaultKind`](crate::history::FaultKind). Faults act on members by name, and only on members that were adopted.
+//! by the [`Injection`]. Faults act on members by name, and only on members that were adopted.
 //!
-//! Deliberately absent: schedules and targets (the controller decides), and any write to a Redis server.
+//! Deliberately absent: schedules and targets (the controller decides), and starting anything again that was killed
+//! (whoever started it does).
 
 mod handle;
+mod injection;
+mod kill;
 mod member;
+mod memory;
 mod pause;
 mod probe;
 mod process;
@@ -19,6 +23,7 @@ mod serve;
 mod wire;
 
 pub use handle::{Agent, AgentError, AgentStreams};
+pub use injection::{Effect, Injection, Skew};
 pub use process::ProcessState;
 pub use serve::{run_agent, serve};
 pub use wire::{Observation, RedisCommand, RedisReply, Scope};

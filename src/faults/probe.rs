@@ -46,7 +46,7 @@ impl Probes {
     }
 }
 
-async fn connect(url: &str, limit: Duration) -> Result<MultiplexedConnection, RedisError> {
+pub(crate) async fn connect(url: &str, limit: Duration) -> Result<MultiplexedConnection, RedisError> {
     // The caller's limit governs. Left unset, the library's own of half a second would; the same value would race it.
     let beyond = Some(limit + BEYOND);
     let config = AsyncConnectionConfig::new().set_connection_timeout(beyond).set_response_timeout(beyond);
@@ -64,6 +64,11 @@ async fn query(connection: &mut MultiplexedConnection, command: &RedisCommand) -
             count
                 .map(RedisReply::Count)
                 .ok_or_else(|| (ErrorKind::Parse, "no connected_clients in INFO clients").into())
+        }
+        RedisCommand::Exists(key) => redis::cmd("EXISTS").arg(key).query_async(connection).await.map(RedisReply::Count),
+        RedisCommand::Time => {
+            let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(connection).await?;
+            Ok(RedisReply::Count(seconds.saturating_mul(1_000_000).saturating_add(micros)))
         }
         RedisCommand::Version => {
             let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;

@@ -57,6 +57,11 @@ impl Process {
         stat(self.pid).is_ok_and(|stat| stat.start_ticks == self.start_ticks)
     }
 
+    /// Whether this very process exists and is no zombie.
+    pub fn runs(&self) -> bool {
+        stat(self.pid).is_ok_and(|stat| stat.start_ticks == self.start_ticks && !matches!(stat.state, 'Z' | 'X'))
+    }
+
     /// Sends a signal to this very process; `Ok(false)` when it is gone.
     pub fn signal(&self, signal: Signal) -> io::Result<bool> {
         match pidfd_send_signal(&self.pidfd, signal) {

@@ -3,23 +3,25 @@
 //! Orders are read by a thread of its own that answers `clock` on the spot, since every hop between tasks would widen
 //! the bound on the clients' clock. When the stream ends, or on SIGTERM, everything that was broken is healed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::injection::Injection;
 use super::member::Member;
-use super::pause;
 use super::probe::Probes;
 use super::wire::{Answer, Observation, Order, Request, Response, Scope};
-use crate::history::FaultKind;
+use super::{kill, memory, pause};
+use crate::cluster::REDIS_PORT;
 
 /// How often the agent tries at its end to heal what would not heal.
 const LAST_ATTEMPTS: usize = 25;
@@ -60,8 +62,8 @@ pub async fn serve(orders: impl Read + Send + 'static, answers: impl Write + Sen
         }
     }
     agent.ending.store(true, Ordering::SeqCst);
-    let unhealed = tokio::task::spawn_blocking(move || agent.heal_for_good()).await?;
-    anyhow::ensure!(unhealed.is_empty(), "still stopped at the agent's end: {}", unhealed.join(", "));
+    let unhealed = agent.heal_for_good().await;
+    anyhow::ensure!(unhealed.is_empty(), "not undone at the agent's end: {}", unhealed.join(", "));
     Ok(())
 }
 
@@ -99,6 +101,8 @@ fn clock() -> Answer {
 #[derive(Default)]
 struct Server {
     members: Mutex<HashMap<String, Arc<Mutex<Member>>>>,
+    /// By number. A fault is in here from before it is injected until it was seen to be undone.
+    in_effect: Mutex<BTreeMap<u32, Injection>>,
     probes: Probes,
     /// Set before the last heal, so that no order still under way breaks anything after it.
     ending: AtomicBool,
@@ -106,32 +110,25 @@ struct Server {
 
 impl Server {
     async fn carry_out(self: Arc<Self>, order: Order) -> Answer {
-        match order {
-            Order::Clock => clock(),
-            Order::Adopt { member, pid, scope } => self.blocking(move |server| server.adopt(&member, pid, scope)).await,
-            Order::Inject { kind, member } => self.blocking(move |server| server.inject(kind, &member)).await,
-            Order::Heal { kind, member } => self.blocking(move |server| server.heal(kind, &member)).await,
-            Order::HealAll => self.blocking(|server| server.heal_all()).await,
-            Order::Redis { url, command, limit_ms } => {
-                match self.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await {
-                    Ok(reply) => Answer::Redis(reply),
-                    Err(reason) => Answer::Failed(reason),
-                }
+        let result = match order {
+            Order::Clock => Ok(clock()),
+            Order::Network { .. } => Err("not yet".to_string()),
+            Order::Adopt { member, pid, scope, address } => {
+                blocking(move || self.adopt(&member, pid, scope, address)).await.map(|()| Answer::Done)
             }
-        }
+            Order::Inject { fault, injection } => self.inject(fault, injection).await.map(Answer::Observed),
+            Order::Heal { fault } => self.heal(fault).await.map(Answer::Observed),
+            Order::HealAll => Ok(Answer::ObservedAll(self.heal_all().await)),
+            Order::Redis { url, command, limit_ms } => {
+                self.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await.map(Answer::Redis)
+            }
+        };
+        result.unwrap_or_else(Answer::Failed)
     }
 
-    /// Faults look at /proc and wait, which must not hold up other orders.
-    async fn blocking(self: Arc<Self>, job: impl FnOnce(&Server) -> Result<Answer, String> + Send + 'static) -> Answer {
-        match tokio::task::spawn_blocking(move || job(&self)).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(reason)) => Answer::Failed(reason),
-            Err(error) => Answer::Failed(error.to_string()),
-        }
-    }
-
-    fn adopt(&self, name: &str, pid: u32, scope: Scope) -> Result<Answer, String> {
-        let member = Member::adopt(name, pid, scope).map_err(|error| format!("cannot adopt {name}: {error}"))?;
+    fn adopt(&self, name: &str, pid: u32, scope: Scope, address: Option<Ipv4Addr>) -> Result<(), String> {
+        let mut member = Member::adopt(name, pid, scope).map_err(|error| format!("cannot adopt {name}: {error}"))?;
+        member.address = address;
         if let Ok(earlier) = self.member(name) {
             let mut earlier = lock(&earlier);
             if earlier.paused {
@@ -139,66 +136,144 @@ impl Server {
             }
         }
         lock(&self.members).insert(name.to_string(), Arc::new(Mutex::new(member)));
-        Ok(Answer::Adopted)
+        Ok(())
     }
 
-    fn inject(&self, kind: FaultKind, name: &str) -> Result<Answer, String> {
-        let member = self.member(name)?;
-        let mut member = lock(&member);
-        if self.ending.load(Ordering::SeqCst) {
-            return Err("the agent is ending".to_string());
+    async fn inject(self: Arc<Self>, fault: u32, injection: Injection) -> Result<Observation, String> {
+        for name in injection.members() {
+            self.member(&name)?;
         }
-        let observation = match kind {
-            FaultKind::Pause => pause::inject(&mut member),
-        };
-        observation.map(Answer::Observed).map_err(|error| format!("{name}: {error}"))
-    }
-
-    fn heal(&self, kind: FaultKind, name: &str) -> Result<Answer, String> {
-        let member = self.member(name)?;
-        let mut member = lock(&member);
-        let observation = match kind {
-            FaultKind::Pause => pause::heal(&mut member),
-        };
-        observation.map(Answer::Observed).map_err(|error| format!("{name}: {error}"))
-    }
-
-    fn heal_all(&self) -> Result<Answer, String> {
-        let mut members: Vec<_> = lock(&self.members).values().cloned().collect();
-        members.sort_by_key(|member| lock(member).name.clone());
-        let mut observations = Vec::new();
-        for member in members {
-            let mut member = lock(&member);
-            if member.paused {
-                observations.push(pause::heal(&mut member).unwrap_or_else(|error| Observation {
-                    text: format!("{}: {error}", member.name),
-                    ..Observation::gone(&member.name)
-                }));
+        {
+            let mut in_effect = lock(&self.in_effect);
+            if self.ending.load(Ordering::SeqCst) {
+                return Err("the agent is ending".to_string());
+            }
+            if in_effect.contains_key(&fault) {
+                return Err(format!("there is a fault {fault} already"));
+            }
+            // Before anything is done: whatever happens from here on, a heal must follow.
+            in_effect.insert(fault, injection.clone());
+        }
+        match injection {
+            Injection::Pause { members } => self.each(members, pause::inject).await,
+            Injection::Kill { members } => self.each(members, kill::inject).await,
+            Injection::Flush { members } => self.each_server(members, memory::flush).await,
+            Injection::Evict { members } => self.each_server(members, memory::evict).await,
+            Injection::PowerLoss { .. } | Injection::Network { .. } | Injection::Clock { .. } => {
+                Err("not yet".to_string())
             }
         }
-        Ok(Answer::ObservedAll(observations))
     }
 
-    /// Heals everything, several times where that is needed, and returns what would not heal.
-    fn heal_for_good(&self) -> Vec<String> {
+    /// Undoes a fault. It is forgotten once that was seen, so that until then every further attempt tries again.
+    async fn heal(self: Arc<Self>, fault: u32) -> Result<Observation, String> {
+        let found = lock(&self.in_effect).get(&fault).cloned();
+        let Some(injection) = found else {
+            return Ok(Observation { observed: true, ..Observation::unseen("nothing to undo".to_string()) });
+        };
+        let seen = match injection {
+            Injection::Pause { members } => {
+                let (others, members): (Vec<_>, Vec<_>) =
+                    members.into_iter().partition(|member| self.paused_by_another(fault, member));
+                let mut seen = Arc::clone(&self).each(members, pause::heal).await;
+                if let (Ok(seen), [_, ..]) = (&mut seen, &others[..]) {
+                    seen.observed |= seen.text.is_empty();
+                    seen.text.push_str(&format!(" ({} stopped by another fault as well)", others.join(", ")));
+                }
+                seen
+            }
+            Injection::Kill { members } | Injection::PowerLoss { members } => {
+                let began = Instant::now();
+                Arc::clone(&self).each(members, move |member| Ok(kill::runs_again(member, began))).await
+            }
+            Injection::Flush { members } => {
+                let text = format!("{}: what was lost stays lost", members.join(", "));
+                Ok(Observation { observed: true, ..Observation::unseen(text) })
+            }
+            Injection::Evict { members } => Arc::clone(&self).each_server(members, memory::unbound).await,
+            Injection::Network { .. } | Injection::Clock { .. } => Err("not yet".to_string()),
+        };
+        if seen.as_ref().is_ok_and(|seen| seen.observed) {
+            lock(&self.in_effect).remove(&fault);
+        }
+        seen
+    }
+
+    /// Whether the member has to stand still for the sake of another fault.
+    fn paused_by_another(&self, fault: u32, member: &String) -> bool {
+        let pauses =
+            |injection: &Injection| matches!(injection, Injection::Pause { members } if members.contains(member));
+        lock(&self.in_effect).iter().any(|(number, injection)| *number != fault && pauses(injection))
+    }
+
+    /// Undoes every fault, the latest first, and tells what was seen of each.
+    async fn heal_all(self: Arc<Self>) -> Vec<Observation> {
+        let faults: Vec<u32> = lock(&self.in_effect).keys().rev().copied().collect();
+        let mut seen = Vec::new();
+        for fault in faults {
+            seen.push(Arc::clone(&self).heal(fault).await.unwrap_or_else(Observation::unseen));
+        }
+        seen
+    }
+
+    /// Heals everything, several times where that is needed, and returns what would not heal. What was killed stays so:
+    /// nobody is left who would start it.
+    async fn heal_for_good(self: Arc<Self>) -> Vec<String> {
+        let killed = |injection: &Injection| matches!(injection, Injection::Kill { .. } | Injection::PowerLoss { .. });
+        lock(&self.in_effect).retain(|_, injection| !killed(injection));
         let mut unhealed = Vec::new();
         for attempt in 0..LAST_ATTEMPTS {
             if attempt > 0 {
-                thread::sleep(Duration::from_millis(20));
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            if let Ok(Answer::ObservedAll(seen)) = self.heal_all() {
-                unhealed = seen.into_iter().filter(|seen| !seen.observed).map(|seen| seen.text).collect();
-                if unhealed.is_empty() {
-                    break;
-                }
+            let seen = Arc::clone(&self).heal_all().await;
+            unhealed = seen.into_iter().filter(|seen| !seen.observed).map(|seen| seen.text).collect();
+            if unhealed.is_empty() {
+                break;
             }
         }
         unhealed
     }
 
+    /// Does something to each member's processes, which looks at /proc and waits, and must not hold up other orders.
+    async fn each(
+        self: Arc<Self>,
+        members: Vec<String>,
+        job: impl Fn(&mut Member) -> io::Result<Observation> + Send + 'static,
+    ) -> Result<Observation, String> {
+        blocking(move || {
+            let seen = members.iter().map(|name| {
+                let member = self.member(name)?;
+                let seen = job(&mut lock(&member));
+                Ok(seen.unwrap_or_else(|error| Observation::unseen(format!("{name}: {error}"))))
+            });
+            seen.collect::<Result<Vec<_>, String>>().map(Observation::all)
+        })
+        .await
+    }
+
+    /// Does something to each member's server.
+    async fn each_server(
+        self: Arc<Self>,
+        members: Vec<String>,
+        job: impl AsyncFn(&str, &str) -> Observation,
+    ) -> Result<Observation, String> {
+        let mut seen = Vec::new();
+        for name in members {
+            let address = lock(&*self.member(&name)?).address;
+            let address = address.ok_or_else(|| format!("{name} has no address"))?;
+            seen.push(job(&name, &format!("redis://{address}:{REDIS_PORT}")).await);
+        }
+        Ok(Observation::all(seen))
+    }
+
     fn member(&self, name: &str) -> Result<Arc<Mutex<Member>>, String> {
         lock(&self.members).get(name).cloned().ok_or_else(|| format!("no member `{name}` was adopted"))
     }
+}
+
+async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(job).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 /// A task that panicked leaves a member that still must be healed.
@@ -234,12 +309,13 @@ mod tests {
         let (mut to, mut from, agent) = start();
         writeln!(to, "nonsense").unwrap();
         assert!(order(&mut to, &mut from, r#""clock""#).contains("mono_ns"));
-        let adopt = format!(r#"{{"adopt":{{"member":"c0","pid":{},"scope":"descendants"}}}}"#, child.id());
-        assert!(order(&mut to, &mut from, &adopt).contains("adopted"));
-        let inject = r#"{"inject":{"kind":"pause","member":"c0"}}"#;
+        let adopt =
+            format!(r#"{{"adopt":{{"member":"c0","pid":{},"scope":"descendants","address":null}}}}"#, child.id());
+        assert!(order(&mut to, &mut from, &adopt).contains("done"));
+        let inject = r#"{"inject":{"fault":0,"injection":{"pause":{"members":["c0"]}}}}"#;
         assert!(order(&mut to, &mut from, inject).contains(r#""observed":true"#));
         assert_eq!(stat(child.id()).unwrap().state, 'T');
-        let stranger = r#"{"inject":{"kind":"pause","member":"c1"}}"#;
+        let stranger = r#"{"inject":{"fault":1,"injection":{"pause":{"members":["c1"]}}}}"#;
         assert!(order(&mut to, &mut from, stranger).contains("no member `c1`"));
         drop(to);
         agent.await.unwrap().unwrap();

@@ -2,10 +2,12 @@
 //!
 //! Both ends are the same binary (the agent's image is made of the controller's own program), so there are no versions.
 
+use std::net::Ipv4Addr;
+
 use serde::{Deserialize, Serialize};
 
+use super::injection::Injection;
 use super::process::ProcessState;
-use crate::history::FaultKind;
 
 /// An order with the number that its answer will carry; answers may come in another order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,13 +21,15 @@ pub(crate) struct Request {
 pub(crate) enum Order {
     /// Read CLOCK_MONOTONIC.
     Clock,
+    /// The members are joined by this bridge; rules about their packets go into this table.
+    Network { bridge: String, table: String },
     /// From now on `member` is the process with this PID, and what belongs to it.
-    Adopt { member: String, pid: u32, scope: Scope },
-    /// Inject a fault into a member and observe it.
-    Inject { kind: FaultKind, member: String },
-    /// Undo a fault in a member and observe that it is undone.
-    Heal { kind: FaultKind, member: String },
-    /// Undo every fault in every member.
+    Adopt { member: String, pid: u32, scope: Scope, address: Option<Ipv4Addr> },
+    /// Inject a fault under this number and observe it.
+    Inject { fault: u32, injection: Injection },
+    /// Undo the fault of this number and observe that it is undone.
+    Heal { fault: u32 },
+    /// Undo every fault.
     HealAll,
     /// Ask a Redis server, within a time limit.
     Redis { url: String, command: RedisCommand, limit_ms: u64 },
@@ -41,7 +45,7 @@ pub enum Scope {
     Descendants,
 }
 
-/// What the controller may ask a Redis server. Reads only: nobody but clients writes.
+/// What the controller may ask a Redis server. Reads only: nobody but clients and faults writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RedisCommand {
@@ -54,6 +58,10 @@ pub enum RedisCommand {
     Connections,
     /// The server's name and version.
     Version,
+    /// Whether there is such a key.
+    Exists(String),
+    /// Its wall clock, in microseconds since 1970.
+    Time,
 }
 
 /// A Redis server's answer.
@@ -77,7 +85,7 @@ pub(crate) struct Response {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
     Clock { mono_ns: i64 },
-    Adopted,
+    Done,
     Observed(Observation),
     ObservedAll(Vec<Observation>),
     Redis(RedisReply),
@@ -89,9 +97,9 @@ pub(crate) enum Answer {
 pub struct Observation {
     /// Whether the effect was seen, not only ordered.
     pub observed: bool,
-    /// The member's processes at that moment.
+    /// The members' processes at that moment, where the fault is about processes.
     pub processes: Vec<ProcessState>,
-    /// Microseconds from the order's arrival to the effect on the member's first process, where it was seen.
+    /// Microseconds from the order's arrival to the effect on the first member, where it was seen.
     pub effect_us: Option<u64>,
     /// Microseconds from the order's arrival to the end of the observation.
     pub took_us: u64,
@@ -102,12 +110,23 @@ pub struct Observation {
 impl Observation {
     /// The member's first process does not exist any more.
     pub(crate) fn gone(member: &str) -> Observation {
+        Observation::unseen(format!("{member}: its process is gone"))
+    }
+
+    /// Nothing was seen, for the reason in the text.
+    pub(crate) fn unseen(text: String) -> Observation {
+        Observation { observed: false, processes: Vec::new(), effect_us: None, took_us: 0, text }
+    }
+
+    /// What was seen of several members is one observation: it was observed if it was of each.
+    pub(crate) fn all(parts: Vec<Observation>) -> Observation {
+        let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).filter(|text| !text.is_empty()).collect();
         Observation {
-            observed: false,
-            processes: Vec::new(),
-            effect_us: None,
-            took_us: 0,
-            text: format!("{member}: its process is gone"),
+            observed: !parts.is_empty() && parts.iter().all(|part| part.observed),
+            text: texts.join("; "),
+            effect_us: parts.first().and_then(|part| part.effect_us),
+            took_us: parts.iter().map(|part| part.took_us).sum(),
+            processes: parts.into_iter().flat_map(|part| part.processes).collect(),
         }
     }
 }

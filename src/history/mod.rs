@@ -274,6 +274,24 @@ pub struct NemesisEvent {
 pub enum FaultKind {
     /// SIGSTOP to every process of the member, later SIGCONT.
     Pause,
+    /// SIGKILL to every process of the member, which is started again later.
+    Kill,
+    /// As a kill, and of its files nothing is left that it had not synced.
+    PowerLoss,
+    /// Packets between members are dropped.
+    Partition,
+    /// A part of the packets between members is dropped.
+    Loss,
+    /// Packets between members arrive late.
+    Delay,
+    /// Connections between members are reset.
+    Reset,
+    /// A member's wall clock shows another time or runs at another rate.
+    Clock,
+    /// A server loses keys for want of memory.
+    Evict,
+    /// A server loses all its keys.
+    Flush,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -297,5 +297,14 @@ impl<'a> Incident<'a> {
 pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str) {
     match kind {
         FaultKind::Pause => ("pause", "paused", "SIGSTOP"),
+        FaultKind::Kill => ("kill", "killed", "SIGKILL"),
+        FaultKind::PowerLoss => ("power loss", "without power", "SIGKILL, and what was not synced is gone"),
+        FaultKind::Partition => ("partition", "cut off", "packets dropped"),
+        FaultKind::Loss => ("loss", "losing packets", "packets dropped at random"),
+        FaultKind::Delay => ("delay", "delayed", "packets held back"),
+        FaultKind::Reset => ("reset", "reset", "connections reset"),
+        FaultKind::Clock => ("clock", "with a wrong clock", "wall clock skewed"),
+        FaultKind::Evict => ("eviction", "evicting", "maxmemory"),
+        FaultKind::Flush => ("flush", "flushed", "FLUSHALL"),
     }
 }

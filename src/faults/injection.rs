@@ -1,0 +1,87 @@
+//! What the agent is told to break: a fault with its members and numbers, everything resolved.
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::FaultKind;
+
+/// A fault to be injected. Members by name, lengths in milliseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Injection {
+    /// Every process of the members stands still.
+    Pause { members: Vec<String> },
+    /// Every process of the members is killed. Whoever started them starts them again.
+    Kill { members: Vec<String> },
+    /// As [`Injection::Kill`], and what they had not synced to their files is lost.
+    PowerLoss { members: Vec<String> },
+    /// What becomes of packets from the first of each pair to the second.
+    Network { pairs: Vec<(String, String)>, effect: Effect },
+    /// The members' wall clocks go wrong.
+    Clock { members: Vec<String>, skew: Skew },
+    /// The servers evict keys: their memory is bounded to nothing, under a policy that takes any key.
+    Evict { members: Vec<String> },
+    /// The servers lose all keys.
+    Flush { members: Vec<String> },
+}
+
+/// What becomes of packets between two members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// None arrives.
+    Drop,
+    /// So many of a hundred are lost, drawn for each.
+    Lose { percent: u8 },
+    /// They arrive later by `ms`, and by up to `jitter_ms` more.
+    Delay { ms: u64, jitter_ms: u64 },
+    /// Connections are reset at both ends.
+    Reset,
+}
+
+/// How a wall clock is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Skew {
+    /// It is ahead by so many milliseconds; behind where negative.
+    Jump { ms: i64 },
+    /// It runs so many times as fast as time.
+    Rate { factor: f64 },
+    /// It is right and ahead by `ms` by turns, each for `period_us` microseconds.
+    Strobe { ms: i64, period_us: u64 },
+}
+
+impl Injection {
+    /// What is recorded of it.
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            Injection::Pause { .. } => FaultKind::Pause,
+            Injection::Kill { .. } => FaultKind::Kill,
+            Injection::PowerLoss { .. } => FaultKind::PowerLoss,
+            Injection::Network { effect, .. } => match effect {
+                Effect::Drop => FaultKind::Partition,
+                Effect::Lose { .. } => FaultKind::Loss,
+                Effect::Delay { .. } => FaultKind::Delay,
+                Effect::Reset => FaultKind::Reset,
+            },
+            Injection::Clock { .. } => FaultKind::Clock,
+            Injection::Evict { .. } => FaultKind::Evict,
+            Injection::Flush { .. } => FaultKind::Flush,
+        }
+    }
+
+    /// The members that it is about, each once, in order.
+    pub fn members(&self) -> Vec<String> {
+        let mut named: Vec<String> = match self {
+            Injection::Pause { members }
+            | Injection::Kill { members }
+            | Injection::PowerLoss { members }
+            | Injection::Clock { members, .. }
+            | Injection::Evict { members }
+            | Injection::Flush { members } => members.clone(),
+            Injection::Network { pairs, .. } => pairs.iter().flat_map(|(one, other)| [one, other]).cloned().collect(),
+        };
+        named.sort();
+        named.dedup();
+        named
+    }
+}

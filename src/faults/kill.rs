@@ -1,0 +1,84 @@
+//! The fault `kill`: every process of a member ends at once, as under SIGKILL, the out-of-memory killer, or `docker kill`.
+//!
+//! What it had handed to the kernel survives: a file that was written is there when it is started again, whether it was
+//! synced or not. Starting again is up to whoever started it; the heal waits to see that.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::member::Member;
+use super::process::Process;
+use super::wire::Observation;
+
+/// A killed process is gone within milliseconds, unless it waits for a disk.
+const LIMIT: Duration = Duration::from_secs(2);
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
+/// Kills every process of the member and observes that none is left.
+pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
+    let ordered = Instant::now();
+    // Children of a dead process are nobody's descendants any more, so they are found before.
+    let mut held = member.processes()?;
+    if !member.init.signal(Signal::KILL)? {
+        return Ok(Observation::gone(&member.name));
+    }
+    let mut effect = None;
+    loop {
+        if effect.is_none() && !member.init.runs() {
+            effect = Some(micros(ordered));
+            // Nothing of it is left to go on.
+            member.paused = false;
+        }
+        held.retain(Process::runs);
+        for process in &held {
+            process.signal(Signal::KILL)?;
+        }
+        let observed = held.is_empty() && effect.is_some();
+        if observed || ordered.elapsed() > LIMIT {
+            let text = format!("{}: {}", member.name, if observed { "gone" } else { "still there" });
+            let processes = held.iter().filter_map(Process::describe).collect();
+            return Ok(Observation { observed, processes, effect_us: effect, took_us: micros(ordered), text });
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Whether the member runs, which after a kill means that it was started again.
+pub(crate) fn runs_again(member: &Member, since: Instant) -> Observation {
+    let observed = member.init.runs();
+    let text = format!("{}: {}", member.name, if observed { "runs again" } else { "was not started again" });
+    Observation { observed, took_us: micros(since), ..Observation::unseen(text) }
+}
+
+fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::faults::Scope;
+
+    #[test]
+    fn a_member_is_killed_with_all_its_children_even_when_it_stands_still() {
+        let mut child =
+            Command::new("sh").args(["-c", "sleep 60 & sleep 60 & wait"]).stdin(Stdio::null()).spawn().unwrap();
+        let mut member = Member::adopt("c0", child.id(), Scope::Descendants).unwrap();
+        assert!(runs_again(&member, Instant::now()).observed, "it was never killed");
+        assert!(crate::faults::pause::inject(&mut member).unwrap().observed);
+        let held = member.processes().unwrap();
+        let seen = inject(&mut member).unwrap();
+        assert!(seen.observed && seen.effect_us.is_some(), "{seen:?}");
+        assert!(held.iter().all(|process| !process.runs()));
+        assert!(!member.paused);
+        assert!(!runs_again(&member, Instant::now()).observed);
+        child.wait().unwrap();
+        assert!(!inject(&mut member).unwrap().observed, "it is gone already");
+    }
+}

@@ -1,0 +1,90 @@
+//! The faults `evict` and `flush`: a server that loses keys, since its memory is bounded, or since somebody cleared it.
+//!
+//! The only faults that write to a server, by the commands that an operator would type.
+
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+use redis::{RedisError, cmd};
+
+use super::probe::connect;
+use super::wire::Observation;
+
+/// How long all of it may take on one server.
+const LIMIT: Duration = Duration::from_secs(2);
+/// How long evicting may take: Redis does it in slices of half a millisecond.
+const EVICTING: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Removes every key, and observes that none was left.
+pub(crate) async fn flush(name: &str, url: &str) -> Observation {
+    observed(name, async {
+        let mut server = connect(url, LIMIT).await?;
+        // In one transaction, since clients go on writing meanwhile.
+        let (before, (), after): (u64, (), u64) =
+            redis::pipe().atomic().cmd("DBSIZE").cmd("FLUSHALL").cmd("DBSIZE").query_async(&mut server).await?;
+        Ok((after == 0, format!("{} lost", keys(before))))
+    })
+    .await
+}
+
+/// Bounds the memory to nothing and lets the server evict any key, and observes that it did.
+pub(crate) async fn evict(name: &str, url: &str) -> Observation {
+    observed(name, async {
+        let mut server = connect(url, LIMIT).await?;
+        let before = evicted(&mut server).await?;
+        configure(&mut server, "maxmemory-policy", "allkeys-random").await?;
+        configure(&mut server, "maxmemory", "1").await?;
+        let started = Instant::now();
+        loop {
+            let left: u64 = cmd("DBSIZE").query_async(&mut server).await?;
+            let count = evicted(&mut server).await?.saturating_sub(before);
+            if left == 0 || started.elapsed() > EVICTING {
+                return Ok((left == 0, format!("{} evicted, {left} left", keys(count))));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    })
+    .await
+}
+
+/// Lets the server use as much memory as it likes and observes that it may.
+pub(crate) async fn unbound(name: &str, url: &str) -> Observation {
+    observed(name, async {
+        let mut server = connect(url, LIMIT).await?;
+        configure(&mut server, "maxmemory", "0").await?;
+        configure(&mut server, "maxmemory-policy", "noeviction").await?;
+        let (_, bound): (String, String) = cmd("CONFIG").arg("GET").arg("maxmemory").query_async(&mut server).await?;
+        Ok((bound == "0", "memory is not bounded any more".to_string()))
+    })
+    .await
+}
+
+async fn observed(name: &str, work: impl Future<Output = Result<(bool, String), RedisError>>) -> Observation {
+    let began = Instant::now();
+    let (observed, text) = match tokio::time::timeout(LIMIT, work).await {
+        Ok(Ok(seen)) => seen,
+        Ok(Err(error)) => (false, error.to_string()),
+        Err(_) => (false, format!("no answer within {} s", LIMIT.as_secs())),
+    };
+    let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    Observation {
+        observed,
+        took_us,
+        effect_us: observed.then_some(took_us),
+        ..Observation::unseen(format!("{name}: {text}"))
+    }
+}
+
+async fn configure(server: &mut MultiplexedConnection, name: &str, value: &str) -> Result<(), RedisError> {
+    cmd("CONFIG").arg("SET").arg(name).arg(value).query_async(server).await
+}
+
+async fn evicted(server: &mut MultiplexedConnection) -> Result<u64, RedisError> {
+    let info: String = cmd("INFO").arg("stats").query_async(server).await?;
+    Ok(info.lines().find_map(|line| line.strip_prefix("evicted_keys:")?.trim().parse().ok()).unwrap_or(0))
+}
+
+fn keys(count: u64) -> String {
+    if count == 1 { "1 key".to_string() } else { format!("{count} keys") }
+}
