@@ -46,7 +46,7 @@ enum Command {
         /// Name of a workload or nemesis
         name: Option<String>,
     },
-    /// Remove containers and networks that dead runs left behind, and nothing else
+    /// Remove what dead runs left behind (containers, networks, folders), and nothing else
     Clean {
         /// Also runs of which cannot be told whether their controller lives, such as another machine's
         #[arg(long)]
@@ -55,12 +55,15 @@ enum Command {
         #[arg(long)]
         images: bool,
     },
-    /// A lock client on standard input and output (started by `run`, in a container)
+    /// A lock client on standard input and output (started by `run`)
     #[command(hide = true)]
     Client,
     /// Carries faults out (started by `run`, in a container)
     #[command(hide = true)]
     Agent,
+    /// Holds a local cluster (started by `run`)
+    #[command(hide = true)]
+    Hub,
 }
 
 /// How the program ends, as in Jepsen.
@@ -118,6 +121,8 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::List { name } => list::list(name.as_deref()),
         Command::Clean { all, images } => in_runtime(clean::clean(all, images)),
         Command::Client => in_runtime(async { served(crate::client::run().await) }),
+        // Not in a runtime: it must not have threads yet.
+        Command::Hub => served(crate::cluster::hub::run()),
         Command::Agent => in_runtime(async { served(crate::faults::run_agent().await) }),
     }
 }

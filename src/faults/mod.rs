@@ -24,6 +24,7 @@ mod wire;
 
 pub use handle::{Agent, AgentError, AgentStreams};
 pub use injection::{Effect, Injection, Skew};
+pub(crate) use process::Process as HeldProcess;
 pub use process::ProcessState;
 pub use serve::{run_agent, serve};
 pub use wire::{Observation, RedisCommand, RedisReply, Scope};

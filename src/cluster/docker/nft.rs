@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::bundle::Bundle;
-use super::error::ClusterError;
+use crate::cluster::error::ClusterError;
 
 /// Where it lies in the image: in a folder of the PATH that an engine gives to containers.
 const IN_IMAGE: &str = "/usr/sbin/nft";
