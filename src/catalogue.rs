@@ -8,7 +8,8 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use crate::scenario::{Nemesis, Workload};
+use crate::nemesis::Nemesis;
+use crate::scenario::Workload;
 
 /// An embedded file: its name without `.toml`, and its text.
 pub type Entry = (&'static str, &'static str);
@@ -44,9 +45,26 @@ pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError
     Ok((name, workload))
 }
 
-/// A nemesis by name or path, with the name that its runs are filed under.
-pub fn nemesis(name_or_path: &str) -> Result<(String, Nemesis), CatalogueError> {
-    find("nemesis", NEMESES, name_or_path)
+/// A nemesis by name or path, with the name that its runs are filed under; several with commas between them are one that
+/// does all that they do.
+pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError> {
+    let mut all: Option<(String, Nemesis)> = None;
+    for wanted in names_or_paths.split(',').map(str::trim) {
+        let (name, nemesis): (String, Nemesis) = find("nemesis", NEMESES, wanted)?;
+        if !nemesis.script.is_empty() && !nemesis.faults.is_empty() {
+            let text = "has both a `script` and `[[faults]]`; a script says all that happens, so leave one of them out";
+            return Err(CatalogueError(format!("nemesis {name}: {text}")));
+        }
+        all = Some(match all {
+            None => (name, nemesis),
+            Some((names, before)) => {
+                let both = before.and(nemesis);
+                let both = both.map_err(|error| CatalogueError(format!("--nemesis {names_or_paths}: {error}")))?;
+                (format!("{names}+{name}"), both)
+            }
+        });
+    }
+    all.ok_or_else(|| CatalogueError("no nemesis is named".to_string()))
 }
 
 fn find<T: DeserializeOwned>(kind: &str, entries: &[Entry], wanted: &str) -> Result<(String, T), CatalogueError> {
@@ -133,7 +151,7 @@ mod tests {
             assert!(error.contains(expected) && error.contains("redlock.toml") && error.contains("line"), "{error}");
         }
         let good = NEMESES.iter().find(|(name, _)| *name == "pause").unwrap().1;
-        let bad = good.replace("\"holder\"", "\"client:x\"");
+        let bad = good.replace("pause holder", "pause client:x");
         let error = parse::<Nemesis>("pause.toml", &bad).unwrap_err().to_string();
         assert!(error.contains("unknown target `client:x`; expected `holder`"), "{error}");
     }

@@ -66,7 +66,8 @@ fn line(status: &Status, time_limit: Duration) -> String {
     );
     if !status.faults.is_empty() {
         line.push_str(" · ");
-        line.push_str(&status.faults.join(", "));
+        let faults: Vec<&str> = status.faults.iter().map(|(_, what)| what.as_str()).collect();
+        line.push_str(&faults.join(", "));
     }
     line
 }

@@ -80,6 +80,11 @@ pub fn mono_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// The key that the built-in locks of a resource's key live under.
+pub fn lock_key(key: &str) -> String {
+    format!("lock:{key}")
+}
+
 struct Worker {
     lock: Lock<RedisNode, SystemClock>,
     register: Register,
@@ -119,7 +124,7 @@ impl Worker {
         let mut phases = Phases { invoke, input };
         phases.report(Phase::Acquiring, |_| {}).await?;
         let within = Duration::from_millis(invoke.acquire_timeout_ms);
-        let lock_key = format!("lock:{}", invoke.key);
+        let lock_key = lock_key(&invoke.key);
         let held = match self.lock.acquire(&lock_key, within).await {
             Ok(held) => held,
             Err(error) => return Ok(fail(invoke, "not-acquired", error)),

@@ -331,6 +331,7 @@ pub fn pause(fault: u32, target: String, from: u64, to: u64) -> FaultWindow {
     FaultWindow {
         fault,
         kind: FaultKind::Pause,
+        what: format!("pause {target}"),
         targets: vec![target],
         inject: from,
         injected: Some((from + MS, true)),
@@ -411,6 +412,8 @@ fn header(scenario: &Scenario, play: &Play) -> Header {
         time_limit_ms: play.seconds * 1000,
         claims: scenario.workload.claims.clone(),
         faults_expected: play.pause_every_s > 0,
+        script_steps: 0,
+        progress: Default::default(),
         started: "2026-11-20T10:12:00Z".into(),
     }
 }
