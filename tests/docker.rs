@@ -188,6 +188,42 @@ async fn pauses_a_node(cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_killed_node_comes_back_with_what_it_persisted() {
+    let docker = engine().await;
+    for (persistence, kept) in [(Persistence::None, 0), (Persistence::Everysec, 1), (Persistence::Always, 1)] {
+        let spec = ClusterSpec { persistence, preload: true, ..spec(&docker, "restart", 2, 1, &["/bin/cat"]).await };
+        let cluster = docker.start(spec).await.unwrap();
+        let url = &cluster.node_urls()[1];
+        set(url, "lock").await;
+        if persistence == Persistence::None {
+            for name in ["n0", "c0", "n7"] {
+                let error = cluster.restart_server(name).await.unwrap_err().to_string();
+                assert!(error.contains(name), "{error}");
+            }
+        }
+        let seen = cluster.agent.inject(0, &Injection::Kill { members: vec!["n1".to_string()] }).await.unwrap();
+        assert!(seen.observed, "{seen:?}");
+        assert!(ping(&cluster, url, LIMIT).await.is_err());
+        assert!(!cluster.agent.heal(0).await.unwrap().observed, "nobody has started it again");
+        let began = Instant::now();
+        cluster.restart_server("n1").await.unwrap();
+        eprintln!("{persistence:?}: started again in {:?}", began.elapsed());
+        assert!(cluster.agent.heal(0).await.unwrap().observed);
+        let found = cluster.agent.redis(url, RedisCommand::Exists("lock".to_string()), LIMIT).await.unwrap();
+        assert_eq!(found, RedisReply::Count(kept), "{persistence:?}");
+        // It is a member like any other again.
+        assert!(pause(&cluster, "n1").await.unwrap().observed);
+        assert!(cluster.agent.heal(101).await.unwrap().observed);
+        cluster.stop().await.unwrap();
+    }
+}
+
+async fn set(url: &str, key: &str) {
+    let mut node = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+    redis::cmd("SET").arg(key).arg("1").exec_async(&mut node).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_agent_heals_when_its_controller_is_gone() {
     let docker = engine().await;
     let cluster = docker.start(spec(&docker, "orphan", 1, 1, &["/bin/cat"]).await).await.unwrap();

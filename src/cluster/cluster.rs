@@ -2,21 +2,25 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bollard::container::LogOutput;
 use bollard::query_parameters::{
-    KillContainerOptions, ListContainersOptionsBuilder, LogsOptionsBuilder, WaitContainerOptions,
+    KillContainerOptions, ListContainersOptionsBuilder, LogsOptionsBuilder, StartContainerOptions, WaitContainerOptions,
 };
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 
 use super::engine::{Docker, Engine};
-use super::error::{ClusterError, ask};
+use super::error::{ClusterError, ENGINE_LIMIT, ask, ask_within};
 use super::images::{Image, label_filters};
 use super::lines::{ClientProcess, Log};
 use super::start::url;
 use super::{LABEL_RUN, Member, Role, client_name};
 use crate::faults::Agent;
+
+/// The engine notes within milliseconds that a process was killed.
+const KILLED_LIMIT: Duration = Duration::from_secs(5);
 
 /// A cluster that was started. It does not end by itself: see [`Cluster::stop`].
 pub struct Cluster {
@@ -111,6 +115,23 @@ impl Cluster {
         killed.into_iter().collect()
     }
 
+    /// Starts a server again that was killed, at the same address and with the files that it had, and waits until it
+    /// answers. Faults reach the new process from then on.
+    pub async fn restart_server(&self, name: &str) -> Result<(), ClusterError> {
+        let seat = self.seat(name)?;
+        if !seat.member.role.is_server() {
+            return Err(ClusterError::NoServer { member: name.to_string() });
+        }
+        let container = &seat.member.container;
+        match self.wait_for_end(name, container, KILLED_LIMIT).await {
+            Err(ClusterError::Timeout { .. }) => return Err(ClusterError::StillRuns { member: name.to_string() }),
+            other => other?,
+        }
+        let start = self.docker.api.start_container(container, None::<StartContainerOptions>);
+        ask(format!("start {name}"), start).await?;
+        self.settle(seat).await
+    }
+
     async fn kill(&self, name: &str, container: &str) -> Result<(), ClusterError> {
         let kill = self.docker.api.kill_container(container, None::<KillContainerOptions>);
         match ask(format!("kill {name}"), kill).await {
@@ -118,7 +139,11 @@ impl Cluster {
             Err(error) if error.is_conflict() => {}
             other => other?,
         }
-        // A container that still runs would be "started" without anything being started.
+        self.wait_for_end(name, container, ENGINE_LIMIT).await
+    }
+
+    /// Waits until a container runs no more: one that still does would be "started" without anything being started.
+    async fn wait_for_end(&self, name: &str, container: &str, limit: Duration) -> Result<(), ClusterError> {
         let mut end = self.docker.api.wait_container(container, None::<WaitContainerOptions>);
         let ended = async {
             match end.next().await {
@@ -127,7 +152,7 @@ impl Cluster {
                 Some(Err(error)) => Err(error),
             }
         };
-        ask(format!("wait for the end of {name}"), ended).await
+        ask_within(limit, format!("wait for the end of {name}"), ended).await
     }
 
     /// Whether each member's container runs. One that somebody removed does not.
@@ -201,8 +226,11 @@ impl Cluster {
     }
 
     fn client_seat(&self, client: u32) -> Result<&Arc<Seat>, ClusterError> {
-        let name = client_name(client);
+        self.seat(&client_name(client))
+    }
+
+    fn seat(&self, name: &str) -> Result<&Arc<Seat>, ClusterError> {
         let found = self.seats.iter().find(|seat| seat.member.name == name);
-        found.ok_or(ClusterError::UnknownMember { member: name })
+        found.ok_or_else(|| ClusterError::UnknownMember { member: name.to_string() })
     }
 }

@@ -10,7 +10,10 @@ use bollard::models::{
 
 use super::made::RUNTIME_PROGRAM;
 use super::network::{self, Network};
-use super::{AGENT, ClientCommand, ClusterSpec, REDIS_PORT, Role, STORE, client_name, labels_of, node_name};
+use super::preload::{CONTROL_PATH, LIBRARY_PATH};
+use super::upload::{DATA_FOLDER, Upload};
+use super::{AGENT, ClientCommand, ClusterSpec, Role, STORE, client_name, labels_of, node_name, server};
+use crate::scenario::Persistence;
 
 /// A member about to be made.
 #[derive(Clone, Debug)]
@@ -18,6 +21,7 @@ pub(crate) struct Plan {
     pub name: String,
     pub role: Role,
     pub address: Option<Ipv4Addr>,
+    pub upload: Upload,
     pub body: ContainerCreateBody,
 }
 
@@ -33,7 +37,17 @@ pub(crate) fn plan(spec: &ClusterSpec, network: &Network, short_rto: bool) -> Ve
     let mut plans: Vec<Plan> = placed
         .map(|((name, role), place)| {
             let address = network::address(network.subnet, place);
-            let mut body = if role == Role::Client { client(spec) } else { server(spec) };
+            // Only what is under test keeps anything; the store has to be there at the end all the same.
+            let persistence = if role == Role::Node { spec.persistence } else { Persistence::None };
+            let upload = Upload {
+                data: persistence != Persistence::None,
+                preload: spec.preload && matches!(role, Role::Node | Role::Client),
+            };
+            let mut body = if role == Role::Client { client(spec) } else { redis(spec, persistence) };
+            if upload.preload {
+                let preloaded = [format!("LD_PRELOAD={LIBRARY_PATH}"), format!("REDJEPSEN_CLOCK={CONTROL_PATH}")];
+                body.env.get_or_insert_default().extend(preloaded);
+            }
             let host = body.host_config.get_or_insert_default();
             host.network_mode = Some(network.id.clone());
             if short_rto {
@@ -42,24 +56,23 @@ pub(crate) fn plan(spec: &ClusterSpec, network: &Network, short_rto: bool) -> Ve
             body.networking_config = Some(on_network(network, address, &name));
             body.hostname = Some(name.clone());
             body.labels = Some(labels_of(spec, role.word()));
-            Plan { name, role, address, body }
+            Plan { name, role, address, upload, body }
         })
         .collect();
     let mut body = agent(spec);
     body.labels = Some(labels_of(spec, Role::Agent.word()));
     // First, since all the others wait for it to be adopted.
-    plans.insert(0, Plan { name: AGENT.to_string(), role: Role::Agent, address: None, body });
+    let upload = Upload::default();
+    plans.insert(0, Plan { name: AGENT.to_string(), role: Role::Agent, address: None, upload, body });
     plans
 }
 
-/// A Redis without persistence, from any image that runs one: its entrypoint stays.
-fn server(spec: &ClusterSpec) -> ContainerCreateBody {
-    let port = REDIS_PORT.to_string();
-    let flags = ["--port", &port, "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--appendonly", "no"];
-    let program = [spec.images.node.server.as_str()];
+/// A Redis from any image that runs one: its entrypoint stays.
+fn redis(spec: &ClusterSpec, persistence: Persistence) -> ContainerCreateBody {
+    let program = [spec.images.node.server.clone()];
     ContainerCreateBody {
         image: Some(spec.images.node.image.id.clone()),
-        cmd: Some(program.iter().chain(&flags).map(|word| (*word).to_string()).collect()),
+        cmd: Some(program.into_iter().chain(server::arguments(persistence, DATA_FOLDER)).collect()),
         // So that its log can be collected, whatever the engine's default is.
         host_config: Some(HostConfig { log_config: Some(log("json-file")), ..Default::default() }),
         ..Default::default()
@@ -91,7 +104,7 @@ fn client(spec: &ClusterSpec) -> ContainerCreateBody {
     body
 }
 
-/// The agent sees the engine's processes and network, and may signal and look, and nothing else.
+/// The agent sees the engine's processes and network, and may do what the run's faults take, and nothing else.
 fn agent(spec: &ClusterSpec) -> ContainerCreateBody {
     let mut body = with_stdio(spec.images.runtime.id.clone(), vec![RUNTIME_PROGRAM.to_string(), AGENT.to_string()]);
     let host = body.host_config.get_or_insert_default();
@@ -100,7 +113,16 @@ fn agent(spec: &ClusterSpec) -> ContainerCreateBody {
     // An engine that maps users refuses the host's namespaces to mapped ones.
     host.userns_mode = Some("host".to_string());
     host.cap_drop = Some(vec!["ALL".to_string()]);
-    host.cap_add = Some(["KILL", "SYS_PTRACE", "NET_ADMIN"].map(str::to_string).to_vec());
+    let mut capabilities = vec!["KILL", "SYS_PTRACE", "NET_ADMIN"];
+    if spec.network_faults {
+        // Frames that are delayed are taken and sent again.
+        capabilities.push("NET_RAW");
+    }
+    if spec.persistence != Persistence::None {
+        // Files of a server that runs as a user of its own are cut off where power was lost.
+        capabilities.push("DAC_OVERRIDE");
+    }
+    host.cap_add = Some(capabilities.into_iter().map(str::to_string).collect());
     body
 }
 

@@ -66,6 +66,17 @@ pub enum ClusterError {
     NotReady { member: String, seconds: u64, reason: String, log: String },
     #[error("there is no member `{member}` in this cluster")]
     UnknownMember { member: String },
+    #[error("{member} is no server")]
+    NoServer { member: String },
+    #[error("{member} still runs, and only a server that was killed can be started again")]
+    StillRuns { member: String },
+    #[error(
+        "faults on the network need the program nft, which this machine has not: install the package nftables \
+         (`apt-get install nftables`), or choose a nemesis without them"
+    )]
+    NoNft,
+    #[error("this cluster cannot have faults on its network: {reason}; choose a nemesis without them")]
+    NoNetworkFaults { reason: String },
     #[error("the agent did not manage to {doing}: {source}")]
     Agent { doing: String, source: AgentError },
     #[error("cannot write {path}: {source}")]

@@ -15,6 +15,7 @@ use super::engine::Docker;
 use super::error::{ClusterError, ask, in_words};
 use super::local_redis;
 use super::made::{self, RUNTIME_PROGRAM};
+use super::nft;
 
 /// What a lock node runs when nobody says otherwise.
 pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
@@ -98,7 +99,11 @@ impl Docker {
         if !program.exists() {
             return Err(ClusterError::ProgramReplaced { path: program.display().to_string() });
         }
-        let bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
+        let mut bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
+        // Always, so that one image serves every run.
+        if let Some(nft) = nft::bundle()? {
+            bundle.merge(nft);
+        }
         self.made_image(&bundle, made::Kind::Runtime).await.map(|(image, _)| image)
     }
 

@@ -15,8 +15,8 @@ use super::error::{ClusterError, ask, ask_within};
 use super::images::{Image, label_filters};
 use super::{LABEL, local_redis};
 
-/// Where our own program lies in a runtime image.
-pub(crate) const RUNTIME_PROGRAM: &str = "/redjepsen";
+/// Where our own program lies in a runtime image. Not in the folder that files are uploaded to.
+pub(crate) const RUNTIME_PROGRAM: &str = "/bin/redjepsen";
 
 /// What an image is for; the value of its label.
 const KIND: &str = "redjepsen.image";

@@ -6,7 +6,7 @@
 //!
 //! - [`engine`](Docker): the connection
 //! - [`images`](ImageRequest): which images, and where they come from without a registry ([`bundle`](Bundle), `made`)
-//! - `network`, `containers`, `start`: a network and the members, all at once
+//! - `network`, `containers`, `upload`, `start`: a network and the members, all at once
 //! - [`cluster`](Cluster): what one can do with a running cluster
 //! - [`lines`](ClientProcess): the clients' stdio
 //! - `clean`: removal, of a run's own things and of what dead runs left
@@ -27,9 +27,13 @@ mod lines;
 mod local_redis;
 mod made;
 mod network;
+mod nft;
 mod owner;
+mod preload;
+mod server;
 mod start;
 mod starts;
+mod upload;
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;

@@ -3,10 +3,12 @@
 //! The subnet is looked for among candidates that neither the engine's networks nor this machine's routes use; the engine
 //! has the last word, and when it says that a candidate overlaps, the next one is tried.
 
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use bollard::models::{Ipam, IpamConfig, NetworkCreateRequest};
 use ipnet::Ipv4Net;
+use sha2::{Digest, Sha256};
 
 use super::engine::Docker;
 use super::error::{ClusterError, ask};
@@ -17,7 +19,12 @@ use super::{ClusterSpec, labels_of, network_name};
 pub(crate) struct Network {
     pub id: String,
     pub subnet: Ipv4Net,
+    /// The network device of the engine's machine that joins the members.
+    pub bridge: String,
 }
+
+/// Names the network's device, which the engine would name after an id that is not known before.
+const BRIDGE_OPTION: &str = "com.docker.network.bridge.name";
 
 /// How many candidates the engine may refuse.
 const ATTEMPTS: usize = 16;
@@ -51,11 +58,13 @@ impl Docker {
                     .collect()
             }
         };
+        let bridge = bridge_name(&spec.run_id);
         let mut last = "all candidates are in use".to_string();
         for subnet in candidates {
             let request = NetworkCreateRequest {
                 name: network_name(&spec.run_id),
                 driver: Some("bridge".to_string()),
+                options: Some(HashMap::from([(BRIDGE_OPTION.to_string(), bridge.clone())])),
                 ipam: Some(Ipam {
                     config: Some(vec![IpamConfig { subnet: Some(subnet.to_string()), ..Default::default() }]),
                     ..Default::default()
@@ -64,7 +73,7 @@ impl Docker {
                 ..Default::default()
             };
             match ask(format!("make the network {subnet}"), self.api.create_network(request)).await {
-                Ok(made) => return Ok(Network { id: made.id, subnet }),
+                Ok(made) => return Ok(Network { id: made.id, subnet, bridge }),
                 Err(ClusterError::Engine { reason, .. }) if says_overlap(&reason) => {
                     if spec.subnet.is_some() {
                         return Err(ClusterError::SubnetTaken { subnet, reason });
@@ -96,6 +105,12 @@ impl Docker {
         }
         Ok(taken)
     }
+}
+
+/// A device's name has 15 characters at most, so a run's own name is digested.
+fn bridge_name(run_id: &str) -> String {
+    let digest = Sha256::digest(run_id.as_bytes());
+    digest.iter().take(6).fold("rj-".to_string(), |name, byte| format!("{name}{byte:02x}"))
 }
 
 /// Private networks that few people use, in an order of the run's own so that runs started together seldom collide.
@@ -181,6 +196,12 @@ mod tests {
             assert!(room(tiny) <= 1, "{tiny}");
             assert_eq!(address(tiny, 5), None);
         }
+    }
+
+    #[test]
+    fn every_run_has_a_bridge_of_its_own() {
+        assert_eq!(bridge_name("20250101T000000-1").len(), 15);
+        assert_ne!(bridge_name("20250101T000000-1"), bridge_name("20250101T000000-2"));
     }
 
     #[test]

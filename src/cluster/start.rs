@@ -16,7 +16,7 @@ use super::error::{ClusterError, ask, one_line};
 use super::lines::{ClientOutput, ClientProcess, Log, follow};
 use super::network::Network;
 use super::starts::{GiveUpWhenDropped, Start};
-use super::{AGENT, ClusterSpec, Member, REDIS_PORT, Role, container_name};
+use super::{AGENT, ClusterSpec, Member, REDIS_PORT, Role, container_name, network_name, nft};
 use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope};
 
 /// A Redis answers within a tenth of a second of its start; a loaded machine gets more.
@@ -63,6 +63,9 @@ impl Docker {
     }
 
     async fn start_new(&self, spec: &ClusterSpec, start: &Start) -> Result<Cluster, ClusterError> {
+        if spec.network_faults && nft::find().is_none() {
+            return Err(ClusterError::NoNft);
+        }
         if !self.containers_of(&spec.run_id).await?.is_empty() {
             return Err(ClusterError::RunExists { run_id: spec.run_id.clone() });
         }
@@ -101,6 +104,11 @@ impl Docker {
         start.go_on()?;
         tracing::debug!("members started after {:?}", began.elapsed());
         let agent = agent_of(&mut started)?;
+        if spec.network_faults {
+            // The run's name tells `redjepsen clean` whose table it is.
+            let told = agent.network(&network.bridge, &network_name(&spec.run_id)).await;
+            told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
+        }
         let cluster = seat(self, spec, network, started, agent);
         stream::iter(&cluster.seats).map(Ok).try_for_each_concurrent(AT_ONCE, |seat| cluster.settle(seat)).await?;
         let server = cluster.server_version().await?;
@@ -119,6 +127,7 @@ impl Docker {
         let log = Log::default();
         let container = made.id;
         start.go_on()?;
+        self.upload(&plan.name, &container, plan.upload).await?;
         let process = match plan.role {
             Role::Client | Role::Agent => Some(self.start_attached(&plan.name, &container, &log).await?),
             Role::Node | Role::Store => {
