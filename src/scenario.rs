@@ -119,6 +119,49 @@ pub struct RedlockOptions {
     pub drift_factor: f64,
     /// How long to wait before asking again, drawn each time so that contenders fall out of step.
     pub retry_delay: LengthRange,
+    /// Whether a majority that took longer than the lock is valid counts as none, as it should.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub check_elapsed: bool,
+    /// The clock by which the client reckons how long asking took.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub clock: ClockSource,
+    /// Which nodes are told when the lock is given up.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub release: ReleaseOn,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The clock that a client of a lock reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockSource {
+    /// One that never jumps and runs evenly.
+    #[default]
+    Monotonic,
+    /// The time of day, which somebody may set.
+    Wall,
+}
+
+/// Which nodes are told that a lock is given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReleaseOn {
+    /// All of them, as the documentation says: a reply that was lost may have been a yes.
+    #[default]
+    All,
+    /// Those that said yes.
+    Acquired,
 }
 
 /// In which order Redlock asks its nodes.
@@ -200,9 +243,9 @@ impl Scenario {
         let delay = |range: LengthRange| range.resolve(self.ttl).map(|(low, high)| (millis(low), millis(high)));
         let node_timeout = |length: Length| {
             let timeout = length.resolve(self.ttl);
-            if timeout >= self.ttl || timeout < Duration::from_millis(1) {
+            if timeout > self.ttl * 10 || timeout < Duration::from_millis(1) {
                 return Err(ScenarioError(format!(
-                    "workload {}: `node_timeout = \"{length}\"` must lie between 1 ms and the TTL of {}",
+                    "workload {}: `node_timeout = \"{length}\"` must lie between 1 ms and 10 TTLs of {}",
                     self.workload_name,
                     Length::Absolute(self.ttl)
                 )));
@@ -233,6 +276,9 @@ impl Scenario {
                         retry_delay_ms: Some(delay(redlock.retry_delay)?),
                         drift_factor: Some(redlock.drift_factor),
                         sequential: Some(redlock.ask == Ask::Sequential),
+                        unchecked: (!redlock.check_elapsed).then_some(true),
+                        wall_clock: (redlock.clock == ClockSource::Wall).then_some(true),
+                        release_acquired: (redlock.release == ReleaseOn::Acquired).then_some(true),
                     },
                 )
             }

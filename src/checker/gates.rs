@@ -9,6 +9,7 @@ use super::verdict::Gate;
 use super::words::{Words, count, list, seconds};
 use crate::history::{
     Claim, ClientStep, FactName, FaultKind, FaultWindow, Function, History, Operation, Outcome, Phase, Process,
+    StepOutcome,
 };
 use crate::nemesis::Progress;
 
@@ -109,7 +110,7 @@ fn clients_steady(history: &History) -> Gate {
 /// Every step of a script came to what it was to bring about; otherwise the moment that it is about did not come.
 fn script_played(history: &History, steps: u32) -> Gate {
     let name = "script-played";
-    match history.steps.iter().find(|(_, step)| !step.happened) {
+    match history.steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed) {
         Some((_, step)) => {
             let text = format!("step {}, `{}`: {}", step.number, step.step, or_silence(&step.text));
             gate(name, false, text)

@@ -9,7 +9,7 @@ mod register;
 
 use std::io::Write as _;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -99,7 +99,7 @@ impl Worker {
         let nodes = hello.lock.nodes.iter().map(|url| RedisNode::new(url, limit)).collect::<Result<Vec<_>, _>>()?;
         let register = Register::new(RedisNode::new(&hello.resource.url, RESOURCE_LIMIT)?, hello.resource.fencing);
         register.connect().await.map_err(|error| format!("resource {}: {error}", hello.resource.url))?;
-        let lock = Lock::from_settings(&hello.lock, nodes, SystemClock::new(hello.seed))?;
+        let lock = Lock::from_settings(&hello.lock, nodes, SystemClock::new(hello))?;
         Ok(Worker { lock, register })
     }
 
@@ -214,20 +214,25 @@ fn info(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {
     FromClient::Info(Problem { id: invoke.id, error: error.to_string(), text: text.to_string() })
 }
 
-/// The machine's monotonic clock, and random waits from the seed that the controller gave.
+/// The clock of the machine that the lock is to read, and random waits from the seed that the controller gave.
 struct SystemClock {
     start: Instant,
+    wall: bool,
     rng: Mutex<ChaCha8Rng>,
 }
 
 impl SystemClock {
-    fn new(seed: u64) -> SystemClock {
-        SystemClock { start: Instant::now(), rng: Mutex::new(ChaCha8Rng::seed_from_u64(seed)) }
+    fn new(hello: &Hello) -> SystemClock {
+        let wall = hello.lock.options.wall_clock.unwrap_or(false);
+        SystemClock { start: Instant::now(), wall, rng: Mutex::new(ChaCha8Rng::seed_from_u64(hello.seed)) }
     }
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Duration {
+        if self.wall {
+            return SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        }
         self.start.elapsed()
     }
 

@@ -66,15 +66,14 @@ impl Run<'_> {
     pub(super) async fn start_clients(&self) -> Result<Vec<Client>, RunError> {
         let starts = (0..self.scenario.clients).map(|number| async move {
             let link = self.cluster.start_client(number).await?;
-            let mut client =
-                Client {
-                    number,
-                    process: number,
-                    link,
-                    operations: Operations::of(self.scenario, number)?,
-                    cues: None,
-                    due: VecDeque::new(),
-                };
+            let mut client = Client {
+                number,
+                process: number,
+                link,
+                operations: Operations::of(self.scenario, number)?,
+                cues: None,
+                due: VecDeque::new(),
+            };
             match self.greet(&mut client).await {
                 Ok(name) => {
                     self.record_client(&client, ClientStep::Ready, name)?;
@@ -260,7 +259,10 @@ impl Run<'_> {
         let recurring = self.plan.faults.iter().map(|fault| fault.lasts_ms).max().unwrap_or(0);
         let scripted = self.plan.script.iter().map(|step| match step.action {
             Action::Wait { ms } => ms,
-            Action::Start { within_ms, .. } | Action::Go { within_ms, .. } | Action::Await { within_ms, .. } => within_ms,
+            Action::Start { within_ms, .. }
+            | Action::Go { within_ms, .. }
+            | Action::Await { within_ms, .. }
+            | Action::Expect { within_ms, .. } => within_ms,
             Action::Inject { .. } | Action::Heal { .. } => 0,
         });
         Duration::from_millis(recurring.max(scripted.sum()))

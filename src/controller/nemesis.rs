@@ -68,7 +68,9 @@ impl Run<'_> {
             Fault::Pause(who) => Injection::Pause { members: self.members(who).await },
             Fault::Kill(who) => Injection::Kill { members: self.members(who).await },
             Fault::PowerLoss(who) => Injection::PowerLoss { members: self.members(who).await },
-            Fault::Clock(who, change) => Injection::Clock { members: self.members(who).await, skew: self.skew(*change) },
+            Fault::Clock(who, change) => {
+                Injection::Clock { members: self.members(who).await, skew: self.skew(*change) }
+            }
             Fault::Evict(who) => Injection::Evict { members: self.members(who).await },
             Fault::Flush(who) => Injection::Flush { members: self.members(who).await },
             Fault::Partition(cut) => {
@@ -163,12 +165,7 @@ impl Run<'_> {
     }
 
     /// Injects a fault and records what was seen of it.
-    pub(super) async fn inject(
-        &self,
-        fault: u32,
-        what: &Fault,
-        injection: Injection,
-    ) -> Result<InEffect, RunError> {
+    pub(super) async fn inject(&self, fault: u32, what: &Fault, injection: Injection) -> Result<InEffect, RunError> {
         let in_effect = InEffect { fault, kind: injection.kind(), members: injection.members() };
         self.record(&in_effect, FaultStep::Inject, false, what.to_string())?;
         let seen = self.cluster.agent.inject(fault, &injection).await;
@@ -197,10 +194,8 @@ impl Run<'_> {
     async fn start_again(&self, members: &[String]) -> Result<(), String> {
         let servers: Vec<String> = (0..self.scenario.nodes).map(node_name).collect();
         let killed = members.iter().filter(|member| servers.contains(member));
-        match killed.count() {
-            0 => Ok(()),
-            _ => Err("not yet".to_string()),
-        }
+        let started = join_all(killed.map(|member| self.cluster.restart_server(member))).await;
+        started.into_iter().collect::<Result<(), _>>().map_err(|error| error.to_string())
     }
 
     /// Records what the agent saw; an order that it could not carry out was not observed.

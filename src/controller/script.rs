@@ -13,7 +13,7 @@ use tracing::info;
 use super::clients::Cue;
 use super::nemesis::InEffect;
 use super::{Run, RunError};
-use crate::history::{Body, Phase, StepEvent};
+use crate::history::{Body, Phase, StepEvent, StepOutcome};
 use crate::nemesis::Event;
 use crate::plan::{Action, PlannedStep};
 
@@ -75,19 +75,20 @@ impl Run<'_> {
         outcome
     }
 
-    async fn play(
-        &self,
-        director: &mut Director,
-        in_effect: &mut BTreeMap<u32, InEffect>,
-    ) -> Result<(), RunError> {
+    async fn play(&self, director: &mut Director, in_effect: &mut BTreeMap<u32, InEffect>) -> Result<(), RunError> {
         self.everybody(director, OPENING).await;
         for (number, step) in (1..).zip(&self.plan.script) {
-            let came = self.step(step, director, in_effect).await?;
-            let failed = came.as_ref().err().is_some_and(|(_, insisted)| *insisted);
-            let text = came.err().map_or(String::new(), |(Failed(text), _)| text);
-            info!(number, step = step.text, happened = !failed, text, "step");
-            self.recorder.append(Body::Step(StepEvent { number, step: step.text.clone(), happened: !failed, text }))?;
-            if failed {
+            let (outcome, text) = match self.step(step, director, in_effect).await? {
+                Ok(()) => (StepOutcome::Happened, String::new()),
+                Err(Failed(text)) => match step.action {
+                    Action::Await { or_go_on: true, .. } => (StepOutcome::WentOn, text),
+                    Action::Expect { .. } => (StepOutcome::NotLive, text),
+                    _ => (StepOutcome::Failed, text),
+                },
+            };
+            info!(number, step = step.text, ?outcome, text, "step");
+            self.recorder.append(Body::Step(StepEvent { number, step: step.text.clone(), outcome, text }))?;
+            if outcome == StepOutcome::Failed {
                 return Ok(());
             }
         }
@@ -108,41 +109,33 @@ impl Run<'_> {
         }
     }
 
-    /// Carries out one step; where what it waits for did not come, says what did, and whether that was insisted upon.
+    /// Carries out one step; where what it waits for did not come, says what did.
     async fn step(
         &self,
         step: &PlannedStep,
         director: &mut Director,
         in_effect: &mut BTreeMap<u32, InEffect>,
-    ) -> Result<Result<(), (Failed, bool)>, RunError> {
-        let insisted = |came: Result<(), Failed>| came.map_err(|failed| (failed, true));
-        Ok(match &step.action {
+    ) -> Result<Result<(), Failed>, RunError> {
+        let waits_for = match &step.action {
             Action::Start { client, gates, stops, within_ms } => {
                 director.begin(*client, gates.clone());
-                match gates.first().filter(|_| *stops) {
-                    Some(gate) => insisted(self.awaited(director, *client, Event::Phase(*gate), *within_ms).await),
-                    None => Ok(()),
-                }
+                gates.first().filter(|_| *stops).map(|gate| (*client, Event::Phase(*gate), *within_ms))
             }
             Action::Go { client, from, to, within_ms } => {
                 director.tell(*client, Cue::Go(*from));
-                match to {
-                    Some(to) => insisted(self.awaited(director, *client, Event::Phase(*to), *within_ms).await),
-                    None => Ok(()),
-                }
+                to.map(|to| (*client, Event::Phase(to), *within_ms))
             }
-            Action::Await { client, event, within_ms, or_go_on } => {
-                let came = self.awaited(director, *client, *event, *within_ms).await;
-                came.map_err(|failed| (failed, !or_go_on))
+            Action::Await { client, event, within_ms, .. } | Action::Expect { client, event, within_ms } => {
+                Some((*client, *event, *within_ms))
             }
             Action::Wait { ms } => {
                 sleep(Duration::from_millis(*ms)).await;
-                Ok(())
+                None
             }
             Action::Inject { fault, what } => {
                 let injection = self.injection(what).await;
                 in_effect.insert(*fault, self.inject(*fault, what, injection).await?);
-                Ok(())
+                None
             }
             Action::Heal { faults } => {
                 for fault in faults {
@@ -150,8 +143,12 @@ impl Run<'_> {
                         self.heal(&fault).await?;
                     }
                 }
-                Ok(())
+                None
             }
+        };
+        Ok(match waits_for {
+            Some((client, event, within_ms)) => self.awaited(director, client, event, within_ms).await,
+            None => Ok(()),
         })
     }
 

@@ -364,7 +364,12 @@ mod tests {
             observed: true,
             text: "1 process in state T".into(),
         }));
-        survives(Body::Step(StepEvent { number: 2, step: "wait 1ttl".into(), happened: true, text: String::new() }));
+        survives(Body::Step(StepEvent {
+            number: 2,
+            step: "wait 1ttl".into(),
+            outcome: StepOutcome::WentOn,
+            text: String::new(),
+        }));
         survives(Body::End(End { completed: false, text: "interrupted".into() }));
     }
 

@@ -285,11 +285,23 @@ pub struct StepEvent {
     pub number: u32,
     /// As the script says it.
     pub step: String,
-    /// Whether what it was to bring about came about, or was not insisted upon.
-    pub happened: bool,
+    pub outcome: StepOutcome,
     /// What came about instead.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepOutcome {
+    /// What it was to bring about came about.
+    Happened,
+    /// It did not, which was not insisted upon.
+    WentOn,
+    /// It did not, and a live lock owes it.
+    NotLive,
+    /// It did not, and the script broke off.
+    Failed,
 }
 
 /// What a fault does.

@@ -89,7 +89,9 @@ impl FromStr for Cut {
             (None, _) => Way::Both,
             (Some("requests"), None) => Way::Requests,
             (Some("replies"), None) => Way::Replies,
-            _ => return Err(PhraseError::expected(text, "nothing, `requests` or `replies` after the partition's name")),
+            _ => {
+                return Err(PhraseError::expected(text, "nothing, `requests` or `replies` after the partition's name"));
+            }
         };
         Ok(Cut::Shape(*shape, way))
     }

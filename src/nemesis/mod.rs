@@ -133,9 +133,8 @@ impl Nemesis {
 
     /// Whether it touches packets between members.
     pub fn touches_the_network(&self) -> bool {
-        self.all_faults().any(|fault| {
-            matches!(fault, Fault::Partition(_) | Fault::Loss(..) | Fault::Delay(..) | Fault::Reset(_))
-        })
+        self.all_faults()
+            .any(|fault| matches!(fault, Fault::Partition(_) | Fault::Loss(..) | Fault::Delay(..) | Fault::Reset(_)))
     }
 
     /// Whether members have to be started with the preload library.

@@ -20,6 +20,9 @@ pub enum Step {
     /// `await client:1 end within 3ttl`: waits for a phase of the client's operation or its end. With `or go on` the step
     /// is over after that time in any case; else the script has failed.
     Await { client: u32, event: Event, within: Option<Length>, or_go_on: bool },
+    /// `expect client:1 acquired within 0.5ttl`: as above, but what a lock owes: where it does not come, the lock was not
+    /// live. The script goes on.
+    Expect { client: u32, event: Event, within: Length },
     /// `wait 1.1ttl`.
     Wait(Length),
     /// A fault, which stays in effect until it is healed.
@@ -52,7 +55,8 @@ const PHASES: [(&str, Phase); 9] = [
 ];
 
 const EXPECTED: &str = "`start client:N`, `start client:N to PHASE`, `go client:N`, `go client:N to PHASE`, \
-                        `await client:N PHASE`, `await client:N end within 3ttl or go on`, `wait 1.1ttl`, a fault, \
+                        `await client:N PHASE`, `await client:N end within 3ttl or go on`, \
+                        `expect client:N PHASE within 1ttl`, `wait 1.1ttl`, a fault, \
                         `heal FAULT` or `heal all`";
 
 impl FromStr for Step {
@@ -64,12 +68,17 @@ impl FromStr for Step {
             "start" => client_to(rest).map(|(client, to)| Step::Start { client, to }),
             "go" => client_to(rest).map(|(client, to)| Step::Go { client, to }),
             "await" => awaited(rest),
+            "expect" => match awaited(rest)? {
+                Step::Await { client, event, within: Some(within), or_go_on: false } => {
+                    Ok(Step::Expect { client, event, within })
+                }
+                _ => Err(PhraseError::expected(text, "`expect client:N PHASE within 0.5ttl`")),
+            },
             "wait" => length(rest).map(Step::Wait),
             "heal" if rest == "all" => Ok(Step::HealAll),
             "heal" => rest.parse().map(Step::Heal),
-            "pause" | "kill" | "power-loss" | "partition" | "loss" | "delay" | "reset" | "clock" | "evict" | "flush" => {
-                text.parse().map(Step::Inject)
-            }
+            "pause" | "kill" | "power-loss" | "partition" | "loss" | "delay" | "reset" | "clock" | "evict"
+            | "flush" => text.parse().map(Step::Inject),
             _ => Err(PhraseError::expected(text, EXPECTED)),
         }
     }
@@ -133,6 +142,7 @@ impl fmt::Display for Step {
                 }
                 f.write_str(if *or_go_on { " or go on" } else { "" })
             }
+            Step::Expect { client, event, within } => write!(f, "expect client:{client} {event} within {within}"),
             Step::Wait(length) => write!(f, "wait {length}"),
             Step::Inject(fault) => fault.fmt(f),
             Step::Heal(fault) => write!(f, "heal {fault}"),
@@ -158,6 +168,7 @@ mod tests {
             "await client:1 acquired within 2ttl",
             "await client:1 end within 3ttl or go on",
             "await client:1 end or go on",
+            "expect client:1 acquired within 0.5ttl",
             "wait 1.1ttl",
             "pause client:0",
             "partition client:0 from node:3,node:4",
@@ -180,6 +191,8 @@ mod tests {
             ("go client:0 to end", "a phase (`acquiring`"),
             ("await client:0", "a phase (`acquiring`"),
             ("await client:0 read within soon", "not a length"),
+            ("expect client:0 acquired", "within 0.5ttl"),
+            ("expect client:0 end within 1s or go on", "within 0.5ttl"),
             ("wait", "not a length"),
             ("heal", "expected `pause WHO`"),
             ("pause", "expected `pause WHO`"),

@@ -131,7 +131,8 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::catalogue;
-    use crate::nemesis::{Fault, OneOf, Target};
+    use crate::history::Phase;
+    use crate::nemesis::{Cut, Fault, OneOf, Target};
     use std::collections::HashSet;
 
     fn scenario(nemesis: &str, seed: u64) -> Scenario {
@@ -198,6 +199,91 @@ mod tests {
         assert_eq!(few.operations[2], more.operations[2]);
     }
 
+    /// A scenario whose nemesis is this script.
+    fn scripted(steps: &[&str]) -> Scenario {
+        let mut scenario = scenario("none", 7);
+        scenario.nemesis.script = steps.iter().map(|step| step.parse().unwrap()).collect();
+        scenario
+    }
+
+    #[test]
+    fn a_script_is_planned_with_its_gates_and_what_it_leaves_is_healed() {
+        let steps =
+            ["start client:0 to read", "pause node", "go client:0 to before-write", "go client:0", "wait 1.5ttl"];
+        let plan = Plan::draw(&scripted(&steps)).unwrap();
+        assert_eq!(plan, Plan::draw(&scripted(&steps)).unwrap());
+        let Action::Start { gates, stops: true, .. } = &plan.script[0].action else { panic!("{:?}", plan.script) };
+        assert_eq!(gates[..], [Phase::Read, Phase::BeforeWrite], "named when the operation begins");
+        let Action::Inject { fault: 0, what: Fault::Pause(who) } = &plan.script[1].action else { panic!() };
+        assert!(matches!(who.0[..], [Target::Node(0..5)]), "any node is drawn: {who}");
+        assert_eq!(plan.script[4].action, Action::Wait { ms: 1500 });
+        assert_eq!(plan.script[5].action, Action::Heal { faults: vec![0] });
+        assert_eq!(plan.script.len(), 6);
+    }
+
+    #[test]
+    fn a_script_that_cannot_be_played_is_refused_with_the_step() {
+        for (steps, expected) in [
+            (&["start client:3"][..], "step 1, `start client:3`: there are 3 clients"),
+            (&["go client:0"], "waits nowhere"),
+            (&["start client:0", "go client:0"], "waits nowhere"),
+            (&["start client:0 to read", "go client:0 to acquired"], "past that phase"),
+            (&["await client:0 end"], "has not been started"),
+            (&["heal pause client:0"], "step 1, `heal pause client:0`: no earlier step"),
+            (&["pause client:0", "heal pause client:0", "heal pause client:0"], "step 3"),
+            (&["pause node:7"], "the lock has 5 nodes"),
+        ] {
+            let error = Plan::draw(&scripted(steps)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{steps:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn partitions_by_name_cut_whom_they_say() {
+        for seed in 0..50 {
+            for (shape, cut_off) in
+                [("one", 3 * 1), ("minority", 3 * 2), ("majority", 3 * 3), ("majorities-ring", 3 * 2)]
+            {
+                let mut scenario = scripted(&[&format!("partition {shape}")]);
+                scenario.seed = seed;
+                let pairs = pairs_cut(&scenario);
+                assert_eq!(pairs.len(), cut_off, "{shape}: {pairs:?}");
+            }
+            for shape in ["halves", "bridge"] {
+                let mut scenario = scripted(&[&format!("partition {shape}")]);
+                scenario.seed = seed;
+                let pairs = pairs_cut(&scenario);
+                let nodes: HashSet<u32> = pairs.iter().map(|(_, node)| *node).collect();
+                assert_eq!(nodes.len(), if shape == "halves" { 5 } else { 4 }, "{shape}: {pairs:?}");
+                let all = pairs.iter().filter(|(client, _)| *client == pairs[0].0).count();
+                assert!((2..=3).contains(&all), "each client keeps about half of the nodes: {pairs:?}");
+            }
+        }
+    }
+
+    /// Client and node of every pair that the first step of a script parts.
+    fn pairs_cut(scenario: &Scenario) -> Vec<(u32, u32)> {
+        let plan = Plan::draw(scenario).unwrap();
+        let Action::Inject { what: Fault::Partition(Cut::Between(parts)), .. } = &plan.script[0].action else {
+            panic!()
+        };
+        let mut pairs = Vec::new();
+        for part in parts {
+            for one in &part.one.0 {
+                for node in &part.other.0 {
+                    let Target::Node(node) = node else { panic!("{part}") };
+                    match one {
+                        Target::Client(client) => pairs.push((*client, *node)),
+                        Target::Clients => pairs.extend((0..scenario.clients).map(|client| (client, *node))),
+                        other => panic!("{other}"),
+                    }
+                }
+            }
+        }
+        pairs.sort_unstable();
+        pairs
+    }
+
     #[test]
     fn a_nemesis_that_cannot_be_planned_is_refused() {
         let refused = |change: fn(&mut Scenario), expected: &str| {
@@ -209,7 +295,9 @@ mod tests {
         refused(|s| s.time_limit = Duration::from_secs(4), "no fault fits into --time-limit 4s");
         refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "never be whole");
         refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "no length");
-        let pause = |who: &str| OneOf(vec![format!("pause {who}").parse().unwrap()]);
+        fn pause(who: &str) -> OneOf {
+            OneOf(vec![format!("pause {who}").parse().unwrap()])
+        }
         refused(|s| s.nemesis.faults[0].fault = pause("client:3"), "there are 3 clients");
         refused(|s| s.nemesis.faults[0].fault = pause("node:5"), "the lock has 5 nodes");
         refused(

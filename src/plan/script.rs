@@ -25,13 +25,40 @@ pub struct PlannedStep {
 pub enum Action {
     /// The client begins an operation that waits at these phases for a `go`; the step waits until it is at the first of
     /// them where `stops` says so.
-    Start { client: u32, gates: Vec<Phase>, stops: bool, within_ms: u64 },
+    Start {
+        client: u32,
+        gates: Vec<Phase>,
+        stops: bool,
+        within_ms: u64,
+    },
     /// The client goes on from the gate `from`; the step waits until it is at the gate `to`, if there is one.
-    Go { client: u32, from: Phase, to: Option<Phase>, within_ms: u64 },
-    Await { client: u32, event: Event, within_ms: u64, or_go_on: bool },
-    Wait { ms: u64 },
-    Inject { fault: u32, what: Fault },
-    Heal { faults: Vec<u32> },
+    Go {
+        client: u32,
+        from: Phase,
+        to: Option<Phase>,
+        within_ms: u64,
+    },
+    Await {
+        client: u32,
+        event: Event,
+        within_ms: u64,
+        or_go_on: bool,
+    },
+    Expect {
+        client: u32,
+        event: Event,
+        within_ms: u64,
+    },
+    Wait {
+        ms: u64,
+    },
+    Inject {
+        fault: u32,
+        what: Fault,
+    },
+    Heal {
+        faults: Vec<u32>,
+    },
 }
 
 impl Serialize for Event {
@@ -62,7 +89,10 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
     let mut next_fault = 0;
     for (number, step) in (1..).zip(&scenario.nemesis.script) {
         let wrong = |text: &str| PlanError::Nemesis(format!("step {number}, `{step}`: {text}"));
-        if let Step::Start { client, .. } | Step::Go { client, .. } | Step::Await { client, .. } = step
+        if let Step::Start { client, .. }
+        | Step::Go { client, .. }
+        | Step::Await { client, .. }
+        | Step::Expect { client, .. } = step
             && *client >= scenario.clients
         {
             let clients = scenario.clients;
@@ -89,11 +119,15 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                 }
                 Action::Go { client: *client, from, to: *to, within_ms }
             }
+            Step::Await { client, .. } | Step::Expect { client, .. }
+                if clients.get(client).is_none_or(|standing| standing.started.is_none()) =>
+            {
+                return Err(wrong("the client has not been started"));
+            }
+            Step::Expect { client, event, within } => {
+                Action::Expect { client: *client, event: *event, within_ms: millis(within.resolve(scenario.ttl)) }
+            }
             Step::Await { client, event, within, or_go_on } => {
-                let standing = clients.entry(*client).or_default();
-                if standing.started.is_none() {
-                    return Err(wrong("the client has not been started"));
-                }
                 let within_ms = within.map_or(within_ms, |within| millis(within.resolve(scenario.ttl)));
                 Action::Await { client: *client, event: *event, within_ms, or_go_on: *or_go_on }
             }

@@ -12,6 +12,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use redjepsen::checker::*;
 use redjepsen::history::*;
+use redjepsen::nemesis::{Nemesis, Progress};
 use redjepsen::report::{Report, RunFacts};
 use redjepsen::scenario::*;
 
@@ -256,6 +257,7 @@ pub fn play(play: &Play) -> Run {
         clock: Some(ClockBound { mono_at_start_ns: 0, error_ns: 80_000 }),
         facts: vec![],
         clients: vec![],
+        steps: vec![],
         operations,
         faults,
         end: Some(End { completed: true, text: "time limit".into() }),
@@ -371,6 +373,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
         hold: range("30ms..90ms"),
         rate: 15.0,
         acquire_timeout: Duration::from_millis(1800),
+        persistence: Persistence::None,
         expect: None,
         workload: Workload {
             nodes: 5,
@@ -381,6 +384,9 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
                 node_timeout: length("50ms"),
                 drift_factor: 0.01,
                 retry_delay: range("20ms..100ms"),
+                check_elapsed: true,
+                clock: ClockSource::Monotonic,
+                release: ReleaseOn::All,
             }),
             resource: ResourceSpec { kind: ResourceKind::Register, fencing: play.fencing },
             claims,
@@ -393,6 +399,11 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
             description: "The holder of the lock is stopped for longer than the TTL".into(),
             story: "A garbage collector, a page fault or a laptop lid stops a process between its check and its write"
                 .into(),
+            progress: Progress::Some,
+            clients: None,
+            persistence: None,
+            expect: BTreeMap::new(),
+            script: vec![],
             faults: vec![],
         },
     }

@@ -109,6 +109,7 @@ fn what(incident: &Incident) -> String {
         (0, _) if incident.has(AnomalyKind::LostUpdate) => "An update overwritten".to_string(),
         (0, Some(AnomalyKind::TokenRegress)) => "A token that does not rise".to_string(),
         (0, Some(AnomalyKind::NeverReacquired)) => "A lock that never came back".to_string(),
+        (0, Some(AnomalyKind::AcquiredLate)) => "A lock that came too late".to_string(),
         (0, Some(AnomalyKind::StaleRead)) => "A stale read".to_string(),
         (0, Some(AnomalyKind::ImpossibleRead)) => "An impossible read".to_string(),
         (0, Some(AnomalyKind::OrderViolation)) => "An order that contradicts real time".to_string(),
