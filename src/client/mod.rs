@@ -180,7 +180,25 @@ struct Phases<'a> {
 }
 
 impl Phases<'_> {
-    async fn report(&mut self, phase: Phase, fill: impl FnOnce(&mut PhaseMessage)) -> anyhow::Result<()> {
+    /// Reports a phase; at a gate, reports it again once it may go on, since a request that is about to leave leaves then.
+    async fn report(&mut self, phase: Phase, fill: impl Fn(&mut PhaseMessage)) -> anyhow::Result<()> {
+        self.say(phase, &fill)?;
+        if !self.invoke.gates.contains(&phase) {
+            return Ok(());
+        }
+        loop {
+            match next(self.input).await? {
+                Some(ToClient::Go { id, phase: gate }) if (id, gate) == (self.invoke.id, phase) => break,
+                Some(ToClient::Go { .. }) => {}
+                Some(other) => anyhow::bail!("{other:?} while operation {} waits at {phase:?}", self.invoke.id),
+                None => anyhow::bail!("the controller is gone"),
+            }
+        }
+        self.say(phase, &fill)?;
+        Ok(())
+    }
+
+    fn say(&self, phase: Phase, fill: &impl Fn(&mut PhaseMessage)) -> std::io::Result<()> {
         let mut message = PhaseMessage {
             id: self.invoke.id,
             phase,
@@ -191,18 +209,7 @@ impl Phases<'_> {
             text: None,
         };
         fill(&mut message);
-        say(&FromClient::Phase(message))?;
-        if !self.invoke.gates.contains(&phase) {
-            return Ok(());
-        }
-        loop {
-            match next(self.input).await? {
-                Some(ToClient::Go { id, phase: gate }) if (id, gate) == (self.invoke.id, phase) => return Ok(()),
-                Some(ToClient::Go { .. }) => {}
-                Some(other) => anyhow::bail!("{other:?} while operation {} waits at {phase:?}", self.invoke.id),
-                None => anyhow::bail!("the controller is gone"),
-            }
-        }
+        say(&FromClient::Phase(message))
     }
 }
 
