@@ -208,7 +208,7 @@ fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
     for (name, history, verdict, run) in support::oddities() {
         let facts = RunFacts::default();
         let scenario = run.as_ref().map(|run| &run.scenario);
-        let report = Report { scenario, history: &history, verdict: &verdict, facts: &facts };
+        let report = Report { scenario, history: &history, verdict: &verdict, facts: &facts, fewest: None };
         let folder = tempfile::tempdir().unwrap();
         report::write(folder.path(), &report).unwrap_or_else(|error| panic!("{name}: {error}"));
         let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();

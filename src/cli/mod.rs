@@ -4,6 +4,7 @@ mod check;
 mod clean;
 mod flags;
 mod linear;
+mod pages;
 mod list;
 mod progress;
 mod run;

@@ -60,7 +60,13 @@ pub struct Run {
 
 impl Run {
     pub fn report(&self) -> Report<'_> {
-        Report { scenario: Some(&self.scenario), history: &self.history, verdict: &self.verdict, facts: &self.facts }
+        Report {
+            scenario: Some(&self.scenario),
+            history: &self.history,
+            verdict: &self.verdict,
+            facts: &self.facts,
+            fewest: None,
+        }
     }
 }
 
