@@ -4,8 +4,8 @@
 mod linear_search_support;
 
 use linear_search_support::generate::{Case, SPECS, case};
-use redjepsen::checker::linear::words::{Words, numbered};
 use redjepsen::checker::linear::explain::{Because, Explanation, Link, explain_object};
+use redjepsen::checker::linear::words::{Words, numbered};
 use redjepsen::checker::linear::{Answer, Conflict, Model, ModelSpec, Options, WithModel, search_object, with_model};
 use redjepsen::history::Outcome;
 use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Value, Values};
@@ -64,10 +64,29 @@ fn kept(case: &Case, explanation: &Explanation) -> Vec<Op> {
     places.map(|place| if explanation.weakened.contains(place) { weaken(op(place)) } else { op(place) }).collect()
 }
 
+/// The same operations with no order in time but what the step rests on, and the step taken the other way round; none where
+/// no intervals are ordered so.
+fn otherwise(told: &Explanation, kept: &[Op], step: Link) -> Option<Vec<Op>> {
+    let chain = match told.basis.as_slice() {
+        [] => vec![step.after, step.before],
+        [basis] if basis.after == step.after => vec![basis.before, step.after, step.before],
+        [basis] if basis.before == step.before => vec![step.after, step.before, basis.after],
+        _ => return None,
+    };
+    let place = |at: usize| chain.iter().position(|place| *place == told.operations[at]);
+    let op = |(at, op): (usize, &Op)| {
+        let (invoked, completed) = place(at).map_or((0, 100), |at| (10 * at as u32 + 10, 10 * at as u32 + 11));
+        Op { invoked, completed: if op.completed == NEVER { NEVER } else { completed }, ..*op }
+    };
+    let mut ops: Vec<Op> = kept.iter().enumerate().map(op).collect();
+    ops.sort_by_key(|op| op.invoked);
+    Some(ops)
+}
+
 #[test]
 fn counterexamples_are_illegal_and_minimal_and_deletions_sound() {
     let count = std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(50_000);
-    let (mut explained, mut cycles, mut weakened) = (0, 0, 0);
+    let (mut explained, mut cycles, mut weakened, mut by_value) = (0, 0, 0, 0);
     for seed in 0..count {
         let spec = SPECS[seed as usize % SPECS.len()];
         let case = case(seed ^ 1 << 40, spec, 7);
@@ -113,12 +132,18 @@ fn counterexamples_are_illegal_and_minimal_and_deletions_sound() {
             let (before, after) = (case.operations[link.before as usize], case.operations[link.after as usize]);
             assert!(link.because == Because::RealTime && before.completed < after.invoked, "case {seed}: {told:#?}");
         }
+        for link in told.cycle.iter().filter(|link| link.because == Because::Value) {
+            if let Some(otherwise) = otherwise(&told, &kept, *link) {
+                assert!(!naive.is_linearizable(&otherwise), "case {seed}: not so by value: {told:#?}\n{case}");
+                by_value += 1;
+            }
+        }
         explained += 1;
         cycles += usize::from(!told.cycle.is_empty());
         weakened += usize::from(!told.weakened.is_empty());
     }
     println!("{explained} explained, {cycles} by a cycle, {weakened} with less said");
-    assert!(explained > 0 && cycles > 0 && weakened > 0);
+    assert!(explained > 0 && cycles > 0 && weakened > 0 && by_value > 0);
 }
 
 fn op(process: u32, f: OpFunction, a: Value, b: Value, invoked: u32, completed: u32) -> Op {

@@ -268,6 +268,7 @@ fn labels_of_a_drawing_never_lie_on_top_of_each_other() {
         }
         for number in 0..5 {
             let Some(svg) = report::drawing(&run.report(), number) else { break };
+            assert_eq!(support::malformed(&svg), None, "{svg}");
             let boxes = support::text_boxes(&svg);
             assert!(boxes.len() > 8, "{svg}");
             for (place, one) in boxes.iter().enumerate() {

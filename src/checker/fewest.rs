@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::linear::explain::{Explanation, explain_object};
 use super::linear::words::{self, Words};
 use super::linear::{Answer, Limits, ModelSpec, Options, check};
-use super::{Verdict, Validity};
+use super::{Validity, Verdict};
 use crate::history::table::{Content, NEVER, Op, OpFunction, Table, Value, Values};
 use crate::history::{Claim, Function, History, Operation, Outcome, Process, Reading};
 

@@ -9,10 +9,10 @@ use clap::{Args, ValueEnum};
 
 use super::pages::PageFlags;
 use super::{Exit, Failure, exit_for};
-use crate::checker::{self, Verdict};
 use crate::checker::linear::{FailedCas, Limits};
-use crate::history::{self, History};
+use crate::checker::{self, Verdict};
 use crate::history::formats::{Format, Source};
+use crate::history::{self, History};
 use crate::report::{self, Counterexample, Report, RunFacts};
 use crate::scenario::Scenario;
 

@@ -4,8 +4,8 @@ mod check;
 mod clean;
 mod flags;
 mod linear;
-mod pages;
 mod list;
+mod pages;
 mod progress;
 mod run;
 

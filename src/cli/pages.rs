@@ -19,6 +19,11 @@ pub struct PageFlags {
 }
 
 impl PageFlags {
+    /// Whether anything was asked for.
+    pub fn any(&self) -> bool {
+        self.html.is_some() || self.svg.is_some()
+    }
+
     /// Refuses what can't be written before the check, which may take minutes; and to write over the history.
     pub fn refuse(&self, history: &Path) -> Result<(), Failure> {
         if self.html.is_some() && self.html == self.svg {

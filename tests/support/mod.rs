@@ -4,6 +4,7 @@
 //! counted from what was played, not by the checker.
 
 mod odd;
+mod svg;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use redjepsen::history::*;
 use redjepsen::report::{Report, RunFacts};
 use redjepsen::scenario::*;
 
-pub use odd::{bare, oddities, of_a_node, text_boxes};
+pub use odd::{bare, oddities, of_a_node};
+pub use svg::{malformed, text_boxes};
 
 const MS: u64 = 1_000_000;
 

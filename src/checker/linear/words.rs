@@ -142,11 +142,23 @@ mod tests {
         let words = Words { values: &values, process: &numbered };
         for (op, told, short) in [
             (op(OpFunction::Rmw, Outcome::Ok, one, two), "process 3 read 1 and wrote 2 (line 5)", "rmw 1 -> 2"),
-            (op(OpFunction::Rmw, Outcome::Info, Value::UNKNOWN, two), "process 3 perhaps wrote 2 (line 5)", "rmw ? -> 2"),
+            (
+                op(OpFunction::Rmw, Outcome::Info, Value::UNKNOWN, two),
+                "process 3 perhaps wrote 2 (line 5)",
+                "rmw ? -> 2",
+            ),
             (op(OpFunction::Read, Outcome::Info, Value::UNKNOWN, two), "process 3 perhaps read (line 5)", "read ?"),
-            (op(OpFunction::Cas, Outcome::Fail, one, two), "process 3 found something else than 1 (line 5)", "cas 1 -> 2"),
+            (
+                op(OpFunction::Cas, Outcome::Fail, one, two),
+                "process 3 found something else than 1 (line 5)",
+                "cas 1 -> 2",
+            ),
             (op(OpFunction::Write, Outcome::Fail, one, two), "process 3 certainly not wrote 1 (line 5)", "write 1"),
-            (op(OpFunction::Acquire, Outcome::Ok, two, two), "process 3 acquired with token 2 (line 5)", "acquire, token 2"),
+            (
+                op(OpFunction::Acquire, Outcome::Ok, two, two),
+                "process 3 acquired with token 2 (line 5)",
+                "acquire, token 2",
+            ),
         ] {
             assert_eq!((words.operation(&op).as_str(), label(&values, &op).as_str()), (told, short));
         }

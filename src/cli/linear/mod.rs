@@ -36,7 +36,8 @@ pub const MODELS: [(&str, &str); 12] = [
 pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Result<Exit, Failure> {
     let file = source.name().to_string();
     let start = Instant::now();
-    let options = Options { independent: flags.independent };
+    let times = flags.json || flags.pages.any();
+    let options = Options { independent: flags.independent, times };
     let mut loaded = source.table(&options).map_err(Failure::could_not_run)?;
     let load_seconds = start.elapsed().as_secs_f64();
     let spec = match asked {
@@ -100,7 +101,8 @@ fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linear::Op
             if !explanation.sentences.is_empty() {
                 conflict.reason = explanation.sentences.join("\n");
             }
-            let origin = Origin { table: &loaded.table, times: &[], process: &|process| loaded.process_name(process) };
+            let origin =
+                Origin { table: &loaded.table, times: &loaded.times, process: &|process| loaded.process_name(process) };
             let name = loaded.table.keys.get(key as usize).filter(|name| !name.is_empty());
             Some(Counterexample::new(&origin, name.map(String::as_str), of, &explanation))
         }

@@ -19,11 +19,13 @@ const GUTTER: f64 = 122.0;
 /// Room before the first event, and after the last.
 const LEAD: f64 = 14.0;
 const RIGHT: f64 = 14.0;
-/// From one row to the next; between the bars run arrows and their labels.
+/// From one row to the next: where arrows and their labels run between the bars, and where none do.
 const ROW: f64 = 88.0;
+const ROW_WITHOUT_ARROWS: f64 = 54.0;
 const BAR: f64 = 40.0;
-/// Above the first row's bars and below the last row's, for arrows that go round.
+/// Above the first row's bars and below the last row's where arrows go round them, and where none do.
 const MARGIN: f64 = 44.0;
+const MARGIN_WITHOUT_ARROWS: f64 = 14.0;
 const AXIS: f64 = 30.0;
 const LEGEND: f64 = 24.0;
 const CAPTION_LINE: f64 = 19.0;
@@ -32,6 +34,7 @@ const EDGE: f64 = 20.0;
 /// Sizes of labels, as in the style sheets.
 const TEXT: f64 = 12.5;
 const SMALL: f64 = 11.5;
+const WHO: f64 = 15.0;
 /// A sentence is broken into at most so many lines.
 const LINES: usize = 4;
 
@@ -43,7 +46,8 @@ pub fn inline(example: &Counterexample) -> Markup {
     let drawing = Drawing::new(example);
     let view = format!("0 0 {} {}", px(drawing.width), px(drawing.height));
     // Where it is wide the page lets it be moved, rather than making its labels too small to read.
-    let style = format!("min-width:{}px", px(drawing.width.min(if drawing.width > WIDTH { drawing.width } else { 640.0 })));
+    let style =
+        format!("min-width:{}px", px(drawing.width.min(if drawing.width > WIDTH { drawing.width } else { 640.0 })));
     html! {
         svg class="incident counterexample" xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(px(drawing.width))
             height=(px(drawing.height)) style=(style) role="img" aria-label=(example.title()) {
@@ -55,17 +59,15 @@ pub fn inline(example: &Counterexample) -> Markup {
 /// The drawing with a heading and its sentences, on paper of its own.
 pub fn standalone(example: &Counterexample) -> Markup {
     let drawing = Drawing::new(example);
-    let mut caption: Vec<String> = Vec::new();
+    let mut caption: Vec<(f64, String)> = Vec::new();
     for sentence in &example.sentences {
-        caption.extend(wrapped(sentence, drawing.width - 8.0));
+        let lines = wrapped(sentence, drawing.width - 24.0).into_iter().enumerate();
+        caption.extend(lines.map(|(number, line)| (if number == 0 { 0.0 } else { 16.0 }, line)));
     }
-    if !example.operations.is_empty() {
-        caption.push(example.minimality());
-    }
+    caption.push((0.0, example.minimality()));
     let heading = 34.0;
     let below = heading + drawing.height + 10.0;
-    let (width, height) =
-        (drawing.width + 2.0 * EDGE, below + caption.len() as f64 * CAPTION_LINE + 2.0 * EDGE);
+    let (width, height) = (drawing.width + 2.0 * EDGE, below + caption.len() as f64 * CAPTION_LINE + 2.0 * EDGE);
     let view = format!("{0} {0} {1} {2}", px(-EDGE), px(width), px(height));
     // The style is ours alone: nothing of a file's is in it.
     let style = format!("{}{}{}", incident::colours(), incident::style(), STYLE);
@@ -77,8 +79,8 @@ pub fn standalone(example: &Counterexample) -> Markup {
             rect x=(px(-EDGE)) y=(px(-EDGE)) width=(px(width)) height=(px(height)) fill="var(--paper)" {}
             text class="who" x="0" y="14" { (example.title()) }
             g transform={ "translate(0 " (px(heading)) ")" } { (drawing.body()) }
-            @for (number, line) in caption.iter().enumerate() {
-                text x="0" y=(px(below + 14.0 + number as f64 * CAPTION_LINE)) { (line) }
+            @for (number, (indent, line)) in caption.iter().enumerate() {
+                text x=(px(*indent)) y=(px(below + 14.0 + number as f64 * CAPTION_LINE)) { (line) }
             }
         }
     }
@@ -88,6 +90,11 @@ pub fn standalone(example: &Counterexample) -> Markup {
 struct Drawing {
     scene: Scene,
     axis: Axis,
+    /// From one row to the next.
+    row: f64,
+    /// The upper edge of the first row's bars, and the time axis.
+    top: f64,
+    bottom: f64,
     width: f64,
     height: f64,
 }
@@ -97,8 +104,28 @@ impl Drawing {
         let scene = Scene::new(example);
         let axis = plan(&scene);
         let width = GUTTER + LEAD + axis.width + RIGHT;
-        let height = bottom(&scene) + AXIS + LEGEND;
-        Drawing { scene, axis, width, height }
+        let row = if scene.arrows.is_empty() { ROW_WITHOUT_ARROWS } else { ROW };
+        let mut drawing = Drawing { scene, axis, row, top: MARGIN, bottom: 0.0, width, height: 0.0 };
+        let areas = drawing.areas();
+        let curves = drawing.curves(&areas);
+        let points = || curves.iter().flat_map(|(_, curve)| curve.points());
+        let lowest = areas.iter().map(|area| area.bottom).fold(0.0, f64::max);
+        if points().all(|point| point.y >= MARGIN) {
+            drawing.top = MARGIN_WITHOUT_ARROWS;
+        }
+        let below = if points().any(|point| point.y > lowest) { MARGIN } else { MARGIN_WITHOUT_ARROWS };
+        drawing.bottom = lowest - MARGIN + drawing.top + below;
+        drawing.height = drawing.bottom + AXIS + LEGEND;
+        drawing
+    }
+
+    fn areas(&self) -> Vec<Area> {
+        self.scene.bars.iter().map(|bar| self.area(bar)).collect()
+    }
+
+    fn curves(&self, areas: &[Area]) -> Vec<(Arrow, Curve)> {
+        let curve = |arrow: &Arrow| Curve::between(areas[arrow.from], areas[arrow.to], arrow.because, areas);
+        self.scene.arrows.iter().map(|arrow| (*arrow, curve(arrow))).collect()
     }
 
     fn x(&self, rank: u64) -> f64 {
@@ -106,7 +133,7 @@ impl Drawing {
     }
 
     fn area(&self, bar: &Bar) -> Area {
-        let top = MARGIN + bar.row as f64 * ROW;
+        let top = self.top + bar.row as f64 * self.row;
         Area {
             left: self.x(bar.from),
             top,
@@ -117,30 +144,27 @@ impl Drawing {
 
     fn body(&self) -> Markup {
         let right = self.width - RIGHT;
-        let bottom = bottom(&self.scene);
-        let areas: Vec<Area> = self.scene.bars.iter().map(|bar| self.area(bar)).collect();
-        let curves: Vec<(&Arrow, Curve)> = (self.scene.arrows.iter())
-            .map(|arrow| {
-                (arrow, Curve::between(areas[arrow.from], areas[arrow.to], arrow.because, &areas))
-            })
-            .collect();
+        let areas = self.areas();
+        let curves = self.curves(&areas);
         html! {
             @for (number, row) in self.scene.rows.iter().enumerate() {
-                @let middle = MARGIN + number as f64 * ROW + BAR / 2.0;
+                @let middle = self.top + number as f64 * self.row + BAR / 2.0;
                 (line("rail", GUTTER, middle, right, middle))
-                @if let Some(name) = &row.name { text class="who" x="0" y=(px(middle + 5.0)) { (name) } }
+                @if let Some(name) = &row.name {
+                    g { title { (name) } text class="who" x="0" y=(px(middle + 5.0)) { (fitting(name)) } }
+                }
             }
             @for (bar, area) in self.scene.bars.iter().zip(&areas) { (bar_of(bar, area)) }
             @for (arrow, curve) in &curves { (arrow_of(arrow, curve)) }
             (self.labels(&curves, &areas))
-            (self.ticks(bottom, right))
-            (legend(&self.scene, bottom + AXIS))
+            (self.ticks(self.bottom, right))
+            (legend(&self.scene, self.bottom + AXIS))
         }
     }
 
     /// The labels of the arrows; where one finds no room, the legend has to do.
-    fn labels(&self, curves: &[(&Arrow, Curve)], bars: &[Area]) -> Markup {
-        let within = Area { left: GUTTER, top: 2.0, right: self.width - RIGHT, bottom: bottom(&self.scene) - 2.0 };
+    fn labels(&self, curves: &[(Arrow, Curve)], bars: &[Area]) -> Markup {
+        let within = Area { left: GUTTER, top: 2.0, right: self.width - RIGHT, bottom: self.bottom - 2.0 };
         let mut taken = bars.to_vec();
         let mut placed = Vec::new();
         for (arrow, curve) in curves {
@@ -181,16 +205,13 @@ impl Drawing {
     }
 }
 
-fn bottom(scene: &Scene) -> f64 {
-    MARGIN + scene.rows.len().max(1) as f64 * ROW - (ROW - BAR) + MARGIN
-}
-
 /// Where every rank lies, with room for what is written at it; at equal distances as far as that allows.
 fn plan(scene: &Scene) -> Axis {
     let mut planner = Planner::default();
-    let end = scene.end();
+    // Beyond the last event there is only what has no end.
+    let open = scene.bars.iter().any(|bar| bar.to.is_none());
+    let end = if open { scene.end() } else { scene.end().saturating_sub(1) };
     planner.moment(0);
-    planner.moment(end);
     for rank in 0..end {
         planner.room(rank, rank + 1, 22.0);
     }
@@ -200,10 +221,14 @@ fn plan(scene: &Scene) -> Axis {
         planner.room(bar.from, bar.to.unwrap_or(end), text + 20.0 + open);
         let next = scene.bars[number + 1..].iter().find(|next| next.row == bar.row);
         if let (Some(to), Some(next)) = (bar.to, next) {
-            let by_time = |arrow: &&Arrow| arrow.because == Because::RealTime && arrow.from == number;
-            let labelled = scene.arrows.iter().any(|arrow| by_time(&arrow) && scene.bars[arrow.to].row == bar.row);
-            planner.room(to, next.from, if labelled { text_width(BY_TIME, TEXT, true) + 44.0 } else { 22.0 });
+            planner.room(to, next.from, 22.0);
         }
+    }
+    for arrow in scene.arrows.iter().filter(|arrow| arrow.because == Because::RealTime) {
+        let (from, to) = (&scene.bars[arrow.from], &scene.bars[arrow.to]);
+        // On one row the label lies between the two, else between the rows.
+        let room = if from.row == to.row { text_width(BY_TIME, TEXT, true) + 44.0 } else { 48.0 };
+        planner.room(from.to.unwrap_or(from.from), to.from, room);
     }
     planner.place(WIDTH - GUTTER - LEAD - RIGHT)
 }
@@ -243,21 +268,11 @@ fn words(because: Because) -> (&'static str, &'static str) {
 fn arrow_of(arrow: &Arrow, curve: &Curve) -> Markup {
     let (_, class) = words(arrow.because);
     let Curve([a, b, c, d]) = curve;
-    let path = format!(
-        "M{} {}C{} {} {} {} {} {}",
-        px(a.x),
-        px(a.y),
-        px(b.x),
-        px(b.y),
-        px(c.x),
-        px(c.y),
-        px(d.x),
-        px(d.y)
-    );
+    let path =
+        format!("M{} {}C{} {} {} {} {} {}", px(a.x), px(a.y), px(b.x), px(b.y), px(c.x), px(c.y), px(d.x), px(d.y));
     let Point { x, y } = curve.direction();
-    let corner = |along: f64, across: f64| {
-        format!("{},{}", px(d.x + along * x - across * y), px(d.y + along * y + across * x))
-    };
+    let corner =
+        |along: f64, across: f64| format!("{},{}", px(d.x + along * x - across * y), px(d.y + along * y + across * x));
     let head = format!("{} {} {}", corner(8.0, 0.0), corner(-1.0, 4.5), corner(-1.0, -4.5));
     html! {
         path class="under" d=(path) {}
@@ -266,7 +281,7 @@ fn arrow_of(arrow: &Arrow, curve: &Curve) -> Markup {
     }
 }
 
-/// What the arrows say, and what is not drawn.
+/// What the arrows and colours say, and what is not drawn.
 fn legend(scene: &Scene, top: f64) -> Markup {
     let mut x = GUTTER;
     let mut entries = Vec::new();
@@ -279,14 +294,25 @@ fn legend(scene: &Scene, top: f64) -> Markup {
             x += 34.0 + text_width(meaning, SMALL, false) + 22.0;
         }
     }
+    let refused = scene.bars.iter().any(|bar| bar.look == Look::Refused).then_some(match scene.bars.len() {
+        1 => "red: fits nowhere",
+        _ => "red: does not fit after the others",
+    });
     let omitted = (scene.omitted > 0).then(|| format!("{} not drawn", plural(scene.omitted as u64, "more operation")));
+    let remarks: Vec<String> = refused.map(str::to_string).into_iter().chain(omitted).collect();
     html! {
         @for (x, class, meaning) in entries {
             (line(&format!("way {class}"), x, top + 10.0, x + 26.0, top + 10.0))
             text class="small" x=(px(x + 34.0)) y=(px(top + 14.0)) { (meaning) }
         }
-        @if let Some(omitted) = omitted { text class="small strong" x="0" y=(px(MARGIN - 26.0)) { (omitted) } }
+        @if !remarks.is_empty() { text class="small" x=(px(x)) y=(px(top + 14.0)) { (remarks.join("; ")) } }
     }
+}
+
+/// As much of a name as there is room for before the first bar.
+fn fitting(name: &str) -> String {
+    let fits = |longest: &usize| text_width(&tamed(name, *longest), WHO, true) <= GUTTER - 8.0;
+    tamed(name, (4..24).rev().find(fits).unwrap_or(3))
 }
 
 /// A sentence in lines of at most this width.
@@ -301,7 +327,7 @@ fn wrapped(sentence: &str, width: f64) -> Vec<String> {
             lines[last].push('…');
             break;
         } else {
-            lines.push(format!("   {word}"));
+            lines.push(word.to_string());
         }
     }
     lines

@@ -10,12 +10,12 @@ mod scene;
 use serde::Serialize;
 
 use super::words::{self, count, plural};
+use crate::checker::Fewest;
 use crate::checker::linear::explain::{Because, Explanation, Link};
 use crate::checker::linear::words::{called, label, value};
-use crate::checker::Fewest;
-use crate::history::{History, Outcome};
 use crate::history::formats::word;
 use crate::history::table::{NEVER, Op, OpFunction, Table};
+use crate::history::{History, Outcome};
 
 /// Where the operations of an explanation come from.
 #[derive(Clone, Copy)]
@@ -105,9 +105,8 @@ impl Counterexample {
         let tell = |place: &u32| Some(told(origin, op(place)?, explanation.weakened.contains(place)));
         let whole = |place: &u32| Some(told(origin, op(place)?, false));
         let place = |wanted: u32| explanation.operations.iter().position(|place| *place == wanted);
-        let step = |link: &Link| {
-            Some(Step { before: place(link.before)?, after: place(link.after)?, because: link.because })
-        };
+        let step =
+            |link: &Link| Some(Step { before: place(link.before)?, after: place(link.after)?, because: link.because });
         let dead_ends = explanation.dead_ends.iter().filter_map(|end| {
             Some(DeadEnd {
                 order: end.order.iter().filter_map(|one| place(*one)).collect(),

@@ -48,12 +48,14 @@ impl Curve {
             Because::RealTime => onwards(from, to),
             Because::Value => back(from, to),
         };
-        let crossed = |curve: &Curve| {
-            let points: Vec<Point> = (1..40).map(|step| curve.at(f64::from(step) / 40.0)).collect();
-            bars.iter().filter(|bar| points.iter().any(|point| bar.holds(*point))).count()
-        };
+        let crossed = |curve: &Curve| bars.iter().filter(|bar| curve.points().any(|point| bar.holds(point))).count();
         let least = ways.into_iter().min_by_key(crossed);
         least.unwrap_or(Curve([from.middle(), from.middle(), to.middle(), to.middle()]))
+    }
+
+    /// Points along the way, without its ends.
+    pub fn points(&self) -> impl Iterator<Item = Point> {
+        (1..40).map(|step| self.at(f64::from(step) / 40.0))
     }
 
     /// The point at a share of the way.
@@ -95,11 +97,9 @@ impl Curve {
 
 /// From the end of a bar to the beginning of a later one: straight or in an S, or over or under what lies between.
 fn onwards(from: Area, to: Area) -> Vec<Curve> {
-    let (start, end) =
-        (Point { x: from.right, y: from.middle().y }, Point { x: to.left - HEAD, y: to.middle().y });
+    let (start, end) = (Point { x: from.right, y: from.middle().y }, Point { x: to.left - HEAD, y: to.middle().y });
     let reach = ((end.x - start.x) / 2.0).max(SWING / 2.0);
-    let mut ways =
-        vec![Curve([start, Point { x: start.x + reach, ..start }, Point { x: end.x - reach, ..end }, end])];
+    let mut ways = vec![Curve([start, Point { x: start.x + reach, ..start }, Point { x: end.x - reach, ..end }, end])];
     for (one, other, swing) in [(from.top, to.top, -SWING), (from.bottom, to.bottom, SWING)] {
         let start = Point { x: from.right - 10.0_f64.min((from.right - from.left) / 3.0), y: one };
         let end = Point { x: to.left + 10.0_f64.min((to.right - to.left) / 3.0), y: other + HEAD.copysign(swing) };
@@ -108,20 +108,28 @@ fn onwards(from: Area, to: Area) -> Vec<Curve> {
     ways
 }
 
-/// Against the flow of time, on the side where the arrow by time between the two is not.
+/// What the values ask for: round both bars, on the side where an arrow by time between the two is not; or straight across
+/// where the two overlap, so that there is none.
 fn back(from: Area, to: Area) -> Vec<Curve> {
     let leave = from.left + 30.0_f64.min((from.right - from.left) * 0.4);
     let arrive = (to.left + to.right) / 2.0;
-    let way = |start: Point, end: Point, swing: f64| {
+    let round = |start: Point, end: Point, swing: f64| {
         let end = Point { y: end.y + HEAD.copysign(swing), ..end };
         let far = if swing > 0.0 { start.y.max(end.y) } else { start.y.min(end.y) } + swing;
         Curve([start, Point { x: start.x, y: far }, Point { x: end.x, y: far }, end])
     };
-    let (above, below) = (from.bottom < to.top, from.top > to.bottom);
-    let over = way(Point { x: leave, y: from.top }, Point { x: arrive, y: to.top }, -SWING);
-    let under = way(Point { x: leave, y: from.bottom }, Point { x: arrive, y: to.bottom }, SWING);
-    match (above, below) {
-        (true, _) => vec![over, under],
-        _ => vec![under, over],
+    let over = round(Point { x: leave, y: from.top }, Point { x: arrive, y: to.top }, -SWING);
+    let under = round(Point { x: leave, y: from.bottom }, Point { x: arrive, y: to.bottom }, SWING);
+    let (is_above, is_below) = (from.bottom < to.top, from.top > to.bottom);
+    let is_ahead = !is_below && from.left < to.left;
+    let mut ways = if is_above || is_ahead { vec![over, under] } else { vec![under, over] };
+    let (left, right) = (from.left.max(to.left), from.right.min(to.right));
+    if left < right && (is_above || is_below) {
+        // Two that point at each other go side by side.
+        let x = left + (right - left) * if is_above { 0.3 } else { 0.7 };
+        let (start, end) = if is_above { (from.bottom, to.top - HEAD) } else { (from.top, to.bottom + HEAD) };
+        let at = |share: f64| Point { x, y: start + (end - start) * share };
+        ways.insert(0, Curve([at(0.0), at(0.3), at(0.7), at(1.0)]));
     }
+    ways
 }

@@ -49,7 +49,7 @@ pub struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     Plain,
-    /// No order that goes as far has a place for it.
+    /// It does not fit where an order of the others has come to it.
     Refused,
     /// Nobody knows whether it happened.
     Open,
@@ -123,7 +123,9 @@ impl Scene {
             let Some(ns) = ns else { continue };
             told.push(match first {
                 None => (rank, moment(u64::try_from(*ns).unwrap_or_default())),
-                Some(first) => (rank, format!("+{}", length(u64::try_from(ns.saturating_sub(first)).unwrap_or_default()))),
+                Some(first) => {
+                    (rank, format!("+{}", length(u64::try_from(ns.saturating_sub(first)).unwrap_or_default())))
+                }
             });
             first = first.or(Some(*ns));
         }
@@ -162,9 +164,14 @@ fn ranks(told: &[&Told]) -> (BTreeMap<u32, u64>, Vec<Option<i64>>) {
     (ranks, events.into_values().collect())
 }
 
-/// Those that no order has a place for, where that is the reason.
+/// Those that orders of the others end at, where no circle is the reason.
 fn refused(example: &Counterexample) -> Vec<usize> {
-    if example.cycle.is_empty() { example.dead_ends.iter().map(|end| end.refused).collect() } else { Vec::new() }
+    if !example.cycle.is_empty() {
+        return Vec::new();
+    }
+    let fails_at = example.legal.fails_at.as_ref().map(|op| op.invoked_event);
+    let last = example.operations.iter().position(|op| Some(op.invoked_event) == fails_at);
+    example.dead_ends.iter().map(|end| end.refused).chain(last).collect()
 }
 
 /// The first row of its process that is free when an operation begins; a row by its process and when it is free again.
@@ -191,7 +198,7 @@ fn grouped(rows: &[(String, Option<u32>)]) -> (Vec<usize>, Vec<Row>) {
     }
     let row = |row: &usize| {
         let (process, _) = &rows[*row];
-        Row { name: (first(process) == Some(*row)).then(|| line(&called(process), 14)) }
+        Row { name: (first(process) == Some(*row)).then(|| line(&called(process), 40)) }
     };
     (goes, order.iter().map(row).collect())
 }

@@ -79,8 +79,8 @@ pub fn fewest(example: &Counterexample) -> Markup {
         section id="fewest" {
             h2 { "The fewest operations that no order explains" }
             p class="note" {
-                "Whatever else happened in the run and whichever client held the lock when: the updates below are enough to show "
-                "that what the clients were told cannot all be true. They are the smallest such set on the key of the first loss."
+                "The shortest proof, which needs neither lock nor clock nor fault: these operations alone show that what the "
+                "clients were told cannot all be true, whatever else happened in the run."
             }
             article class="case" { (told(example)) }
         }

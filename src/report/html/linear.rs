@@ -108,8 +108,8 @@ fn case(report: &LinearReport, number: usize, key: &KeyAnswer) -> Markup {
 /// A counterexample in words, as a drawing, and line by line.
 pub fn told(example: &Counterexample) -> Markup {
     html! {
-        @for sentence in &example.sentences { p { (line(sentence, 1000)) } }
-        p { (example.minimality()) }
+        ul class="reasons" { @for sentence in &example.sentences { li { (line(sentence, 1000)) } } }
+        p class="fewest" { (example.minimality()) }
         figure { (example.inline()) }
         table {
             thead { tr { th { "line" } th { "process" } th { "outcome" } th { "operation" } th { "" } } }
@@ -142,8 +142,14 @@ fn row(op: &Told) -> Markup {
 
 fn terms() -> Markup {
     let terms = [
-        ("linearizable", "Each operation can be given one moment between its invocation and its completion at which it took effect, so that in the order of these moments every answer is the right one."),
-        ("ok, fail, info", "How an operation ended: it happened; it certainly did not; nobody knows, so it may have taken effect at any later time, or never."),
+        (
+            "linearizable",
+            "Each operation can be given one moment between its invocation and its completion at which it took effect, so that in the order of these moments every answer is the right one.",
+        ),
+        (
+            "ok, fail, info",
+            "How an operation ended: it happened; it certainly did not; nobody knows, so it may have taken effect at any later time, or never.",
+        ),
         ("by time", "The one had returned when the other was invoked, so it comes first in every order."),
         ("by value", "What the operations found and wrote leaves only this order of the two."),
     ];

@@ -60,9 +60,8 @@ fn brief(op: &Told) -> Value {
 fn explanation(example: &Counterexample) -> Value {
     let line = |place: usize| example.operations.get(place).map(|op| op.line);
     let steps = |steps: &[Step]| -> Vec<Value> {
-        let step = |step: &Step| {
-            json!({ "before": line(step.before), "after": line(step.after), "because": step.because })
-        };
+        let step =
+            |step: &Step| json!({ "before": line(step.before), "after": line(step.after), "because": step.because });
         steps.iter().map(step).collect()
     };
     let dead_ends: Vec<Value> = (example.dead_ends.iter())

@@ -69,8 +69,7 @@ impl LinearReport<'_> {
 
     /// The keys without a clean answer: those that are not linearizable before those that nobody knows of.
     pub fn troubled(&self) -> Vec<&KeyAnswer> {
-        let mut keys: Vec<&KeyAnswer> =
-            self.answers.iter().filter(|key| key.answer != Answer::Linearizable).collect();
+        let mut keys: Vec<&KeyAnswer> = self.answers.iter().filter(|key| key.answer != Answer::Linearizable).collect();
         keys.sort_by_key(|key| matches!(key.answer, Answer::Undecided(_)));
         keys
     }
@@ -109,10 +108,7 @@ impl LinearReport<'_> {
         };
         facts.push(("history", format!("{} ({}{packed})", words::line(&self.file, 200), self.loaded.format.name())));
         let length = |seconds: f64| words::length((seconds * 1e9) as u64);
-        facts.push((
-            "time",
-            format!("{} to load, {} to check", length(self.load_seconds), length(self.check_seconds)),
-        ));
+        facts.push(("time", format!("{} to load, {} to check", length(self.load_seconds), length(self.check_seconds))));
         facts
     }
 

@@ -34,8 +34,9 @@ pub fn tell<M: Model>(
             model.step(&initial, &read) != Step::Illegal
         })
     };
-    let found = match ops.iter().any(|op| matches!(op.f, OpFunction::Write | OpFunction::Cas | OpFunction::Rmw)) {
-        true => early(kept, &at_first, &say)
+    let found = match kept.iter().any(|kept| wrote(kept).is_some()) && !kept.iter().any(wrote_anything) {
+        true => twice(kept, &at_first, words)
+            .or_else(|| early(kept, &at_first, &say))
             .or_else(|| late(kept, &at_first, &say))
             .or_else(|| apart(kept, &at_first, words)),
         false => None,
@@ -56,16 +57,20 @@ fn dead_ends(count: usize, operations: &[Op], conflict: &Conflict, explanation: 
         (_, false) => format!("these {count} operations fit in no order:"),
     }];
     for end in &explanation.dead_ends {
-        let order: Vec<String> = end.order.iter().map(|place| line(operations, *place)).collect();
-        let order = if order.is_empty() { "at first".into() } else { format!("after {}", order.join(", ")) };
+        let lines: Vec<String> = end.order.iter().map(|place| line(operations, *place)).collect();
+        let after = match lines.as_slice() {
+            [] => "at first".into(),
+            [only] => format!("after line {only}"),
+            lines => format!("after lines {}", lines.join(", ")),
+        };
         let state = end.state.as_ref().map_or(String::new(), |state| format!(" the object is {state}, and"));
-        sentences.push(format!("{order}{state} that of {} does not fit", line(operations, end.refused)));
+        sentences.push(format!("{after}{state} that of line {} does not fit", line(operations, end.refused)));
     }
     sentences
 }
 
 fn line(operations: &[Op], place: u32) -> String {
-    format!("line {}", operations[place as usize].line)
+    operations[place as usize].line.to_string()
 }
 
 #[derive(Default)]
@@ -92,6 +97,11 @@ fn found(kept: &Kept) -> Option<Value> {
     }
 }
 
+/// Nobody knows what it wrote, so nobody can say that a value was written once.
+fn wrote_anything(kept: &Kept) -> bool {
+    wrote(kept) == Some(Value::UNKNOWN)
+}
+
 /// The only one that wrote a value.
 fn writer(kept: &[Kept], value: Value) -> Option<&Kept> {
     let mut writers = kept.iter().filter(|kept| wrote(kept) == Some(value));
@@ -104,6 +114,35 @@ fn by_time(before: &Kept, after: &Kept) -> bool {
 
 fn link(before: &Kept, after: &Kept, because: Because) -> Link {
     Link { before: before.place, after: after.place, because }
+}
+
+/// A value that was there once was found by two, each of which replaced it.
+fn twice(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Option<Told> {
+    let replaced = |kept: &Kept| found(kept).filter(|value| wrote(kept).is_some_and(|wrote| wrote != *value));
+    for (at, one) in kept.iter().enumerate() {
+        let Some(value) = replaced(one) else { continue };
+        let writers = kept.iter().filter(|kept| wrote(kept) == Some(value)).count();
+        let Some(other) = kept[at + 1..].iter().find(|other| replaced(other) == Some(value)) else { continue };
+        if writers + usize::from(at_first(value)) != 1 {
+            continue;
+        }
+        let shown = words::value(words.values, value);
+        let origin = match writer(kept, value) {
+            Some(writer) => format!("was written once (line {})", writer.op.line),
+            None => "was there at first, and never written".into(),
+        };
+        return Some(Told {
+            cycle: vec![link(one, other, Because::Value), link(other, one, Because::Value)],
+            sentences: vec![
+                words.operation(&one.op),
+                words.operation(&other.op),
+                format!("both replaced {shown}, so each must come before the other"),
+                format!("but {shown} {origin}, and cannot come back"),
+            ],
+            ..Told::default()
+        });
+    }
+    None
 }
 
 /// A value is found before it is written.
@@ -160,12 +199,7 @@ fn apart(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Opti
 }
 
 /// What `given` says of the values' order, `against` contradicts.
-fn contradiction(
-    (one, other): (Value, Value),
-    given: (&Kept, &Kept),
-    against: (&Kept, &Kept),
-    words: &Words,
-) -> Told {
+fn contradiction((one, other): (Value, Value), given: (&Kept, &Kept), against: (&Kept, &Kept), words: &Words) -> Told {
     let (one, other) = (words::value(words.values, one), words::value(words.values, other));
     let sentence = |(before, after): (&Kept, &Kept), one: &str, other: &str| {
         let (before, after) = (words.operation(&before.op), words.operation(&after.op));
