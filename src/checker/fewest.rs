@@ -35,7 +35,8 @@ pub fn fewest(history: &History, verdict: &Verdict, limits: &Limits) -> Option<F
     let process = |number| words::called(&Fewest::called(history, number));
     let words = Words { values: &table.values, process: &process };
     let explanation = explain_object(ModelSpec::Rmw, &table.operations, &words, &conflict, &options);
-    Some(Fewest { times, key: anomaly.key.clone(), explanation, table })
+    // A search that was given up has found many operations, which prove no more than the verdict does.
+    explanation.minimal.then(|| Fewest { times, key: anomaly.key.clone(), explanation, table })
 }
 
 impl Fewest {
@@ -74,9 +75,10 @@ fn table(history: &History, key: &str) -> (Table, Vec<i64>) {
             Reading::Empty => Value::NIL,
             Reading::Value(value) => values.intern(Content::Text(value.clone())),
         };
-        let wrote = match &operation.new {
-            None => Value::NIL,
-            Some(value) => values.intern(Content::Text(value.clone())),
+        let wrote = match (&operation.new, operation.f) {
+            (Some(value), _) => values.intern(Content::Text(value.clone())),
+            (None, Function::Rmw) => Value::UNKNOWN,
+            (None, Function::Read) => Value::NIL,
         };
         operations.push(Op {
             key: 0,

@@ -59,7 +59,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let from_file = flags.path.as_os_str() != "-";
     let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
     let verdict = checker::check(&history);
-    let fewest = fewest(&history, &verdict);
+    let fewest = if flags.pages.any() { fewest(&history, &verdict) } else { None };
     let report = Report {
         scenario: scenario.as_ref(),
         history: &history,
@@ -67,13 +67,13 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
         facts: &facts,
         fewest: fewest.as_ref(),
     };
-    flags.pages.write(|| report::html(&report), || fewest.as_ref().map(Counterexample::standalone))?;
     if flags.json {
         print!("{}", report::results_json(&report));
     } else {
         print!("{}", report::terminal(&report, std::io::stdout().is_terminal()));
     }
-    Ok(exit_for(verdict.valid, scenario.and_then(|scenario| scenario.expect)))
+    flags.pages.write(|| report::html(&report), || fewest.as_ref().map(Counterexample::standalone))?;
+    Ok(exit_for(verdict.valid, scenario.as_ref().and_then(|scenario| scenario.expect)))
 }
 
 /// Writes the report of a run folder again.

@@ -61,13 +61,13 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
         load_seconds,
         check_seconds,
     };
-    let svg = || report.counterexample().map(Counterexample::standalone);
-    flags.pages.write(|| linear_html(&report), svg)?;
     if flags.json {
         print!("{}", report.json());
     } else {
         print!("{}", report.text(std::io::stdout().is_terminal()));
     }
+    let svg = || report.counterexample().map(Counterexample::standalone);
+    flags.pages.write(|| linear_html(&report), svg)?;
     Ok(exit_for(valid, None))
 }
 

@@ -15,6 +15,8 @@ use crate::report::words::{line as tamed, plural};
 pub const STYLE: &str = include_str!("style.css");
 
 const WIDTH: f64 = 940.0;
+/// On a page it shrinks no further.
+const NARROWEST: f64 = 640.0;
 const GUTTER: f64 = 122.0;
 /// Room before the first event, and after the last.
 const LEAD: f64 = 14.0;
@@ -46,11 +48,10 @@ pub fn inline(example: &Counterexample) -> Markup {
     let drawing = Drawing::new(example);
     let view = format!("0 0 {} {}", px(drawing.width), px(drawing.height));
     // Where it is wide the page lets it be moved, rather than making its labels too small to read.
-    let style =
-        format!("min-width:{}px", px(drawing.width.min(if drawing.width > WIDTH { drawing.width } else { 640.0 })));
+    let narrowest = if drawing.width > WIDTH { drawing.width } else { NARROWEST };
     html! {
         svg class="incident counterexample" xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(px(drawing.width))
-            height=(px(drawing.height)) style=(style) role="img" aria-label=(example.title()) {
+            height=(px(drawing.height)) style={ "min-width:" (px(narrowest)) "px" } role="img" aria-label=(example.title()) {
             (drawing.body())
         }
     }
