@@ -170,7 +170,9 @@ impl Job<'_> {
 fn conclude(scenario: &Scenario, folder: &RunFolder, facts: &RunFacts) -> Result<Exit, Failure> {
     let history = history::load(&folder.history()).map_err(Failure::could_not_run)?;
     let verdict = checker::check(&history);
-    let report = Report { scenario: Some(scenario), history: &history, verdict: &verdict, facts };
+    let fewest = super::check::fewest(&history, &verdict);
+    let report =
+        Report { scenario: Some(scenario), history: &history, verdict: &verdict, facts, fewest: fewest.as_ref() };
     report::write(folder.path(), &report).map_err(Failure::could_not_run)?;
     print!("{}", report::terminal(&report, std::io::stdout().is_terminal()));
     Ok(exit_for(verdict.valid, scenario.expect))

@@ -250,7 +250,7 @@ impl fmt::Display for Case {
         writeln!(out, "{}, at first {initial}, failed compare-and-sets: {:?}", self.spec, self.failed_cas)?;
         for (place, op) in self.operations.iter().enumerate() {
             let completed = if op.completed == NEVER { "never".into() } else { op.completed.to_string() };
-            writeln!(out, "{place}: {} to {completed}: {}", op.invoked, words::operation(&self.values, op))?;
+            writeln!(out, "{place}: {} to {completed}: {}", op.invoked, words::label(&self.values, op))?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! counted from what was played, not by the checker.
 
 mod odd;
+mod svg;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use redjepsen::nemesis::{Nemesis, Progress};
 use redjepsen::report::{Report, RunFacts};
 use redjepsen::scenario::*;
 
-pub use odd::{bare, oddities, of_a_node, text_boxes};
+pub use odd::{bare, oddities, of_a_node};
+pub use svg::{malformed, text_boxes};
 
 const MS: u64 = 1_000_000;
 
@@ -61,7 +63,13 @@ pub struct Run {
 
 impl Run {
     pub fn report(&self) -> Report<'_> {
-        Report { scenario: Some(&self.scenario), history: &self.history, verdict: &self.verdict, facts: &self.facts }
+        Report {
+            scenario: Some(&self.scenario),
+            history: &self.history,
+            verdict: &self.verdict,
+            facts: &self.facts,
+            fewest: None,
+        }
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Options {
     /// Whether a value that is a pair is a key and its value, as jepsen.independent writes them. Tagged tuples are
     /// understood without it.
     pub independent: bool,
+    /// Whether to keep the times of events, which no check needs.
+    pub times: bool,
 }
 
 /// The notation of a history.
@@ -85,6 +87,8 @@ pub struct Loaded {
     pub compression: Compression,
     /// The number of the last line, when the writer of a run of ours was killed in the middle of it.
     pub truncated_at_line: Option<u64>,
+    /// Nanoseconds by the place of the event; empty unless [`Options::times`] asked for them and the file has some.
+    pub times: Vec<i64>,
     /// Names of the processes that have names instead of numbers, see [`Loaded::process_name`].
     named: Vec<String>,
 }
@@ -135,6 +139,7 @@ impl<'r> Source<'r> {
     /// Reads it as operations.
     pub fn table(mut self, options: &Options) -> Result<Loaded, HistoryError> {
         let mut loading = Loading::default();
+        loading.pairing.times = options.times.then(Vec::new);
         let load = match self.format {
             Format::Run | Format::Json => json::load,
             Format::Edn => forms::load,
@@ -144,9 +149,11 @@ impl<'r> Source<'r> {
             Broken::TooLong => too_long(self.input.line()).named(&self.name),
             broken => broken.named(&self.name),
         })?;
+        let times = loading.pairing.take_times();
         let (table, named) = loading.pairing.finish();
         Ok(Loaded {
             table,
+            times,
             named,
             format: self.format,
             compression: self.compression,

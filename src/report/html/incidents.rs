@@ -2,9 +2,11 @@
 
 use maud::{Markup, html};
 
+use super::linear::told;
 use super::prose;
 use crate::checker::{AnomalyKind, Validity};
 use crate::report::INCIDENTS_IN_FULL;
+use crate::report::counterexample::Counterexample;
 use crate::report::explain::explain_incident;
 use crate::report::incident;
 use crate::report::results::faults;
@@ -67,6 +69,20 @@ pub fn incidents(story: &Story) -> Markup {
                     @if rest > ROWS { p class="fine" { (count((rest - ROWS) as u64)) " more in results.json." } }
                 }
             }
+        }
+    }
+}
+
+/// The smallest argument for the verdict, which needs no clock and no lock to be followed.
+pub fn fewest(example: &Counterexample) -> Markup {
+    html! {
+        section id="fewest" {
+            h2 { "The fewest operations that no order explains" }
+            p class="note" {
+                "The shortest proof, which needs neither lock nor clock nor fault: these operations alone show that what the "
+                "clients were told cannot all be true, whatever else happened in the run."
+            }
+            article class="case" { (told(example)) }
         }
     }
 }
