@@ -11,13 +11,13 @@
 //! Deliberately absent: schedules and targets (the controller decides), and starting anything again that was killed
 //! (whoever started it does).
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the agent does not order it yet"))]
 pub(crate) mod clock;
 mod handle;
 mod injection;
 mod kill;
 mod member;
 mod memory;
+mod network;
 mod pause;
 mod probe;
 mod process;
