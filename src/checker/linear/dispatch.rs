@@ -217,6 +217,8 @@ fn refusal(spec: ModelSpec, operations: &[Op], values: &Values, options: &Option
         return Some(format!("line {}: the model {spec} has no such operation", op.line));
     }
     let shaped = |op: &Op| match (spec, op.f, values.content(op.a)) {
+        // Whether nothing is 0 is not for us to say.
+        (ModelSpec::Counter, _, Some(Content::Nil)) => false,
         // Not known, or nothing: no token, an empty set or list.
         (_, _, None | Some(Content::Nil)) => true,
         (ModelSpec::Counter, ..) | (ModelSpec::FencedMutex, Acquire, _) => values.int(op.a).is_some(),

@@ -9,7 +9,8 @@ use crate::checker::linear::Answer;
 use crate::history::Outcome;
 use crate::history::table::{Op, OpFunction, Value, Values};
 
-/// Decides a counter, given its operations in the order of their invocations.
+/// Decides a counter, given its operations in the order of their invocations. It begins with `initial`, or with 0 where
+/// that is no number.
 ///
 /// First the bounds: a read shows at least what was certainly added before it and at most what was possibly added (less
 /// and more if numbers are negative). That is necessary only. It is also enough where no number can have been added
@@ -65,7 +66,7 @@ struct Group {
 impl Counter<'_> {
     /// An error only so that `?` ends it early.
     fn decide(&self, initial: Value) -> Result<Answer, Answer> {
-        let start = self.number(initial)?;
+        let start = self.values.int(initial).unwrap_or(0);
         let (mut adds, mut reads) = (Vec::new(), Vec::new());
         for (place, op) in self.ops.iter().enumerate().filter(|(_, op)| op.outcome != Outcome::Fail) {
             match op.f {
