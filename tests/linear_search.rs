@@ -118,7 +118,8 @@ fn many_clients_at_once_are_no_violation() {
                 continue;
             }
             let indeterminate = if seed % 2 == 0 { 5 } else { 0 };
-            let case = shaped(seed, spec, Shape { clients, count: clients * 2, indeterminate, spoiled: 0, unique: false });
+            let case =
+                shaped(seed, spec, Shape { clients, count: clients * 2, indeterminate, spoiled: 0, unique: false });
             let found = find(&case, Strategy::Depth);
             let Finding::Legal { order } = found else { panic!("{clients} clients: {found:?}\n{case}") };
             assert!(case.naive().is_legal_order(&case.operations, &order), "{clients} clients: {order:?}\n{case}");
