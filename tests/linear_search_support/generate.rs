@@ -164,7 +164,7 @@ impl Run {
     }
 
     /// What an operation writes or puts in.
-    fn new(&self, random: &mut Random, case: &mut Case) -> Value {
+    fn fresh(&self, random: &mut Random, case: &mut Case) -> Value {
         match self.unique && case.spec != ModelSpec::Counter {
             true => case.values.intern(Content::Int(100 + case.operations.len() as i64)),
             false => self.plain[random.below(self.plain.len())],
@@ -180,7 +180,7 @@ impl Run {
     }
 
     fn invoke(&self, random: &mut Random, case: &mut Case) -> (OpFunction, Value, Value) {
-        let value = self.new(random, case);
+        let value = self.fresh(random, case);
         let read = (OpFunction::Read, Value::UNKNOWN, Value::NIL);
         match (case.spec, random.below(6)) {
             (ModelSpec::Mutex | ModelSpec::OwnerMutex | ModelSpec::ReentrantMutex, 0..3) => {
@@ -197,12 +197,12 @@ impl Run {
             ) => (OpFunction::Release, Value::NIL, Value::NIL),
             (ModelSpec::Register, 0..3) => (OpFunction::Write, value, Value::NIL),
             (ModelSpec::CasRegister, 0..1) => (OpFunction::Write, value, Value::NIL),
-            (ModelSpec::CasRegister, 1..4) => (OpFunction::Cas, self.expected(random, case), self.new(random, case)),
+            (ModelSpec::CasRegister, 1..4) => (OpFunction::Cas, self.expected(random, case), self.fresh(random, case)),
             (ModelSpec::Rmw, 0) if !self.unique => (OpFunction::Write, value, Value::NIL),
             (ModelSpec::Rmw, 1) if !self.unknown && !self.unique => {
-                (OpFunction::Cas, self.any(random, case), self.new(random, case))
+                (OpFunction::Cas, self.any(random, case), self.fresh(random, case))
             }
-            (ModelSpec::Rmw, 2..5) => (OpFunction::Rmw, Value::UNKNOWN, self.new(random, case)),
+            (ModelSpec::Rmw, 2..5) => (OpFunction::Rmw, Value::UNKNOWN, self.fresh(random, case)),
             (ModelSpec::Counter | ModelSpec::Set, 0..4) => (OpFunction::Add, value, Value::NIL),
             (ModelSpec::ListAppend, 0..3) => (OpFunction::Append, value, Value::NIL),
             (ModelSpec::TextAppend, 0..3) => (OpFunction::Append, value, Value::NIL),
