@@ -10,9 +10,9 @@ use bollard::models::{
 
 use super::made::RUNTIME_PROGRAM;
 use super::network::{self, Network};
-use super::preload::{CONTROL_PATH, LIBRARY_PATH};
 use super::upload::{DATA_FOLDER, Upload};
 use super::{AGENT, ClientCommand, ClusterSpec, Role, STORE, client_name, labels_of, node_name, server};
+use crate::faults::clock::ENVIRONMENT;
 use crate::scenario::Persistence;
 
 /// A member about to be made.
@@ -45,7 +45,7 @@ pub(crate) fn plan(spec: &ClusterSpec, network: &Network, short_rto: bool) -> Ve
             };
             let mut body = if role == Role::Client { client(spec) } else { redis(spec, persistence) };
             if upload.preload {
-                let preloaded = [format!("LD_PRELOAD={LIBRARY_PATH}"), format!("REDJEPSEN_CLOCK={CONTROL_PATH}")];
+                let preloaded = ENVIRONMENT.map(|(name, value)| format!("{name}={value}"));
                 body.env.get_or_insert_default().extend(preloaded);
             }
             let host = body.host_config.get_or_insert_default();

@@ -29,7 +29,6 @@ mod made;
 mod network;
 mod nft;
 mod owner;
-mod preload;
 mod server;
 mod start;
 mod starts;

@@ -2,7 +2,7 @@
 
 use super::engine::Docker;
 use super::error::{ClusterError, ask};
-use super::preload::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
+use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
 
 /// Where servers keep what they persist. A folder of ours, since images differ in what they have, and in the user that

@@ -88,8 +88,8 @@ impl Run<'_> {
             }
             Fault::Delay(by, between) => {
                 let (low, high) = (by.low.resolve(self.scenario.ttl), by.high.resolve(self.scenario.ttl));
-                let effect =
-                    Effect::Delay { ms: millis(low), jitter_ms: millis(high.checked_sub(low).unwrap_or_default()) };
+                let jitter = high.saturating_sub(low) / 2;
+                let effect = Effect::Delay { ms: millis(low + jitter), jitter_ms: millis(jitter) };
                 Injection::Network { pairs: self.pairs(between).await, effect }
             }
             Fault::Reset(between) => Injection::Network { pairs: self.pairs(between).await, effect: Effect::Reset },

@@ -19,13 +19,17 @@ mod member;
 mod memory;
 mod network;
 mod pause;
+mod power;
 mod probe;
 mod process;
 mod serve;
+mod skew;
 mod wire;
 
+pub use clock::Skew;
 pub use handle::{Agent, AgentError, AgentStreams};
-pub use injection::{Effect, Injection, Skew};
+pub use injection::Injection;
+pub use network::Effect;
 pub use process::ProcessState;
 pub use serve::{run_agent, serve};
 pub use wire::{Observation, RedisCommand, RedisReply, Scope};

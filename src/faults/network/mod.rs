@@ -50,7 +50,7 @@ const SOME_PASS: usize = 12;
 /// What happens to packets on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// All are dropped.
     Drop,
     /// This share is dropped, 1 to 100, each by chance.
@@ -72,6 +72,13 @@ pub(crate) struct Seen {
     pub effect_us: Option<u64>,
     /// Microseconds from the call to its end.
     pub took_us: u64,
+}
+
+impl Seen {
+    /// There was nothing to look at.
+    pub fn nothing() -> Seen {
+        Seen { observed: false, text: "nothing to undo".to_string(), effect_us: None, took_us: 0 }
+    }
 }
 
 /// A fault that was injected.
