@@ -49,7 +49,10 @@ mod libc {
 
 /// The wall clock as a program sees it.
 fn wall() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => since.as_nanos() as i64,
+        Err(before) => (before.duration().as_nanos() as i64).wrapping_neg(),
+    }
 }
 
 /// The wall clock as it is.
