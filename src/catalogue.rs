@@ -3,12 +3,15 @@
 //! A name means an embedded file; anything with a slash or ending in `.toml` is a path. The files are data: reading one
 //! never executes anything.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use crate::scenario::{Nemesis, Workload};
+use crate::nemesis::{Fault, Nemesis, OneOf, Progress, RecurringFault};
+use crate::scenario::Workload;
+use crate::units::LengthError;
 
 /// An embedded file: its name without `.toml`, and its text.
 pub type Entry = (&'static str, &'static str);
@@ -18,14 +21,37 @@ pub const WORKLOADS: &[Entry] = &[
     ("cas-token", include_str!("../workloads/cas-token.toml")),
     ("none", include_str!("../workloads/none.toml")),
     ("redlock", include_str!("../workloads/redlock.toml")),
+    ("redlock-lazy-release", include_str!("../workloads/redlock-lazy-release.toml")),
+    ("redlock-patient", include_str!("../workloads/redlock-patient.toml")),
+    ("redlock-unchecked", include_str!("../workloads/redlock-unchecked.toml")),
+    ("redlock-wall", include_str!("../workloads/redlock-wall.toml")),
     ("single", include_str!("../workloads/single.toml")),
 ];
 
 /// Every nemesis that comes with the binary, by name.
 pub const NEMESES: &[Entry] = &[
+    ("all", include_str!("../nemeses/all.toml")),
+    ("clock", include_str!("../nemeses/clock.toml")),
+    ("clock-jump-forward", include_str!("../nemeses/clock-jump-forward.toml")),
+    ("crash-everysec", include_str!("../nemeses/crash-everysec.toml")),
+    ("crash-no-persistence", include_str!("../nemeses/crash-no-persistence.toml")),
+    ("crash-synced", include_str!("../nemeses/crash-synced.toml")),
+    ("delayed-restart", include_str!("../nemeses/delayed-restart.toml")),
+    ("delayed-restart-clock-jump", include_str!("../nemeses/delayed-restart-clock-jump.toml")),
+    ("delayed-write", include_str!("../nemeses/delayed-write.toml")),
+    ("eviction", include_str!("../nemeses/eviction.toml")),
+    ("kill-node", include_str!("../nemeses/kill-node.toml")),
+    ("lost-reply", include_str!("../nemeses/lost-reply.toml")),
+    ("majority-down", include_str!("../nemeses/majority-down.toml")),
+    ("memory", include_str!("../nemeses/memory.toml")),
     ("none", include_str!("../nemeses/none.toml")),
+    ("packets", include_str!("../nemeses/packets.toml")),
+    ("partition", include_str!("../nemeses/partition.toml")),
     ("pause", include_str!("../nemeses/pause.toml")),
+    ("pause-before-write", include_str!("../nemeses/pause-before-write.toml")),
+    ("pause-in-acquisition", include_str!("../nemeses/pause-in-acquisition.toml")),
     ("pause-node", include_str!("../nemeses/pause-node.toml")),
+    ("slow-client-clock", include_str!("../nemeses/slow-client-clock.toml")),
 ];
 
 /// Why a workload or nemesis can't be used: one message with file, line and what was expected.
@@ -44,9 +70,49 @@ pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError
     Ok((name, workload))
 }
 
-/// A nemesis by name or path, with the name that its runs are filed under.
-pub fn nemesis(name_or_path: &str) -> Result<(String, Nemesis), CatalogueError> {
-    find("nemesis", NEMESES, name_or_path)
+/// A nemesis by name or path, with the name that its runs are filed under; several with commas between them are one that
+/// does all that they do. A phrase such as `pause node:0` is one that does just that.
+pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError> {
+    let mut all: Option<(String, Nemesis)> = None;
+    for wanted in names_or_paths.split(',').map(str::trim) {
+        let (name, nemesis): (String, Nemesis) = match wanted.contains(' ') {
+            true => spoken(wanted)?,
+            false => find("nemesis", NEMESES, wanted)?,
+        };
+        if !nemesis.script.is_empty() && !nemesis.faults.is_empty() {
+            let text = "has both a `script` and `[[faults]]`; a script says all that happens, so leave one of them out";
+            return Err(CatalogueError(format!("nemesis {name}: {text}")));
+        }
+        all = Some(match all {
+            None => (name, nemesis),
+            Some((names, before)) => {
+                let both = before.and(nemesis);
+                let both = both.map_err(|error| CatalogueError(format!("--nemesis {names_or_paths}: {error}")))?;
+                (format!("{names}+{name}"), both)
+            }
+        });
+    }
+    all.ok_or_else(|| CatalogueError("no nemesis is named".to_string()))
+}
+
+/// A fault said in place of a file, such as `pause node:0`, which then recurs.
+fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
+    let fault: Fault = phrase.parse().map_err(|error| CatalogueError(format!("--nemesis: {error}")))?;
+    let range = |text: &str| text.parse().map_err(|error: LengthError| CatalogueError(error.to_string()));
+    let recurring =
+        RecurringFault { fault: OneOf(vec![fault]), every: range("3ttl..4ttl")?, lasts: range("1ttl..2ttl")? };
+    let nemesis = Nemesis {
+        description: phrase.to_string(),
+        story: format!("`{phrase}`, again and again."),
+        // Nobody has thought about what it leaves of the work.
+        progress: Progress::Any,
+        clients: None,
+        persistence: None,
+        expect: BTreeMap::new(),
+        script: Vec::new(),
+        faults: vec![recurring],
+    };
+    Ok((folder_name(phrase), nemesis))
 }
 
 fn find<T: DeserializeOwned>(kind: &str, entries: &[Entry], wanted: &str) -> Result<(String, T), CatalogueError> {
@@ -133,7 +199,7 @@ mod tests {
             assert!(error.contains(expected) && error.contains("redlock.toml") && error.contains("line"), "{error}");
         }
         let good = NEMESES.iter().find(|(name, _)| *name == "pause").unwrap().1;
-        let bad = good.replace("\"holder\"", "\"client:x\"");
+        let bad = good.replace("pause holder", "pause client:x");
         let error = parse::<Nemesis>("pause.toml", &bad).unwrap_err().to_string();
         assert!(error.contains("unknown target `client:x`; expected `holder`"), "{error}");
     }

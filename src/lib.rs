@@ -3,7 +3,7 @@
 //! The modules in the order in which a run flows through them:
 //!
 //! - [`cli`]: what the user typed, as a request
-//! - [`units`], [`scenario`], [`catalogue`]: what is to be run, complete and checked
+//! - [`units`], [`scenario`], [`nemesis`], [`catalogue`]: what is to be run, complete and checked
 //! - [`plan`]: every operation and fault, drawn from the seed
 //! - [`cluster`]: what it runs on: real servers, client processes, an agent
 //! - [`controller`]: the run itself, the only place with control flow over time
@@ -22,6 +22,7 @@ pub mod controller;
 pub mod faults;
 pub mod history;
 pub mod locks;
+pub mod nemesis;
 pub mod plan;
 pub mod report;
 pub mod scenario;

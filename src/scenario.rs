@@ -3,14 +3,13 @@
 //! The workload and nemesis files deserialize into the types here; the vocabulary is closed, so that a typo gets a
 //! message that lists what was expected.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::history::{Claim, FaultKind};
+use crate::history::Claim;
 use crate::locks::{LockOptions, LockSettings};
+use crate::nemesis::Nemesis;
 use crate::units::{Length, LengthError, LengthRange};
 
 /// A complete run, as saved in `scenario.toml`.
@@ -35,6 +34,9 @@ pub struct Scenario {
     /// How long an operation may wait for the lock.
     #[serde(with = "as_text")]
     pub acquire_timeout: Duration,
+    /// What the lock's nodes keep on their disks.
+    #[serde(default)]
+    pub persistence: Persistence,
     /// What the run is to show, where the user said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expectation>,
@@ -43,7 +45,7 @@ pub struct Scenario {
 }
 
 /// What the lock's nodes keep on their disks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Persistence {
     /// Nothing: a node that is started again is empty.
@@ -117,6 +119,49 @@ pub struct RedlockOptions {
     pub drift_factor: f64,
     /// How long to wait before asking again, drawn each time so that contenders fall out of step.
     pub retry_delay: LengthRange,
+    /// Whether a majority that took longer than the lock is valid counts as none, as it should.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub check_elapsed: bool,
+    /// The clock by which the client reckons how long asking took.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub clock: ClockSource,
+    /// Which nodes are told when the lock is given up.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub release: ReleaseOn,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The clock that a client of a lock reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockSource {
+    /// One that never jumps and runs evenly.
+    #[default]
+    Monotonic,
+    /// The time of day, which somebody may set.
+    Wall,
+}
+
+/// Which nodes are told that a lock is given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReleaseOn {
+    /// All of them, as the documentation says: a reply that was lost may have been a yes.
+    #[default]
+    All,
+    /// Those that said yes.
+    Acquired,
 }
 
 /// In which order Redlock asks its nodes.
@@ -152,47 +197,6 @@ pub enum Fencing {
     None,
     /// It refuses a write whose old value is not current (a check-and-set, made by Lua on the resource).
     OldValue,
-}
-
-/// A schedule of faults.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Nemesis {
-    /// One line for `redjepsen list`.
-    pub description: String,
-    /// What happens and where the idea comes from.
-    pub story: String,
-    /// Faults that recur; none at all for the control run.
-    #[serde(default)]
-    pub faults: Vec<RecurringFault>,
-}
-
-/// One fault that recurs over the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RecurringFault {
-    pub fault: FaultKind,
-    pub target: Target,
-    /// From the start of one to the start of the next, drawn each time.
-    pub every: LengthRange,
-    /// How long each lasts, drawn each time.
-    #[serde(rename = "for")]
-    pub lasts: LengthRange,
-}
-
-/// Whom a fault hits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// The client that holds the lock at that moment, between its read and its write.
-    Holder,
-    /// A client drawn by the plan.
-    AnyClient,
-    /// This client, counted from 0.
-    Client(u32),
-    /// A node of the lock drawn by the plan.
-    AnyNode,
-    /// This node, counted from 0.
-    Node(u32),
 }
 
 /// Why a scenario makes no sense: what the user said, and what would do.
@@ -239,9 +243,9 @@ impl Scenario {
         let delay = |range: LengthRange| range.resolve(self.ttl).map(|(low, high)| (millis(low), millis(high)));
         let node_timeout = |length: Length| {
             let timeout = length.resolve(self.ttl);
-            if timeout >= self.ttl || timeout < Duration::from_millis(1) {
+            if timeout > self.ttl * 10 || timeout < Duration::from_millis(1) {
                 return Err(ScenarioError(format!(
-                    "workload {}: `node_timeout = \"{length}\"` must lie between 1 ms and the TTL of {}",
+                    "workload {}: `node_timeout = \"{length}\"` must lie between 1 ms and 10 TTLs of {}",
                     self.workload_name,
                     Length::Absolute(self.ttl)
                 )));
@@ -272,6 +276,9 @@ impl Scenario {
                         retry_delay_ms: Some(delay(redlock.retry_delay)?),
                         drift_factor: Some(redlock.drift_factor),
                         sequential: Some(redlock.ask == Ask::Sequential),
+                        unchecked: (!redlock.check_elapsed).then_some(true),
+                        wall_clock: (redlock.clock == ClockSource::Wall).then_some(true),
+                        release_acquired: (redlock.release == ReleaseOn::Acquired).then_some(true),
                     },
                 )
             }
@@ -307,49 +314,6 @@ fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Dura
         text(shortest),
         text(longest)
     )))
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Target::Holder => f.write_str("holder"),
-            Target::AnyClient => f.write_str("client"),
-            Target::Client(number) => write!(f, "client:{number}"),
-            Target::AnyNode => f.write_str("node"),
-            Target::Node(number) => write!(f, "node:{number}"),
-        }
-    }
-}
-
-impl FromStr for Target {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let numbered = |number: &str| number.parse::<u32>().ok();
-        match text.split_once(':') {
-            None if text == "holder" => Some(Target::Holder),
-            None if text == "client" => Some(Target::AnyClient),
-            None if text == "node" => Some(Target::AnyNode),
-            Some(("client", number)) => numbered(number).map(Target::Client),
-            Some(("node", number)) => numbered(number).map(Target::Node),
-            _ => None,
-        }
-        .ok_or_else(|| {
-            format!("unknown target `{text}`; expected `holder`, `client`, `client:N`, `node` or `node:N`, N from 0")
-        })
-    }
-}
-
-impl Serialize for Target {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Target {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
 }
 
 /// Durations as people write them.
@@ -390,6 +354,7 @@ mod tests {
             hold: "0.01ttl..0.1ttl".parse().unwrap(),
             rate: 50.0,
             acquire_timeout: Duration::from_secs(4),
+            persistence: Persistence::None,
             expect: Some(Expectation::Violation),
             workload,
             nemesis,

@@ -4,13 +4,18 @@
 mod linear_search_support;
 
 use linear_search_support::generate::{Case, SPECS, case};
-use redjepsen::checker::linear::explain::{Because, Explanation, explain_object};
+use redjepsen::checker::linear::explain::{Because, Explanation, Link, explain_object};
+use redjepsen::checker::linear::words::{Words, numbered};
 use redjepsen::checker::linear::{Answer, Conflict, Model, ModelSpec, Options, WithModel, search_object, with_model};
 use redjepsen::history::Outcome;
-use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Value};
+use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Value, Values};
 
 fn options(case: &Case) -> Options<'static> {
     Options { initial: case.initial, failed_cas: case.failed_cas, ..Options::default() }
+}
+
+fn words(values: &Values) -> Words<'_> {
+    Words { values, process: &numbered }
 }
 
 /// Every history that is left by one deletion that the model calls sound.
@@ -59,10 +64,29 @@ fn kept(case: &Case, explanation: &Explanation) -> Vec<Op> {
     places.map(|place| if explanation.weakened.contains(place) { weaken(op(place)) } else { op(place) }).collect()
 }
 
+/// The same operations with no order in time but what the step rests on, and the step taken the other way round; none where
+/// no intervals are ordered so.
+fn otherwise(told: &Explanation, kept: &[Op], step: Link) -> Option<Vec<Op>> {
+    let chain = match told.basis.as_slice() {
+        [] => vec![step.after, step.before],
+        [basis] if basis.after == step.after => vec![basis.before, step.after, step.before],
+        [basis] if basis.before == step.before => vec![step.after, step.before, basis.after],
+        _ => return None,
+    };
+    let place = |at: usize| chain.iter().position(|place| *place == told.operations[at]);
+    let op = |(at, op): (usize, &Op)| {
+        let (invoked, completed) = place(at).map_or((0, 100), |at| (10 * at as u32 + 10, 10 * at as u32 + 11));
+        Op { invoked, completed: if op.completed == NEVER { NEVER } else { completed }, ..*op }
+    };
+    let mut ops: Vec<Op> = kept.iter().enumerate().map(op).collect();
+    ops.sort_by_key(|op| op.invoked);
+    Some(ops)
+}
+
 #[test]
 fn counterexamples_are_illegal_and_minimal_and_deletions_sound() {
     let count = std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(50_000);
-    let (mut explained, mut cycles, mut weakened) = (0, 0, 0);
+    let (mut explained, mut cycles, mut weakened, mut by_value) = (0, 0, 0, 0);
     for seed in 0..count {
         let spec = SPECS[seed as usize % SPECS.len()];
         let case = case(seed ^ 1 << 40, spec, 7);
@@ -83,7 +107,7 @@ fn counterexamples_are_illegal_and_minimal_and_deletions_sound() {
             1 => Conflict { operations: Vec::new(), reason: String::new() },
             _ => Conflict { operations: vec![seed as u32 % case.operations.len() as u32], reason: String::new() },
         };
-        let told = explain_object(spec, &case.operations, &case.values, &hint, &options(&case));
+        let told = explain_object(spec, &case.operations, &words(&case.values), &hint, &options(&case));
         let kept = kept(&case, &told);
         assert!(!naive.is_linearizable(&kept), "case {seed}: legal: {told:#?}\n{case}");
         assert!(told.minimal && !told.sentences.is_empty(), "case {seed}: {told:#?}\n{case}");
@@ -104,12 +128,22 @@ fn counterexamples_are_illegal_and_minimal_and_deletions_sound() {
             );
             assert_eq!(link.after, told.cycle[(at + 1) % told.cycle.len()].before, "case {seed}: {told:#?}\n{case}");
         }
+        for link in &told.basis {
+            let (before, after) = (case.operations[link.before as usize], case.operations[link.after as usize]);
+            assert!(link.because == Because::RealTime && before.completed < after.invoked, "case {seed}: {told:#?}");
+        }
+        for link in told.cycle.iter().filter(|link| link.because == Because::Value) {
+            if let Some(otherwise) = otherwise(&told, &kept, *link) {
+                assert!(!naive.is_linearizable(&otherwise), "case {seed}: not so by value: {told:#?}\n{case}");
+                by_value += 1;
+            }
+        }
         explained += 1;
         cycles += usize::from(!told.cycle.is_empty());
         weakened += usize::from(!told.weakened.is_empty());
     }
     println!("{explained} explained, {cycles} by a cycle, {weakened} with less said");
-    assert!(explained > 0 && cycles > 0 && weakened > 0);
+    assert!(explained > 0 && cycles > 0 && weakened > 0 && by_value > 0);
 }
 
 fn op(process: u32, f: OpFunction, a: Value, b: Value, invoked: u32, completed: u32) -> Op {
@@ -118,12 +152,12 @@ fn op(process: u32, f: OpFunction, a: Value, b: Value, invoked: u32, completed: 
 }
 
 fn explain(spec: ModelSpec, operations: Vec<Op>, hint: Vec<u32>) -> Explanation {
-    let mut values = redjepsen::history::table::Values::default();
+    let mut values = Values::default();
     for n in 0..1_000 {
         values.intern(Content::Int(n));
     }
     let conflict = Conflict { operations: hint, reason: "a reason".into() };
-    explain_object(spec, &operations, &values, &conflict, &Options::default())
+    explain_object(spec, &operations, &words(&values), &conflict, &Options::default())
 }
 
 #[test]
@@ -152,7 +186,9 @@ fn a_stale_read_is_two_values_that_must_each_be_first() {
             "but each of 1 and 2 was written once, and cannot come back",
         ]
     );
-    assert_eq!(told.cycle.len(), 3);
+    let step = |before, after, because| Link { before, after, because };
+    assert_eq!(told.cycle, [step(2, 4, Because::RealTime), step(4, 2, Because::Value)]);
+    assert_eq!(told.basis, [step(0, 2, Because::RealTime)]);
 }
 
 #[test]
@@ -193,9 +229,7 @@ fn two_holds_at_once_are_told_by_what_does_not_fit() {
     assert_eq!(
         told.sentences,
         [
-            "these operations fit no order:",
-            "process 0 acquired (line 5)",
-            "process 1 acquired (line 7)",
+            "these two operations fit in no order:",
             "after line 5 the object is held by process 0, and that of line 7 does not fit",
         ]
     );

@@ -2,9 +2,10 @@
 
 mod support;
 
+use redjepsen::checker::linear::Limits;
 use redjepsen::checker::*;
 use redjepsen::history::*;
-use redjepsen::report::{self, Report, RunFacts, Story};
+use redjepsen::report::{self, Counterexample, Report, RunFacts, Story};
 use redjepsen::scenario::{Fencing, LockSpec, NoOptions};
 use support::{Play, Run, pause, play};
 
@@ -208,7 +209,7 @@ fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
     for (name, history, verdict, run) in support::oddities() {
         let facts = RunFacts::default();
         let scenario = run.as_ref().map(|run| &run.scenario);
-        let report = Report { scenario, history: &history, verdict: &verdict, facts: &facts };
+        let report = Report { scenario, history: &history, verdict: &verdict, facts: &facts, fewest: None };
         let folder = tempfile::tempdir().unwrap();
         report::write(folder.path(), &report).unwrap_or_else(|error| panic!("{name}: {error}"));
         let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
@@ -217,6 +218,27 @@ fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
         }
         assert!(report::terminal(&report, true).lines().count() <= 25, "{name}");
     }
+}
+
+#[test]
+fn the_shortest_proof_is_found_in_any_history_and_drawn() {
+    let mut shown = 0;
+    let plays = [invalid(), harmless(), many()].map(|run| ("play", run.history, run.verdict));
+    let oddities = support::oddities().into_iter().map(|(name, history, verdict, _)| (name, history, verdict));
+    for (name, history, verdict) in plays.into_iter().chain(oddities) {
+        let facts = RunFacts::default();
+        let fewest = fewest(&history, &verdict, &Limits::default());
+        let fewest = fewest.map(|fewest| Counterexample::of_run(&history, &fewest));
+        let report =
+            Report { scenario: None, history: &history, verdict: &verdict, facts: &facts, fewest: fewest.as_ref() };
+        assert_eq!(report::html(&report).contains("id=\"fewest\""), fewest.is_some(), "{name}");
+        let Some(fewest) = fewest else { continue };
+        assert!(fewest.minimal && fewest.operations.len() <= 8, "{name}: {fewest:?}");
+        assert_eq!(support::malformed(&fewest.standalone()), None, "{name}");
+        shown += 1;
+    }
+    assert!(shown > 2, "{shown} shown");
+    assert_eq!(support::malformed(&Counterexample::default().standalone()), None);
 }
 
 #[test]
@@ -268,6 +290,7 @@ fn labels_of_a_drawing_never_lie_on_top_of_each_other() {
         }
         for number in 0..5 {
             let Some(svg) = report::drawing(&run.report(), number) else { break };
+            assert_eq!(support::malformed(&svg), None, "{svg}");
             let boxes = support::text_boxes(&svg);
             assert!(boxes.len() > 8, "{svg}");
             for (place, one) in boxes.iter().enumerate() {

@@ -3,8 +3,10 @@
 //! Clients take turns at random; each operation takes effect between its invocation and its completion, so histories
 //! without a violation are linearizable by construction.
 
+use std::fmt;
+
 use redjepsen::history::Outcome;
-use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Value, Values};
+use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Table, Value, Values};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
@@ -13,6 +15,11 @@ pub enum Object {
     Rmw,
     Owner,
     Fenced,
+    /// Ones are added.
+    Counter,
+    /// A set and a list are read twenty times, for what they show grows.
+    Set,
+    List,
 }
 
 /// Where a history stops being linearizable.
@@ -34,6 +41,17 @@ pub struct Shape {
     pub info_percent: u64,
     pub violation: Violation,
     pub seed: u64,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let Shape { operations, clients, info_percent, violation, .. } = self;
+        write!(out, "{operations} ops, {clients} clients, {info_percent} % info")?;
+        match violation {
+            Violation::None => Ok(()),
+            place => write!(out, ", violated at the {}", format!("{place:?}").to_lowercase()),
+        }
+    }
 }
 
 /// SplitMix64.
@@ -72,12 +90,14 @@ struct State {
     value: Value,
     holder: Option<u32>,
     token: i64,
+    sum: i64,
+    elements: Vec<Value>,
 }
 
-const EMPTY: State = State { value: Value::NIL, holder: None, token: 0 };
+const EMPTY: State = State { value: Value::NIL, holder: None, token: 0, sum: 0, elements: Vec::new() };
 
-/// Makes a history in the order of its invocations. Registers are empty at first; every value is written once.
-pub fn history(shape: Shape) -> (Vec<Op>, Values) {
+/// Makes a history in the order of its invocations. Objects are empty at first; every value is written once.
+pub fn history(shape: Shape) -> Table {
     let mut random = Random(shape.seed);
     let mut values = Values::default();
     let mut ops: Vec<Op> = Vec::with_capacity(shape.operations + 4);
@@ -99,7 +119,7 @@ pub fn history(shape: Shape) -> (Vec<Op>, Values) {
             if ops.len() >= shape.operations {
                 continue;
             }
-            let (f, a, b) = asked(shape.object, state.value, client.holds, &mut random, &mut values);
+            let (f, a, b) = asked(&shape, ops.len(), &state, client.holds, &mut random, &mut values);
             let fate = match random.below(200) {
                 // A lock whose release is lost would be held for good.
                 chance if chance < shape.info_percent && f != OpFunction::Release => Fate::Lost,
@@ -114,8 +134,12 @@ pub fn history(shape: Shape) -> (Vec<Op>, Values) {
             continue;
         };
         if !effective && fate != Fate::Lost {
-            let broken = wrong_ones > 0 && place >= violated_at;
-            let (done, wrong) = effect(&mut ops[place], &mut state, broken, &mut values);
+            let broken = wrong_ones > 0 && place >= violated_at && fate == Fate::Answered;
+            if ops[place].f == OpFunction::Cas && random.below(8) > 0 {
+                // Mostly nobody came in between.
+                ops[place].a = state.value;
+            }
+            let (done, wrong) = effect(shape.object, &mut ops[place], &mut state, broken, &mut values);
             wrong_ones -= u32::from(wrong);
             // A lock that is taken makes its client wait, until it loses patience or there is nothing more to come.
             let patient = ops[place].f == OpFunction::Acquire && ops.len() < shape.operations;
@@ -139,7 +163,7 @@ pub fn history(shape: Shape) -> (Vec<Op>, Values) {
             // A holder that never heard of its lock must not keep it for good.
             event += 1;
             let mut release = Op { f: OpFunction::Release, a: Value::NIL, invoked: event, line: event, ..ops[place] };
-            effect(&mut release, &mut state, false, &mut values);
+            effect(shape.object, &mut release, &mut state, false, &mut values);
             ops.push(release);
         }
         *client = Client { process: processes, holds: false, open: None };
@@ -150,13 +174,14 @@ pub fn history(shape: Shape) -> (Vec<Op>, Values) {
             op.a = Value::UNKNOWN;
         }
     }
-    (ops, values)
+    Table { operations: ops, values, keys: vec![String::new()] }
 }
 
 /// What a client does next.
 fn asked(
-    object: Object,
-    value: Value,
+    shape: &Shape,
+    place: usize,
+    state: &State,
     holds: bool,
     random: &mut Random,
     values: &mut Values,
@@ -165,21 +190,39 @@ fn asked(
         let number = values.len() as i64;
         values.intern(Content::Int(number))
     };
-    match object {
+    let read = (OpFunction::Read, Value::UNKNOWN, Value::NIL);
+    let twentieth = (shape.operations / 20).max(1);
+    match shape.object {
         Object::Owner | Object::Fenced if holds => (OpFunction::Release, Value::NIL, Value::NIL),
         Object::Owner | Object::Fenced => (OpFunction::Acquire, Value::NIL, Value::NIL),
         Object::Rmw => (OpFunction::Rmw, Value::UNKNOWN, fresh()),
-        _ if random.below(2) == 0 => (OpFunction::Read, Value::UNKNOWN, Value::NIL),
-        Object::Cas if random.below(4) > 0 => (OpFunction::Cas, value, fresh()),
+        Object::Set | Object::List if place % twentieth == twentieth / 2 => read,
+        Object::Set => (OpFunction::Add, fresh(), Value::NIL),
+        Object::List => (OpFunction::Append, fresh(), Value::NIL),
+        _ if random.below(2) == 0 => read,
+        Object::Counter => (OpFunction::Add, values.intern(Content::Int(1)), Value::NIL),
+        Object::Cas if random.below(4) > 0 => (OpFunction::Cas, state.value, fresh()),
         _ => (OpFunction::Write, fresh(), Value::NIL),
     }
 }
 
 /// Lets an operation take effect if it can; says whether it did, and whether that broke the object. A broken lock lets in
-/// whoever asks, a broken register shows nothing.
-fn effect(op: &mut Op, state: &mut State, broken: bool, values: &mut Values) -> (bool, bool) {
+/// whoever asks, any other broken object shows nothing.
+fn effect(object: Object, op: &mut Op, state: &mut State, broken: bool, values: &mut Values) -> (bool, bool) {
     let value = state.value;
     match op.f {
+        OpFunction::Read if object == Object::Counter => {
+            let wrong = broken && state.sum > 0;
+            op.a = values.intern(Content::Int(if wrong { 0 } else { state.sum }));
+            return (true, wrong);
+        }
+        OpFunction::Read if matches!(object, Object::Set | Object::List) => {
+            let wrong = broken && !state.elements.is_empty();
+            op.a = values.intern(Content::List(if wrong { Vec::new() } else { state.elements.clone() }));
+            return (true, wrong);
+        }
+        OpFunction::Add if object == Object::Counter => state.sum += 1,
+        OpFunction::Add | OpFunction::Append => state.elements.push(op.a),
         OpFunction::Acquire => {
             let taken = state.holder.is_some();
             if taken && !broken {

@@ -7,7 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdict::Gate;
 use super::words::{Words, count, list, seconds};
-use crate::history::{Claim, ClientStep, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process};
+use crate::history::{
+    Claim, ClientStep, FactName, FaultKind, FaultWindow, Function, History, Operation, Outcome, Phase, Process,
+    StepOutcome,
+};
+use crate::nemesis::Progress;
 
 /// Fewer acknowledged updates than this say nothing about a lock.
 pub const LEAST_ACKNOWLEDGED: u64 = 10;
@@ -36,6 +40,9 @@ pub(super) fn check(history: &History) -> Vec<Gate> {
         gates.push(faults_observed(&faults));
         gates.push(faults_healed(&faults));
         gates.extend(progress(history, &faults));
+    }
+    if let Some(steps) = history.run.as_ref().map(|run| run.script_steps).filter(|steps| *steps > 0) {
+        gates.push(script_played(history, steps));
     }
     gates.push(fact(history, FactName::NodesHealthy, "nodes-healthy"));
     gates.push(final_reads(history));
@@ -75,12 +82,20 @@ fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
 }
 
 /// No client broke of itself. One that did was replaced, but a client that dies, hangs or speaks nonsense is not what the
-/// run was to test.
+/// run was to test. One that a fault killed was to die.
 fn clients_steady(history: &History) -> Gate {
     let words = Words::new(history);
-    let mut broken = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
+    let killed = |time: u64, process: u32| {
+        let client = words.process(Process::Client(process));
+        let hits = |window: &&FaultWindow| {
+            window.kind == FaultKind::Kill && window.was_observed() && window.targets.contains(&client)
+        };
+        history.faults.iter().filter(hits).any(|window| window.inject <= time)
+    };
+    let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
+    let mut broken = ended.filter(|(time, event)| !killed(*time, event.process));
     match broken.next() {
-        None => gate("clients-steady", true, "no client had to be replaced".to_string()),
+        None => gate("clients-steady", true, "no client had to be replaced for reasons of its own".to_string()),
         Some((time, first)) => {
             let more = broken.count() as u64;
             let others = if more == 0 { String::new() } else { format!(", and {more} more such") };
@@ -89,6 +104,21 @@ fn clients_steady(history: &History) -> Gate {
                 format!("{client} had to be replaced at {}{others}: {}", seconds(*time), or_silence(&first.text));
             gate("clients-steady", false, text)
         }
+    }
+}
+
+/// Every step of a script came to what it was to bring about; otherwise the moment that it is about did not come.
+fn script_played(history: &History, steps: u32) -> Gate {
+    let name = "script-played";
+    match history.steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed) {
+        Some((_, step)) => {
+            let text = format!("step {}, `{}`: {}", step.number, step.step, or_silence(&step.text));
+            gate(name, false, text)
+        }
+        None if history.steps.len() as u64 == u64::from(steps) => {
+            gate(name, true, format!("all {} went as they should", count(u64::from(steps), "step")))
+        }
+        None => gate(name, false, format!("{} of {} steps are recorded", history.steps.len(), steps)),
     }
 }
 
@@ -216,13 +246,36 @@ fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> {
             before > 0,
             format!("{} acknowledged before the first fault at {}", count(before, "update"), seconds(first)),
         ),
-        gate(
-            "progress-during",
-            during > 0,
-            format!("{} acknowledged between the first fault and the last heal", count(during, "update")),
-        ),
+        during_faults(history, faults, during),
         gate("progress-after", after > 0, after_text),
     ]
+}
+
+/// Whether as much was acknowledged while faults were in effect as the nemesis leaves. `during` counts what was between
+/// the first fault and the last heal.
+fn during_faults(history: &History, faults: &[&FaultWindow], during: u64) -> Gate {
+    let name = "progress-during";
+    let text = format!("{} acknowledged between the first fault and the last heal", count(during, "update"));
+    match history.run.as_ref().map(|run| run.progress).unwrap_or_default() {
+        Progress::Some => gate(name, during > 0, text),
+        Progress::Any => gate(name, true, text),
+        Progress::None => {
+            // What was begun before all was in effect may have had the lock already.
+            let within = |operation: &&Operation| {
+                let end = operation.completed.unwrap_or(u64::MAX);
+                faults.iter().any(|window| {
+                    let since = window.injected.filter(|(_, observed)| *observed);
+                    since.is_some_and(|(since, _)| since <= operation.invoked)
+                        && window.heal.is_some_and(|heal| end <= heal)
+                })
+            };
+            let found = acknowledged(history).filter(within).count() as u64;
+            match found {
+                0 => gate(name, true, "no update was acknowledged while a fault was in effect, as was to be".into()),
+                _ => gate(name, false, format!("{} acknowledged where none was to be", count(found, "update"))),
+            }
+        }
+    }
 }
 
 /// The controller says that it read every key, and the reads are there.

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use super::holds::certain_hold;
 use super::verdict::{Anomaly, AnomalyKind, LockProperties, UntoldLoss};
 use super::words::{Words, count, length, seconds};
-use crate::history::{FactName, Function, History, Operation, Outcome, Phase, Process};
+use crate::history::{FactName, Function, History, Operation, Outcome, Phase, Process, StepOutcome};
+use crate::nemesis::Step;
 
 /// After the last heal a lock gets this many TTLs to be acquired again before it counts as stuck: one runs out for what
 /// a node did late, and contenders need some attempts.
@@ -25,6 +26,7 @@ pub(super) fn check(history: &History, overlapping: &[Anomaly]) -> (LockProperti
     let tokens = tokens(history, &mut anomalies);
     let (reacquired_after_ns, stuck) = liveness(history);
     anomalies.extend(stuck);
+    late(history, &mut anomalies);
     let untold_losses = untold_losses(history, overlapping);
     (LockProperties { tokens, token_regressions: count_of(&anomalies), reacquired_after_ns, untold_losses }, anomalies)
 }
@@ -140,6 +142,38 @@ fn liveness(history: &History) -> (Option<u64>, Option<Anomaly>) {
         ),
     };
     (None, Some(anomaly))
+}
+
+/// Reports each step of a script that expects the lock to be acquired by then, where it was not.
+fn late(history: &History, found: &mut Vec<Anomaly>) {
+    for (time, step) in history.steps.iter().filter(|(_, step)| step.outcome == StepOutcome::NotLive) {
+        // A step that this build cannot read names nobody.
+        let Ok(Step::Expect { client, .. }) = step.step.parse() else { continue };
+        let of_client = |operation: &&Operation| {
+            let number = match operation.process {
+                Process::Client(process) => {
+                    Some(process % history.run.as_ref().map_or(u32::MAX, |run| run.clients.max(1)))
+                }
+                Process::Controller => None,
+            };
+            number == Some(client) && operation.invoked <= *time
+        };
+        let Some(operation) = history.operations.iter().rfind(of_client) else { continue };
+        found.push(Anomaly {
+            kind: AnomalyKind::AcquiredLate,
+            key: operation.key.clone(),
+            time: *time,
+            operations: vec![operation.index],
+            fault: None,
+            lost: Vec::new(),
+            summary: format!(
+                "what a live lock owes did not come by {} (`{}`): {}",
+                seconds(*time),
+                step.step,
+                step.text
+            ),
+        });
+    }
 }
 
 fn is_client(operation: &Operation) -> bool {

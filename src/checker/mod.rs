@@ -6,11 +6,13 @@
 //! - [`holds`]: did two clients hold a lock at once?
 //! - [`locks`]: did tokens rise, did the lock come back, were losers told?
 //! - [`attribute`]: which fault explains it?
+//! - [`linear`]: the same question of any history, against any model; [`fewest`] asks it of a run's updates
 //!
 //! The verdict is `invalid` where an anomaly contradicts a property that the workload claims, unless the evidence
 //! itself is in doubt; else `unknown` where a gate failed; else `valid`.
 
 mod attribute;
+mod fewest;
 mod gates;
 mod holds;
 mod lineage;
@@ -22,6 +24,7 @@ mod updates;
 mod verdict;
 mod words;
 
+pub use fewest::{Fewest, fewest};
 pub use gates::{COMPARABLE_ONE_IN, LEAST_ACKNOWLEDGED};
 pub use locks::STUCK_AFTER_TTLS;
 pub use verdict::*;

@@ -124,6 +124,8 @@ pub enum AnomalyKind {
     TokenRegress,
     /// After the last heal nobody could acquire the lock any more.
     NeverReacquired,
+    /// The lock was not acquired in the time in which a script expects it of any live lock.
+    AcquiredLate,
 }
 
 /// How many operations there were, by kind of end.
@@ -140,7 +142,7 @@ impl AnomalyKind {
         match self {
             AnomalyKind::OverlappingHolders => Claim::MutualExclusion,
             AnomalyKind::TokenRegress => Claim::Tokens,
-            AnomalyKind::NeverReacquired => Claim::Liveness,
+            AnomalyKind::NeverReacquired | AnomalyKind::AcquiredLate => Claim::Liveness,
             _ => Claim::Updates,
         }
     }

@@ -3,16 +3,17 @@
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
+use super::pages::PageFlags;
 use super::{Exit, Failure, exit_for};
-use crate::checker;
-use crate::checker::linear::FailedCas;
-use crate::history;
+use crate::checker::linear::{FailedCas, Limits};
+use crate::checker::{self, Verdict};
 use crate::history::formats::{Format, Source};
-use crate::report::{self, Report, RunFacts};
+use crate::history::{self, History};
+use crate::report::{self, Counterexample, Report, RunFacts};
 use crate::scenario::Scenario;
 
 /// What the user wants checked, and how.
@@ -42,11 +43,14 @@ pub struct CheckFlags {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub pages: PageFlags,
 }
 
 /// Checks a history: of a run as `run` did, any other against a model.
 pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let model = flags.model.as_deref().map(super::linear::known).transpose()?;
+    flags.pages.refuse(&flags.path)?;
     let source = Source::open(&flags.path).map_err(Failure::could_not_run)?;
     if model.is_some() || source.format() != Format::Run {
         return super::linear::check(source, model, flags);
@@ -55,13 +59,21 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let from_file = flags.path.as_os_str() != "-";
     let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
     let verdict = checker::check(&history);
-    let report = Report { scenario: scenario.as_ref(), history: &history, verdict: &verdict, facts: &facts };
+    let fewest = if flags.pages.any() { fewest(&history, &verdict) } else { None };
+    let report = Report {
+        scenario: scenario.as_ref(),
+        history: &history,
+        verdict: &verdict,
+        facts: &facts,
+        fewest: fewest.as_ref(),
+    };
     if flags.json {
         print!("{}", report::results_json(&report));
     } else {
         print!("{}", report::terminal(&report, std::io::stdout().is_terminal()));
     }
-    Ok(exit_for(verdict.valid, scenario.and_then(|scenario| scenario.expect)))
+    flags.pages.write(|| report::html(&report), || fewest.as_ref().map(Counterexample::standalone))?;
+    Ok(exit_for(verdict.valid, scenario.as_ref().and_then(|scenario| scenario.expect)))
 }
 
 /// Writes the report of a run folder again.
@@ -72,11 +84,28 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
     let history = history::load(folder).map_err(Failure::could_not_run)?;
     let (scenario, facts) = beside(folder)?;
     let verdict = checker::check(&history);
-    let report = Report { scenario: scenario.as_ref(), history: &history, verdict: &verdict, facts: &facts };
+    let fewest = fewest(&history, &verdict);
+    let report = Report {
+        scenario: scenario.as_ref(),
+        history: &history,
+        verdict: &verdict,
+        facts: &facts,
+        fewest: fewest.as_ref(),
+    };
     report::write(folder, &report).map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.display())))?;
     println!("{}", folder.join("report.html").display());
     Ok(Exit::Valid)
 }
+
+/// The counterexample that the report of a run shows, if it is found before anyone grows impatient.
+pub fn fewest(history: &History, verdict: &Verdict) -> Option<Counterexample> {
+    let deadline = Instant::now() + LOOKING;
+    let limits = Limits { give_up: &|| Instant::now() >= deadline, ..Limits::default() };
+    checker::fewest(history, verdict, &limits).map(|fewest| Counterexample::of_run(history, &fewest))
+}
+
+/// How long a report may wait for its counterexample, which is not what decides.
+const LOOKING: Duration = Duration::from_secs(3);
 
 /// What the run folder around a history says beside it; nothing where there is no such folder.
 fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {

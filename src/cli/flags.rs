@@ -9,20 +9,23 @@ use ipnet::Ipv4Net;
 use super::Failure;
 use crate::catalogue;
 use crate::cluster::{ClientCommand, ClientMount, NodeSource, PlatformKind, PlatformRequest};
-use crate::scenario::{Expectation, Scenario};
+use crate::scenario::{Expectation, Persistence, Scenario};
 use crate::units::{Length, LengthRange};
+
+/// Enough that some client always waits for the lock.
+const CLIENTS: u32 = 5;
 
 #[derive(Debug, Args)]
 pub struct RunFlags {
     /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file
     #[arg(long, default_value = "redlock")]
     workload: String,
-    /// Faults: a name from `redjepsen list`, or the path of a .toml file
+    /// Faults: a name from `redjepsen list`, the path of a .toml file, or several of them with commas
     #[arg(long, default_value = "pause")]
     nemesis: String,
-    /// Concurrent client processes
-    #[arg(long, default_value_t = 5)]
-    clients: u32,
+    /// Concurrent client processes [default: what the nemesis says, else 5]
+    #[arg(long)]
+    clients: Option<u32>,
     /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
     #[arg(long)]
     nodes: Option<u32>,
@@ -47,6 +50,9 @@ pub struct RunFlags {
     /// How long an operation may wait for the lock
     #[arg(long, default_value = "4ttl")]
     acquire_timeout: Length,
+    /// What the lock's nodes keep on their disks [default: what the nemesis says, else none]
+    #[arg(long, value_enum)]
+    persistence: Option<Persistence>,
     /// What the cluster is made of: containers, or programs of this machine in namespaces; auto takes Docker where it answers
     #[arg(long, value_enum, default_value_t = ClusterKind::Auto)]
     cluster: ClusterKind,
@@ -103,7 +109,7 @@ impl RunFlags {
             workload_name,
             nemesis_name,
             seed,
-            clients: self.clients,
+            clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
             nodes: self.nodes.unwrap_or(workload.nodes),
             keys: self.keys,
             ttl: self.ttl,
@@ -111,6 +117,7 @@ impl RunFlags {
             hold: self.hold,
             rate: self.rate,
             acquire_timeout: self.acquire_timeout.resolve(self.ttl).min(self.time_limit),
+            persistence: self.persistence.or(nemesis.persistence).unwrap_or_default(),
             expect: self.expect,
             workload,
             nemesis,

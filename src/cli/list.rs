@@ -11,10 +11,21 @@ pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
                 let (_, workload) = catalogue::workload(name).map_err(Failure::could_not_run)?;
                 println!("  {name:<12} {}", workload.description);
             }
-            println!("\nNemeses (--nemesis):");
+            let mut nemeses = Vec::new();
             for (name, _) in NEMESES {
-                let (_, nemesis) = catalogue::nemesis(name).map_err(Failure::could_not_run)?;
-                println!("  {name:<12} {}", nemesis.description);
+                nemeses.push(catalogue::nemesis(name).map_err(Failure::could_not_run)?);
+            }
+            let (scenarios, nemeses): (Vec<_>, Vec<_>) =
+                nemeses.into_iter().partition(|(_, nemesis)| !nemesis.script.is_empty());
+            for (title, entries) in [
+                ("Nemeses, which break things again and again (--nemesis, several with commas)", nemeses),
+                ("Scenarios, which bring one moment about step by step (--nemesis)", scenarios),
+            ] {
+                println!("\n{title}:");
+                let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+                for (name, nemesis) in entries {
+                    println!("  {name:<width$}  {}", nemesis.description);
+                }
             }
             println!(
                 "\n`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`."

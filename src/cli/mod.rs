@@ -5,6 +5,7 @@ mod clean;
 mod flags;
 mod linear;
 mod list;
+mod pages;
 mod progress;
 mod run;
 

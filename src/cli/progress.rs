@@ -66,7 +66,8 @@ fn line(status: &Status, time_limit: Duration) -> String {
     );
     if !status.faults.is_empty() {
         line.push_str(" · ");
-        line.push_str(&status.faults.join(", "));
+        let faults: Vec<&str> = status.faults.iter().map(|(_, what)| what.as_str()).collect();
+        line.push_str(&faults.join(", "));
     }
     line
 }
@@ -82,10 +83,10 @@ mod tests {
         status.stage = "running".into();
         status.began = Some(Instant::now());
         (status.ok, status.fail, status.info) = (7, 2, 1);
-        status.faults.push("c3 paused".into());
+        status.faults.push((0, "pause client:3".into()));
         assert_eq!(
             line(&status, Duration::from_secs(30)),
-            "running · 0 of 30 s · 7 updates, 2 failed, 1 unknown · c3 paused"
+            "running · 0 of 30 s · 7 updates, 2 failed, 1 unknown · pause client:3"
         );
     }
 }

@@ -19,7 +19,7 @@ use crate::controller::{self, Request, RunError, Status};
 use crate::history::{self, FORMAT, Header, Recorder};
 use crate::plan::Plan;
 use crate::report::{self, Report, RunFacts};
-use crate::scenario::{Persistence, Scenario};
+use crate::scenario::Scenario;
 use crate::store::RunFolder;
 
 pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
@@ -38,9 +38,9 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
         client: own_client.unwrap_or(ClientCommand::BuiltIn),
         subnet: flags.subnet,
         owner: Owner::current(),
-        persistence: Persistence::None,
-        preload: false,
-        network_faults: false,
+        persistence: scenario.persistence,
+        preload: scenario.nemesis.needs_preload(),
+        network_faults: scenario.nemesis.touches_the_network(),
     };
     platform.check(&spec).await.map_err(Failure::could_not_run)?;
 
@@ -147,7 +147,7 @@ impl Job<'_> {
         let request = Request {
             scenario: self.scenario,
             plan: self.plan,
-            header: header(self.scenario),
+            header: header(self.scenario, self.plan),
             // The run's time 0: everything is up, nothing has been done.
             recorder: Recorder::create(&self.folder.history())?,
             interrupt,
@@ -161,13 +161,16 @@ impl Job<'_> {
 fn conclude(scenario: &Scenario, folder: &RunFolder, facts: &RunFacts) -> Result<Exit, Failure> {
     let history = history::load(&folder.history()).map_err(Failure::could_not_run)?;
     let verdict = checker::check(&history);
-    let report = Report { scenario: Some(scenario), history: &history, verdict: &verdict, facts };
+    let fewest = super::check::fewest(&history, &verdict);
+    let report =
+        Report { scenario: Some(scenario), history: &history, verdict: &verdict, facts, fewest: fewest.as_ref() };
     report::write(folder.path(), &report).map_err(Failure::could_not_run)?;
     print!("{}", report::terminal(&report, std::io::stdout().is_terminal()));
     Ok(exit_for(verdict.valid, scenario.expect))
 }
 
-fn header(scenario: &Scenario) -> Header {
+fn header(scenario: &Scenario, plan: &Plan) -> Header {
+    let script_steps = u32::try_from(plan.script.len()).unwrap_or(u32::MAX);
     Header {
         format: FORMAT,
         redjepsen: env!("CARGO_PKG_VERSION").to_string(),
@@ -180,7 +183,9 @@ fn header(scenario: &Scenario) -> Header {
         ttl_ms: scenario.ttl.as_millis() as u64,
         time_limit_ms: scenario.time_limit.as_millis() as u64,
         claims: scenario.workload.claims.clone(),
-        faults_expected: !scenario.nemesis.faults.is_empty(),
+        faults_expected: scenario.nemesis.injects(),
+        script_steps,
+        progress: scenario.nemesis.progress,
         started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     }
 }

@@ -9,7 +9,7 @@ mod register;
 
 use std::io::Write as _;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -80,6 +80,11 @@ pub fn mono_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// The key that the built-in locks of a resource's key live under.
+pub fn lock_key(key: &str) -> String {
+    format!("lock:{key}")
+}
+
 struct Worker {
     lock: Lock<RedisNode, SystemClock>,
     register: Register,
@@ -94,7 +99,7 @@ impl Worker {
         let nodes = hello.lock.nodes.iter().map(|url| RedisNode::new(url, limit)).collect::<Result<Vec<_>, _>>()?;
         let register = Register::new(RedisNode::new(&hello.resource.url, RESOURCE_LIMIT)?, hello.resource.fencing);
         register.connect().await.map_err(|error| format!("resource {}: {error}", hello.resource.url))?;
-        let lock = Lock::from_settings(&hello.lock, nodes, SystemClock::new(hello.seed))?;
+        let lock = Lock::from_settings(&hello.lock, nodes, SystemClock::new(hello))?;
         Ok(Worker { lock, register })
     }
 
@@ -119,7 +124,7 @@ impl Worker {
         let mut phases = Phases { invoke, input };
         phases.report(Phase::Acquiring, |_| {}).await?;
         let within = Duration::from_millis(invoke.acquire_timeout_ms);
-        let lock_key = format!("lock:{}", invoke.key);
+        let lock_key = lock_key(&invoke.key);
         let held = match self.lock.acquire(&lock_key, within).await {
             Ok(held) => held,
             Err(error) => return Ok(fail(invoke, "not-acquired", error)),
@@ -175,7 +180,25 @@ struct Phases<'a> {
 }
 
 impl Phases<'_> {
-    async fn report(&mut self, phase: Phase, fill: impl FnOnce(&mut PhaseMessage)) -> anyhow::Result<()> {
+    /// Reports a phase; at a gate, reports it again once it may go on, since a request that is about to leave leaves then.
+    async fn report(&mut self, phase: Phase, fill: impl Fn(&mut PhaseMessage)) -> anyhow::Result<()> {
+        self.say(phase, &fill)?;
+        if !self.invoke.gates.contains(&phase) {
+            return Ok(());
+        }
+        loop {
+            match next(self.input).await? {
+                Some(ToClient::Go { id, phase: gate }) if (id, gate) == (self.invoke.id, phase) => break,
+                Some(ToClient::Go { .. }) => {}
+                Some(other) => anyhow::bail!("{other:?} while operation {} waits at {phase:?}", self.invoke.id),
+                None => anyhow::bail!("the controller is gone"),
+            }
+        }
+        self.say(phase, &fill)?;
+        Ok(())
+    }
+
+    fn say(&self, phase: Phase, fill: &impl Fn(&mut PhaseMessage)) -> std::io::Result<()> {
         let mut message = PhaseMessage {
             id: self.invoke.id,
             phase,
@@ -186,18 +209,7 @@ impl Phases<'_> {
             text: None,
         };
         fill(&mut message);
-        say(&FromClient::Phase(message))?;
-        if !self.invoke.gates.contains(&phase) {
-            return Ok(());
-        }
-        loop {
-            match next(self.input).await? {
-                Some(ToClient::Go { id, phase: gate }) if (id, gate) == (self.invoke.id, phase) => return Ok(()),
-                Some(ToClient::Go { .. }) => {}
-                Some(other) => anyhow::bail!("{other:?} while operation {} waits at {phase:?}", self.invoke.id),
-                None => anyhow::bail!("the controller is gone"),
-            }
-        }
+        say(&FromClient::Phase(message))
     }
 }
 
@@ -209,20 +221,25 @@ fn info(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {
     FromClient::Info(Problem { id: invoke.id, error: error.to_string(), text: text.to_string() })
 }
 
-/// The machine's monotonic clock, and random waits from the seed that the controller gave.
+/// The clock of the machine that the lock is to read, and random waits from the seed that the controller gave.
 struct SystemClock {
     start: Instant,
+    wall: bool,
     rng: Mutex<ChaCha8Rng>,
 }
 
 impl SystemClock {
-    fn new(seed: u64) -> SystemClock {
-        SystemClock { start: Instant::now(), rng: Mutex::new(ChaCha8Rng::seed_from_u64(seed)) }
+    fn new(hello: &Hello) -> SystemClock {
+        let wall = hello.lock.options.wall_clock.unwrap_or(false);
+        SystemClock { start: Instant::now(), wall, rng: Mutex::new(ChaCha8Rng::seed_from_u64(hello.seed)) }
     }
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Duration {
+        if self.wall {
+            return SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        }
         self.start.elapsed()
     }
 

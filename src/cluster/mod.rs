@@ -9,7 +9,7 @@
 //! - `local`, `hub`: programs of this machine, each in namespaces of its own
 //! - [`cluster`](Cluster): what one can do with a running cluster; `backend` tells the kinds apart, `settle` waits until
 //!   members answer, [`lines`](ClientProcess) is the clients' stdio
-//! - `address`, `server`, `preload`, `redis_program`: what both kinds share
+//! - `address`, `server`, `redis_program`: what both kinds share
 //! - [`clean`](clean()): removes what dead runs left, by the [`Owner`] that each run has
 //!
 //! Deliberately absent: faults (see [`faults`](crate::faults)), the protocol spoken with clients, and any notion of time.
@@ -26,7 +26,6 @@ mod lines;
 mod local;
 mod owner;
 mod platform;
-mod preload;
 mod redis_program;
 mod server;
 mod settle;

@@ -1,4 +1,5 @@
-//! Who is how far in its operation, so that a nemesis can pick the client that holds the lock.
+//! Who is how far in its operation, so that a nemesis can pick the client that holds the lock, and a script can wait for
+//! one.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +7,21 @@ use tokio::sync::watch;
 
 use crate::history::Phase;
 
-/// The phase that each client reported last, and when. Cheap to clone; all clones show the same board.
+/// Where every client stands. Cheap to clone; all clones show the same board.
 #[derive(Clone)]
 pub struct Board {
-    clients: watch::Sender<Vec<Option<(Phase, Instant)>>>,
+    clients: watch::Sender<Vec<Standing>>,
+}
+
+/// Where one client stands.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// Operations that it has begun.
+    pub begun: u64,
+    /// Operations that are over.
+    pub ended: u64,
+    /// What it reported of the operation that it began last.
+    pub reached: Vec<(Phase, Instant)>,
 }
 
 /// A client that does not report its reads is taken to be past them after this long.
@@ -17,16 +29,47 @@ const READS_BY_THEN: Duration = Duration::from_millis(30);
 
 impl Board {
     pub fn new(clients: u32) -> Board {
-        Board { clients: watch::Sender::new(vec![None; clients as usize]) }
+        Board { clients: watch::Sender::new(vec![Standing::default(); clients as usize]) }
     }
 
-    /// A client has reached a phase, or is between two operations.
-    pub fn set(&self, client: u32, phase: Option<Phase>) {
+    /// A client begins an operation.
+    pub fn begin(&self, client: u32) {
+        self.change(client, |standing| {
+            standing.begun += 1;
+            standing.reached.clear();
+        });
+    }
+
+    /// A client has reached a phase.
+    pub fn reach(&self, client: u32, phase: Phase) {
+        self.change(client, |standing| standing.reached.push((phase, Instant::now())));
+    }
+
+    /// A client's operation is over.
+    pub fn end(&self, client: u32) {
+        self.change(client, |standing| standing.ended += 1);
+    }
+
+    fn change(&self, client: u32, change: impl FnOnce(&mut Standing)) {
         self.clients.send_modify(|clients| {
-            if let Some(slot) = clients.get_mut(client as usize) {
-                *slot = phase.map(|phase| (phase, Instant::now()));
+            if let Some(standing) = clients.get_mut(client as usize) {
+                change(standing);
             }
         });
+    }
+
+    /// Waits until a client stands so; forever, where it never does.
+    pub async fn until<T>(&self, client: u32, is_so: impl Fn(&Standing) -> Option<T>) -> T {
+        let mut changes = self.clients.subscribe();
+        loop {
+            let found = changes.borrow_and_update().get(client as usize).and_then(&is_so);
+            if let Some(found) = found {
+                return found;
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Waits for a client that has come between its read and its write after this call, the moment at which losing the lock
@@ -46,9 +89,9 @@ impl Board {
     }
 }
 
-fn holder(clients: &[Option<(Phase, Instant)>], since: Instant) -> Option<u32> {
-    (0..).zip(clients).find_map(|(client, slot)| {
-        let (phase, reached) = (*slot)?;
+fn holder(clients: &[Standing], since: Instant) -> Option<u32> {
+    (0..).zip(clients).find_map(|(client, standing)| {
+        let (phase, reached) = *standing.reached.last().filter(|_| standing.begun > standing.ended)?;
         let between_read_and_write = match phase {
             Phase::Read => true,
             Phase::Acquired | Phase::Extended => reached.elapsed() >= READS_BY_THEN,
@@ -64,26 +107,45 @@ mod tests {
 
     #[tokio::test]
     async fn the_holder_is_the_client_that_reads_next() {
-        let board = Board::new(3);
-        board.set(0, Some(Phase::Read));
+        let board = Board::new(4);
+        (0..4).for_each(|client| board.begin(client));
+        board.reach(0, Phase::Read);
         tokio::time::sleep(Duration::from_millis(2)).await;
         let seen = board.clone();
         let waiting = tokio::spawn(async move { seen.fresh_holder().await });
         tokio::time::sleep(Duration::from_millis(2)).await;
-        board.set(1, Some(Phase::Acquired));
-        board.set(2, Some(Phase::Read));
+        board.reach(1, Phase::Acquired);
+        board.end(3);
+        board.reach(3, Phase::Read);
+        board.reach(2, Phase::Read);
         assert_eq!(waiting.await.unwrap(), 2, "not 0, which may have written long ago, nor 1, which has not read");
     }
 
     #[tokio::test]
     async fn a_client_that_never_reports_its_read_is_found_too_and_others_are_not() {
         let board = Board::new(3);
+        (0..3).for_each(|client| board.begin(client));
         let seen = board.clone();
         let waiting = tokio::spawn(async move { seen.fresh_holder().await });
         tokio::time::sleep(Duration::from_millis(2)).await;
-        board.set(0, Some(Phase::Written));
-        board.set(1, Some(Phase::Acquired));
-        board.set(2, None);
+        board.reach(0, Phase::Written);
+        board.reach(1, Phase::Acquired);
+        board.end(2);
+        assert_eq!(waiting.await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_when_it_is_so_and_not_before() {
+        let board = Board::new(1);
+        let seen = board.clone();
+        let waiting = tokio::spawn(async move {
+            seen.until(0, |standing| (standing.ended == 1).then(|| standing.reached.len())).await
+        });
+        board.begin(0);
+        board.reach(0, Phase::Acquired);
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert!(!waiting.is_finished());
+        board.end(0);
         assert_eq!(waiting.await.unwrap(), 1);
     }
 }

@@ -3,10 +3,12 @@
 //! A client that dies, hangs, or speaks nonsense is reported with the line, its operation becomes indeterminate, and its
 //! container is started anew under the next process number: a process that crashed never acts again.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{debug, warn};
 
 use super::{Run, RunError};
@@ -17,7 +19,7 @@ use crate::cluster::{ClientOutput, ClientProcess};
 use crate::history::{
     Body, ClientEvent, ClientStep, Completion, Function, Invocation, Outcome, Phase, PhaseReport, Process, Reading,
 };
-use crate::plan::{Operations, PlannedOperation};
+use crate::plan::{Action, Operations, PlannedOperation};
 
 /// How long a client may take to say `ready`; an interpreter that has never been loaded is slow.
 const READY_LIMIT: Duration = Duration::from_secs(30);
@@ -34,6 +36,19 @@ pub(super) struct Client {
     process: u32,
     link: ClientProcess,
     operations: Operations,
+    /// What a script tells it to do; none where it works by itself.
+    cues: Option<UnboundedReceiver<Cue>>,
+    /// Operations that it was told to begin while another one was under way, with their gates.
+    due: VecDeque<Vec<Phase>>,
+}
+
+/// What a script tells a client.
+#[derive(Clone, Debug)]
+pub(super) enum Cue {
+    /// Begin the next operation, and wait at these phases.
+    Begin(Vec<Phase>),
+    /// Go on from this phase.
+    Go(Phase),
 }
 
 /// Why a client's process is of no more use.
@@ -51,8 +66,14 @@ impl Run<'_> {
     pub(super) async fn start_clients(&self) -> Result<Vec<Client>, RunError> {
         let starts = (0..self.scenario.clients).map(|number| async move {
             let link = self.cluster.start_client(number).await?;
-            let mut client =
-                Client { number, process: number, link, operations: Operations::of(self.scenario, number)? };
+            let mut client = Client {
+                number,
+                process: number,
+                link,
+                operations: Operations::of(self.scenario, number)?,
+                cues: None,
+                due: VecDeque::new(),
+            };
             match self.greet(&mut client).await {
                 Ok(name) => {
                     self.record_client(&client, ClientStep::Ready, name)?;
@@ -91,13 +112,12 @@ impl Run<'_> {
         let mut failures = 0;
         loop {
             let Some(operation) = client.operations.next() else { return Ok(client) };
-            let begin = Instant::now() + Duration::from_millis(operation.think_ms);
-            tokio::select! {
+            let gates = tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => return Ok(client),
-                () = sleep_until(begin) => {}
-            }
-            match self.perform(&mut client, &operation).await? {
+                gates = client.turn(&operation) => gates,
+            };
+            match self.perform(&mut client, &operation, gates).await? {
                 Ok(()) => failures = 0,
                 Err(Broken(reason)) => {
                     failures += 1;
@@ -109,7 +129,13 @@ impl Run<'_> {
     }
 
     /// Performs one operation and records its whole life.
-    async fn perform(&self, client: &mut Client, operation: &PlannedOperation) -> Result<Result<(), Broken>, RunError> {
+    async fn perform(
+        &self,
+        client: &mut Client,
+        operation: &PlannedOperation,
+        gates: Vec<Phase>,
+    ) -> Result<Result<(), Broken>, RunError> {
+        self.board.begin(client.number);
         let id = self.next_operation_id();
         let process = Process::Client(client.process);
         self.recorder.append(Body::Invoke(Invocation {
@@ -125,14 +151,13 @@ impl Run<'_> {
             value: Some(operation.value.clone()),
             hold_ms: operation.hold_ms,
             acquire_timeout_ms: self.scenario.acquire_timeout.as_millis() as u64,
-            gates: Vec::new(),
+            gates,
         });
         let mut written = false;
         let answer = match send(&mut client.link, &invoke).await {
             Ok(()) => self.follow(client, id, operation, &mut written).await?,
             Err(broken) => Err(broken),
         };
-        self.board.set(client.number, None);
         let mut completion = Completion {
             process,
             f: Function::Rmw,
@@ -146,6 +171,7 @@ impl Run<'_> {
         let outcome = judge(answer, written, &mut completion);
         self.count(completion.outcome);
         self.recorder.append(Body::Complete(completion))?;
+        self.board.end(client.number);
         Ok(outcome)
     }
 
@@ -167,6 +193,17 @@ impl Run<'_> {
             let received = tokio::select! {
                 biased;
                 received = receive(&mut client.link, hung_at) => received,
+                cue = next_cue(&mut client.cues) => {
+                    match cue {
+                        Cue::Begin(gates) => client.due.push_back(gates),
+                        Cue::Go(phase) => {
+                            if let Err(broken) = send(&mut client.link, &ToClient::Go { id, phase }).await {
+                                return Ok(Err(broken));
+                            }
+                        }
+                    }
+                    continue;
+                }
                 _ = cut_off.wait_for(|cut_off| *cut_off) => return Ok(Ok(Answer::CutOff)),
             };
             let message = match received {
@@ -180,8 +217,9 @@ impl Run<'_> {
             match message {
                 FromClient::Phase(phase) => {
                     *written |= phase.phase == Phase::Written;
-                    self.board.set(client.number, Some(phase.phase));
+                    let reached = phase.phase;
                     self.recorder.append(Body::Phase(report(client.process, phase)))?;
+                    self.board.reach(client.number, reached);
                 }
                 FromClient::Ok { new: Some(new), .. } if new != operation.value => {
                     return Ok(Err(Broken(format!("it says it wrote `{new}` where `{}` was due", operation.value))));
@@ -216,12 +254,57 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// How long a client may stand still for reasons of the plan: the longest fault, or all that a script waits.
     fn longest_fault(&self) -> Duration {
-        Duration::from_millis(self.plan.faults.iter().map(|fault| fault.lasts_ms).max().unwrap_or(0))
+        let recurring = self.plan.faults.iter().map(|fault| fault.lasts_ms).max().unwrap_or(0);
+        let scripted = self.plan.script.iter().map(|step| match step.action {
+            Action::Wait { ms } => ms,
+            Action::Start { within_ms, .. }
+            | Action::Go { within_ms, .. }
+            | Action::Await { within_ms, .. }
+            | Action::Expect { within_ms, .. } => within_ms,
+            Action::Inject { .. } | Action::Heal { .. } => 0,
+        });
+        Duration::from_millis(recurring.max(scripted.sum()))
     }
 }
 
+/// What a script says next; never anything, where there is none or it is over.
+async fn next_cue(cues: &mut Option<UnboundedReceiver<Cue>>) -> Cue {
+    if let Some(receiver) = cues
+        && let Some(cue) = receiver.recv().await
+    {
+        return cue;
+    }
+    std::future::pending().await
+}
+
 impl Client {
+    /// Makes the client do what a script says and nothing else.
+    pub(super) fn follow_cues(&mut self) -> UnboundedSender<Cue> {
+        let (sender, receiver) = unbounded_channel();
+        self.cues = Some(receiver);
+        sender
+    }
+
+    /// Waits until it is time for the next operation; gives the phases at which it is to wait.
+    async fn turn(&mut self, operation: &PlannedOperation) -> Vec<Phase> {
+        if self.cues.is_none() {
+            sleep(Duration::from_millis(operation.think_ms)).await;
+            return Vec::new();
+        }
+        loop {
+            if let Some(gates) = self.due.pop_front() {
+                return gates;
+            }
+            match next_cue(&mut self.cues).await {
+                Cue::Begin(gates) => return gates,
+                // For an operation that is over, since its client broke.
+                Cue::Go(_) => {}
+            }
+        }
+    }
+
     /// Asks the client to leave; whether it did is the cluster's concern.
     pub(super) async fn dismiss(mut self) {
         let _ = send(&mut self.link, &ToClient::Bye).await;

@@ -1,12 +1,13 @@
 //! The run itself: the only place with control flow over time, and the only reader of the run's clock.
 //!
 //! It makes sure that the cluster is what the run assumes, keeps the clients busy ([`clients`]) while faults come and go
-//! ([`nemesis`]), heals on every way out, waits until nothing can write any more, makes the final reads ([`settle`]),
+//! ([`nemesis`], [`script`]), heals on every way out, waits until nothing can write any more, makes the final reads ([`settle`]),
 //! and records all of it as it happens. It never decides a verdict.
 
 mod board;
 mod clients;
 mod nemesis;
+mod script;
 mod settle;
 
 use std::io;
@@ -20,6 +21,7 @@ use tracing::{info, warn};
 
 use self::board::Board;
 use self::clients::Client;
+use self::script::Director;
 use crate::cluster::{Cluster, ClusterError};
 use crate::faults::AgentError;
 use crate::history::{Body, End, FactName, Header, Outcome, Recorder, SharedRecorder};
@@ -48,8 +50,8 @@ pub struct Status {
     pub ok: u64,
     pub fail: u64,
     pub info: u64,
-    /// The faults in effect, for people.
-    pub faults: Vec<String>,
+    /// The faults in effect, by number and for people.
+    pub faults: Vec<(u32, String)>,
     /// What the user should hear of, in the order in which it happened.
     pub notes: Vec<String>,
 }
@@ -159,9 +161,21 @@ impl Run<'_> {
     }
 
     /// Clients and faults, side by side, until the run stops and what was under way has ended.
-    async fn work(&self, clients: Vec<Client>, began: tokio::time::Instant) -> Result<Vec<Client>, RunError> {
+    async fn work(&self, mut clients: Vec<Client>, began: tokio::time::Instant) -> Result<Vec<Client>, RunError> {
+        let director = match &self.plan.script[..] {
+            [] => None,
+            _ => Some(Director::new(clients.iter_mut().map(Client::follow_cues).collect())),
+        };
         let clients = try_join_all(clients.into_iter().map(|client| self.drive(client)));
-        let nemesis = try_join_all((0..self.scenario.nemesis.faults.len()).map(|series| self.haunt(series, began)));
+        let nemesis = async {
+            match director {
+                Some(director) => self.direct(director).await,
+                None => {
+                    let series = 0..self.scenario.nemesis.faults.len();
+                    try_join_all(series.map(|series| self.haunt(series, began))).await.map(|_| ())
+                }
+            }
+        };
         Ok(try_join(clients, nemesis).await?.0)
     }
 

@@ -1,107 +1,226 @@
-//! Lets each planned fault come at its time and go at its time, and records what was ordered and what was seen.
+//! Injects and heals faults, and records what was ordered and what was seen.
 //!
-//! Faults of one series follow one another; several series run side by side. When the run stops, a fault in effect is
-//! healed at once.
+//! Recurring faults come at their planned times: those of one series follow one another, several series run side by side.
+//! When the run stops, a fault in effect is healed at once. A script's faults come when it says ([`super::script`]).
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{info, warn};
 
 use super::{Run, RunError};
-use crate::faults::{AgentError, Injection, Observation};
-use crate::history::{Body, FaultStep, NemesisEvent};
-use crate::plan::PlannedFault;
-use crate::scenario::Target;
+use crate::cluster::{STORE, client_name, node_name};
+use crate::faults::{AgentError, Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
+use crate::history::{Body, FaultKind, FaultStep, NemesisEvent};
+use crate::nemesis::{Between, Change, Cut, Fault, Target, Who};
+
+/// How long a node may take to say whether it has a key.
+const ASK_LIMIT: Duration = Duration::from_millis(500);
+const ASK_AGAIN: Duration = Duration::from_millis(5);
+
+/// A fault in effect.
+#[derive(Clone, Debug)]
+pub(super) struct InEffect {
+    pub fault: u32,
+    kind: FaultKind,
+    /// Names of the members that it hits.
+    members: Vec<String>,
+}
 
 impl Run<'_> {
-    /// Carries out one series of faults until the run stops.
+    /// Carries out one series of recurring faults until the run stops.
     pub(super) async fn haunt(&self, series: usize, began: Instant) -> Result<(), RunError> {
         let mut stop = self.stop.subscribe();
-        for fault in self.plan.faults.iter().filter(|fault| fault.series == series) {
-            let at = began + Duration::from_millis(fault.at_ms);
+        for planned in self.plan.faults.iter().filter(|planned| planned.series == series) {
+            let at = began + Duration::from_millis(planned.at_ms);
             tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => return Ok(()),
                 () = sleep_until(at) => {}
             }
-            let lasts = Duration::from_millis(fault.lasts_ms);
-            let member = tokio::select! {
+            let lasts = Duration::from_millis(planned.lasts_ms);
+            let injection = tokio::select! {
                 biased;
-                _ = stop.wait_for(|stop| *stop) => return self.skip(fault, "the run ended"),
-                member = self.member(fault.target) => member,
+                _ = stop.wait_for(|stop| *stop) => return self.skip(planned.fault, &planned.what, "the run ended"),
+                injection = self.injection(&planned.what) => injection,
                 // Later than this it would run into the quiet time, or into the next fault.
                 () = sleep_until(at + lasts) => {
-                    self.skip(fault, "nobody came between its read and its write")?;
+                    self.skip(planned.fault, &planned.what, "nobody was where it was to hit")?;
                     continue;
                 }
             };
-            self.inject(fault, &member).await?;
+            let in_effect = self.inject(planned.fault, &planned.what, injection).await?;
             tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => {}
-                () = tokio::time::sleep(lasts) => {}
+                () = sleep(lasts) => {}
             }
-            self.heal(fault, &member).await?;
+            self.heal(&in_effect).await?;
         }
         Ok(())
     }
 
-    /// The name of the member that a target means now.
-    async fn member(&self, target: Target) -> String {
-        match target {
-            Target::Holder | Target::AnyClient => format!("c{}", self.board.fresh_holder().await),
-            Target::Client(number) => format!("c{number}"),
-            Target::AnyNode => "n0".to_string(),
-            Target::Node(number) => format!("n{number}"),
+    /// The fault with the names of the members that it hits now. Waits for those that depend on the moment; for ever,
+    /// where the moment does not come.
+    pub(super) async fn injection(&self, what: &Fault) -> Injection {
+        match what {
+            Fault::Pause(who) => Injection::Pause { members: self.members(who).await },
+            Fault::Kill(who) => Injection::Kill { members: self.members(who).await },
+            Fault::PowerLoss(who) => Injection::PowerLoss { members: self.members(who).await },
+            Fault::Clock(who, change) => {
+                Injection::Clock { members: self.members(who).await, skew: self.skew(*change) }
+            }
+            Fault::Evict(who) => Injection::Evict { members: self.members(who).await },
+            Fault::Flush(who) => Injection::Flush { members: self.members(who).await },
+            Fault::Partition(cut) => {
+                let mut pairs = Vec::new();
+                // The plan has drawn who is on which side of a shape.
+                if let Cut::Between(parts) = cut {
+                    for part in parts {
+                        pairs.extend(self.pairs(part).await);
+                    }
+                }
+                Injection::Network { pairs, effect: Effect::Drop }
+            }
+            Fault::Loss(percent, between) => {
+                Injection::Network { pairs: self.pairs(between).await, effect: Effect::Lose { percent: *percent } }
+            }
+            Fault::Delay(by, between) => {
+                let (low, high) = (by.low.resolve(self.scenario.ttl), by.high.resolve(self.scenario.ttl));
+                let jitter = high.saturating_sub(low) / 2;
+                let effect = Effect::Delay { ms: millis(low + jitter), jitter_ms: millis(jitter) };
+                Injection::Network { pairs: self.pairs(between).await, effect }
+            }
+            Fault::Reset(between) => Injection::Network { pairs: self.pairs(between).await, effect: Effect::Reset },
         }
     }
 
-    async fn inject(&self, fault: &PlannedFault, member: &str) -> Result<(), RunError> {
-        self.record_fault(fault, member, FaultStep::Inject, false, String::new())?;
-        let seen =
-            self.cluster.agent.inject(fault.fault, &Injection::Pause { members: vec![member.to_string()] }).await;
-        self.status.send_modify(|status| status.faults.push(format!("{member} paused")));
-        self.record_seen(fault, member, FaultStep::Injected, seen)
+    fn skew(&self, change: Change) -> Skew {
+        let signed = |length: crate::units::Length| i64::try_from(millis(length.resolve(self.scenario.ttl)));
+        let signed = |length| signed(length).unwrap_or(i64::MAX);
+        match change {
+            Change::Ahead(by) => Skew::Jump { ms: signed(by) },
+            Change::Behind(by) => Skew::Jump { ms: -signed(by) },
+            Change::Rate(factor) => Skew::Rate { factor },
+            Change::Strobe(by, every) => {
+                let period = every.resolve(self.scenario.ttl).as_micros();
+                Skew::Strobe { ms: signed(by), period_us: u64::try_from(period).unwrap_or(u64::MAX) }
+            }
+        }
     }
 
-    async fn heal(&self, fault: &PlannedFault, member: &str) -> Result<(), RunError> {
-        self.record_fault(fault, member, FaultStep::Heal, false, String::new())?;
-        let seen = self.cluster.agent.heal(fault.fault).await;
-        self.status.send_modify(|status| status.faults.retain(|text| !text.starts_with(&format!("{member} "))));
-        self.record_seen(fault, member, FaultStep::Healed, seen)
+    /// Every packet's way that is meant, each once.
+    async fn pairs(&self, between: &Between) -> Vec<(String, String)> {
+        let (one, other) = (self.members(&between.one).await, self.members(&between.other).await);
+        let mut pairs = Vec::new();
+        for from in &one {
+            for to in other.iter().filter(|to| *to != from) {
+                pairs.push((from.clone(), to.clone()));
+                if between.both_ways {
+                    pairs.push((to.clone(), from.clone()));
+                }
+            }
+        }
+        pairs.sort();
+        pairs.dedup();
+        pairs
+    }
+
+    /// The names of the members that are meant now.
+    async fn members(&self, who: &Who) -> Vec<String> {
+        let mut names = Vec::new();
+        for target in &who.0 {
+            match target {
+                Target::Holder => names.push(client_name(self.board.fresh_holder().await)),
+                Target::Client(number) => names.push(client_name(*number)),
+                Target::Clients => names.extend((0..self.scenario.clients).map(client_name)),
+                Target::Node(number) => names.push(node_name(*number)),
+                Target::Nodes => names.extend((0..self.scenario.nodes).map(node_name)),
+                Target::Voter => names.push(self.voter().await),
+                Target::Storage => names.push(STORE.to_string()),
+                // The plan has drawn these.
+                Target::AnyClient | Target::AnyNode | Target::Minority | Target::Majority => {}
+            }
+        }
+        names
+    }
+
+    /// A node that has the key of the first resource's lock. Waits until one has.
+    async fn voter(&self) -> String {
+        let lock_key = crate::client::lock_key("k0");
+        loop {
+            let asked = (0..).zip(self.cluster.node_urls()).map(|(number, url)| {
+                let key = lock_key.clone();
+                async move {
+                    let reply = self.cluster.agent.redis(&url, RedisCommand::Exists(key), ASK_LIMIT).await;
+                    matches!(reply, Ok(RedisReply::Count(1))).then(|| node_name(number))
+                }
+            });
+            if let Some(name) = join_all(asked).await.into_iter().flatten().next() {
+                return name;
+            }
+            sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// Injects a fault and records what was seen of it.
+    pub(super) async fn inject(&self, fault: u32, what: &Fault, injection: Injection) -> Result<InEffect, RunError> {
+        let in_effect = InEffect { fault, kind: injection.kind(), members: injection.members() };
+        self.record(&in_effect, FaultStep::Inject, false, what.to_string())?;
+        let seen = self.cluster.agent.inject(fault, &injection).await;
+        self.status.send_modify(|status| status.faults.push((fault, what.to_string())));
+        self.record_seen(&in_effect, FaultStep::Injected, seen)?;
+        Ok(in_effect)
+    }
+
+    /// Undoes a fault and records what was seen of that.
+    pub(super) async fn heal(&self, in_effect: &InEffect) -> Result<(), RunError> {
+        self.record(in_effect, FaultStep::Heal, false, String::new())?;
+        let restarted = match in_effect.kind {
+            FaultKind::Kill | FaultKind::PowerLoss => self.start_again(&in_effect.members).await,
+            _ => Ok(()),
+        };
+        let mut seen = self.cluster.agent.heal(in_effect.fault).await;
+        if let (Err(reason), Ok(seen)) = (restarted, &mut seen) {
+            seen.observed = false;
+            seen.text = reason;
+        }
+        self.status.send_modify(|status| status.faults.retain(|(fault, _)| *fault != in_effect.fault));
+        self.record_seen(in_effect, FaultStep::Healed, seen)
+    }
+
+    /// Starts servers again that were killed. A client that was killed is replaced by the one who waits for its answer.
+    async fn start_again(&self, members: &[String]) -> Result<(), String> {
+        let servers: Vec<String> = (0..self.scenario.nodes).map(node_name).collect();
+        let killed = members.iter().filter(|member| servers.contains(member));
+        let started = join_all(killed.map(|member| self.cluster.restart_server(member))).await;
+        started.into_iter().collect::<Result<(), _>>().map_err(|error| error.to_string())
     }
 
     /// Records what the agent saw; an order that it could not carry out was not observed.
     fn record_seen(
         &self,
-        fault: &PlannedFault,
-        member: &str,
+        in_effect: &InEffect,
         step: FaultStep,
         seen: Result<Observation, AgentError>,
     ) -> Result<(), RunError> {
-        let (observed, text) = match seen {
-            Ok(observation) => (observation.observed, observation.text),
-            Err(error) => (false, error.to_string()),
+        let (observed, text, took_us) = match seen {
+            Ok(seen) => (seen.observed, seen.text, seen.took_us),
+            Err(error) => (false, error.to_string(), 0),
         };
-        info!(fault = fault.fault, member, ?step, observed, %text);
-        self.record_fault(fault, member, step, observed, text)
+        info!(fault = in_effect.fault, members = in_effect.members.join(","), ?step, observed, took_us, %text);
+        self.record(in_effect, step, observed, text)
     }
 
-    fn skip(&self, fault: &PlannedFault, reason: &str) -> Result<(), RunError> {
-        self.record_fault(fault, "", FaultStep::Skipped, false, reason.to_string())
+    fn skip(&self, fault: u32, what: &Fault, reason: &str) -> Result<(), RunError> {
+        let never = InEffect { fault, kind: what.kind(), members: Vec::new() };
+        self.record(&never, FaultStep::Skipped, false, reason.to_string())
     }
 
-    fn record_fault(
-        &self,
-        fault: &PlannedFault,
-        member: &str,
-        step: FaultStep,
-        observed: bool,
-        text: String,
-    ) -> Result<(), RunError> {
-        let targets = if member.is_empty() { Vec::new() } else { vec![member.to_string()] };
-        let event = NemesisEvent { fault: fault.fault, kind: fault.kind, step, targets, observed, text };
+    fn record(&self, fault: &InEffect, step: FaultStep, observed: bool, text: String) -> Result<(), RunError> {
+        let InEffect { fault, kind, members } = fault;
+        let event = NemesisEvent { fault: *fault, kind: *kind, step, targets: members.clone(), observed, text };
         self.recorder.append(Body::Nemesis(event))?;
         Ok(())
     }
@@ -118,4 +237,8 @@ impl Run<'_> {
             Err(error) => warn!(%error, "the agent could not be told to heal"),
         }
     }
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::clock::Skew;
+use super::network::Effect;
 use crate::history::FaultKind;
 
 /// A fault to be injected. Members by name, lengths in milliseconds.
@@ -22,32 +24,6 @@ pub enum Injection {
     Evict { members: Vec<String> },
     /// The servers lose all keys.
     Flush { members: Vec<String> },
-}
-
-/// What becomes of packets between two members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Effect {
-    /// None arrives.
-    Drop,
-    /// So many of a hundred are lost, drawn for each.
-    Lose { percent: u8 },
-    /// They arrive later by `ms`, and by up to `jitter_ms` more.
-    Delay { ms: u64, jitter_ms: u64 },
-    /// Connections are reset at both ends.
-    Reset,
-}
-
-/// How a wall clock is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Skew {
-    /// It is ahead by so many milliseconds; behind where negative.
-    Jump { ms: i64 },
-    /// It runs so many times as fast as time.
-    Rate { factor: f64 },
-    /// It is right and ahead by `ms` by turns, each for `period_us` microseconds.
-    Strobe { ms: i64, period_us: u64 },
 }
 
 impl Injection {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::Ipv4Addr;
 
+use super::clock::Control;
 use super::process::{self, Process};
 use super::wire::Scope;
 
@@ -17,6 +18,8 @@ pub(crate) struct Member {
     pub address: Option<Ipv4Addr>,
     /// The namespace that all its processes are in; none where the member is its descendants.
     namespace: Option<String>,
+    /// What its wall clock shows is said here; opened when it is first needed.
+    pub control: Option<Control>,
     /// Whether its processes were ordered to stop and not yet ordered to go on.
     pub paused: bool,
 }
@@ -42,7 +45,7 @@ impl Member {
         if pid == 1 || is_or_descends_from(std::process::id(), pid) {
             return Err(io::Error::other(format!("process {pid} is the agent's own or one that it descends from")));
         }
-        Ok(Member { name: name.to_string(), init, address: None, namespace, paused: false })
+        Ok(Member { name: name.to_string(), init, address: None, namespace, control: None, paused: false })
     }
 
     /// Every process of the member that exists now, each taken hold of. Empty when the member is gone.

@@ -11,19 +11,26 @@
 //! Deliberately absent: schedules and targets (the controller decides), and starting anything again that was killed
 //! (whoever started it does).
 
+pub(crate) mod clock;
 mod handle;
 mod injection;
 mod kill;
 mod member;
 mod memory;
+mod network;
 mod pause;
+mod power;
 mod probe;
 mod process;
 mod serve;
+mod skew;
 mod wire;
 
+pub use clock::Skew;
 pub use handle::{Agent, AgentError, AgentStreams};
-pub use injection::{Effect, Injection, Skew};
+pub use injection::Injection;
+pub use network::Effect;
+pub(crate) use network::{delete_left_over_table, left_over_tables};
 pub(crate) use process::Process as HeldProcess;
 pub use process::ProcessState;
 pub use serve::{run_agent, serve};

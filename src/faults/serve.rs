@@ -18,10 +18,12 @@ use tokio::task::JoinSet;
 
 use super::injection::Injection;
 use super::member::Member;
+use super::network::{self, Network};
 use super::probe::Probes;
 use super::wire::{Answer, Observation, Order, Request, Response, Scope};
-use super::{kill, memory, pause};
+use super::{kill, memory, pause, power, skew};
 use crate::cluster::REDIS_PORT;
+use crate::history::FaultKind;
 
 /// How often the agent tries at its end to heal what would not heal.
 const LAST_ATTEMPTS: usize = 25;
@@ -103,6 +105,8 @@ struct Server {
     members: Mutex<HashMap<String, Arc<Mutex<Member>>>>,
     /// By number. A fault is in here from before it is injected until it was seen to be undone.
     in_effect: Mutex<BTreeMap<u32, Injection>>,
+    /// The members' network, once the controller has said which.
+    network: Mutex<Option<Network>>,
     probes: Probes,
     /// Set before the last heal, so that no order still under way breaks anything after it.
     ending: AtomicBool,
@@ -112,7 +116,9 @@ impl Server {
     async fn carry_out(self: Arc<Self>, order: Order) -> Answer {
         let result = match order {
             Order::Clock => Ok(clock()),
-            Order::Network { .. } => Err("not yet".to_string()),
+            Order::Network { bridge, table } => {
+                blocking(move || self.know_network(&bridge, &table)).await.map(|()| Answer::Done)
+            }
             Order::Adopt { member, pid, scope, address } => {
                 blocking(move || self.adopt(&member, pid, scope, address)).await.map(|()| Answer::Done)
             }
@@ -159,8 +165,14 @@ impl Server {
             Injection::Kill { members } => self.each(members, kill::inject).await,
             Injection::Flush { members } => self.each_server(members, memory::flush).await,
             Injection::Evict { members } => self.each_server(members, memory::evict).await,
-            Injection::PowerLoss { .. } | Injection::Network { .. } | Injection::Clock { .. } => {
-                Err("not yet".to_string())
+            Injection::PowerLoss { members } => self.each(members, power::inject).await,
+            Injection::Clock { members, skew } => self.each(members, move |member| skew::inject(member, skew)).await,
+            Injection::Network { pairs, effect } => {
+                blocking(move || {
+                    let pairs = self.addresses(&pairs)?;
+                    self.on_network(|network| network.inject(fault, &pairs, effect))
+                })
+                .await
             }
         }
     }
@@ -173,14 +185,8 @@ impl Server {
         };
         let seen = match injection {
             Injection::Pause { members } => {
-                let (others, members): (Vec<_>, Vec<_>) =
-                    members.into_iter().partition(|member| self.paused_by_another(fault, member));
-                let mut seen = Arc::clone(&self).each(members, pause::heal).await;
-                if let (Ok(seen), [_, ..]) = (&mut seen, &others[..]) {
-                    seen.observed |= seen.text.is_empty();
-                    seen.text.push_str(&format!(" ({} stopped by another fault as well)", others.join(", ")));
-                }
-                seen
+                let (kept, members) = self.kept_by_another(fault, FaultKind::Pause, members);
+                Arc::clone(&self).each(members, pause::heal).await.map(|seen| besides(seen, &kept))
             }
             Injection::Kill { members } | Injection::PowerLoss { members } => {
                 let began = Instant::now();
@@ -191,7 +197,21 @@ impl Server {
                 Ok(Observation { observed: true, ..Observation::unseen(text) })
             }
             Injection::Evict { members } => Arc::clone(&self).each_server(members, memory::unbound).await,
-            Injection::Network { .. } | Injection::Clock { .. } => Err("not yet".to_string()),
+            Injection::Clock { members, .. } => {
+                let (kept, members) = self.kept_by_another(fault, FaultKind::Clock, members);
+                Arc::clone(&self).each(members, skew::heal).await.map(|seen| besides(seen, &kept))
+            }
+            Injection::Network { .. } => {
+                let server = Arc::clone(&self);
+                blocking(move || {
+                    server.on_network(|network| match network.in_effect().contains(&fault) {
+                        true => network.heal(fault),
+                        // It was refused.
+                        false => Ok(network::Seen { observed: true, ..network::Seen::nothing() }),
+                    })
+                })
+                .await
+            }
         };
         if seen.as_ref().is_ok_and(|seen| seen.observed) {
             lock(&self.in_effect).remove(&fault);
@@ -199,11 +219,36 @@ impl Server {
         seen
     }
 
-    /// Whether the member has to stand still for the sake of another fault.
-    fn paused_by_another(&self, fault: u32, member: &String) -> bool {
-        let pauses =
-            |injection: &Injection| matches!(injection, Injection::Pause { members } if members.contains(member));
-        lock(&self.in_effect).iter().any(|(number, injection)| *number != fault && pauses(injection))
+    /// The members that another fault of this kind has in its hold, and the others.
+    fn kept_by_another(&self, fault: u32, kind: FaultKind, members: Vec<String>) -> (Vec<String>, Vec<String>) {
+        let in_effect = lock(&self.in_effect);
+        let others: Vec<&Injection> = in_effect
+            .iter()
+            .filter(|(number, injection)| **number != fault && injection.kind() == kind)
+            .map(|(_, injection)| injection)
+            .collect();
+        members.into_iter().partition(|member| others.iter().any(|injection| injection.members().contains(member)))
+    }
+
+    fn know_network(&self, bridge: &str, table: &str) -> Result<(), String> {
+        let network = Network::open(bridge, table).map_err(|error| error.to_string())?;
+        *lock(&self.network) = Some(network);
+        Ok(())
+    }
+
+    fn on_network(&self, job: impl FnOnce(&mut Network) -> io::Result<network::Seen>) -> Result<Observation, String> {
+        let mut network = lock(&self.network);
+        let network = network.as_mut().ok_or("the agent was not told of the members' network")?;
+        let network::Seen { observed, text, effect_us, took_us } = job(network).map_err(|error| error.to_string())?;
+        Ok(Observation { observed, effect_us, took_us, ..Observation::unseen(text) })
+    }
+
+    fn addresses(&self, pairs: &[(String, String)]) -> Result<Vec<(Ipv4Addr, Ipv4Addr)>, String> {
+        let address = |name: &String| {
+            let address = lock(&*self.member(name)?).address;
+            address.ok_or_else(|| format!("{name} has no address"))
+        };
+        pairs.iter().map(|(from, to)| Ok((address(from)?, address(to)?))).collect()
     }
 
     /// Undoes every fault, the latest first, and tells what was seen of each.
@@ -231,6 +276,12 @@ impl Server {
             if unhealed.is_empty() {
                 break;
             }
+        }
+        // With it goes the table of its rules, whatever is left in there.
+        if let Some(network) = lock(&self.network).take()
+            && let Err(error) = network.close()
+        {
+            unhealed.push(error.to_string());
         }
         unhealed
     }
@@ -270,6 +321,15 @@ impl Server {
     fn member(&self, name: &str) -> Result<Arc<Mutex<Member>>, String> {
         lock(&self.members).get(name).cloned().ok_or_else(|| format!("no member `{name}` was adopted"))
     }
+}
+
+/// What was seen of some members, with those that another fault keeps as they are.
+fn besides(mut seen: Observation, kept: &[String]) -> Observation {
+    if !kept.is_empty() {
+        seen.observed |= seen.text.is_empty();
+        seen.text.push_str(&format!(" (another fault still hits {})", kept.join(", ")));
+    }
+    seen
 }
 
 async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {

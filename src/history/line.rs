@@ -3,7 +3,7 @@
 //! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`, `key`,
 //! `value` (`[old, new]` of an rmw, what a read returned), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's
 //! `info` lines of `process: "nemesis"`, with `value` naming the targets. The rest (`run`, `clock`, `fact`, `client`,
-//! `end`) carry an object of their own. Unknown fields are ignored, so newer histories stay readable.
+//! `step`, `end`) carry an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -53,6 +53,8 @@ struct Line {
     clock: Option<ClockBound>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fact: Option<Fact>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    script: Option<StepEvent>,
 }
 
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
@@ -128,6 +130,10 @@ pub(super) fn to_line(event: &Event) -> String {
             line.value = Some(event.targets.clone().into());
             line.observed = matches!(event.step, FaultStep::Injected | FaultStep::Healed).then_some(event.observed);
             line.text = (!event.text.is_empty()).then(|| event.text.clone());
+        }
+        Body::Step(step) => {
+            line.kind = "step".into();
+            line.script = Some(step.clone());
         }
         Body::End(end) => {
             line.kind = "end".into();
@@ -207,10 +213,11 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             value: line.value.map_or(Ok(Reading::Unknown), reading_from_json)?,
             text: line.text,
         }),
+        "step" => Body::Step(need(line.script, "script")?),
         "end" => Body::End(End { completed: need(line.completed, "completed")?, text: line.text.unwrap_or_default() }),
         other => {
             return Err(format!(
-                "unknown type `{other}`; expected invoke, ok, fail, info, phase, run, clock, fact, client or end"
+                "unknown type `{other}`; expected invoke, ok, fail, info, phase, run, clock, fact, client, step or end"
             ));
         }
     };
@@ -356,6 +363,12 @@ mod tests {
             targets: vec!["c3".into()],
             observed: true,
             text: "1 process in state T".into(),
+        }));
+        survives(Body::Step(StepEvent {
+            number: 2,
+            step: "wait 1ttl".into(),
+            outcome: StepOutcome::WentOn,
+            text: String::new(),
         }));
         survives(Body::End(End { completed: false, text: "interrupted".into() }));
     }

@@ -118,6 +118,7 @@ impl Builder {
             Body::Complete(completion) => self.complete(event.index, event.time, completion)?,
             Body::Phase(report) => self.phase(event.time, report)?,
             Body::Nemesis(nemesis) => self.nemesis(event.time, nemesis)?,
+            Body::Step(step) => self.history.steps.push((event.time, step)),
             Body::End(end) => self.history.end = Some(end),
         }
         Ok(())
@@ -206,6 +207,7 @@ impl Builder {
         let window = self.faults.entry(event.fault).or_insert_with(|| FaultWindow {
             fault: event.fault,
             kind: event.kind,
+            what: String::new(),
             targets: Vec::new(),
             inject: time,
             injected: None,
@@ -216,7 +218,11 @@ impl Builder {
         });
         window.targets = event.targets;
         match event.step {
-            FaultStep::Inject => window.inject = time,
+            FaultStep::Inject => {
+                window.inject = time;
+                window.what = event.text;
+                return Ok(());
+            }
             FaultStep::Injected => window.injected = Some((time, event.observed)),
             FaultStep::Heal => window.heal = Some(time),
             FaultStep::Healed => window.healed = Some((time, event.observed)),

@@ -16,6 +16,8 @@ mod values;
 
 use serde::{Deserialize, Serialize};
 
+use crate::nemesis::Progress;
+
 pub use load::{HistoryError, load, load_reader};
 pub use record::{Recorder, SharedRecorder};
 
@@ -51,6 +53,8 @@ pub enum Body {
     Phase(PhaseReport),
     /// A fault was ordered, observed, undone.
     Nemesis(NemesisEvent),
+    /// A step of a scripted nemesis is over.
+    Step(StepEvent),
     /// The run ended; nothing follows. A history without it was cut short.
     End(End),
 }
@@ -75,6 +79,12 @@ pub struct Header {
     pub claims: Vec<Claim>,
     /// Whether the nemesis was to inject faults, so that a run without any proves nothing.
     pub faults_expected: bool,
+    /// How many steps the nemesis's script has; 0 where it has none.
+    #[serde(default)]
+    pub script_steps: u32,
+    /// Whether updates were to be acknowledged while faults were in effect.
+    #[serde(default)]
+    pub progress: Progress,
     /// Start of the run by the wall clock, RFC 3339, for people.
     pub started: String,
 }
@@ -268,6 +278,32 @@ pub struct NemesisEvent {
     pub text: String,
 }
 
+/// A step of a script is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepEvent {
+    /// Its number, from 1.
+    pub number: u32,
+    /// As the script says it.
+    pub step: String,
+    pub outcome: StepOutcome,
+    /// What came about instead.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepOutcome {
+    /// What it was to bring about came about.
+    Happened,
+    /// It did not, which was not insisted upon.
+    WentOn,
+    /// It did not, and a live lock owes it.
+    NotLive,
+    /// It did not, and the script broke off.
+    Failed,
+}
+
 /// What a fault does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -330,6 +366,8 @@ pub struct History {
     pub operations: Vec<Operation>,
     /// In the order of their numbers; skipped ones included.
     pub faults: Vec<FaultWindow>,
+    /// `(time, event)` in order.
+    pub steps: Vec<(u64, StepEvent)>,
     pub end: Option<End>,
     /// Time of the last event.
     pub last_time: u64,
@@ -379,6 +417,8 @@ pub struct PhaseStamp {
 pub struct FaultWindow {
     pub fault: u32,
     pub kind: FaultKind,
+    /// What was ordered, in the words of the nemesis's file, with its targets drawn; empty where it is not known.
+    pub what: String,
     pub targets: Vec<String>,
     /// When the order left.
     pub inject: u64,

@@ -45,7 +45,7 @@ pub enum RequestError {
 
 /// Time as a lock sees it, and the randomness of its waits.
 pub trait Clock: Send + Sync {
-    /// A reading of a clock that never goes back. Only differences mean anything.
+    /// A reading of the clock. Only differences mean anything; where it is the time of day, later ones may be smaller.
     fn now(&self) -> Duration;
 
     fn sleep(&self, length: Duration) -> impl Future<Output = ()> + Send;
@@ -61,6 +61,8 @@ pub struct Held {
     pub mark: String,
     /// How much longer the algorithm promises exclusion, reckoned when the last reply was in hand.
     pub validity: Duration,
+    /// Which nodes said yes, where there are several.
+    pub votes: Vec<bool>,
 }
 
 /// Why a lock was not acquired. Certain: the caller does not hold it.
@@ -97,6 +99,15 @@ pub struct LockOptions {
     /// Whether nodes are asked one after the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequential: Option<bool>,
+    /// Whether the time that asking took is left out of account, which it must not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<bool>,
+    /// Whether the client reckons by the time of day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_clock: Option<bool>,
+    /// Whether only nodes that said yes are told of a release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_acquired: Option<bool>,
 }
 
 /// Any lock of this crate over nodes of type `N` and a clock of type `C`.
@@ -128,6 +139,8 @@ impl<N: Node, C: Clock> Lock<N, C> {
                 drift_factor: settings.options.drift_factor.ok_or("lock redlock needs `drift_factor`")?,
                 sequential: settings.options.sequential.unwrap_or(false),
                 retry_delay: need_delay()?,
+                check_elapsed: !settings.options.unchecked.unwrap_or(false),
+                release_on_all: !settings.options.release_acquired.unwrap_or(false),
             })),
             other => Err(format!("unknown lock `{other}`; this client knows none, single and redlock")),
         }
@@ -147,7 +160,7 @@ impl<N: Node, C: Clock> Lock<N, C> {
         match self {
             Lock::None => {}
             Lock::Single(lock) => lock.release(key, &held.mark).await,
-            Lock::Redlock(lock) => lock.release(key, &held.mark).await,
+            Lock::Redlock(lock) => lock.release(key, held).await,
         }
     }
 }

@@ -21,6 +21,11 @@ pub struct Redlock<N, C> {
     pub sequential: bool,
     /// Bounds of the wait between attempts.
     pub retry_delay: (Duration, Duration),
+    /// Whether a majority that took longer than the lock is valid counts as none. Without this check a delay or a pause
+    /// while asking breaks the lock; with it, it does not.
+    pub check_elapsed: bool,
+    /// Whether all nodes are told of a release, not only those that said yes.
+    pub release_on_all: bool,
 }
 
 /// Redis expires keys to the millisecond; the documentation allows 2 ms for it beside the drift.
@@ -33,13 +38,15 @@ impl<N: Node, C: Clock> Redlock<N, C> {
         let start = self.clock.now();
         let answers = self.ask_all(key, &mark).await;
         let votes = answers.iter().filter(|answer| **answer == Ok(true)).count();
-        let used = self.clock.now() - start + self.ttl.mul_f64(self.drift_factor) + EXPIRY_PRECISION;
-        let validity = self.ttl.saturating_sub(used);
+        let took = if self.check_elapsed { self.clock.now().saturating_sub(start) } else { Duration::ZERO };
+        let validity = self.ttl.saturating_sub(took + self.ttl.mul_f64(self.drift_factor) + EXPIRY_PRECISION);
         let quorum = self.nodes.len() / 2 + 1;
+        let said_yes = answers.iter().map(|answer| *answer == Ok(true)).collect();
+        let held = Held { mark, validity, votes: said_yes };
         if votes >= quorum && !validity.is_zero() {
-            return Ok(Held { mark, validity });
+            return Ok(held);
         }
-        self.release(key, &mark).await;
+        self.release(key, &held).await;
         let silent = answers.iter().filter(|answer| answer.is_err()).count();
         Err(if votes >= quorum {
             format!("{votes} of {} nodes, but it took longer than the lock is valid", self.nodes.len())
@@ -59,8 +66,9 @@ impl<N: Node, C: Clock> Redlock<N, C> {
         answers
     }
 
-    pub(super) async fn release(&self, key: &str, mark: &str) {
-        join_all(self.nodes.iter().map(|node| node.delete_if_equals(key, mark))).await;
+    pub(super) async fn release(&self, key: &str, held: &Held) {
+        let told = self.nodes.iter().zip(&held.votes).filter(|(_, said_yes)| self.release_on_all || **said_yes);
+        join_all(told.map(|(node, _)| node.delete_if_equals(key, &held.mark))).await;
     }
 }
 
@@ -78,6 +86,8 @@ mod tests {
             drift_factor: 0.01,
             sequential,
             retry_delay: (Duration::from_millis(5), Duration::from_millis(9)),
+            check_elapsed: true,
+            release_on_all: true,
         }
     }
 
@@ -90,7 +100,7 @@ mod tests {
             let held = lock.attempt("k").await.unwrap();
             // 1000 ms less 10 ms of drift, 2 ms of expiry, and what the silent node's timeout took.
             assert_eq!(held.validity, Duration::from_millis(1000 - 10 - 2 - FakeNode::TIMEOUT_MS));
-            lock.release("k", &held.mark).await;
+            lock.release("k", &held).await;
             assert!(lock.nodes.iter().all(|node| node.deleted() == [held.mark.clone()]), "released on all nodes");
         }
     }
@@ -109,6 +119,22 @@ mod tests {
         assert!(too_late.attempt("k").await.unwrap_err().contains("took longer"));
         let just_in_time = lock([YES, YES, YES, YES, Answer::Set { after_ms: 987 }], false);
         assert_eq!(just_in_time.attempt("k").await.unwrap().validity, Duration::from_millis(1));
+    }
+
+    #[tokio::test]
+    async fn without_the_check_it_believes_in_a_lock_that_has_expired() {
+        let answers = [YES, YES, YES, YES, Answer::Set { after_ms: 1500 }];
+        let unchecked = Redlock { check_elapsed: false, ..lock(answers, false) };
+        assert_eq!(unchecked.attempt("k").await.unwrap().validity, Duration::from_millis(1000 - 10 - 2));
+        assert!(lock(answers, false).attempt("k").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn told_only_where_it_saw_a_yes_a_node_whose_reply_was_lost_keeps_the_key() {
+        let answers = [YES, Answer::Silent, Answer::Silent, Answer::Silent, YES];
+        let lazy = Redlock { release_on_all: false, ..lock(answers, false) };
+        assert!(lazy.attempt("k").await.is_err());
+        assert_eq!(lazy.nodes.iter().map(|node| node.deleted().len()).collect::<Vec<_>>(), [1, 0, 0, 0, 1]);
     }
 
     #[tokio::test]

@@ -29,7 +29,7 @@ impl<N: Node, C: Clock> Single<N, C> {
                     self.release(key, &mark).await;
                     return Err("the reply took longer than the TTL".into());
                 }
-                Ok(Held { mark, validity })
+                Ok(Held { mark, validity, votes: Vec::new() })
             }
             Err(error) => {
                 // The node may have set it all the same.

@@ -9,13 +9,18 @@
 //! - [`story`]: anomalies grouped into incidents, and the names of those involved
 //! - [`explain`]: the sentences
 //! - [`incident`]: the drawing of one incident
+//! - [`counterexample`]: the fewest operations that no order explains, in words and as a drawing
+//! - [`linear`]: what a check against a model found
 //! - [`plots`]: the four plots
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read it
 
+mod axis;
+mod counterexample;
 mod explain;
 mod facts;
 mod html;
 mod incident;
+pub mod linear;
 mod moments;
 mod plots;
 mod results;
@@ -26,9 +31,10 @@ pub(crate) mod words;
 use std::io;
 use std::path::Path;
 
+pub use counterexample::{Counterexample, Origin};
 pub use explain::{explain, headline};
 pub use facts::RunFacts;
-pub use html::html;
+pub use html::{html, linear_html};
 pub use results::results_json;
 pub use story::{Incident, Story};
 pub use terminal::terminal;
@@ -45,12 +51,15 @@ pub struct Report<'a> {
     pub history: &'a History,
     pub verdict: &'a Verdict,
     pub facts: &'a RunFacts,
+    /// The smallest argument for a verdict that updates were lost; none where there is none, or nobody looked.
+    pub fewest: Option<&'a Counterexample>,
 }
 
 /// How many incidents are told and drawn in full; the rest are rows of a table.
 const INCIDENTS_IN_FULL: usize = 5;
 
-/// Writes `report.html`, `results.json`, the four plots as PNG and a drawing of each of the first incidents into `dir`.
+/// Writes `report.html`, `results.json`, the four plots as PNG, a drawing of each of the first incidents, and
+/// one of the counterexample into `dir`.
 pub fn write(dir: &Path, report: &Report) -> io::Result<()> {
     std::fs::write(dir.join("results.json"), results_json(report))?;
     std::fs::write(dir.join("report.html"), html(report))?;
@@ -58,6 +67,9 @@ pub fn write(dir: &Path, report: &Report) -> io::Result<()> {
     for plot in plots::all(&story) {
         let png = plots::png(&plot.picture).map_err(io::Error::other)?;
         std::fs::write(dir.join(format!("{}.png", plot.name)), png)?;
+    }
+    if let Some(fewest) = report.fewest {
+        std::fs::write(dir.join("counterexample.svg"), fewest.standalone())?;
     }
     for number in 0..story.incidents.len().min(INCIDENTS_IN_FULL) {
         if let Some(svg) = drawing(report, number) {

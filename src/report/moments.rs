@@ -46,7 +46,9 @@ pub fn hold(operation: &Operation) -> Option<Hold> {
 /// The operation's write, if it came so far.
 pub fn write(operation: &Operation) -> Option<Write> {
     let acknowledged = at(operation, Phase::Written);
-    let sent = at(operation, Phase::BeforeWrite).or(acknowledged)?;
+    // A client that was kept at a gate says once more when it goes on.
+    let last = operation.phases.iter().rfind(|stamp| stamp.phase == Phase::BeforeWrite).map(time_of);
+    let sent = last.or(acknowledged)?;
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
 }
 

@@ -39,6 +39,8 @@ impl Build {
             time_limit_ms: 1000,
             claims: vec![Claim::Updates, Claim::MutualExclusion],
             faults_expected: false,
+            script_steps: 0,
+            progress: Default::default(),
             started: "2026-11-20T12:00:00Z".into(),
         };
         let clock = Some(ClockBound { mono_at_start_ns: 0, error_ns: 0 });
@@ -175,6 +177,7 @@ impl Build {
         self.history.faults.push(FaultWindow {
             fault,
             kind: FaultKind::Pause,
+            what: String::new(),
             targets: vec![target.into()],
             inject: inject * MS,
             injected: Some((inject * MS, true)),

@@ -32,7 +32,7 @@ impl Read for Slowly<'_> {
 
 fn survives(bytes: &[u8]) {
     for independent in [false, true] {
-        let options = Options { independent };
+        let options = Options { independent, ..Options::default() };
         let whole = read(bytes, "file", &options);
         if let Err(error) = &whole {
             assert!(error.to_string().starts_with("file"), "{error}");

@@ -1,6 +1,7 @@
 //! Histories from anywhere: what is accepted in which notation, what is refused and how, and that nothing breaks the reader.
 
 mod accepted;
+mod blocks;
 mod cli;
 mod figures;
 mod fuzz;

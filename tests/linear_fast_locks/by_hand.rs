@@ -140,6 +140,10 @@ fn a_counter_shows_what_was_added_by_then() {
         |shown| [add(one, 1, None), read(one, 2, 3), op(2, OpFunction::Add, one, 4, Some(5)), read(shown, 6, 7)];
     assert_eq!(check(&between(two)), Answer::Linearizable);
     assert_eq!(proof(check(&between(one))), [1, 2, 3]);
+    // Where nobody says with what it begins it begins with 0.
+    assert_eq!(fast::counter(&[read(zero, 1, 2)], &values, Value::NIL), Answer::Linearizable);
+    assert_eq!(proof(fast::counter(&[read(one, 1, 2)], &values, Value::NIL)), [0]);
+    assert_eq!(fast::counter(&[read(one, 1, 2)], &values, one), Answer::Linearizable);
     // Not a counter at all.
     assert!(matches!(check(&[op(0, OpFunction::Write, one, 1, Some(2))]), Answer::Undecided(_)));
 }

@@ -1,5 +1,5 @@
 //! Small random histories of every model: from an object that behaves, then perhaps spoiled, with few values so that
-//! they repeat.
+//! they repeat, or with values that are all unique.
 
 use std::fmt;
 
@@ -48,6 +48,9 @@ pub struct Shape {
     /// Per cent of operations that are indeterminate, and that are not told as they were.
     pub indeterminate: usize,
     pub spoiled: usize,
+    /// Whether each operation writes or puts in a value of its own (a counter: always the same number), and every token
+    /// is known.
+    pub unique: bool,
 }
 
 /// A history of at most so many operations. The same number gives the same history.
@@ -57,15 +60,15 @@ pub fn case(seed: u64, spec: ModelSpec, most: usize) -> Case {
     let count = 1 + random.below(most);
     let indeterminate = [0, 10, 30, 60][random.below(4)];
     let spoiled = [0, 20, 50, 80][random.below(4)];
-    shaped(seed, spec, Shape { clients, count, indeterminate, spoiled })
+    shaped(seed, spec, Shape { clients, count, indeterminate, spoiled, unique: false })
 }
 
 /// A history of this shape.
 pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
-    let Shape { clients, count, indeterminate, spoiled } = shape;
+    let Shape { clients, count, indeterminate, spoiled, unique } = shape;
     let mut random = Random(seed);
     let mut values = Values::default();
-    let distinct = 1 + random.below(4);
+    let distinct = if unique && spec == ModelSpec::Counter { 1 } else { 1 + random.below(4) };
     let plain: Vec<Value> = (0..distinct)
         .map(|n| match spec {
             ModelSpec::TextAppend => values.intern(Content::Text(["a", "b", "ab", ""][n].into())),
@@ -79,7 +82,7 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
     };
     let failed_cas = if random.chance(75) { FailedCas::Check } else { FailedCas::Drop };
     let mut case = Case { spec, initial, failed_cas, operations: Vec::new(), values };
-    let mut run = Run { state: case.naive().start(), token: 0, plain, unknown: random.chance(30) };
+    let mut run = Run { state: case.naive().start(), token: 0, plain, unique, unknown: random.chance(30) && !unique };
     let mut processes: Vec<(u32, Option<usize>, bool)> =
         (0..clients as u32).map(|process| (process, None, false)).collect();
     let (mut place, mut begun) = (0, 0);
@@ -144,17 +147,40 @@ struct Run {
     state: State,
     token: i64,
     plain: Vec<Value>,
+    unique: bool,
     /// Indeterminate read-modify-writes do not say what they wrote.
     unknown: bool,
 }
 
 impl Run {
-    fn any(&self, random: &mut Random) -> Value {
-        self.plain[random.below(self.plain.len())]
+    /// A value that is or may be in the history.
+    fn any(&self, random: &mut Random, case: &Case) -> Value {
+        if !self.unique {
+            return self.plain[random.below(self.plain.len())];
+        }
+        let known = case.operations.iter().flat_map(|op| [op.a, op.b]).filter(|value| *value != Value::UNKNOWN);
+        let known: Vec<Value> = known.chain([case.initial, self.plain[0]]).collect();
+        known[random.below(known.len())]
+    }
+
+    /// What an operation writes or puts in.
+    fn fresh(&self, random: &mut Random, case: &mut Case) -> Value {
+        match self.unique && case.spec != ModelSpec::Counter {
+            true => case.values.intern(Content::Int(100 + case.operations.len() as i64)),
+            false => self.plain[random.below(self.plain.len())],
+        }
+    }
+
+    /// What a compare-and-set expects.
+    fn expected(&self, random: &mut Random, case: &Case) -> Value {
+        match self.state {
+            State::Value(value) if self.unique && random.chance(90) => value,
+            _ => self.any(random, case),
+        }
     }
 
     fn invoke(&self, random: &mut Random, case: &mut Case) -> (OpFunction, Value, Value) {
-        let value = self.any(random);
+        let value = self.fresh(random, case);
         let read = (OpFunction::Read, Value::UNKNOWN, Value::NIL);
         match (case.spec, random.below(6)) {
             (ModelSpec::Mutex | ModelSpec::OwnerMutex | ModelSpec::ReentrantMutex, 0..3) => {
@@ -171,10 +197,12 @@ impl Run {
             ) => (OpFunction::Release, Value::NIL, Value::NIL),
             (ModelSpec::Register, 0..3) => (OpFunction::Write, value, Value::NIL),
             (ModelSpec::CasRegister, 0..1) => (OpFunction::Write, value, Value::NIL),
-            (ModelSpec::CasRegister, 1..4) => (OpFunction::Cas, value, self.any(random)),
-            (ModelSpec::Rmw, 0) => (OpFunction::Write, value, Value::NIL),
-            (ModelSpec::Rmw, 1) if !self.unknown => (OpFunction::Cas, value, self.any(random)),
-            (ModelSpec::Rmw, 2..5) => (OpFunction::Rmw, Value::UNKNOWN, self.any(random)),
+            (ModelSpec::CasRegister, 1..4) => (OpFunction::Cas, self.expected(random, case), self.fresh(random, case)),
+            (ModelSpec::Rmw, 0) if !self.unique => (OpFunction::Write, value, Value::NIL),
+            (ModelSpec::Rmw, 1) if !self.unknown && !self.unique => {
+                (OpFunction::Cas, self.any(random, case), self.fresh(random, case))
+            }
+            (ModelSpec::Rmw, 2..5) => (OpFunction::Rmw, Value::UNKNOWN, self.fresh(random, case)),
             (ModelSpec::Counter | ModelSpec::Set, 0..4) => (OpFunction::Add, value, Value::NIL),
             (ModelSpec::ListAppend, 0..3) => (OpFunction::Append, value, Value::NIL),
             (ModelSpec::TextAppend, 0..3) => (OpFunction::Append, value, Value::NIL),
@@ -195,7 +223,7 @@ impl Run {
             }
             (OpFunction::Read, State::List(list)) => op.a = case.values.intern(Content::List(list.clone())),
             (OpFunction::Read, State::Text(text)) => op.a = case.values.intern(Content::Text(text.clone())),
-            (OpFunction::Acquire, _) if case.spec == ModelSpec::FencedMutex && random.chance(80) => {
+            (OpFunction::Acquire, _) if case.spec == ModelSpec::FencedMutex && (random.chance(80) || self.unique) => {
                 self.token += 1 + random.below(2) as i64;
                 op.a = case.values.intern(Content::Int(self.token));
             }
@@ -210,7 +238,7 @@ impl Run {
 
     /// The history says something else than what happened.
     fn spoil(&mut self, random: &mut Random, case: &mut Case, index: usize) {
-        let value = self.any(random);
+        let value = self.any(random, case);
         let others: Vec<Value> = case.operations.iter().filter(|op| op.f == OpFunction::Read).map(|op| op.a).collect();
         let op = &mut case.operations[index];
         match op.f {
@@ -250,7 +278,7 @@ impl fmt::Display for Case {
         writeln!(out, "{}, at first {initial}, failed compare-and-sets: {:?}", self.spec, self.failed_cas)?;
         for (place, op) in self.operations.iter().enumerate() {
             let completed = if op.completed == NEVER { "never".into() } else { op.completed.to_string() };
-            writeln!(out, "{place}: {} to {completed}: {}", op.invoked, words::operation(&self.values, op))?;
+            writeln!(out, "{place}: {} to {completed}: {}", op.invoked, words::label(&self.values, op))?;
         }
         Ok(())
     }

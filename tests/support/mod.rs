@@ -4,6 +4,7 @@
 //! counted from what was played, not by the checker.
 
 mod odd;
+mod svg;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +13,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use redjepsen::checker::*;
 use redjepsen::history::*;
+use redjepsen::nemesis::{Nemesis, Progress};
 use redjepsen::report::{Report, RunFacts};
 use redjepsen::scenario::*;
 
-pub use odd::{bare, oddities, of_a_node, text_boxes};
+pub use odd::{bare, oddities, of_a_node};
+pub use svg::{malformed, text_boxes};
 
 const MS: u64 = 1_000_000;
 
@@ -60,7 +63,13 @@ pub struct Run {
 
 impl Run {
     pub fn report(&self) -> Report<'_> {
-        Report { scenario: Some(&self.scenario), history: &self.history, verdict: &self.verdict, facts: &self.facts }
+        Report {
+            scenario: Some(&self.scenario),
+            history: &self.history,
+            verdict: &self.verdict,
+            facts: &self.facts,
+            fewest: None,
+        }
     }
 }
 
@@ -256,6 +265,7 @@ pub fn play(play: &Play) -> Run {
         clock: Some(ClockBound { mono_at_start_ns: 0, error_ns: 80_000 }),
         facts: vec![],
         clients: vec![],
+        steps: vec![],
         operations,
         faults,
         end: Some(End { completed: true, text: "time limit".into() }),
@@ -331,6 +341,7 @@ pub fn pause(fault: u32, target: String, from: u64, to: u64) -> FaultWindow {
     FaultWindow {
         fault,
         kind: FaultKind::Pause,
+        what: format!("pause {target}"),
         targets: vec![target],
         inject: from,
         injected: Some((from + MS, true)),
@@ -370,6 +381,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
         hold: range("30ms..90ms"),
         rate: 15.0,
         acquire_timeout: Duration::from_millis(1800),
+        persistence: Persistence::None,
         expect: None,
         workload: Workload {
             nodes: 5,
@@ -380,6 +392,9 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
                 node_timeout: length("50ms"),
                 drift_factor: 0.01,
                 retry_delay: range("20ms..100ms"),
+                check_elapsed: true,
+                clock: ClockSource::Monotonic,
+                release: ReleaseOn::All,
             }),
             resource: ResourceSpec { kind: ResourceKind::Register, fencing: play.fencing },
             claims,
@@ -392,6 +407,11 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
             description: "The holder of the lock is stopped for longer than the TTL".into(),
             story: "A garbage collector, a page fault or a laptop lid stops a process between its check and its write"
                 .into(),
+            progress: Progress::Some,
+            clients: None,
+            persistence: None,
+            expect: BTreeMap::new(),
+            script: vec![],
             faults: vec![],
         },
     }
@@ -411,6 +431,8 @@ fn header(scenario: &Scenario, play: &Play) -> Header {
         time_limit_ms: play.seconds * 1000,
         claims: scenario.workload.claims.clone(),
         faults_expected: play.pause_every_s > 0,
+        script_steps: 0,
+        progress: Default::default(),
         started: "2026-11-20T10:12:00Z".into(),
     }
 }

@@ -1,4 +1,4 @@
-//! Histories that load but that no run of ours would write, and what is needed to look at drawings.
+//! Histories that load but that no run of ours would write.
 
 use redjepsen::checker::*;
 use redjepsen::history::*;
@@ -140,43 +140,4 @@ pub fn oddities() -> Vec<(&'static str, History, Verdict, Option<Run>)> {
             .collect();
     });
     all
-}
-
-/// Where a text lies in a drawing, by a guess at the width of its letters.
-pub struct TextBox {
-    pub text: String,
-    left: f64,
-    right: f64,
-    line: f64,
-}
-
-impl TextBox {
-    pub fn meets(&self, other: &TextBox) -> bool {
-        (self.line - other.line).abs() < 10.0 && self.left < other.right && other.left < self.right
-    }
-}
-
-/// The texts of a drawing, each with its place.
-pub fn text_boxes(svg: &str) -> Vec<TextBox> {
-    let attribute = |tag: &str, name: &str| {
-        let start = tag.find(&format!(" {name}=\""))? + name.len() + 3;
-        Some(tag[start..].split('"').next()?.to_string())
-    };
-    (svg.split("<text").skip(1))
-        .map(|rest| {
-            let (tag, rest) = rest.split_once('>').expect("an end of the tag");
-            let content = rest.split("</text>").next().unwrap_or_default();
-            let text: String = content.split('<').map(|part| part.rsplit('>').next().unwrap_or(part)).collect();
-            let small = tag.contains("small") || tag.contains("onbar");
-            let width = text.chars().count() as f64 * if small { 5.6 } else { 6.2 };
-            let number = |name: &str| attribute(tag, name).and_then(|text| text.parse::<f64>().ok()).expect("a place");
-            let shift = match attribute(tag, "text-anchor").as_deref() {
-                Some("middle") => width / 2.0,
-                Some("end") => width,
-                _ => 0.0,
-            };
-            let left = number("x") - shift;
-            TextBox { text, left, right: left + width, line: number("y") }
-        })
-        .collect()
 }

@@ -1,5 +1,6 @@
 //! Checks a whole history against a built-in model: each object by the fastest check that decides it.
 
+use std::borrow::Cow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -61,7 +62,10 @@ pub fn check(table: &Table, spec: ModelSpec, options: &Options) -> Vec<Object> {
     let answers: Mutex<Vec<Option<(Answer, How)>>> = Mutex::new(vec![None; by_key.len()]);
     let work = || {
         while let Some(key) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let operations: Vec<Op> = by_key[*key].iter().map(|place| table.operations[*place as usize]).collect();
+            let operations: Cow<[Op]> = match by_key.len() {
+                1 => Cow::Borrowed(&table.operations),
+                _ => by_key[*key].iter().map(|place| table.operations[*place as usize]).collect(),
+            };
             let answer = check_one(spec, &operations, &table.values, options);
             if let Ok(mut answers) = answers.lock() {
                 answers[*key] = Some(answer);
@@ -217,6 +221,8 @@ fn refusal(spec: ModelSpec, operations: &[Op], values: &Values, options: &Option
         return Some(format!("line {}: the model {spec} has no such operation", op.line));
     }
     let shaped = |op: &Op| match (spec, op.f, values.content(op.a)) {
+        // Whether nothing is 0 is not for us to say.
+        (ModelSpec::Counter, _, Some(Content::Nil)) => false,
         // Not known, or nothing: no token, an empty set or list.
         (_, _, None | Some(Content::Nil)) => true,
         (ModelSpec::Counter, ..) | (ModelSpec::FencedMutex, Acquire, _) => values.int(op.a).is_some(),

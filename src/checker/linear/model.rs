@@ -40,8 +40,9 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
+use super::words::Words;
 use crate::history::Outcome;
-use crate::history::table::{NEVER, Op, Values};
+use crate::history::table::{NEVER, Op};
 
 /// A sequential specification. Deterministic: an operation leads from a state to one state at most.
 ///
@@ -113,7 +114,7 @@ pub trait Model: Sync {
     }
 
     /// The state in words, as the end of "the object holds ...".
-    fn describe(&self, _state: &Self::State, _values: &Values) -> Option<String> {
+    fn describe(&self, _state: &Self::State, _words: &Words) -> Option<String> {
         None
     }
 }

@@ -1,7 +1,6 @@
 //! `redjepsen check --model`: a history from anywhere against a model.
 
 mod choose;
-mod report;
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -9,11 +8,13 @@ use std::time::{Duration, Instant};
 use super::check::CheckFlags;
 use super::{Exit, Failure, exit_for};
 use crate::checker::Validity;
-use crate::checker::linear::{self, Answer, How, Limits, ModelSpec, Object};
+use crate::checker::linear::explain::Explanation;
+use crate::checker::linear::words::{self, Words};
+use crate::checker::linear::{self, Answer, Conflict, How, Limits, ModelSpec, Object};
 use crate::history::formats::{Loaded, Options, Source};
 use crate::history::table::{Content, Op, Table, Value};
-
-pub use report::{KeyAnswer, LinearReport};
+use crate::report::linear::{KeyAnswer, LinearReport};
+use crate::report::{Counterexample, Origin, linear_html};
 
 /// The models by their names, and what each is.
 pub const MODELS: [(&str, &str); 12] = [
@@ -35,7 +36,8 @@ pub const MODELS: [(&str, &str); 12] = [
 pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Result<Exit, Failure> {
     let file = source.name().to_string();
     let start = Instant::now();
-    let options = Options { independent: flags.independent };
+    let times = flags.json || flags.pages.any();
+    let options = Options { independent: flags.independent, times };
     let mut loaded = source.table(&options).map_err(Failure::could_not_run)?;
     let load_seconds = start.elapsed().as_secs_f64();
     let spec = match asked {
@@ -64,6 +66,8 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
     } else {
         print!("{}", report.text(std::io::stdout().is_terminal()));
     }
+    let svg = || report.counterexample().map(Counterexample::standalone);
+    flags.pages.write(|| linear_html(&report), svg)?;
     Ok(exit_for(valid, None))
 }
 
@@ -80,34 +84,50 @@ fn answers(loaded: &mut Loaded, spec: ModelSpec, flags: &CheckFlags) -> Vec<KeyA
     let enough = Instant::now() + EXPLAINING;
     let give_up = move || Instant::now() >= enough;
     let options = linear::Options { limits: Limits { give_up: &give_up, ..options.limits }, ..options };
-    objects.into_iter().map(|object| answer(object, &loaded.table, spec, &options)).collect()
+    objects.into_iter().map(|object| answer(object, loaded, spec, &options)).collect()
 }
 
 /// How long the search for small counterexamples may take; what it has not shrunk by then is told as it is.
 const EXPLAINING: Duration = Duration::from_secs(5);
 
 /// The answer for one object, with its counterexample made small and its places counted in the whole history.
-fn answer(object: Object, table: &Table, spec: ModelSpec, options: &linear::Options) -> KeyAnswer {
+fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linear::Options) -> KeyAnswer {
     let Object { key, operations, mut answer, how } = object;
-    if let Answer::NotLinearizable(conflict) = &mut answer {
-        let ops: Vec<Op> = operations.iter().map(|&place| table.operations[place as usize]).collect();
-        let explanation = linear::explain::explain_object(spec, &ops, &table.values, conflict, options);
-        if !explanation.operations.is_empty() {
-            conflict.operations = explanation.operations;
+    let of = operations.len() as u64;
+    let counterexample = match &mut answer {
+        Answer::NotLinearizable(conflict) => {
+            let explanation = explain(loaded, spec, &operations, conflict, options);
+            conflict.operations.clone_from(&explanation.operations);
+            if !explanation.sentences.is_empty() {
+                conflict.reason = explanation.sentences.join("\n");
+            }
+            let origin =
+                Origin { table: &loaded.table, times: &loaded.times, process: &|process| loaded.process_name(process) };
+            let name = loaded.table.keys.get(key as usize).filter(|name| !name.is_empty());
+            Some(Counterexample::new(&origin, name.map(String::as_str), of, &explanation))
         }
-        if !explanation.sentences.is_empty() {
-            conflict.reason = explanation.sentences.join("\n");
-        }
-        conflict.operations.retain(|&place| (place as usize) < operations.len());
-        for place in &mut conflict.operations {
-            *place = operations[*place as usize];
-        }
-    }
+        _ => None,
+    };
     let how = match how {
         How::Fast => "fast",
         How::Search => "search",
     };
-    KeyAnswer { key, operations: operations.len() as u64, how: how.to_string(), answer }
+    KeyAnswer { key, operations: of, how: how.to_string(), answer, counterexample }
+}
+
+/// Why the operations at these places have no order, in places of the whole history.
+fn explain(
+    loaded: &Loaded,
+    spec: ModelSpec,
+    operations: &[u32],
+    conflict: &Conflict,
+    options: &linear::Options,
+) -> Explanation {
+    let ops: Vec<Op> = operations.iter().map(|&place| loaded.table.operations[place as usize]).collect();
+    let process = |process| words::called(&loaded.process_name(process));
+    let words = Words { values: &loaded.table.values, process: &process };
+    let explanation = linear::explain::explain_object(spec, &ops, &words, conflict, options);
+    explanation.counted_in(operations)
 }
 
 /// What the object holds at first, as the user wrote it: nothing, a number, or a text.

@@ -37,9 +37,6 @@ struct Remains {
 
 impl Docker {
     /// Removes what dead runs left.
-    ///
-    /// Rules about packets whose agent was killed along with its controller stay in the engine's machine: tables called
-    /// `redjepsen-<run>`, which take effect on the addresses of that run's network alone.
     pub async fn clean(&self, options: &CleanOptions) -> Result<Cleaned, ClusterError> {
         let mut cleaned = Cleaned::default();
         for (run_id, remains) in self.remains().await? {

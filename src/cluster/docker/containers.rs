@@ -13,7 +13,8 @@ use super::labels_of;
 use super::made::RUNTIME_PROGRAM;
 use super::network::Network;
 use super::upload::Upload;
-use crate::cluster::{AGENT, ClientCommand, ClusterSpec, Role, address, preload, server};
+use crate::cluster::{AGENT, ClientCommand, ClusterSpec, Role, address, server};
+use crate::faults::clock::ENVIRONMENT;
 use crate::scenario::Persistence;
 
 /// A member about to be made.
@@ -39,8 +40,8 @@ pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short
             let upload = Upload { data: persistence != Persistence::None, preload: spec.preloads(role) };
             let mut body = if role == Role::Client { client(spec, images) } else { redis(images, persistence) };
             if upload.preload {
-                let variables = preload::environment().map(|(name, value)| format!("{name}={value}"));
-                body.env.get_or_insert_default().extend(variables);
+                let preloaded = ENVIRONMENT.map(|(name, value)| format!("{name}={value}"));
+                body.env.get_or_insert_default().extend(preloaded);
             }
             let host = body.host_config.get_or_insert_default();
             host.network_mode = Some(network.id.clone());

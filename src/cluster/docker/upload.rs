@@ -5,8 +5,8 @@ use bollard::query_parameters::UploadToContainerOptionsBuilder;
 use super::ask::ask;
 use super::engine::Docker;
 use crate::cluster::error::ClusterError;
-use crate::cluster::preload::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 use crate::cluster::{FILES, Member, server};
+use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 
 /// What a container is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,8 +15,9 @@ use super::hub::Hub;
 use crate::cluster::error::ClusterError;
 use crate::cluster::hub::channel::{Spawn, State};
 use crate::cluster::lines::{ClientProcess, Log, Piece, follow, pieces};
-use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState, Role, preload, redis_program, server};
+use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState, Role, redis_program, server};
 use crate::faults::Agent;
+use crate::faults::clock::ENVIRONMENT;
 
 /// A process that was killed is gone within milliseconds, unless it waits for a disk.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
@@ -53,7 +54,7 @@ impl LocalRun {
         let recipes = [Role::Node, Role::Store, Role::Client].map(|role| {
             let mut recipe = if role == Role::Client { client(local, spec) } else { server(local, spec, role) };
             if spec.preloads(role) {
-                recipe.env.extend(preload::environment());
+                recipe.env.extend(ENVIRONMENT.map(|(name, value)| (name.to_string(), value.to_string())));
             }
             (role, recipe)
         });

@@ -79,7 +79,7 @@ impl Kind {
 }
 
 /// The types of lines in a run's own history that are no operations.
-pub(super) const OTHER_TYPES: [&str; 6] = ["run", "clock", "fact", "client", "phase", "end"];
+pub(super) const OTHER_TYPES: [&str; 7] = ["run", "clock", "fact", "client", "phase", "step", "end"];
 
 /// The process that stands for faults.
 pub(super) const NEMESIS: &str = "nemesis";

@@ -75,9 +75,9 @@ impl Shape {
     }
 }
 
-/// Understands the line of the first `length` bytes, or gives up. A newline follows it in `bytes`, or nothing: what is
-/// behind the newline is never understood, but saves looking for the end at every step.
-pub(super) fn scan<'a>(bytes: &'a [u8], length: usize, shape: &mut Shape) -> Option<Fast<'a>> {
+/// Understands the first line of `bytes`, or gives up: what it says, and how long it is. What is behind its newline is never
+/// understood, but saves looking for the end at every step.
+pub(super) fn scan<'a>(bytes: &'a [u8], shape: &mut Shape) -> Option<(Fast<'a>, usize)> {
     let mut cursor = Cursor::new(bytes);
     let mut fields = Fields::default();
     let mut place = 0;
@@ -109,7 +109,7 @@ pub(super) fn scan<'a>(bytes: &'a [u8], length: usize, shape: &mut Shape) -> Opt
         }
     }
     cursor.blank();
-    if cursor.at() == length { fields.event() } else { None }
+    if cursor.is_at_end() || cursor.skip(b"\n") { Some((fields.event()?, cursor.at())) } else { None }
 }
 
 struct Fields<'a> {

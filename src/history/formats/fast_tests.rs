@@ -19,10 +19,12 @@ fn meaning<V: Written>(event: &Event<V>, values: &mut Values) -> Meaning {
 
 /// What the fast path makes of the first line of `text`, if it makes anything of it.
 fn fast(text: &str, shape: &mut Shape, values: &mut Values) -> Option<Meaning> {
-    let length = text.find('\n').unwrap_or(text.len());
-    scan(text.as_bytes(), length, shape).map(|fast| match fast {
-        Fast::Event(event) => meaning(&event, values),
-        Fast::Skip => None,
+    scan(text.as_bytes(), shape).map(|(fast, length)| {
+        assert_eq!(length, text.find('\n').map_or(text.len(), |newline| newline + 1));
+        match fast {
+            Fast::Event(event) => meaning(&event, values),
+            Fast::Skip => None,
+        }
     })
 }
 

@@ -1,4 +1,4 @@
-//! Bytes in bounded memory: a window over a reader, taken from line by line or form by form.
+//! Bytes in bounded memory: a window over a reader, taken from line by line, form by form or in blocks of lines.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -15,7 +15,7 @@ pub(super) enum Fault {
 }
 
 pub(super) struct Input<'r> {
-    reader: Box<dyn Read + 'r>,
+    reader: Box<dyn Read + Send + 'r>,
     buffer: Vec<u8>,
     /// What was read and not yet taken is between these two.
     start: usize,
@@ -28,7 +28,7 @@ pub(super) struct Input<'r> {
 }
 
 impl<'r> Input<'r> {
-    pub fn new(reader: impl Read + 'r) -> Input<'r> {
+    pub fn new(reader: impl Read + Send + 'r) -> Input<'r> {
         let reader = Box::new(reader);
         Input { reader, buffer: vec![0; CHUNK], start: 0, end: 0, exhausted: false, line: 1, column: 0 }
     }
@@ -95,19 +95,38 @@ impl<'r> Input<'r> {
                 let (start, end) = (self.start, self.start + seen + place);
                 self.start = end + 1;
                 self.line += 1;
-                let beyond = &self.buffer[start..];
-                return Ok(Some(Line { bytes: &beyond[..end - start], beyond, number: self.line - 1, ended: true }));
+                return Ok(Some(Line { bytes: &self.buffer[start..end], number: self.line - 1 }));
             }
             if self.exhausted {
                 let (start, end) = (self.start, self.end);
                 self.start = end;
-                let bytes = &self.buffer[start..end];
-                let line = Line { bytes, beyond: bytes, number: self.line, ended: false };
+                let line = Line { bytes: &self.buffer[start..end], number: self.line };
                 return Ok((start < end).then_some(line));
             }
             seen = self.end - self.start;
             self.widen()?;
         }
+    }
+
+    /// Puts the next whole lines into `block`, as many as are at hand; false after the last ones. The last one need not be
+    /// ended. Lines that are taken so are not counted.
+    pub fn next_block(&mut self, block: &mut Vec<u8>) -> Result<bool, Fault> {
+        let length = loop {
+            match memchr::memrchr(b'\n', self.window()) {
+                Some(last) => break last + 1,
+                None if self.exhausted => break self.window().len(),
+                None => self.widen()?,
+            }
+        };
+        // The buffers change places, and what remains, which is less than a line, is copied.
+        std::mem::swap(&mut self.buffer, block);
+        self.buffer.resize(block.len().max(CHUNK), 0);
+        let rest = &block[self.start + length..self.end];
+        self.buffer[..rest.len()].copy_from_slice(rest);
+        self.end = rest.len();
+        block.truncate(self.start + length);
+        block.drain(..std::mem::take(&mut self.start));
+        Ok(length > 0)
     }
 
     /// Everything that is left, for a reader of another kind.
@@ -119,9 +138,5 @@ impl<'r> Input<'r> {
 
 pub(super) struct Line<'b> {
     pub bytes: &'b [u8],
-    /// The same with its newline, if it has one, and any bytes behind that.
-    pub beyond: &'b [u8],
     pub number: u64,
-    /// Whether a newline follows.
-    pub ended: bool,
 }

@@ -6,48 +6,146 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::fast::{self, Fast, Shape};
-use super::input::{Input, Line};
-use super::pair::Pairing;
+use super::input::{Fault, Input};
+use super::ring::{Baton, ring};
 use super::tree::{self, Tree};
-use super::{Broken, Loading, Options, at};
+use super::{Broken, Loading, Options, at, too_long};
 
 /// Adds every line of `input`.
+///
+/// Threads take turns, see [`ring`]: each takes the next block of lines, finds out what they say while others do the
+/// same with other blocks, and adds them once all lines before have been added.
 pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) -> Result<(), Broken> {
-    let mut shape = Shape::default();
-    while let Some(line) = input.next_line()? {
-        let Err(reason) = add(&line, &mut shape, &mut loading.pairing, options) else { continue };
-        let number = line.number;
-        // Our recorder writes whole lines: a last one without its end is what a writer that died left behind.
-        if loading.pairing.info_is_no_end && !line.ended {
-            loading.truncated_at_line = Some(number);
-            return Ok(());
+    // What is in memory already is understood before another thread would have started.
+    let threads = match input.is_exhausted() {
+        true => 1,
+        false => std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
+    };
+    let inputs = ring(threads, input);
+    let turns = ring(threads, Turn { loading, line: 1 });
+    let mut batons = inputs.into_iter().zip(turns);
+    let mine = batons.next();
+    std::thread::scope(|scope| {
+        let others: Vec<_> =
+            batons.map(|(inputs, turns)| scope.spawn(move || take_turns(&inputs, &turns, options))).collect();
+        let done = mine.map_or(Ok(()), |(inputs, turns)| take_turns(&inputs, &turns, options));
+        // One at most has found something wrong, and that ended the others.
+        others.into_iter().fold(done, |done, other| match other.join() {
+            Ok(found) => done.and(found),
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
+}
+
+/// Adding one line after the other is for one thread at a time, so that more would only wait.
+const MOST_THREADS: usize = 4;
+
+/// Whose turn it is to add lines.
+struct Turn<'l> {
+    loading: &'l mut Loading,
+    /// The number of the next line.
+    line: u64,
+}
+
+/// One thread's part. Where another one has found something wrong, no baton comes back.
+fn take_turns(inputs: &Baton<&mut Input>, turns: &Baton<Turn>, options: &Options) -> Result<(), Broken> {
+    let (mut shape, mut block) = (Shape::default(), Vec::new());
+    while let Some(input) = inputs.take() {
+        let read = input.next_block(&mut block);
+        inputs.pass_on(input);
+        if matches!(read, Ok(false)) {
+            break;
         }
-        return Err(at(number, reason));
+        let lines = if read.is_ok() { understand(&block, &mut shape, options) } else { Vec::new() };
+        let Some(mut turn) = turns.take() else { break };
+        match read {
+            Err(Fault::TooLong) => return Err(too_long(turn.line)),
+            Err(fault) => return Err(fault.into()),
+            Ok(_) => turn.add(&lines, block.ends_with(b"\n"), options)?,
+        }
+        turns.pass_on(turn);
     }
     Ok(())
 }
 
-fn add(line: &Line, shape: &mut Shape, pairing: &mut Pairing, options: &Options) -> Result<(), String> {
-    // Tuples of jepsen.independent are the fallback's business.
-    if !options.independent {
-        match &fast::scan(line.beyond, line.bytes.len(), shape) {
-            Some(Fast::Event(event)) => return pairing.add(event, super::short(line.number)),
-            Some(Fast::Skip) => {
-                pairing.info_is_no_end |= pairing.len() == 0 && is_run(line.bytes);
-                return Ok(());
+/// A line, and what it says.
+struct Line<'b> {
+    bytes: &'b [u8],
+    says: Says<'b>,
+}
+
+enum Says<'b> {
+    Fast(Fast<'b>),
+    /// Something that only the parser of all JSON understands.
+    Tree(Tree<'b>),
+    Nothing,
+    /// It is no JSON.
+    Broken(String),
+}
+
+/// The lines of a block.
+fn understand<'b>(block: &'b [u8], shape: &mut Shape, options: &Options) -> Vec<Line<'b>> {
+    let mut lines = Vec::with_capacity(block.len() / 64);
+    let mut rest = block;
+    while !rest.is_empty() {
+        // Tuples of jepsen.independent are the parser's business.
+        let fast = if options.independent { None } else { fast::scan(rest, shape) };
+        let (says, length) = match fast {
+            Some((fast, length)) => (Says::Fast(fast), length),
+            None => {
+                let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1);
+                (slowly(&rest[..length]), length)
             }
-            None => {}
+        };
+        lines.push(Line { bytes: &rest[..length], says });
+        rest = &rest[length..];
+    }
+    lines
+}
+
+fn slowly(line: &[u8]) -> Says<'_> {
+    match str::from_utf8(line.strip_suffix(b"\n").unwrap_or(line)) {
+        Err(error) => Says::Broken(format!("not UTF-8: {error}")),
+        Ok(text) if text.trim_ascii().is_empty() => Says::Nothing,
+        Ok(text) => parse(text).map_or_else(Says::Broken, Says::Tree),
+    }
+}
+
+impl Turn<'_> {
+    fn add(&mut self, lines: &[Line], ended: bool, options: &Options) -> Result<(), Broken> {
+        for (place, line) in lines.iter().enumerate() {
+            if let Err(reason) = self.add_line(line, options) {
+                // Our recorder writes whole lines: a last one without its end is what a writer that died left behind.
+                if self.loading.pairing.info_is_no_end && !ended && place + 1 == lines.len() {
+                    self.loading.truncated_at_line = Some(self.line);
+                    return Ok(());
+                }
+                return Err(at(self.line, reason));
+            }
+            self.line += 1;
         }
+        Ok(())
     }
-    let text = str::from_utf8(line.bytes).map_err(|error| format!("not UTF-8: {error}"))?;
-    if text.trim_ascii().is_empty() {
-        return Ok(());
-    }
-    let tree = parse(text)?;
-    pairing.info_is_no_end |= pairing.len() == 0 && is_run_tree(&tree);
-    match tree::event(&tree, options)? {
-        Some(event) => pairing.add(&event, super::short(line.number)),
-        None => Ok(()),
+
+    fn add_line(&mut self, line: &Line, options: &Options) -> Result<(), String> {
+        let pairing = &mut self.loading.pairing;
+        let number = super::short(self.line);
+        match &line.says {
+            Says::Fast(Fast::Event(event)) => pairing.add(event, number),
+            Says::Fast(Fast::Skip) => {
+                pairing.info_is_no_end |= pairing.len() == 0 && is_run(line.bytes);
+                Ok(())
+            }
+            Says::Tree(tree) => {
+                pairing.info_is_no_end |= pairing.len() == 0 && is_run_tree(tree);
+                match tree::event(tree, options)? {
+                    Some(event) => pairing.add(&event, number),
+                    None => Ok(()),
+                }
+            }
+            Says::Nothing => Ok(()),
+            Says::Broken(reason) => Err(reason.clone()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! What a file is, its content says: its first bytes how it is compressed (`source`), what follows in which notation it is
 //! written (`detect`). Each notation has a file here (`json` with its fast path `fast`, `forms` over `edn`, `log`)
 //! and hands on the same `event::Event`, so all of them are paired and refused by one piece of code (`pair`, `meaning`).
-//! Memory is bounded by the table and one line of at most 4 MiB, whatever is in the file; nothing here panics on data.
+//! Memory is bounded by the table and a few lines of at most 4 MiB, whatever is in the file; nothing here panics on data.
 //!
 //! `docs/histories.md` describes the formats for users.
 
@@ -19,6 +19,7 @@ mod log;
 mod meaning;
 mod names;
 mod pair;
+mod ring;
 mod source;
 mod tree;
 
@@ -39,6 +40,8 @@ pub struct Options {
     /// Whether a value that is a pair is a key and its value, as jepsen.independent writes them. Tagged tuples are
     /// understood without it.
     pub independent: bool,
+    /// Whether to keep the times of events, which no check needs.
+    pub times: bool,
 }
 
 /// The notation of a history.
@@ -85,6 +88,8 @@ pub struct Loaded {
     pub compression: Compression,
     /// The number of the last line, when the writer of a run of ours was killed in the middle of it.
     pub truncated_at_line: Option<u64>,
+    /// Nanoseconds by the place of the event; empty unless [`Options::times`] asked for them and the file has some.
+    pub times: Vec<i64>,
     /// Names of the processes that have names instead of numbers, see [`Loaded::process_name`].
     named: Vec<String>,
 }
@@ -115,7 +120,7 @@ impl Source<'static> {
 
 impl<'r> Source<'r> {
     /// Recognizes what a reader holds; `name` stands for it in messages.
-    pub fn of(reader: impl Read + 'r, name: &str) -> Result<Source<'r>, HistoryError> {
+    pub fn of(reader: impl Read + Send + 'r, name: &str) -> Result<Source<'r>, HistoryError> {
         let (input, format, compression) = recognize(reader).map_err(|broken| broken.named(name))?;
         Ok(Source { name: name.to_string(), input, format, compression })
     }
@@ -135,6 +140,7 @@ impl<'r> Source<'r> {
     /// Reads it as operations.
     pub fn table(mut self, options: &Options) -> Result<Loaded, HistoryError> {
         let mut loading = Loading::default();
+        loading.pairing.times = options.times.then(Vec::new);
         let load = match self.format {
             Format::Run | Format::Json => json::load,
             Format::Edn => forms::load,
@@ -144,9 +150,11 @@ impl<'r> Source<'r> {
             Broken::TooLong => too_long(self.input.line()).named(&self.name),
             broken => broken.named(&self.name),
         })?;
+        let times = loading.pairing.take_times();
         let (table, named) = loading.pairing.finish();
         Ok(Loaded {
             table,
+            times,
             named,
             format: self.format,
             compression: self.compression,
@@ -166,11 +174,11 @@ pub fn load(path: &Path, options: &Options) -> Result<Loaded, HistoryError> {
 }
 
 /// Reads whatever a reader holds as operations; `name` stands for it in messages.
-pub fn read(reader: impl Read, name: &str, options: &Options) -> Result<Loaded, HistoryError> {
+pub fn read(reader: impl Read + Send, name: &str, options: &Options) -> Result<Loaded, HistoryError> {
     Source::of(reader, name)?.table(options)
 }
 
-fn recognize<'r>(reader: impl Read + 'r) -> Result<(Input<'r>, Format, Compression), Broken> {
+fn recognize<'r>(reader: impl Read + Send + 'r) -> Result<(Input<'r>, Format, Compression), Broken> {
     let (reader, compression) = source::decompress(reader).map_err(Broken::Io)?;
     let mut input = Input::new(reader);
     // A byte order mark is no part of the text.

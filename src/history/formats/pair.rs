@@ -25,6 +25,8 @@ pub(super) struct Pairing {
     /// Places in the table of operations that turned out to say nothing, rising.
     empty: Vec<u32>,
     items: Vec<Value>,
+    /// The time of each event by its place, where somebody wants to know.
+    pub times: Option<Vec<i64>>,
 }
 
 impl Pairing {
@@ -146,6 +148,9 @@ impl Pairing {
         if self.place >= NEVER - 1 {
             return Err("more events than can be counted".into());
         }
+        if let Some(times) = &mut self.times {
+            times.push(self.time.unwrap_or_default());
+        }
         self.place += 1;
         Ok(self.place - 1)
     }
@@ -166,6 +171,11 @@ impl Pairing {
     /// How many operations there are so far.
     pub fn len(&self) -> usize {
         self.table.operations.len()
+    }
+
+    /// The times of the events by their places; empty where nobody wanted them, or the file has none.
+    pub fn take_times(&mut self) -> Vec<i64> {
+        self.times.take().filter(|_| self.time.is_some()).unwrap_or_default()
     }
 
     /// The table of what was added, and the names of processes that have one; operations in flight stay indeterminate.

@@ -29,7 +29,7 @@ pub enum Compression {
 }
 
 /// The history that a path names: the file, the one in a run folder, or standard input for `-`.
-pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, String), HistoryError> {
+pub(super) fn open(path: &Path) -> Result<(Box<dyn Read + Send>, String), HistoryError> {
     if path.as_os_str() == "-" {
         return Ok((Box::new(io::stdin()), "standard input".to_string()));
     }
@@ -46,7 +46,7 @@ fn in_folder(folder: &Path) -> PathBuf {
 }
 
 /// What is inside, as a stream.
-pub(super) fn decompress<'r>(reader: impl Read + 'r) -> io::Result<(Box<dyn Read + 'r>, Compression)> {
+pub(super) fn decompress<'r>(reader: impl Read + Send + 'r) -> io::Result<(Box<dyn Read + Send + 'r>, Compression)> {
     let mut reader = reader;
     // These are read apart, as a pipe may give its first bytes one by one, and put back.
     let mut magic = Vec::with_capacity(4);

@@ -2,9 +2,11 @@
 
 use maud::{Markup, html};
 
+use super::linear::told;
 use super::prose;
 use crate::checker::{AnomalyKind, Validity};
 use crate::report::INCIDENTS_IN_FULL;
+use crate::report::counterexample::Counterexample;
 use crate::report::explain::explain_incident;
 use crate::report::incident;
 use crate::report::results::faults;
@@ -71,6 +73,20 @@ pub fn incidents(story: &Story) -> Markup {
     }
 }
 
+/// The smallest argument for the verdict, which needs no clock and no lock to be followed.
+pub fn fewest(example: &Counterexample) -> Markup {
+    html! {
+        section id="fewest" {
+            h2 { "The fewest operations that no order explains" }
+            p class="note" {
+                "The shortest proof, which needs neither lock nor clock nor fault: these operations alone show that what the "
+                "clients were told cannot all be true, whatever else happened in the run."
+            }
+            article class="case" { (told(example)) }
+        }
+    }
+}
+
 fn title(story: &Story) -> &'static str {
     match story.incidents.iter().any(|incident| incident.claimed) || story.incidents.is_empty() {
         true => "What went wrong",
@@ -109,6 +125,7 @@ fn what(incident: &Incident) -> String {
         (0, _) if incident.has(AnomalyKind::LostUpdate) => "An update overwritten".to_string(),
         (0, Some(AnomalyKind::TokenRegress)) => "A token that does not rise".to_string(),
         (0, Some(AnomalyKind::NeverReacquired)) => "A lock that never came back".to_string(),
+        (0, Some(AnomalyKind::AcquiredLate)) => "A lock that came too late".to_string(),
         (0, Some(AnomalyKind::StaleRead)) => "A stale read".to_string(),
         (0, Some(AnomalyKind::ImpossibleRead)) => "An impossible read".to_string(),
         (0, Some(AnomalyKind::OrderViolation)) => "An order that contradicts real time".to_string(),

@@ -2,11 +2,14 @@
 
 mod evidence;
 mod incidents;
+mod linear;
 mod verdict;
 
+pub use linear::linear_html;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::Report;
+use super::counterexample;
 use super::incident;
 use super::story::Story;
 use super::words::tame;
@@ -28,12 +31,13 @@ pub fn html(report: &Report) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (word) " · " (names.join(" · ")) " · redjepsen" }
-                style { (PreEscaped(STYLE)) (PreEscaped(incident::style())) }
+                style { (PreEscaped(STYLE)) (PreEscaped(incident::style())) (PreEscaped(counterexample::style())) }
             }
             body {
                 main {
                     (verdict::verdict(&story))
                     (incidents::incidents(&story))
+                    @if let Some(fewest) = report.fewest { (incidents::fewest(fewest)) }
                     (evidence::plots(&story))
                     (evidence::gates(&story))
                     (evidence::terms())

@@ -2,8 +2,8 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::axis::{Axis, Planner};
 use super::scene::{Arrow, ArrowKind, Lane, Scene, Value};
+use crate::report::axis::{Axis, Planner};
 use crate::report::plots::text_width;
 use crate::report::words::length;
 

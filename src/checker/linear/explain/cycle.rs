@@ -7,20 +7,21 @@
 
 use super::shrink::Kept;
 use super::{Because, Explanation, Link};
-use crate::checker::linear::{Conflict, Model, Step, words};
+use crate::checker::linear::words::{self, Words};
+use crate::checker::linear::{Conflict, Model, Step};
 use crate::history::Outcome;
-use crate::history::table::{Op, OpFunction, Value, Values};
+use crate::history::table::{Op, OpFunction, Value};
 
-/// Fills in the cycle and the sentences.
+/// Fills in the cycle, its basis and the sentences.
 pub fn tell<M: Model>(
     model: &M,
     kept: &[Kept],
     operations: &[Op],
-    values: &Values,
+    words: &Words,
     conflict: &Conflict,
     explanation: &mut Explanation,
 ) {
-    let say = |kept: &Kept| words::operation(values, &kept.op);
+    let say = |kept: &Kept| words.operation(&kept.op);
     let ops: Vec<Op> = kept.iter().map(|kept| kept.op).collect();
     if let (Some(_), [only]) = (model.absurd(&ops), kept) {
         explanation.sentences = vec![format!("{}, but nothing that was done could lead to that", say(only))];
@@ -33,34 +34,51 @@ pub fn tell<M: Model>(
             model.step(&initial, &read) != Step::Illegal
         })
     };
-    let found = match ops.iter().any(|op| matches!(op.f, OpFunction::Write | OpFunction::Cas | OpFunction::Rmw)) {
-        true => early(kept, &at_first, &say)
+    let found = match kept.iter().any(|kept| wrote(kept).is_some()) && !kept.iter().any(wrote_anything) {
+        true => twice(kept, &at_first, words)
+            .or_else(|| early(kept, &at_first, &say))
             .or_else(|| late(kept, &at_first, &say))
-            .or_else(|| apart(kept, &at_first, values, &say)),
+            .or_else(|| apart(kept, &at_first, words)),
         false => None,
     };
-    let (cycle, mut sentences) = found.unwrap_or_default();
-    if cycle.is_empty() {
-        sentences.push(match kept.len() {
-            0..=12 => "these operations fit no order:".into(),
-            count => format!("no order fits {count} operations; {}", conflict.reason),
-        });
-        sentences.extend(kept.iter().take(12).map(&say));
-        for end in &explanation.dead_ends {
-            let order: Vec<String> = end.order.iter().map(|place| line(operations, *place)).collect();
-            let order = if order.is_empty() { "at first".into() } else { format!("after {}", order.join(", ")) };
-            let state = end.state.as_ref().map_or(String::new(), |state| format!(" the object is {state}, and"));
-            sentences.push(format!("{order}{state} that of {} does not fit", line(operations, end.refused)));
-        }
+    let told = found.unwrap_or_else(|| Told {
+        sentences: dead_ends(kept.len(), operations, conflict, explanation),
+        ..Told::default()
+    });
+    (explanation.cycle, explanation.basis, explanation.sentences) = (told.cycle, told.basis, told.sentences);
+}
+
+/// What there is to say where no circle is found: how far each order goes.
+fn dead_ends(count: usize, operations: &[Op], conflict: &Conflict, explanation: &Explanation) -> Vec<String> {
+    let mut sentences = vec![match (count, explanation.dead_ends.is_empty()) {
+        (_, true) => format!("no order fits {count} operations; {}", conflict.reason),
+        (1, false) => "this operation does not fit:".into(),
+        (2, false) => "these two operations fit in no order:".into(),
+        (_, false) => format!("these {count} operations fit in no order:"),
+    }];
+    for end in &explanation.dead_ends {
+        let lines: Vec<String> = end.order.iter().map(|place| line(operations, *place)).collect();
+        let after = match lines.as_slice() {
+            [] => "at first".into(),
+            [only] => format!("after line {only}"),
+            lines => format!("after lines {}", lines.join(", ")),
+        };
+        let state = end.state.as_ref().map_or(String::new(), |state| format!(" the object is {state}, and"));
+        sentences.push(format!("{after}{state} that of line {} does not fit", line(operations, end.refused)));
     }
-    (explanation.cycle, explanation.sentences) = (cycle, sentences);
+    sentences
 }
 
 fn line(operations: &[Op], place: u32) -> String {
-    format!("line {}", operations[place as usize].line)
+    operations[place as usize].line.to_string()
 }
 
-type Told = (Vec<Link>, Vec<String>);
+#[derive(Default)]
+struct Told {
+    cycle: Vec<Link>,
+    basis: Vec<Link>,
+    sentences: Vec<String>,
+}
 
 fn wrote(kept: &Kept) -> Option<Value> {
     match kept.op.f {
@@ -79,6 +97,11 @@ fn found(kept: &Kept) -> Option<Value> {
     }
 }
 
+/// Nobody knows what it wrote, so nobody can say that a value was written once.
+fn wrote_anything(kept: &Kept) -> bool {
+    wrote(kept) == Some(Value::UNKNOWN)
+}
+
 /// The only one that wrote a value.
 fn writer(kept: &[Kept], value: Value) -> Option<&Kept> {
     let mut writers = kept.iter().filter(|kept| wrote(kept) == Some(value));
@@ -93,6 +116,35 @@ fn link(before: &Kept, after: &Kept, because: Because) -> Link {
     Link { before: before.place, after: after.place, because }
 }
 
+/// A value that was there once was found by two, each of which replaced it.
+fn twice(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Option<Told> {
+    let replaced = |kept: &Kept| found(kept).filter(|value| wrote(kept).is_some_and(|wrote| wrote != *value));
+    for (at, one) in kept.iter().enumerate() {
+        let Some(value) = replaced(one) else { continue };
+        let writers = kept.iter().filter(|kept| wrote(kept) == Some(value)).count();
+        let Some(other) = kept[at + 1..].iter().find(|other| replaced(other) == Some(value)) else { continue };
+        if writers + usize::from(at_first(value)) != 1 {
+            continue;
+        }
+        let shown = words::value(words.values, value);
+        let origin = match writer(kept, value) {
+            Some(writer) => format!("was written once (line {})", writer.op.line),
+            None => "was there at first, and never written".into(),
+        };
+        return Some(Told {
+            cycle: vec![link(one, other, Because::Value), link(other, one, Because::Value)],
+            sentences: vec![
+                words.operation(&one.op),
+                words.operation(&other.op),
+                format!("both replaced {shown}, so each must come before the other"),
+                format!("but {shown} {origin}, and cannot come back"),
+            ],
+            ..Told::default()
+        });
+    }
+    None
+}
+
 /// A value is found before it is written.
 fn early(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) -> String) -> Option<Told> {
     let found = |reader: &Kept| found(reader).filter(|value| !at_first(*value));
@@ -101,7 +153,7 @@ fn early(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) ->
     let cycle = vec![link(writer, reader, Because::Value), link(reader, writer, Because::RealTime)];
     let sentence =
         format!("{} and had returned before {} was invoked, which alone wrote that", say(reader), say(writer));
-    Some((cycle, vec![sentence]))
+    Some(Told { cycle, sentences: vec![sentence], ..Told::default() })
 }
 
 /// What the object held at first is found after something else was written.
@@ -117,16 +169,12 @@ fn late(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, say: &dyn Fn(&Kept) -> 
         format!("{}: nobody wrote that, so it comes before everything that wrote", say(reader)),
         format!("but {} and had returned before", say(writer)),
     ];
-    Some((cycle, sentences))
+    Some(Told { cycle, sentences, ..Told::default() })
 }
 
-/// Two values, each of which must come before the other.
-fn apart(
-    kept: &[Kept],
-    at_first: &dyn Fn(Value) -> bool,
-    values: &Values,
-    say: &dyn Fn(&Kept) -> String,
-) -> Option<Told> {
+/// Two values, each of which must come before the other: by time one of the first comes before one of the second, so all
+/// of the first do; but one of the second had returned before one of the first was invoked.
+fn apart(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Option<Told> {
     let written: Vec<Value> =
         kept.iter().filter_map(wrote).filter(|value| writer(kept, *value).is_some() && !at_first(*value)).collect();
     let group = |value: Value| kept.iter().filter(move |kept| found(kept) == Some(value) || wrote(kept) == Some(value));
@@ -138,30 +186,32 @@ fn apart(
     };
     for (at, one) in written.iter().enumerate() {
         for other in &written[at + 1..] {
-            let (Some((a, b)), Some((c, d))) = (step(*one, *other), step(*other, *one)) else { continue };
-            let mut cycle = vec![link(a, b, Because::RealTime)];
-            if b != c {
-                cycle.push(link(b, c, Because::Value));
-            }
-            cycle.push(link(c, d, Because::RealTime));
-            if d != a {
-                cycle.push(link(d, a, Because::Value));
-            }
-            let (one, other) = (words::value(values, *one), words::value(values, *other));
-            let before = |first: &Kept, then: &Kept, one: &str, other: &str| {
-                format!(
-                    "{} and had returned before {} was invoked: so {one} was there before {other}",
-                    say(first),
-                    say(then)
-                )
-            };
-            let sentences = vec![
-                before(a, b, &one, &other),
-                before(c, d, &other, &one),
-                format!("but each of {one} and {other} was written once, and cannot come back"),
-            ];
-            return Some((cycle, sentences));
+            let (Some(first), Some(second)) = (step(*one, *other), step(*other, *one)) else { continue };
+            // It is the order of the writes that people take for given.
+            let writes = |(before, after): (&Kept, &Kept)| wrote(before).is_some() && wrote(after).is_some();
+            return Some(match writes(second) && !writes(first) {
+                true => contradiction((*other, *one), second, first, words),
+                false => contradiction((*one, *other), first, second, words),
+            });
         }
     }
     None
+}
+
+/// What `given` says of the values' order, `against` contradicts.
+fn contradiction((one, other): (Value, Value), given: (&Kept, &Kept), against: (&Kept, &Kept), words: &Words) -> Told {
+    let (one, other) = (words::value(words.values, one), words::value(words.values, other));
+    let sentence = |(before, after): (&Kept, &Kept), one: &str, other: &str| {
+        let (before, after) = (words.operation(&before.op), words.operation(&after.op));
+        format!("{before} and had returned before {after} was invoked: so {one} was there before {other}")
+    };
+    Told {
+        cycle: vec![link(against.0, against.1, Because::RealTime), link(against.1, against.0, Because::Value)],
+        basis: vec![link(given.0, given.1, Because::RealTime)],
+        sentences: vec![
+            sentence(given, &one, &other),
+            sentence(against, &other, &one),
+            format!("but each of {one} and {other} was written once, and cannot come back"),
+        ],
+    }
 }

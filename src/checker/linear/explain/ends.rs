@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::shrink::Kept;
+use crate::checker::linear::words::Words;
 use crate::checker::linear::{Model, Step};
 use crate::history::Outcome;
-use crate::history::table::Values;
 
 /// An order that is legal as far as it goes, and goes no further.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,9 +24,9 @@ const FEW: usize = 12;
 const STEPS: usize = 20_000;
 
 /// The longest orders that cannot go on; none where there are too many operations.
-pub fn dead_ends<M: Model>(model: &M, kept: &[Kept], values: &Values) -> Vec<DeadEnd> {
+pub fn dead_ends<M: Model>(model: &M, kept: &[Kept], words: &Words) -> Vec<DeadEnd> {
     let mut walk =
-        Walk { model, kept, values, left: vec![true; kept.len()], order: Vec::new(), found: Vec::new(), steps: 0 };
+        Walk { model, kept, words, left: vec![true; kept.len()], order: Vec::new(), found: Vec::new(), steps: 0 };
     if kept.len() <= FEW {
         walk.go_on(&model.initial());
     }
@@ -40,7 +40,7 @@ pub fn dead_ends<M: Model>(model: &M, kept: &[Kept], values: &Values) -> Vec<Dea
 struct Walk<'a, M> {
     model: &'a M,
     kept: &'a [Kept],
-    values: &'a Values,
+    words: &'a Words<'a>,
     left: Vec<bool>,
     order: Vec<u32>,
     found: Vec<DeadEnd>,
@@ -72,7 +72,7 @@ impl<M: Model> Walk<'_, M> {
             self.left[at] = true;
         }
         if stuck {
-            let state = self.model.describe(state, self.values);
+            let state = self.model.describe(state, self.words);
             self.found.push(DeadEnd { order: self.order.clone(), state, refused: self.kept[first].place });
         }
     }

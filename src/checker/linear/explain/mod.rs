@@ -11,8 +11,9 @@ pub use ends::DeadEnd;
 
 use super::dispatch::{Options, WithModel, with_model};
 use super::search::{Finding, Limits, Strategy, before, examine};
+use super::words::Words;
 use super::{Conflict, Model, ModelSpec};
-use crate::history::table::{Op, Values};
+use crate::history::table::Op;
 
 /// Why a history is not linearizable. Places count the list of operations that was checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -25,6 +26,8 @@ pub struct Explanation {
     pub minimal: bool,
     /// Who must come before whom, in a circle; empty where the reason is not as simple.
     pub cycle: Vec<Link>,
+    /// What else must be known to see a step of the cycle that the values ask for.
+    pub basis: Vec<Link>,
     /// How every order of `operations` ends, at most a few.
     pub dead_ends: Vec<DeadEnd>,
     /// The reason in plain sentences.
@@ -37,6 +40,26 @@ pub struct Explanation {
     pub order: Vec<u32>,
     /// How many operations come before those of `order`.
     pub order_omitted: u32,
+}
+
+impl Explanation {
+    /// The same with places that count another list: `places` says where in it each operation is.
+    pub fn counted_in(mut self, places: &[u32]) -> Explanation {
+        let count = |place: &mut u32| *place = places.get(*place as usize).copied().unwrap_or(*place);
+        self.operations.iter_mut().for_each(count);
+        self.weakened.iter_mut().for_each(count);
+        for link in self.cycle.iter_mut().chain(&mut self.basis) {
+            count(&mut link.before);
+            count(&mut link.after);
+        }
+        for end in &mut self.dead_ends {
+            end.order.iter_mut().for_each(count);
+            count(&mut end.refused);
+        }
+        self.fails_at.iter_mut().for_each(count);
+        self.order.iter_mut().for_each(count);
+        self
+    }
 }
 
 /// One step of a cycle: `before` must come before `after`.
@@ -63,7 +86,7 @@ const TOLD: usize = 20;
 pub fn explain<M: Model>(
     model: &M,
     operations: &[Op],
-    values: &Values,
+    words: &Words,
     conflict: &Conflict,
     limits: &Limits,
 ) -> Explanation {
@@ -72,10 +95,10 @@ pub fn explain<M: Model>(
         operations: kept.iter().map(|kept| kept.place).collect(),
         weakened: kept.iter().filter(|kept| kept.weakened).map(|kept| kept.place).collect(),
         minimal,
-        dead_ends: ends::dead_ends(model, &kept, values),
+        dead_ends: ends::dead_ends(model, &kept, words),
         ..Explanation::default()
     };
-    cycle::tell(model, &kept, operations, values, conflict, &mut explanation);
+    cycle::tell(model, &kept, operations, words, conflict, &mut explanation);
 
     match examine(model, operations, limits, Strategy::Race) {
         Finding::Illegal { place, event } => {
@@ -97,16 +120,16 @@ pub fn explain<M: Model>(
 pub fn explain_object(
     spec: ModelSpec,
     operations: &[Op],
-    values: &Values,
+    words: &Words,
     conflict: &Conflict,
     options: &Options,
 ) -> Explanation {
-    struct Explain<'a, 'b>(&'a [Op], &'a Values, &'a Conflict, &'a Limits<'b>);
+    struct Explain<'a, 'b>(&'a [Op], &'a Words<'a>, &'a Conflict, &'a Limits<'b>);
     impl WithModel for Explain<'_, '_> {
         type Output = Explanation;
         fn with<M: Model>(self, model: &M) -> Explanation {
             explain(model, self.0, self.1, self.2, self.3)
         }
     }
-    with_model(spec, operations, values, options, Explain(operations, values, conflict, &options.limits))
+    with_model(spec, operations, words.values, options, Explain(operations, words, conflict, &options.limits))
 }

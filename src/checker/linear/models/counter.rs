@@ -1,6 +1,7 @@
 //! A counter.
 
 use crate::checker::linear::model::{Effect, Model, Step};
+use crate::checker::linear::words::Words;
 use crate::history::Outcome;
 use crate::history::table::{Op, OpFunction, Value, Values};
 
@@ -64,7 +65,7 @@ impl Model for Counter {
         !self.rises || self.number(read.a).is_none_or(|number| *state <= number)
     }
 
-    fn describe(&self, state: &i64, _: &Values) -> Option<String> {
+    fn describe(&self, state: &i64, _: &Words) -> Option<String> {
         Some(state.to_string())
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::checker::linear::model::{Effect, Model, Step};
+use crate::checker::linear::words::Words;
 use crate::history::Outcome;
 use crate::history::table::{NEVER, Op, OpFunction, Value, Values};
 
@@ -71,7 +72,7 @@ impl Model for Semaphore {
         sets
     }
 
-    fn describe(&self, state: &u32, _: &Values) -> Option<String> {
+    fn describe(&self, state: &u32, _: &Words) -> Option<String> {
         Some(match (self.limit, state) {
             (1, 0) => "free".into(),
             (1, _) => "held".into(),
@@ -106,11 +107,11 @@ impl Owned {
         }
     }
 
-    fn describe(self) -> String {
+    fn describe(self, words: &Words) -> String {
         match self.count {
             0 => "free".into(),
-            1 => format!("held by process {}", self.process),
-            count => format!("held {count} times by process {}", self.process),
+            1 => format!("held by {}", (words.process)(self.process)),
+            count => format!("held {count} times by {}", (words.process)(self.process)),
         }
     }
 }
@@ -134,8 +135,8 @@ impl Model for OwnerMutex {
         holds(operations)
     }
 
-    fn describe(&self, state: &Owned, _: &Values) -> Option<String> {
-        Some(state.describe())
+    fn describe(&self, state: &Owned, words: &Words) -> Option<String> {
+        Some(state.describe(words))
     }
 }
 
@@ -189,9 +190,9 @@ impl Model for FencedMutex {
         (op.f == OpFunction::Acquire && op.a != Value::NIL).then_some(Op { a: Value::NIL, ..*op })
     }
 
-    fn describe(&self, (owned, last): &Self::State, _: &Values) -> Option<String> {
+    fn describe(&self, (owned, last): &Self::State, words: &Words) -> Option<String> {
         let last = last.map(|token| format!(", and the last token was {token}")).unwrap_or_default();
-        Some(owned.describe() + &last)
+        Some(owned.describe(words) + &last)
     }
 }
 

@@ -5,9 +5,9 @@ use std::hash::BuildHasherDefault;
 
 use crate::checker::linear::model::{Candidate, Effect, Model, Step};
 use crate::checker::linear::search::FastHasher;
-use crate::checker::linear::words;
+use crate::checker::linear::words::{self, Words};
 use crate::history::Outcome;
-use crate::history::table::{NEVER, Op, OpFunction, Value, Values};
+use crate::history::table::{NEVER, Op, OpFunction, Value};
 
 /// What a compare-and-set that failed says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,11 +184,11 @@ impl Model for Register {
         Some(Op { f: OpFunction::Write, a: value, b: Value::NIL, ..*op })
     }
 
-    fn describe(&self, state: &Value, values: &Values) -> Option<String> {
+    fn describe(&self, state: &Value, words: &Words) -> Option<String> {
         match *state {
             OTHER => Some("a value that nobody saw".into()),
             Value::UNKNOWN => Some("a value that is not known".into()),
-            value => Some(words::value(values, value)),
+            value => Some(words::value(words.values, value)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::hash::BuildHasherDefault;
 
 use crate::checker::linear::model::{Effect, Model, Step};
 use crate::checker::linear::search::FastHasher;
-use crate::checker::linear::words;
+use crate::checker::linear::words::{self, Words};
 use crate::history::Outcome;
 use crate::history::table::{Content, Op, OpFunction, Value, Values};
 
@@ -187,10 +187,10 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
         singles.map(|place| vec![place]).collect()
     }
 
-    fn describe(&self, state: &State, values: &Values) -> Option<String> {
+    fn describe(&self, state: &State, words: &Words) -> Option<String> {
         match self.reads.get(state.read as usize) {
-            Some(read) => Some(T::show(&read[..state.length as usize], values)),
-            None if *state == EMPTY => Some(T::show(&[], values)),
+            Some(read) => Some(T::show(&read[..state.length as usize], words.values)),
+            None if *state == EMPTY => Some(T::show(&[], words.values)),
             None => Some("something that nobody read".into()),
         }
     }
@@ -217,7 +217,7 @@ impl Symbol for Value {
 
 impl Symbol for u8 {
     fn show(sequence: &[u8], _: &Values) -> String {
-        format!("{:?}", String::from_utf8_lossy(sequence))
+        words::text(&String::from_utf8_lossy(sequence))
     }
 
     fn found(_: &Sequence<u8>, _: impl Iterator<Item = State>) -> Option<HashSet<Value>> {

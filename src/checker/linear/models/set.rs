@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use crate::checker::linear::model::{Effect, Model, Step};
+use crate::checker::linear::words::{self, Words};
 use crate::history::Outcome;
 use crate::history::table::{Content, Op, OpFunction, Value, Values};
 
@@ -145,8 +146,8 @@ impl Model for Set {
             .collect()
     }
 
-    fn describe(&self, state: &u32, values: &Values) -> Option<String> {
+    fn describe(&self, state: &u32, words: &Words) -> Option<String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(crate::checker::linear::words::list(values, &seen.sets[*state as usize]))
+        Some(words::list(words.values, &seen.sets[*state as usize]))
     }
 }

@@ -4,14 +4,19 @@
 //! give the same plan on every machine (ChaCha is specified to the bit). The real run is not deterministic: how many
 //! of the planned operations it gets through, and in which order they meet, is up to the machine.
 
+mod faults;
+mod script;
+
 use std::time::Duration;
 
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use crate::history::FaultKind;
-use crate::scenario::{Scenario, Target};
+pub use faults::PlannedFault;
+pub use script::{Action, PlannedStep};
+
+use crate::scenario::Scenario;
 use crate::units::LengthError;
 
 /// The faults and the first operations of a run, as saved in `plan.json`.
@@ -19,25 +24,12 @@ use crate::units::LengthError;
 pub struct Plan {
     pub seed: u64,
     pub faults: Vec<PlannedFault>,
+    /// What a scripted nemesis does, step by step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub script: Vec<PlannedStep>,
     /// For each client, the operations that fit into the time limit if the lock is always free. A client that gets
     /// through more goes on with what [`Operations`] draws next.
     pub operations: Vec<Vec<PlannedOperation>>,
-}
-
-/// One fault: when, whom, how long.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PlannedFault {
-    /// Number in the run, from 0, in the order of their times.
-    pub fault: u32,
-    pub kind: FaultKind,
-    /// Any client and any node are drawn; the holder is whoever holds the lock when the time has come.
-    pub target: Target,
-    /// When to begin, in milliseconds after clients start.
-    pub at_ms: u64,
-    /// How long it lasts, in milliseconds.
-    pub lasts_ms: u64,
-    /// Which of the nemesis's recurring faults this is one of; they follow one another, never overlapping.
-    pub series: usize,
 }
 
 /// One read-modify-write.
@@ -72,9 +64,6 @@ pub struct Operations {
     longest_think_ms: u64,
 }
 
-/// Each random stream of a run has a number of its own, so that more clients or faults leave the others unchanged.
-const FAULT_STREAMS: u64 = 1 << 32;
-
 impl Plan {
     /// Draws the plan; fails where the nemesis's lengths make no sense or no fault fits into the time limit.
     pub fn draw(scenario: &Scenario) -> Result<Plan, PlanError> {
@@ -93,7 +82,7 @@ impl Plan {
                     .collect())
             })
             .collect::<Result<_, PlanError>>()?;
-        Ok(Plan { seed: scenario.seed, faults: draw_faults(scenario)?, operations })
+        Ok(Plan { seed: scenario.seed, faults: faults::draw(scenario)?, script: script::plan(scenario)?, operations })
     }
 }
 
@@ -128,83 +117,6 @@ impl Iterator for Operations {
     }
 }
 
-/// The quiet time before the first fault and after the last heal, in which the run shows that it works at all.
-fn quiet(scenario: &Scenario) -> Duration {
-    scenario.ttl.mul_f64(1.5).max(Duration::from_secs(1))
-}
-
-fn draw_faults(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> {
-    let quiet = quiet(scenario);
-    let mut faults = Vec::new();
-    for (series, recurring) in scenario.nemesis.faults.iter().enumerate() {
-        let every = recurring.every.resolve(scenario.ttl)?;
-        let lasts = recurring.lasts.resolve(scenario.ttl)?;
-        if lasts.0.is_zero() {
-            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault of no length", recurring.lasts)));
-        }
-        if lasts.1 >= every.0 {
-            return Err(PlanError::Nemesis(format!(
-                "`for = \"{}\"` can last as long as `every = \"{}\"`, so the system would never be whole; \
-                 make `every` longer",
-                recurring.lasts, recurring.every
-            )));
-        }
-        let shortest_run = quiet * 2 + lasts.1;
-        if scenario.time_limit < shortest_run {
-            return Err(PlanError::Nemesis(format!(
-                "no fault fits into --time-limit {}; with --ttl {} it takes at least {}s: quiet, a fault of up to {:.1}s, \
-                 quiet",
-                humantime::format_duration(scenario.time_limit),
-                humantime::format_duration(scenario.ttl),
-                shortest_run.as_secs_f64().ceil(),
-                lasts.1.as_secs_f64(),
-            )));
-        }
-        let mut rng = stream(scenario.seed, FAULT_STREAMS + series as u64);
-        let mut at = quiet;
-        loop {
-            let length = draw_between(&mut rng, lasts);
-            if at + length + quiet > scenario.time_limit {
-                break;
-            }
-            faults.push(PlannedFault {
-                fault: 0,
-                kind: recurring.fault,
-                target: draw_target(&mut rng, recurring.target, scenario)?,
-                at_ms: millis(at),
-                lasts_ms: millis(length),
-                series,
-            });
-            at += draw_between(&mut rng, every);
-        }
-    }
-    faults.sort_by_key(|fault| (fault.at_ms, fault.series));
-    for (number, fault) in (0..).zip(&mut faults) {
-        fault.fault = number;
-    }
-    Ok(faults)
-}
-
-fn draw_target(rng: &mut ChaCha8Rng, target: Target, scenario: &Scenario) -> Result<Target, PlanError> {
-    match target {
-        Target::AnyClient => Ok(Target::Client(rng.random_range(0..scenario.clients))),
-        Target::AnyNode => Ok(Target::Node(rng.random_range(0..scenario.nodes))),
-        Target::Client(number) if number >= scenario.clients => Err(PlanError::Nemesis(format!(
-            "target `client:{number}`, but there are {} clients, counted from 0",
-            scenario.clients
-        ))),
-        Target::Node(number) if number >= scenario.nodes => Err(PlanError::Nemesis(format!(
-            "target `node:{number}`, but there are {} nodes, counted from 0",
-            scenario.nodes
-        ))),
-        target => Ok(target),
-    }
-}
-
-fn draw_between(rng: &mut impl Rng, (low, high): (Duration, Duration)) -> Duration {
-    Duration::from_millis(rng.random_range(millis(low)..=millis(high)))
-}
-
 fn stream(seed: u64, number: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(number);
@@ -219,6 +131,8 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::catalogue;
+    use crate::history::Phase;
+    use crate::nemesis::{Cut, Fault, OneOf, Target};
     use std::collections::HashSet;
 
     fn scenario(nemesis: &str, seed: u64) -> Scenario {
@@ -236,6 +150,7 @@ mod tests {
             hold: "0.01ttl..0.1ttl".parse().unwrap(),
             rate: 1.0,
             acquire_timeout: Duration::from_secs(4),
+            persistence: crate::scenario::Persistence::None,
             expect: None,
             workload,
             nemesis,
@@ -263,7 +178,8 @@ mod tests {
         }
         assert!(!plan.faults.is_empty());
         for fault in &plan.faults {
-            assert!(matches!(fault.target, Target::Node(0..5)), "any node is drawn: {:?}", fault.target);
+            let Fault::Pause(who) = &fault.what else { panic!("{}", fault.what) };
+            assert!(matches!(who.0[..], [Target::Node(0..5)]), "any node is drawn: {who}");
             assert!((1500..=2500).contains(&fault.lasts_ms));
             assert!(fault.at_ms >= 1500 && fault.at_ms + fault.lasts_ms <= 12_000 - 1500, "quiet before and after");
         }
@@ -283,6 +199,91 @@ mod tests {
         assert_eq!(few.operations[2], more.operations[2]);
     }
 
+    /// A scenario whose nemesis is this script.
+    fn scripted(steps: &[&str]) -> Scenario {
+        let mut scenario = scenario("none", 7);
+        scenario.nemesis.script = steps.iter().map(|step| step.parse().unwrap()).collect();
+        scenario
+    }
+
+    #[test]
+    fn a_script_is_planned_with_its_gates_and_what_it_leaves_is_healed() {
+        let steps =
+            ["start client:0 to read", "pause node", "go client:0 to before-write", "go client:0", "wait 1.5ttl"];
+        let plan = Plan::draw(&scripted(&steps)).unwrap();
+        assert_eq!(plan, Plan::draw(&scripted(&steps)).unwrap());
+        let Action::Start { gates, stops: true, .. } = &plan.script[0].action else { panic!("{:?}", plan.script) };
+        assert_eq!(gates[..], [Phase::Read, Phase::BeforeWrite], "named when the operation begins");
+        let Action::Inject { fault: 0, what: Fault::Pause(who) } = &plan.script[1].action else { panic!() };
+        assert!(matches!(who.0[..], [Target::Node(0..5)]), "any node is drawn: {who}");
+        assert_eq!(plan.script[4].action, Action::Wait { ms: 1500 });
+        assert_eq!(plan.script[5].action, Action::Heal { faults: vec![0] });
+        assert_eq!(plan.script.len(), 6);
+    }
+
+    #[test]
+    fn a_script_that_cannot_be_played_is_refused_with_the_step() {
+        for (steps, expected) in [
+            (&["start client:3"][..], "step 1, `start client:3`: there are 3 clients"),
+            (&["go client:0"], "waits nowhere"),
+            (&["start client:0", "go client:0"], "waits nowhere"),
+            (&["start client:0 to read", "go client:0 to acquired"], "past that phase"),
+            (&["await client:0 end"], "has not been started"),
+            (&["heal pause client:0"], "step 1, `heal pause client:0`: no earlier step"),
+            (&["pause client:0", "heal pause client:0", "heal pause client:0"], "step 3"),
+            (&["pause node:7"], "the lock has 5 nodes"),
+        ] {
+            let error = Plan::draw(&scripted(steps)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{steps:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn partitions_by_name_cut_whom_they_say() {
+        for seed in 0..50 {
+            for (shape, cut_off) in
+                [("one", 3 * 1), ("minority", 3 * 2), ("majority", 3 * 3), ("majorities-ring", 3 * 2)]
+            {
+                let mut scenario = scripted(&[&format!("partition {shape}")]);
+                scenario.seed = seed;
+                let pairs = pairs_cut(&scenario);
+                assert_eq!(pairs.len(), cut_off, "{shape}: {pairs:?}");
+            }
+            for shape in ["halves", "bridge"] {
+                let mut scenario = scripted(&[&format!("partition {shape}")]);
+                scenario.seed = seed;
+                let pairs = pairs_cut(&scenario);
+                let nodes: HashSet<u32> = pairs.iter().map(|(_, node)| *node).collect();
+                assert_eq!(nodes.len(), if shape == "halves" { 5 } else { 4 }, "{shape}: {pairs:?}");
+                let all = pairs.iter().filter(|(client, _)| *client == pairs[0].0).count();
+                assert!((2..=3).contains(&all), "each client keeps about half of the nodes: {pairs:?}");
+            }
+        }
+    }
+
+    /// Client and node of every pair that the first step of a script parts.
+    fn pairs_cut(scenario: &Scenario) -> Vec<(u32, u32)> {
+        let plan = Plan::draw(scenario).unwrap();
+        let Action::Inject { what: Fault::Partition(Cut::Between(parts)), .. } = &plan.script[0].action else {
+            panic!()
+        };
+        let mut pairs = Vec::new();
+        for part in parts {
+            for one in &part.one.0 {
+                for node in &part.other.0 {
+                    let Target::Node(node) = node else { panic!("{part}") };
+                    match one {
+                        Target::Client(client) => pairs.push((*client, *node)),
+                        Target::Clients => pairs.extend((0..scenario.clients).map(|client| (client, *node))),
+                        other => panic!("{other}"),
+                    }
+                }
+            }
+        }
+        pairs.sort_unstable();
+        pairs
+    }
+
     #[test]
     fn a_nemesis_that_cannot_be_planned_is_refused() {
         let refused = |change: fn(&mut Scenario), expected: &str| {
@@ -294,7 +295,17 @@ mod tests {
         refused(|s| s.time_limit = Duration::from_secs(4), "no fault fits into --time-limit 4s");
         refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "never be whole");
         refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "no length");
-        refused(|s| s.nemesis.faults[0].target = Target::Client(3), "there are 3 clients");
-        refused(|s| s.nemesis.faults[0].target = Target::Node(5), "there are 5 nodes");
+        fn pause(who: &str) -> OneOf {
+            OneOf(vec![format!("pause {who}").parse().unwrap()])
+        }
+        refused(|s| s.nemesis.faults[0].fault = pause("client:3"), "there are 3 clients");
+        refused(|s| s.nemesis.faults[0].fault = pause("node:5"), "the lock has 5 nodes");
+        refused(
+            |s| {
+                s.nodes = 2;
+                s.nemesis.faults[0].fault = pause("minority");
+            },
+            "no minority of 2",
+        );
     }
 }

@@ -1,0 +1,223 @@
+//! A library to be preloaded (LD_PRELOAD) into a process, whose wall clock then shows what the agent wants it to show,
+//! and which tells the agent how much of each file the process has synced.
+//!
+//! Built by `build.rs` as a shared object that needs no other one: no libc, so that it loads into any image, glibc or
+//! musl, of any age; no allocator, no thread-local storage, no constructor order, so that it may be called at any time,
+//! even by the allocator of the process while that starts. All memory that it uses is on the stack, in three words of
+//! its own, and in the control page (`control.rs`), which it finds by the environment variable `REDJEPSEN_CLOCK`. Without
+//! that variable, or where it does not name a control file that can be read and written, it changes nothing.
+//!
+//! It stands before libc's `clock_gettime` (CLOCK_REALTIME and CLOCK_REALTIME_COARSE; every other clock is left alone),
+//! `gettimeofday`, `time`, `timespec_get`, `fsync` and `fdatasync`. Forked children keep the page and programs that they
+//! execute find it again, since both inherit what they need.
+//!
+//! Deliberately absent: programs that are linked statically or ask the kernel without libc (Go's do both); points in time
+//! given *to* the kernel or libc, such as the deadline of `pthread_cond_timedwait` on CLOCK_REALTIME, and times of files,
+//! all of which stay true; syncs by any other way (`msync`, `sync`, `O_SYNC`, io_uring; `sync_file_range` promises
+//! nothing). `fsync` is no cancellation point any more.
+
+#![no_std]
+
+mod control;
+mod environment;
+mod synced;
+mod system;
+mod vdso;
+
+use core::ffi::{c_int, c_long, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use control::{MAGIC, PAGE_BYTES, Page, VERSION};
+use system::{Errno, FileKind, Timespec};
+
+const CLOCK_REALTIME: c_int = 0;
+const CLOCK_MONOTONIC: c_int = 1;
+const CLOCK_REALTIME_COARSE: c_int = 5;
+const CLOCK_MONOTONIC_COARSE: c_int = 6;
+const TIME_UTC: c_int = 1;
+const NS_PER_S: i64 = 1_000_000_000;
+
+/// What gettimeofday fills.
+#[repr(C)]
+pub struct Timeval {
+    seconds: c_long,
+    microseconds: c_long,
+}
+
+/// Looks for the page while the process is young: some (Redis is one) later write their titles over the environment.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = {
+    extern "C" fn at_start() {
+        page();
+    }
+    at_start
+};
+
+/// # Safety
+/// As libc's: `time` points to a timespec.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
+    let outcome = match clock {
+        CLOCK_REALTIME | CLOCK_REALTIME_COARSE => wall_clock(clock).map(|now| {
+            // SAFETY: the caller says so.
+            unsafe { time.write(now) };
+        }),
+        // SAFETY: the caller says so.
+        _ => unsafe { vdso::clock_gettime(clock, time) },
+    };
+    system::to_c(outcome)
+}
+
+/// # Safety
+/// As libc's: `time` and `zone` each point to their structure or are null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut c_void) -> c_int {
+    if !zone.is_null() {
+        // SAFETY: the caller says so of the zone, and the kernel takes a null for the time.
+        if let Err(errno) = unsafe { system::time_zone(zone) } {
+            return system::to_c(Err(errno));
+        }
+    }
+    if time.is_null() {
+        return 0;
+    }
+    system::to_c(wall_clock(CLOCK_REALTIME).map(|now| {
+        // SAFETY: the caller says so.
+        unsafe { time.write(Timeval { seconds: now.seconds, microseconds: now.nanoseconds / 1000 }) };
+    }))
+}
+
+/// # Safety
+/// As libc's: `time` points to a time_t or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn time(time: *mut c_long) -> c_long {
+    // The coarse clock, as the kernel's own `time` takes it.
+    let seconds = match wall_clock(CLOCK_REALTIME_COARSE) {
+        Ok(now) => now.seconds,
+        Err(errno) => c_long::from(system::to_c(Err(errno))),
+    };
+    if !time.is_null() {
+        // SAFETY: the caller says so.
+        unsafe { time.write(seconds) };
+    }
+    seconds
+}
+
+/// Knows TIME_UTC alone, and says so of any other base by returning 0.
+///
+/// # Safety
+/// As libc's: `time` points to a timespec.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
+    match wall_clock(CLOCK_REALTIME) {
+        Ok(now) if base == TIME_UTC => {
+            // SAFETY: the caller says so.
+            unsafe { time.write(now) };
+            base
+        }
+        _ => 0,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn fsync(file: c_int) -> c_int {
+    system::to_c(synced::note(page(), file, || system::fsync(file)))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn fdatasync(file: c_int) -> c_int {
+    system::to_c(synced::note(page(), file, || system::fdatasync(file)))
+}
+
+/// What a wall clock shows.
+fn wall_clock(clock: c_int) -> Result<Timespec, Errno> {
+    let real = read_clock(clock)?;
+    let Some(page) = page() else { return Ok(real) };
+    let (generation, state) = page.state();
+    let mono = if clock == CLOCK_REALTIME { CLOCK_MONOTONIC } else { CLOCK_MONOTONIC_COARSE };
+    // Where this clock can't be read, none can.
+    let shown_ns = state.shown_ns(real.to_ns(), || read_clock(mono).map_or(state.base_ns, |now| now.to_ns()));
+    page.readings.fetch_add(1, Ordering::Relaxed);
+    if page.applied.load(Ordering::Relaxed) < generation {
+        page.applied.fetch_max(generation, Ordering::Relaxed);
+    }
+    Ok(Timespec::from_ns(shown_ns))
+}
+
+fn read_clock(clock: c_int) -> Result<Timespec, Errno> {
+    let mut now = Timespec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: it is a timespec.
+    unsafe { vdso::clock_gettime(clock, &raw mut now) }?;
+    Ok(now)
+}
+
+impl Timespec {
+    fn to_ns(&self) -> i64 {
+        self.seconds.saturating_mul(NS_PER_S).saturating_add(self.nanoseconds)
+    }
+
+    fn from_ns(ns: i64) -> Timespec {
+        Timespec { seconds: ns.div_euclid(NS_PER_S), nanoseconds: ns.rem_euclid(NS_PER_S) }
+    }
+}
+
+/// The control page, if this process has one.
+fn page() -> Option<&'static Page> {
+    let mut page = PAGE.load(Ordering::Acquire);
+    if page.is_null() {
+        page = find_page();
+    }
+    // SAFETY: what is not `NO_PAGE` is a page that stays mapped.
+    (page != NO_PAGE).then(|| unsafe { &*page })
+}
+
+/// Null until somebody looked for it; [`NO_PAGE`] where there is none.
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
+const NO_PAGE: *mut Page = ptr::dangling_mut();
+
+#[cold]
+fn find_page() -> *mut Page {
+    let found = map_page().unwrap_or(NO_PAGE);
+    match PAGE.compare_exchange(ptr::null_mut(), found, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => found,
+        Err(first) => {
+            if found != NO_PAGE {
+                // SAFETY: another thread was faster, and nobody has seen this mapping.
+                unsafe { system::unmap(found.cast(), PAGE_BYTES) };
+            }
+            first
+        }
+    }
+}
+
+/// Maps the control file that the environment names, if it is one.
+fn map_page() -> Option<*mut Page> {
+    let file = environment::with_variable(b"REDJEPSEN_CLOCK=", |path| system::open(path, system::READ_WRITE))?.ok()?;
+    let page = map(&file);
+    file.close();
+    page
+}
+
+fn map(file: &system::File) -> Option<*mut Page> {
+    let status = system::status(file.descriptor()).ok()?;
+    if status.kind != FileKind::Regular || status.length < PAGE_BYTES as u64 {
+        return None;
+    }
+    let page: *mut Page = file.map_shared(PAGE_BYTES).ok()?.cast();
+    // SAFETY: the file was long enough, so that the whole page is there, and every value is one of its words.
+    let (magic, version) = unsafe { ((*page).magic.load(Ordering::Relaxed), (*page).version.load(Ordering::Relaxed)) };
+    if magic != MAGIC || version != VERSION {
+        // SAFETY: nobody has seen this mapping.
+        unsafe { system::unmap(page.cast(), PAGE_BYTES) };
+        return None;
+    }
+    Some(page)
+}
+
+/// Nothing here panics; this is for the compiler, and would end the process by an illegal instruction.
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    system::trap()
+}

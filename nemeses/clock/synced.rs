@@ -1,0 +1,59 @@
+//! Remembers in the control page how much of each file is synced.
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
+
+use crate::control::{FILES, Page, SyncedFile};
+use crate::system::{Errno, FileKind, status};
+
+/// Syncs a file and remembers, if that went well, how long it was *before*: what is written while the sync is under way
+/// may or may not be part of it.
+pub fn note(page: Option<&Page>, file: c_int, sync: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
+    let Some(page) = page else { return sync() };
+    let begun = begin(page, file);
+    sync()?;
+    match begun {
+        Begun::Noted { slot, ticket, length } => slot.end(ticket, length),
+        Begun::NotOurs => {}
+        Begun::NoRoom => page.incomplete.store(1, Ordering::Release),
+    }
+    Ok(())
+}
+
+enum Begun<'a> {
+    Noted {
+        slot: &'a SyncedFile,
+        ticket: u64,
+        length: u64,
+    },
+    /// It has no length that a loss of power could cut: a folder, a device.
+    NotOurs,
+    /// The table is full, or the kernel does not say what file it is.
+    NoRoom,
+}
+
+fn begin(page: &Page, file: c_int) -> Begun<'_> {
+    // Which file it is does not change, but its length does, and must be read after the ticket was drawn.
+    let Ok(identity) = status(file) else { return Begun::NoRoom };
+    if identity.kind != FileKind::Regular {
+        return Begun::NotOurs;
+    }
+    let Some(slot) = slot(page, identity.key) else { return Begun::NoRoom };
+    let ticket = slot.begin();
+    match status(file) {
+        Ok(status) => Begun::Noted { slot, ticket, length: status.length },
+        Err(_) => Begun::NoRoom,
+    }
+}
+
+/// The file's slot in the table, taken now if it has none yet.
+fn slot(page: &Page, key: u64) -> Option<&SyncedFile> {
+    let (before, from) = page.files.split_at_checked((key % FILES as u64) as usize)?;
+    from.iter().chain(before).find(|slot| match slot.key.load(Ordering::Acquire) {
+        0 => match slot.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(taken_by) => taken_by == key,
+        },
+        taken_by => taken_by == key,
+    })
+}

@@ -1,0 +1,71 @@
+//! Files that `redjepsen check` writes beside its answer: a page and a picture.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::Failure;
+
+/// Where to, as the user asked.
+#[derive(Debug, Args)]
+pub struct PageFlags {
+    /// Also write a page with the verdict and each counterexample, told and drawn; a file that exists is replaced
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Also write a drawing of the first counterexample; a file that exists is replaced
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+impl PageFlags {
+    /// Whether anything was asked for.
+    pub fn any(&self) -> bool {
+        self.html.is_some() || self.svg.is_some()
+    }
+
+    /// Refuses what can't be written before the check, which may take minutes; and to write over the history.
+    pub fn refuse(&self, history: &Path) -> Result<(), Failure> {
+        if self.html.is_some() && self.html == self.svg {
+            return Err(Failure::arguments("--html and --svg name the same file"));
+        }
+        let history = if history.is_dir() { history.join("history.jsonl") } else { history.to_path_buf() };
+        for (flag, file) in [("--html", &self.html), ("--svg", &self.svg)] {
+            let Some(file) = file else { continue };
+            let refused = |reason: &str| Err(Failure::arguments(format!("{flag} {}: {reason}", file.display())));
+            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if file.is_dir() {
+                return refused("is a directory; name a file");
+            }
+            if file.as_os_str().is_empty() || !folder.is_dir() {
+                return refused("there is no such directory");
+            }
+            if same(file, &history) {
+                return refused("is the history itself, and would be lost");
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what was asked for. Without a counterexample there is no drawing, which is said.
+    pub fn write(&self, html: impl FnOnce() -> String, svg: impl FnOnce() -> Option<String>) -> Result<(), Failure> {
+        if let Some(file) = &self.html {
+            put(file, &html())?;
+        }
+        if let Some(file) = &self.svg {
+            match svg() {
+                Some(svg) => put(file, &svg)?,
+                None => eprintln!("redjepsen: no counterexample to draw, so {} was not written", file.display()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put(file: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(file, text).map_err(|error| Failure::could_not_run(format!("{}: {error}", file.display())))
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}

@@ -1,0 +1,175 @@
+//! Carries out a script: clients do what its steps say and nothing else, so that the same moment comes about every time.
+//!
+//! Before the first step every client shows that the lock works and is contended, and after the last one that it works
+//! again; without that a script in which nothing happened would look like one that the lock survived.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{sleep, timeout};
+use tracing::info;
+
+use super::clients::Cue;
+use super::nemesis::InEffect;
+use super::{Run, RunError};
+use crate::history::{Body, Phase, StepEvent, StepOutcome};
+use crate::nemesis::Event;
+use crate::plan::{Action, PlannedStep};
+
+/// Operations of each client before the first step.
+const OPENING: u32 = 4;
+/// Operations of each client after the last step.
+const CLOSING: u32 = 2;
+
+/// Tells clients what to do, and knows what they were told.
+pub(super) struct Director {
+    cues: Vec<UnboundedSender<Cue>>,
+    /// Operations that each client was told to begin.
+    begun: Vec<u64>,
+}
+
+/// Why a step did not come to what it was to bring about.
+struct Failed(String);
+
+impl Director {
+    pub fn new(cues: Vec<UnboundedSender<Cue>>) -> Director {
+        let begun = vec![0; cues.len()];
+        Director { cues, begun }
+    }
+
+    fn begin(&mut self, client: u32, gates: Vec<Phase>) {
+        self.tell(client, Cue::Begin(gates));
+        if let Some(begun) = self.begun.get_mut(client as usize) {
+            *begun += 1;
+        }
+    }
+
+    /// A client that is given up ends the run by itself, so nobody has to hear of one that does not listen.
+    fn tell(&self, client: u32, cue: Cue) {
+        if let Some(cues) = self.cues.get(client as usize) {
+            let _ = cues.send(cue);
+        }
+    }
+
+    fn begun(&self, client: u32) -> u64 {
+        self.begun.get(client as usize).copied().unwrap_or(0)
+    }
+}
+
+impl Run<'_> {
+    /// Directs the clients through the script, and then tells them to stop.
+    pub(super) async fn direct(&self, mut director: Director) -> Result<(), RunError> {
+        let mut stop = self.stop.subscribe();
+        let mut in_effect = BTreeMap::new();
+        let outcome = tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => Ok(()),
+            outcome = self.play(&mut director, &mut in_effect) => outcome,
+        };
+        // What a script leaves when it breaks off.
+        for fault in in_effect.into_values().rev() {
+            self.heal(&fault).await?;
+        }
+        self.stop.send_replace(true);
+        outcome
+    }
+
+    async fn play(&self, director: &mut Director, in_effect: &mut BTreeMap<u32, InEffect>) -> Result<(), RunError> {
+        self.everybody(director, OPENING).await;
+        for (number, step) in (1..).zip(&self.plan.script) {
+            let (outcome, text) = match self.step(step, director, in_effect).await? {
+                Ok(()) => (StepOutcome::Happened, String::new()),
+                Err(Failed(text)) => match step.action {
+                    Action::Await { or_go_on: true, .. } => (StepOutcome::WentOn, text),
+                    Action::Expect { .. } => (StepOutcome::NotLive, text),
+                    _ => (StepOutcome::Failed, text),
+                },
+            };
+            info!(number, step = step.text, ?outcome, text, "step");
+            self.recorder.append(Body::Step(StepEvent { number, step: step.text.clone(), outcome, text }))?;
+            if outcome == StepOutcome::Failed {
+                return Ok(());
+            }
+        }
+        self.everybody(director, CLOSING).await;
+        Ok(())
+    }
+
+    /// Lets every client perform so many operations, all at once, and waits for their end.
+    async fn everybody(&self, director: &mut Director, operations: u32) {
+        for client in 0..self.scenario.clients {
+            for _ in 0..operations {
+                director.begin(client, Vec::new());
+            }
+        }
+        for client in 0..self.scenario.clients {
+            let begun = director.begun(client);
+            self.board.until(client, |standing| (standing.ended >= begun).then_some(())).await;
+        }
+    }
+
+    /// Carries out one step; where what it waits for did not come, says what did.
+    async fn step(
+        &self,
+        step: &PlannedStep,
+        director: &mut Director,
+        in_effect: &mut BTreeMap<u32, InEffect>,
+    ) -> Result<Result<(), Failed>, RunError> {
+        let waits_for = match &step.action {
+            Action::Start { client, gates, stops, within_ms } => {
+                director.begin(*client, gates.clone());
+                gates.first().filter(|_| *stops).map(|gate| (*client, Event::Phase(*gate), *within_ms))
+            }
+            Action::Go { client, from, to, within_ms } => {
+                director.tell(*client, Cue::Go(*from));
+                to.map(|to| (*client, Event::Phase(to), *within_ms))
+            }
+            Action::Await { client, event, within_ms, .. } | Action::Expect { client, event, within_ms } => {
+                Some((*client, *event, *within_ms))
+            }
+            Action::Wait { ms } => {
+                sleep(Duration::from_millis(*ms)).await;
+                None
+            }
+            Action::Inject { fault, what } => {
+                let injection = self.injection(what).await;
+                in_effect.insert(*fault, self.inject(*fault, what, injection).await?);
+                None
+            }
+            Action::Heal { faults } => {
+                for fault in faults {
+                    if let Some(fault) = in_effect.remove(fault) {
+                        self.heal(&fault).await?;
+                    }
+                }
+                None
+            }
+        };
+        Ok(match waits_for {
+            Some((client, event, within_ms)) => self.awaited(director, client, event, within_ms).await,
+            None => Ok(()),
+        })
+    }
+
+    /// Waits until the operation that a client was told to begin last has come so far.
+    async fn awaited(&self, director: &Director, client: u32, event: Event, within_ms: u64) -> Result<(), Failed> {
+        let number = director.begun(client);
+        let came = self.board.until(client, |standing| {
+            if standing.begun < number {
+                return None;
+            }
+            let over = standing.ended >= number;
+            match event {
+                Event::End => over.then_some(true),
+                Event::Phase(phase) if standing.reached.iter().any(|(reached, _)| *reached == phase) => Some(true),
+                Event::Phase(_) => over.then_some(false),
+            }
+        });
+        match timeout(Duration::from_millis(within_ms), came).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Failed(format!("client c{client} came to the end of its operation without `{event}`"))),
+            Err(_) => Err(Failed(format!("client c{client} did not come to `{event}` within {within_ms} ms"))),
+        }
+    }
+}

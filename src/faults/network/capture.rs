@@ -1,0 +1,175 @@
+//! Packet sockets: they see every frame of the network namespace where it enters and where it leaves an interface, and
+//! they send frames made by hand.
+//!
+//! A frame that is forwarded by a bridge is seen twice: on the port where it enters, before any rule had a say, and on
+//! the port where it leaves, when all of them let it pass.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use libc::{c_int, sock_filter, sockaddr_ll, socklen_t};
+
+/// Length of `struct virtio_net_hdr`, which frames carry in front on a socket with [`Frames::WithOffload`].
+pub(super) const OFFLOAD_HEADER: usize = 10;
+/// How much may wait to be read, in bytes as the kernel counts them, so with its own overhead.
+const RECEIVE_BUFFER: c_int = 16 << 20;
+
+/// Which frames a socket sees and in what shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frames {
+    /// Those that enter and those that leave an interface.
+    BothWays,
+    /// Those that enter an interface, each behind a header that says which checksum is still to be computed and into
+    /// what pieces it is still to be cut. Sent again with the same header, a frame arrives as if it had never been
+    /// taken.
+    WithOffload,
+}
+
+pub(super) struct PacketSocket {
+    fd: OwnedFd,
+}
+
+/// A frame that was read.
+pub(super) struct Received {
+    /// Bytes in the buffer.
+    pub length: usize,
+    /// The interface where it was seen.
+    pub interface: u32,
+    /// Whether it was leaving.
+    pub outgoing: bool,
+}
+
+impl PacketSocket {
+    /// Opens a socket that sees frames of all interfaces that the filter accepts.
+    pub fn open(frames: Frames, filter: &[sock_filter]) -> io::Result<PacketSocket> {
+        // Protocol 0 sees nothing yet, so that nothing comes in before the filter is there.
+        // SAFETY: no pointers are involved.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just made and nobody else has it.
+        let socket = PacketSocket { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
+        // The first goes beyond the machine's limit, where this is allowed.
+        if socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER).is_err() {
+            socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER)?;
+        }
+        if frames == Frames::WithOffload {
+            socket.set::<c_int>(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
+            socket.set::<c_int>(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
+        }
+        socket.set_filter(filter)?;
+        // SAFETY: all zeros is a valid address.
+        let mut address: sockaddr_ll = unsafe { mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        // All protocols: others are handed out only after the bridge took the frame.
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        // SAFETY: the pointer and the length are those of a live address.
+        let bound = unsafe { libc::bind(socket.fd.as_raw_fd(), ptr::from_ref(&address).cast(), length_of(&address)) };
+        if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
+    }
+
+    /// Replaces the filter; frames that wait to be read already stay.
+    pub fn set_filter(&self, filter: &[sock_filter]) -> io::Result<()> {
+        let program = libc::sock_fprog {
+            len: u16::try_from(filter.len()).map_err(|_| io::Error::other("the filter is too long"))?,
+            // The kernel only reads it.
+            filter: filter.as_ptr().cast_mut(),
+        };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
+    /// The next frame; `None` when none waits. What does not fit in the buffer is an error.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        // SAFETY: all zeros is a valid address.
+        let mut address: sockaddr_ll = unsafe { mem::zeroed() };
+        let mut address_length = length_of(&address);
+        // SAFETY: both pointers come with the lengths of the live buffers that they point to.
+        let length = unsafe {
+            libc::recvfrom(
+                self.fd.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                libc::MSG_DONTWAIT | libc::MSG_TRUNC,
+                ptr::from_mut(&mut address).cast(),
+                &mut address_length,
+            )
+        };
+        let Ok(length) = usize::try_from(length) else {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+                _ => Err(error),
+            };
+        };
+        if length > buffer.len() {
+            return Err(io::Error::other(format!("a frame of {length} bytes is too long")));
+        }
+        Ok(Some(Received {
+            length,
+            interface: u32::try_from(address.sll_ifindex).unwrap_or(0),
+            outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
+        }))
+    }
+
+    /// Sends a frame out of an interface; `ethertype` is what stands in the frame.
+    pub fn send(&self, interface: u32, ethertype: u16, bytes: &[u8]) -> io::Result<()> {
+        // SAFETY: all zeros is a valid address.
+        let mut address: sockaddr_ll = unsafe { mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_ifindex = i32::try_from(interface).map_err(io::Error::other)?;
+        address.sll_halen = 6;
+        address.sll_protocol = ethertype.to_be();
+        // SAFETY: both pointers come with the lengths of what they point to.
+        let sent = unsafe {
+            libc::sendto(
+                self.fd.as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                0,
+                ptr::from_ref(&address).cast(),
+                length_of(&address),
+            )
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// How many frames were lost since the last call because nobody read them in time.
+    pub fn missed(&self) -> io::Result<u64> {
+        // SAFETY: all zeros is a valid value.
+        let mut statistics: libc::tpacket_stats = unsafe { mem::zeroed() };
+        let mut length = length_of(&statistics);
+        // SAFETY: the pointer and the length are those of a live value.
+        let asked = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                ptr::from_mut(&mut statistics).cast(),
+                &mut length,
+            )
+        };
+        if asked < 0 { Err(io::Error::last_os_error()) } else { Ok(u64::from(statistics.tp_drops)) }
+    }
+
+    fn set<T>(&self, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+        // SAFETY: the pointer and the length are those of a live value; the kernel rejects one of the wrong length.
+        let set = unsafe {
+            libc::setsockopt(self.fd.as_raw_fd(), level, option, ptr::from_ref(value).cast(), length_of(value))
+        };
+        if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn length_of<T>(value: &T) -> socklen_t {
+    // Only small structures are measured.
+    mem::size_of_val(value) as socklen_t
+}

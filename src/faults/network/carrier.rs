@@ -1,0 +1,249 @@
+//! Carries packets by hand where rules alone cannot: it holds them for a delay, and answers them for a reset.
+//!
+//! The rules drop what the ways in question carry, but only once a packet socket saw it enter the bridge. What was held
+//! is sent out of the bridge itself, as frames of this machine, which the rules do not concern. Frames keep what they
+//! say about checksums still to be computed and pieces still to be cut, so members notice nothing but the time.
+//!
+//! While rules change, there are some milliseconds in which packets are both held and forwarded: they arrive twice,
+//! which TCP ignores, and never less than once.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::os::fd::OwnedFd;
+
+use super::capture::{Frames, OFFLOAD_HEADER, PacketSocket};
+use super::condition::Handling;
+use super::delay::{Fate, Queue};
+use super::frame::{self, ETHERTYPE_IPV4, PROTOCOL_TCP};
+use super::links::{self, Bridge};
+use super::{Pair, filter, reset};
+
+/// Frames read before it is looked whether others are due.
+const BATCH: usize = 32;
+/// How often at most an unknown interface makes us look for new ports: a member that starts again gets a new one.
+const LOOK_FOR_PORTS: Duration = Duration::from_millis(50);
+
+/// A thread that carries the packets of some ways by hand.
+pub(super) struct Carrier {
+    orders: Sender<Order>,
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What it did since it was asked last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Packets held, and those not held since they would not have fitted.
+    pub held: u64,
+    pub no_room: u64,
+    /// Segments answered by a RST.
+    pub reset: u64,
+    /// Frames that went by unread.
+    pub missed: u64,
+}
+
+impl Tally {
+    pub fn plus(self, more: Tally) -> Tally {
+        Tally {
+            held: self.held + more.held,
+            no_room: self.no_room + more.no_room,
+            reset: self.reset + more.reset,
+            missed: self.missed + more.missed,
+        }
+    }
+}
+
+struct Order {
+    handling: BTreeMap<Pair, Handling>,
+    bridge: Bridge,
+    done: Sender<io::Result<Tally>>,
+}
+
+impl Carrier {
+    /// Starts the thread in the caller's network namespace; it carries nothing yet.
+    pub fn start(bridge_name: &str, bridge: Bridge) -> io::Result<Carrier> {
+        let socket = PacketSocket::open(Frames::WithOffload, &filter::nothing())?;
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (orders, received) = mpsc::channel();
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let work = Work {
+            socket,
+            bridge_name: bridge_name.to_string(),
+            bridge,
+            handling: BTreeMap::new(),
+            queue: Queue::default(),
+            random: ChaCha8Rng::from_seed(seed),
+            tally: Tally::default(),
+            looked_for_ports: None,
+        };
+        let woken = Arc::clone(&wake);
+        let thread = thread::Builder::new().name("carrier".to_string()).spawn(move || work.run(&received, &woken))?;
+        Ok(Carrier { orders, wake, thread: Some(thread) })
+    }
+
+    /// From now on these ways are carried by hand and no others. Packets that wait for a way that is cut are lost;
+    /// those of ways without delay are sent before this returns.
+    pub fn carry(&self, handling: BTreeMap<Pair, Handling>, bridge: Bridge) -> io::Result<Tally> {
+        let (done, answer) = mpsc::channel();
+        let ended = || io::Error::other("the thread that carries packets ended");
+        self.orders.send(Order { handling, bridge, done }).map_err(|_| ended())?;
+        self.wake();
+        answer.recv().map_err(|_| ended())?
+    }
+
+    fn wake(&self) {
+        // Fails only where a wake-up is pending already.
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        // Without a sender, the thread ends.
+        self.orders = mpsc::channel().0;
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work {
+    socket: PacketSocket,
+    bridge_name: String,
+    bridge: Bridge,
+    handling: BTreeMap<Pair, Handling>,
+    queue: Queue,
+    random: ChaCha8Rng,
+    tally: Tally,
+    looked_for_ports: Option<Instant>,
+}
+
+impl Work {
+    fn run(mut self, orders: &Receiver<Order>, wake: &OwnedFd) {
+        // The longest IPv4 packet with its headers.
+        let mut buffer = vec![0; OFFLOAD_HEADER + frame::ETHERNET + (1 << 16)];
+        loop {
+            let mut ready = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+            let wait = self.queue.next_due().map(|due| due.saturating_duration_since(Instant::now()));
+            // A wait too long to be told is as good as none at all.
+            let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+            if poll(&mut ready, wait.as_ref()).is_err_and(|error| error != rustix::io::Errno::INTR) {
+                return;
+            }
+            let _ = rustix::io::read(wake, &mut [0; 8]);
+            loop {
+                match orders.try_recv() {
+                    Ok(order) => {
+                        let done = self.obey(order.handling, order.bridge, &mut buffer);
+                        // Whoever does not wait for it does not need it.
+                        let _ = order.done.send(done);
+                    }
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            self.take(BATCH, &mut buffer);
+            while let Some(bytes) = self.queue.pop(Instant::now()) {
+                self.send(&bytes);
+            }
+        }
+    }
+
+    fn obey(&mut self, handling: BTreeMap<Pair, Handling>, bridge: Bridge, buffer: &mut [u8]) -> io::Result<Tally> {
+        // What came before the order is treated as it was before; then it is sent, where it waits for nothing now.
+        self.take(usize::MAX, buffer);
+        let (from, to): (Vec<_>, Vec<_>) = handling.keys().copied().unzip();
+        let unique = |mut addresses: Vec<_>| {
+            addresses.sort_unstable();
+            addresses.dedup();
+            addresses
+        };
+        let accepted =
+            if handling.is_empty() { filter::nothing() } else { filter::between(&unique(from), &unique(to)) };
+        self.socket.set_filter(&accepted)?;
+        let now = Instant::now();
+        let fate = |pair: &Pair| match handling.get(pair) {
+            Some(Handling::Cut) => Fate::Lose,
+            Some(Handling::Hold { most, .. }) if !most.is_zero() => Fate::Wait(now + *most),
+            _ => Fate::Send,
+        };
+        for bytes in self.queue.sort_out(fate) {
+            self.send(&bytes);
+        }
+        (self.handling, self.bridge) = (handling, bridge);
+        self.tally.missed += self.socket.missed()?;
+        Ok(std::mem::take(&mut self.tally))
+    }
+
+    /// Reads what waits, up to a number of frames.
+    fn take(&mut self, frames: usize, buffer: &mut [u8]) {
+        for _ in 0..frames {
+            match self.socket.receive(buffer) {
+                Ok(Some(received)) if received.outgoing => {}
+                Ok(Some(received)) => {
+                    if self.is_port(received.interface) {
+                        self.treat(&buffer[..received.length]);
+                    }
+                }
+                Ok(None) => return,
+                Err(_) => self.tally.missed += 1,
+            }
+        }
+    }
+
+    fn is_port(&mut self, interface: u32) -> bool {
+        if self.bridge.ports.contains(&interface) {
+            return true;
+        }
+        if self.looked_for_ports.is_none_or(|before| before.elapsed() > LOOK_FOR_PORTS) {
+            self.looked_for_ports = Some(Instant::now());
+            if let Ok(bridge) = links::bridge(&self.bridge_name) {
+                self.bridge = bridge;
+            }
+        }
+        self.bridge.ports.contains(&interface)
+    }
+
+    /// Does to one packet, with its offload header, what the way's condition asks for.
+    fn treat(&mut self, bytes: &[u8]) {
+        let Some(captured) = bytes.get(OFFLOAD_HEADER..) else { return };
+        let Some(packet) = frame::ipv4(captured) else { return };
+        let pair = (packet.from, packet.to);
+        let is_tcp = packet.protocol == PROTOCOL_TCP;
+        let (pass, least, most) = match self.handling.get(&pair) {
+            Some(Handling::Reset | Handling::Hold { reset: true, .. }) if is_tcp => {
+                for forged in reset::forge(captured) {
+                    self.send(&[&[0; OFFLOAD_HEADER], &forged[..]].concat());
+                }
+                self.tally.reset += 1;
+                return;
+            }
+            Some(Handling::Hold { pass, least, most, .. }) => (*pass, *least, *most),
+            None | Some(Handling::Cut | Handling::Reset) => return,
+        };
+        if pass < 1.0 && self.random.random::<f64>() >= pass {
+            return;
+        }
+        let spread = self.random.random_range(least..=most);
+        if self.queue.push(pair, Instant::now() + spread, bytes) {
+            self.tally.held += 1;
+        } else {
+            self.tally.no_room += 1;
+        }
+    }
+
+    fn send(&self, bytes: &[u8]) {
+        // A frame that cannot be sent is lost, as on any network.
+        let _ = self.socket.send(self.bridge.index, ETHERTYPE_IPV4, bytes);
+    }
+}

@@ -1,0 +1,83 @@
+//! What all faults in effect amount to for one way from a member to another.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Effect, Fault, Pair};
+
+/// The condition of a way. A cut hides everything else, and a reset everything else that TCP would suffer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Condition {
+    pub cut: bool,
+    pub reset: bool,
+    /// Share of packets that get through where it is not cut, from 0 to 1.
+    pub pass: f64,
+    pub delay: Duration,
+    /// A packet's delay may be this much longer or shorter.
+    pub jitter: Duration,
+}
+
+impl Condition {
+    pub const WELL: Condition =
+        Condition { cut: false, reset: false, pass: 1.0, delay: Duration::ZERO, jitter: Duration::ZERO };
+
+    /// What must be done by hand, since rules alone do not bring it about.
+    pub fn by_hand(&self) -> Option<Handling> {
+        if self.cut {
+            Some(Handling::Cut)
+        } else if !self.longest_delay().is_zero() {
+            let (least, most) = (self.shortest_delay(), self.longest_delay());
+            Some(Handling::Hold { reset: self.reset, pass: self.pass, least, most })
+        } else if self.reset {
+            Some(Handling::Reset)
+        } else {
+            None
+        }
+    }
+
+    pub fn longest_delay(&self) -> Duration {
+        self.delay.saturating_add(self.jitter)
+    }
+
+    pub fn shortest_delay(&self) -> Duration {
+        self.delay.saturating_sub(self.jitter)
+    }
+}
+
+/// What is done by hand to the packets of a way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Handling {
+    /// The rules drop them all; those that wait already are lost as well.
+    Cut,
+    /// The rules drop TCP segments, and they are answered by RSTs.
+    Reset,
+    /// The rules drop them all. This share is sent again after a while, unless they are to be reset.
+    Hold { reset: bool, pass: f64, least: Duration, most: Duration },
+}
+
+impl Handling {
+    /// What the rules drop is sent at once.
+    pub const PASS_ON: Handling =
+        Handling::Hold { reset: false, pass: 1.0, least: Duration::ZERO, most: Duration::ZERO };
+}
+
+/// The condition of every way that any of the faults concerns: losses multiply, delays add up.
+pub(super) fn combined<'fault>(faults: impl IntoIterator<Item = &'fault Fault>) -> BTreeMap<Pair, Condition> {
+    let mut conditions = BTreeMap::new();
+    for fault in faults {
+        for pair in &fault.pairs {
+            let condition = conditions.entry(*pair).or_insert(Condition::WELL);
+            match fault.effect {
+                Effect::Drop => condition.cut = true,
+                Effect::Reset => condition.reset = true,
+                Effect::Lose { percent: 100 } => condition.cut = true,
+                Effect::Lose { percent } => condition.pass *= 1.0 - f64::from(percent) / 100.0,
+                Effect::Delay { ms, jitter_ms } => {
+                    condition.delay = condition.delay.saturating_add(Duration::from_millis(ms));
+                    condition.jitter = condition.jitter.saturating_add(Duration::from_millis(jitter_ms));
+                }
+            }
+        }
+    }
+    conditions
+}

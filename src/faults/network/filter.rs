@@ -1,0 +1,86 @@
+//! Which frames the kernel hands to a packet socket, as programs of the classic packet filter. They only spare work:
+//! whoever reads decides again.
+
+use std::net::Ipv4Addr;
+
+use libc::sock_filter;
+
+use super::frame::{ETHERTYPE_ARP, ETHERTYPE_IPV4, Mac, PROTOCOL_ICMP, PROTOCOL_TCP};
+
+/// More addresses than this are not compared one by one: a jump reaches only so far.
+const MOST_ADDRESSES: usize = 200;
+
+/// Load what stands at this offset of the frame: one byte, two, or four.
+const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
+const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+/// The same, with the length of the IPv4 header added to the offset.
+const LOAD_BYTE_BEHIND: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_IND) as u16;
+const LOAD_HALF_BEHIND: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
+/// Remember the length of the IPv4 header at this offset.
+const MEASURE_HEADER: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
+const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+/// Accept this many bytes of the frame.
+const ACCEPT: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// Accepts nothing.
+pub(super) fn nothing() -> Vec<sock_filter> {
+    vec![step(ACCEPT, 0)]
+}
+
+/// Accepts answers to our ARP requests, echo replies with our identifier, and TCP segments from or to the port of the
+/// same number.
+pub(super) fn answers(asker: Mac, identifier: u16) -> Vec<sock_filter> {
+    // Its end tells it from others well enough.
+    let asker = u32::from_be_bytes([asker[2], asker[3], asker[4], asker[5]]);
+    let identifier = u32::from(identifier);
+    // Jumps count from the next step; 17 refuses and 18 accepts.
+    vec![
+        step(LOAD_HALF, 12),
+        /* 1 */ test(u32::from(ETHERTYPE_ARP), 0, 2),
+        step(LOAD_WORD, 34),
+        /* 3 */ test(asker, 14, 13),
+        /* 4 */ test(u32::from(ETHERTYPE_IPV4), 0, 12),
+        step(MEASURE_HEADER, 14),
+        step(LOAD_BYTE, 23),
+        /* 7 */ test(u32::from(PROTOCOL_ICMP), 0, 4),
+        step(LOAD_BYTE_BEHIND, 14),
+        /* 9: an echo reply */ test(0, 0, 7),
+        step(LOAD_HALF_BEHIND, 18),
+        /* 11 */ test(identifier, 6, 5),
+        /* 12 */ test(u32::from(PROTOCOL_TCP), 0, 4),
+        step(LOAD_HALF_BEHIND, 14),
+        /* 14 */ test(identifier, 3, 0),
+        step(LOAD_HALF_BEHIND, 16),
+        /* 16 */ test(identifier, 1, 0),
+        step(ACCEPT, 0),
+        step(ACCEPT, u32::MAX),
+    ]
+}
+
+/// Accepts IPv4 packets from one of `from` to one of `to`.
+pub(super) fn between(from: &[Ipv4Addr], to: &[Ipv4Addr]) -> Vec<sock_filter> {
+    let mut program = vec![step(LOAD_HALF, 12), test(u32::from(ETHERTYPE_IPV4), 1, 0), step(ACCEPT, 0)];
+    for (offset, addresses) in [(26, from), (30, to)] {
+        if addresses.len() > MOST_ADDRESSES {
+            continue;
+        }
+        program.push(step(LOAD_WORD, offset));
+        for (at, address) in addresses.iter().enumerate() {
+            // Past the remaining comparisons and the refusal behind them. At most `MOST_ADDRESSES`, so it fits.
+            program.push(test(address.to_bits(), (addresses.len() - at) as u8, 0));
+        }
+        program.push(step(ACCEPT, 0));
+    }
+    program.push(step(ACCEPT, u32::MAX));
+    program
+}
+
+fn step(code: u16, k: u32) -> sock_filter {
+    sock_filter { code, jt: 0, jf: 0, k }
+}
+
+/// Skips `then` steps where the loaded value is `k`, else `otherwise` steps.
+fn test(k: u32, then: u8, otherwise: u8) -> sock_filter {
+    sock_filter { code: IF_EQUAL, jt: then, jf: otherwise, k }
+}

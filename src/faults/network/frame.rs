@@ -1,0 +1,287 @@
+//! Ethernet frames with ARP, IPv4, ICMP and TCP in them, as far as the faults read and forge them.
+//!
+//! Reading never trusts a length: whatever does not fit is `None`. Frames come with their Ethernet header and without a
+//! VLAN tag; fragments after the first and IP options are read as what they are, never as a header of something else.
+
+use std::net::Ipv4Addr;
+
+/// A hardware address.
+pub(super) type Mac = [u8; 6];
+
+pub(super) const BROADCAST: Mac = [0xff; 6];
+/// Length of the Ethernet header.
+pub(super) const ETHERNET: usize = 14;
+pub(super) const ETHERTYPE_IPV4: u16 = 0x0800;
+pub(super) const ETHERTYPE_ARP: u16 = 0x0806;
+pub(super) const PROTOCOL_ICMP: u8 = 1;
+pub(super) const PROTOCOL_TCP: u8 = 6;
+
+pub(super) mod flags {
+    pub const FIN: u8 = 0x01;
+    pub const SYN: u8 = 0x02;
+    pub const RST: u8 = 0x04;
+    pub const ACK: u8 = 0x10;
+}
+
+/// Length of an IPv4 header without options.
+const IPV4: usize = 20;
+/// Length of a TCP header without options.
+const TCP: usize = 20;
+
+/// An IPv4 packet inside of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ipv4<'frame> {
+    pub from: Ipv4Addr,
+    pub to: Ipv4Addr,
+    pub protocol: u8,
+    pub identification: u16,
+    /// What follows the header; empty in a fragment that is not the first.
+    pub payload: &'frame [u8],
+}
+
+/// The header of a TCP segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tcp {
+    pub from_port: u16,
+    pub to_port: u16,
+    pub sequence: u32,
+    pub acknowledged: u32,
+    pub flags: u8,
+    /// Bytes of payload.
+    pub length: u32,
+}
+
+/// Both hardware addresses of a frame: from, to.
+pub(super) fn macs(frame: &[u8]) -> Option<(Mac, Mac)> {
+    Some((frame.get(6..12)?.try_into().ok()?, frame.get(..6)?.try_into().ok()?))
+}
+
+pub(super) fn ipv4(frame: &[u8]) -> Option<Ipv4<'_>> {
+    if u16_at(frame, 12)? != ETHERTYPE_IPV4 {
+        return None;
+    }
+    let packet = frame.get(ETHERNET..)?;
+    let first = *packet.first()?;
+    let header = usize::from(first & 0x0f) * 4;
+    if first >> 4 != 4 || header < IPV4 || packet.len() < header {
+        return None;
+    }
+    // What follows is padding of a short frame. A length of 0 is a packet too large for the field.
+    let total = match usize::from(u16_at(packet, 2)?) {
+        0 => packet.len(),
+        total => total.min(packet.len()),
+    };
+    let is_first = u16_at(packet, 6)? & 0x1fff == 0;
+    Some(Ipv4 {
+        from: address_at(packet, 12)?,
+        to: address_at(packet, 16)?,
+        protocol: *packet.get(9)?,
+        identification: u16_at(packet, 4)?,
+        payload: if is_first { packet.get(header..total)? } else { &[] },
+    })
+}
+
+pub(super) fn tcp(packet: &Ipv4<'_>) -> Option<Tcp> {
+    if packet.protocol != PROTOCOL_TCP {
+        return None;
+    }
+    let segment = packet.payload;
+    let header = usize::from(*segment.get(12)? >> 4) * 4;
+    if header < TCP {
+        return None;
+    }
+    Some(Tcp {
+        from_port: u16_at(segment, 0)?,
+        to_port: u16_at(segment, 2)?,
+        sequence: u32_at(segment, 4)?,
+        acknowledged: u32_at(segment, 8)?,
+        flags: *segment.get(13)?,
+        length: u32::try_from(segment.len().checked_sub(header)?).ok()?,
+    })
+}
+
+/// Identifier, sequence number and payload of an ICMP echo reply.
+pub(super) fn echo_reply<'frame>(packet: &Ipv4<'frame>) -> Option<(u16, u16, &'frame [u8])> {
+    let message = packet.payload;
+    let is_reply = packet.protocol == PROTOCOL_ICMP && message.get(..2)? == [0, 0];
+    if is_reply { Some((u16_at(message, 4)?, u16_at(message, 6)?, message.get(8..)?)) } else { None }
+}
+
+/// An echo request that claims to come from `from`.
+pub(super) fn echo_request(
+    macs: (Mac, Mac),
+    (from, to): (Ipv4Addr, Ipv4Addr),
+    (identifier, sequence): (u16, u16),
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut message = vec![8, 0, 0, 0];
+    message.extend(identifier.to_be_bytes());
+    message.extend(sequence.to_be_bytes());
+    message.extend(payload);
+    let sum = checksum(&[&message]);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    packet(macs, (from, to), PROTOCOL_ICMP, 0, &message)
+}
+
+/// A TCP segment without payload; `header.length` plays no part.
+pub(super) fn segment(
+    macs: (Mac, Mac),
+    (from, to): (Ipv4Addr, Ipv4Addr),
+    identification: u16,
+    header: &Tcp,
+    window: u16,
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(TCP);
+    bytes.extend(header.from_port.to_be_bytes());
+    bytes.extend(header.to_port.to_be_bytes());
+    bytes.extend(header.sequence.to_be_bytes());
+    bytes.extend(header.acknowledged.to_be_bytes());
+    bytes.extend([5 << 4, header.flags]);
+    bytes.extend(window.to_be_bytes());
+    bytes.extend([0; 4]);
+    let pseudo_header = [&from.octets()[..], &to.octets()[..], &[0, PROTOCOL_TCP, 0, 20]].concat();
+    let sum = checksum(&[&pseudo_header, &bytes]);
+    bytes[16..18].copy_from_slice(&sum.to_be_bytes());
+    packet(macs, (from, to), PROTOCOL_TCP, identification, &bytes)
+}
+
+/// Asks everybody for the hardware address of `wanted`, on behalf of no address (RFC 5227), so that nobody learns a
+/// false neighbour from it.
+pub(super) fn arp_request(from: Mac, wanted: Ipv4Addr) -> Vec<u8> {
+    let mut frame = ethernet((from, BROADCAST), ETHERTYPE_ARP);
+    // Ethernet and IPv4, with addresses of 6 and 4 bytes; 1 is a request.
+    frame.extend([0, 1, 8, 0, 6, 4, 0, 1]);
+    frame.extend(from);
+    frame.extend([0; 4]);
+    frame.extend([0; 6]);
+    frame.extend(wanted.octets());
+    frame
+}
+
+/// Who answers an [`arp_request`] of `asker`.
+pub(super) fn arp_answer(frame: &[u8], asker: Mac) -> Option<(Ipv4Addr, Mac)> {
+    let message = frame.get(ETHERNET..)?;
+    let is_answer = u16_at(frame, 12)? == ETHERTYPE_ARP
+        && message.get(..8)? == [0, 1, 8, 0, 6, 4, 0, 2]
+        && message.get(18..24)? == asker
+        && message.get(24..28)? == [0; 4];
+    if is_answer { Some((address_at(message, 14)?, message.get(8..14)?.try_into().ok()?)) } else { None }
+}
+
+fn ethernet((from, to): (Mac, Mac), ethertype: u16) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(80);
+    frame.extend(to);
+    frame.extend(from);
+    frame.extend(ethertype.to_be_bytes());
+    frame
+}
+
+fn packet(
+    macs: (Mac, Mac),
+    (from, to): (Ipv4Addr, Ipv4Addr),
+    protocol: u8,
+    identification: u16,
+    payload: &[u8],
+) -> Vec<u8> {
+    // Only short packets are forged here.
+    let total = u16::try_from(IPV4 + payload.len()).unwrap_or(u16::MAX);
+    let mut header = vec![0x45, 0];
+    header.extend(total.to_be_bytes());
+    header.extend(identification.to_be_bytes());
+    // Not to be fragmented; 64 hops.
+    header.extend([0x40, 0, 64, protocol, 0, 0]);
+    header.extend(from.octets());
+    header.extend(to.octets());
+    let sum = checksum(&[&header]);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    let mut frame = ethernet(macs, ETHERTYPE_IPV4);
+    frame.extend(header);
+    frame.extend(payload);
+    frame
+}
+
+/// The Internet checksum (RFC 1071) of parts that follow each other; all but the last are of even length.
+fn checksum(parts: &[&[u8]]) -> u16 {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let mut sum: u64 = words.map(|word| u64::from(word[0]) << 8 | word.get(1).map_or(0, |low| u64::from(*low))).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    // Folded above, so it fits.
+    !(sum as u16)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn address_at(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
+    u32_at(bytes, at).map(Ipv4Addr::from_bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+    const MACS: (Mac, Mac) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+
+    #[test]
+    fn what_is_forged_reads_as_what_was_meant() {
+        let header =
+            Tcp { from_port: 7, to_port: 6379, sequence: 1 << 31, acknowledged: 9, flags: flags::ACK, length: 0 };
+        let frame = segment(MACS, (A, B), 77, &header, 0);
+        let read = ipv4(&frame).unwrap();
+        assert_eq!((read.from, read.to, read.identification), (A, B, 77));
+        assert_eq!(tcp(&read), Some(header));
+        assert_eq!(macs(&frame), Some(MACS));
+        assert_eq!(checksum(&[&frame[14..34]]), 0, "a header with its checksum sums up to nothing");
+
+        let mut frame = echo_request(MACS, (A, B), (5, 6), b"payload");
+        assert_eq!(checksum(&[&frame[34..]]), 0);
+        assert_eq!(echo_reply(&ipv4(&frame).unwrap()), None, "a request");
+        frame[34] = 0;
+        assert_eq!(echo_reply(&ipv4(&frame).unwrap()), Some((5, 6, &b"payload"[..])));
+    }
+
+    #[test]
+    fn only_answers_to_the_asker_count() {
+        let mut frame = arp_request(MACS.0, B);
+        assert_eq!(arp_answer(&frame, MACS.0), None);
+        frame[21] = 2;
+        frame[22..28].copy_from_slice(&MACS.1);
+        frame[28..32].copy_from_slice(&B.octets());
+        frame[32..38].copy_from_slice(&MACS.0);
+        frame[38..42].copy_from_slice(&[0; 4]);
+        assert_eq!(arp_answer(&frame, MACS.0), Some((B, MACS.1)));
+        assert_eq!(arp_answer(&frame, MACS.1), None);
+    }
+
+    #[test]
+    fn a_later_fragment_has_no_ports() {
+        let header = Tcp { from_port: 7, to_port: 9, sequence: 1, acknowledged: 2, flags: 0, length: 0 };
+        let mut frame = segment(MACS, (A, B), 1, &header, 0);
+        frame[21] = 1;
+        assert_eq!(tcp(&ipv4(&frame).unwrap()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_frame_makes_the_reader_stumble(mut frame in prop::collection::vec(any::<u8>(), 0..120), ip: bool) {
+            if ip && frame.len() > 14 {
+                frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+            }
+            let _ = (macs(&frame), arp_answer(&frame, MACS.0));
+            if let Some(packet) = ipv4(&frame) {
+                let _ = (tcp(&packet), echo_reply(&packet));
+            }
+        }
+    }
+}

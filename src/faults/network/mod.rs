@@ -1,0 +1,357 @@
+//! The network faults: ways between members that are cut, lose packets, are slow, or reset connections.
+//!
+//! Members are IPv4 addresses on one Linux bridge: containers on a user-defined Docker network, or network namespaces
+//! of a local cluster. All that is done and seen happens at the bridge, from outside of the members, in the caller's
+//! network namespace. A way has a direction: from X to Y and from Y to X are two.
+//!
+//! `table` holds the rules, `carrier` does by hand what rules cannot (`delay`, `reset`), `probe` and `observe` see
+//! whether it is so. `condition` is what several faults on one way amount to.
+//!
+//! Deliberately absent: what goes between members and the machine itself, so the controller's own connections, IPv6,
+//! and all but IPv4 (ARP passes, so members find each other as soon as a cut heals).
+
+mod capture;
+mod carrier;
+mod condition;
+mod delay;
+mod filter;
+mod frame;
+mod links;
+mod observe;
+mod probe;
+mod reset;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use carrier::{Carrier, Tally};
+use condition::{Condition, Handling, combined};
+use observe::{FORWARDED_AT_LAST as IN_TIME, Goal, LATE, Sight, observe};
+use probe::Prober;
+use table::Table;
+
+/// A way: from, to.
+pub(crate) type Pair = (Ipv4Addr, Ipv4Addr);
+
+/// A delay must end while somebody still waits for it.
+const LONGEST_DELAY_MS: u64 = 600_000;
+/// A heal of a loss is seen when this many probes in a row pass.
+const ALL_PASS: usize = 24;
+/// Where another fault still loses packets, one of this many must pass.
+const SOME_PASS: usize = 12;
+
+/// What happens to packets on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Effect {
+    /// All are dropped.
+    Drop,
+    /// This share is dropped, 1 to 100, each by chance.
+    Lose { percent: u8 },
+    /// All take this much longer, give or take the jitter; none overtakes another.
+    Delay { ms: u64, jitter_ms: u64 },
+    /// TCP segments are dropped, and both ends get a RST; all else passes.
+    Reset,
+}
+
+/// What was seen after a fault was injected or healed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Whether the effect was seen on every way between members that are there, not only ordered.
+    pub observed: bool,
+    /// What was seen, in words.
+    pub text: String,
+    /// Microseconds from the call to the moment when the last way was seen to be as it should.
+    pub effect_us: Option<u64>,
+    /// Microseconds from the call to its end.
+    pub took_us: u64,
+}
+
+impl Seen {
+    /// There was nothing to look at.
+    pub fn nothing() -> Seen {
+        Seen { observed: false, text: "nothing to undo".to_string(), effect_us: None, took_us: 0 }
+    }
+}
+
+/// A fault that was injected.
+#[derive(Clone, Debug)]
+struct Fault {
+    effect: Effect,
+    pairs: BTreeSet<Pair>,
+}
+
+/// All network faults of a run. Dropped, it heals them, as [`Network::close`] does.
+pub(crate) struct Network {
+    bridge: String,
+    table: Table,
+    prober: Prober,
+    /// There from the first fault on that rules alone cannot bring about.
+    carrier: Option<Carrier>,
+    faults: BTreeMap<u32, Fault>,
+    /// Those whose rules are gone, but whose heal was not seen yet.
+    unseen: BTreeMap<u32, Fault>,
+    open: bool,
+}
+
+impl Network {
+    /// Gets ready for faults among the members on `bridge`, in the caller's network namespace, with all rules in a table
+    /// whose name is made of `table`: its letters that nft cannot read become `-`, and it begins with `redjepsen-`.
+    ///
+    /// Tries all that will be needed. The error names what is missing and the remedy.
+    pub fn open(bridge: &str, table: &str) -> io::Result<Network> {
+        links::bridge(bridge)?;
+        let table = Table::open(table)?;
+        let prober = Prober::open().map_err(|error| {
+            let remedy = "network faults need packet sockets, which take the capability NET_RAW (run as root; \
+                          docker: --cap-add NET_RAW)";
+            io::Error::new(error.kind(), format!("{remedy}: {error}"))
+        })?;
+        Ok(Network {
+            bridge: bridge.to_string(),
+            table,
+            prober,
+            carrier: None,
+            faults: BTreeMap::new(),
+            unseen: BTreeMap::new(),
+            open: true,
+        })
+    }
+
+    /// Brings the effect about on all of these ways, and looks whether it is there.
+    ///
+    /// `fault` is the caller's number for it, by which it is healed. Where this fails, nothing was changed. A fault that
+    /// was injected but not observed is in effect as far as anybody knows, and must be healed like any other.
+    pub fn inject(&mut self, fault: u32, pairs: &[Pair], effect: Effect) -> io::Result<Seen> {
+        let ordered = Instant::now();
+        self.check(fault, pairs, effect)?;
+        let before = self.by_hand();
+        let injected = Fault { effect, pairs: pairs.iter().copied().collect() };
+        self.unseen.remove(&fault);
+        self.faults.insert(fault, injected.clone());
+        if let Err(error) = self.change(before) {
+            self.faults.remove(&fault);
+            return Err(error);
+        }
+        let now = combined(self.faults.values());
+        let goals = injected.pairs.iter().map(|pair| (*pair, goal_of_injection(effect, &now[pair]))).collect();
+        let sight = self.look(&goals)?;
+        let observed = sight.bad.is_empty() && sight.good > 0;
+        let text = tell_injection(effect, &sight);
+        Ok(seen(observed, text, &sight, ordered))
+    }
+
+    /// Undoes a fault, and looks whether its ways are open again, as far as no other fault concerns them. Packets that
+    /// wait for their time are delivered at once.
+    ///
+    /// Where this fails, or the heal was not observed, it can be tried again.
+    pub fn heal(&mut self, fault: u32) -> io::Result<Seen> {
+        let ordered = Instant::now();
+        let before = self.by_hand();
+        let healed = match self.faults.remove(&fault).or_else(|| self.unseen.get(&fault).cloned()) {
+            Some(healed) => healed,
+            None => return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no network fault {fault}"))),
+        };
+        let tally = match self.change(before) {
+            Ok(tally) => tally,
+            Err(error) => {
+                self.faults.insert(fault, healed);
+                return Err(error);
+            }
+        };
+        self.unseen.insert(fault, healed.clone());
+        let now = combined(self.faults.values());
+        let goal = |pair| goal_of_heal(healed.effect, now.get(pair).unwrap_or(&Condition::WELL));
+        let goals = healed.pairs.iter().map(|pair| (*pair, goal(pair))).collect();
+        let sight = self.look(&goals)?;
+        let observed = sight.bad.is_empty();
+        if observed {
+            self.unseen.remove(&fault);
+        }
+        let mut text = sight.tell("open again", "still broken by another fault");
+        text.push_str(&tell_tally(healed.effect, tally));
+        Ok(seen(observed, text, &sight, ordered))
+    }
+
+    /// Numbers of the faults that are in effect, or were healed without that being seen.
+    pub fn in_effect(&self) -> Vec<u32> {
+        let numbers: BTreeSet<u32> = self.faults.keys().chain(self.unseen.keys()).copied().collect();
+        numbers.into_iter().collect()
+    }
+
+    /// Ends all faults and removes the table.
+    pub fn close(mut self) -> io::Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        if !self.open {
+            return Ok(());
+        }
+        let before = self.by_hand();
+        self.faults.clear();
+        // Whatever becomes of packets that wait, the rules must go.
+        let carried = self.change(before).map(|_| ());
+        let deleted = self.table.delete();
+        self.carrier = None;
+        self.open = deleted.is_err();
+        deleted.and(carried)
+    }
+
+    /// Refuses what makes no sense.
+    fn check(&self, fault: u32, pairs: &[Pair], effect: Effect) -> io::Result<()> {
+        let problem = match effect {
+            _ if self.faults.contains_key(&fault) => format!("the network fault {fault} is in effect already"),
+            _ if pairs.is_empty() => "a network fault needs ways to act on".to_string(),
+            _ if pairs.iter().any(|(from, to)| from == to) => "a member has no way to itself".to_string(),
+            Effect::Lose { percent: 0 | 101.. } => "a share of lost packets is 1 to 100 percent".to_string(),
+            Effect::Delay { ms, jitter_ms } if ms > LONGEST_DELAY_MS || jitter_ms > ms || ms == 0 => {
+                format!("a delay is 1 to {LONGEST_DELAY_MS} ms, and its jitter no longer than itself")
+            }
+            _ => return Ok(()),
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
+    }
+
+    /// Makes `self.faults` the faults in effect; `before` is what was done by hand so far. Where this fails, all is as it
+    /// was.
+    fn change(&mut self, before: BTreeMap<Pair, Handling>) -> io::Result<Tally> {
+        let now = self.by_hand();
+        // Until the rules are gone, what they still drop on a way that was slow is passed on by hand without a delay.
+        let mut meanwhile = now.clone();
+        for (pair, _) in before.iter().filter(|(_, handling)| matches!(handling, Handling::Hold { .. })) {
+            meanwhile.entry(*pair).or_insert(Handling::PASS_ON);
+        }
+        let tally = self.carry(meanwhile)?;
+        if let Err(error) = self.table.apply(&self.faults) {
+            self.carry(before)?;
+            return Err(error);
+        }
+        Ok(tally.plus(self.carry(now)?))
+    }
+
+    fn by_hand(&self) -> BTreeMap<Pair, Handling> {
+        let conditions = combined(self.faults.values()).into_iter();
+        conditions.filter_map(|(pair, condition)| Some((pair, condition.by_hand()?))).collect()
+    }
+
+    /// Has these ways carried by hand.
+    fn carry(&mut self, handling: BTreeMap<Pair, Handling>) -> io::Result<Tally> {
+        let carrier = match &mut self.carrier {
+            Some(carrier) => carrier,
+            None if handling.values().all(|handling| *handling == Handling::Cut) => return Ok(Tally::default()),
+            none => none.insert(Carrier::start(&self.bridge, links::bridge(&self.bridge)?)?),
+        };
+        carrier.carry(handling, links::bridge(&self.bridge)?)
+    }
+
+    fn look(&mut self, goals: &BTreeMap<Pair, Goal>) -> io::Result<Sight> {
+        observe(&mut self.prober, &links::bridge(&self.bridge)?, goals)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// Names of the tables of all runs that are there in the caller's network namespace, their owners alive or dead.
+pub(crate) fn left_over_tables() -> io::Result<Vec<String>> {
+    table::list()
+}
+
+/// Deletes a table that [`left_over_tables`] named, and with it the faults that it holds.
+pub(crate) fn delete_left_over_table(name: &str) -> io::Result<()> {
+    table::delete(name)
+}
+
+fn goal_of_injection(effect: Effect, now: &Condition) -> Goal {
+    match effect {
+        Effect::Drop | Effect::Lose { percent: 100 } => Goal::Blocked,
+        _ if now.cut => Goal::Hidden,
+        Effect::Lose { .. } => Goal::Lossy { most: now.longest_delay() },
+        Effect::Delay { .. } => Goal::Delayed { least: now.shortest_delay(), most: now.longest_delay() },
+        Effect::Reset => Goal::Reset,
+    }
+}
+
+/// How a way should be after a fault on it was healed and others may remain.
+fn goal_of_heal(healed: Effect, now: &Condition) -> Goal {
+    if now.cut {
+        return Goal::Hidden;
+    }
+    match healed {
+        Effect::Reset if now.reset => Goal::Hidden,
+        Effect::Reset if now.pass == 1.0 && now.longest_delay().is_zero() => Goal::PassesTcp,
+        _ => {
+            let lossless = now.pass == 1.0;
+            let probes = match healed {
+                _ if !lossless => SOME_PASS,
+                Effect::Lose { .. } => ALL_PASS,
+                _ => 1,
+            };
+            // A delay that remains may be a little late, but not so late that the healed one could hide there.
+            let late = match healed {
+                Effect::Delay { ms, jitter_ms } => Duration::from_millis((ms - jitter_ms) / 2).clamp(IN_TIME, LATE),
+                _ if now.longest_delay().is_zero() => IN_TIME,
+                _ => LATE,
+            };
+            Goal::Passes { within: now.longest_delay() + late, probes, all: lossless }
+        }
+    }
+}
+
+fn seen(observed: bool, text: String, sight: &Sight, ordered: Instant) -> Seen {
+    let effect_us = sight.effect.filter(|_| observed).map(|effect| micros(effect.duration_since(ordered)));
+    Seen { observed, text, effect_us, took_us: micros(ordered.elapsed()) }
+}
+
+fn tell_injection(effect: Effect, sight: &Sight) -> String {
+    let state = match effect {
+        Effect::Drop => "cut",
+        Effect::Lose { .. } => "lose packets",
+        Effect::Delay { .. } => "slow",
+        Effect::Reset => "reset connections",
+    };
+    let mut text = sight.tell(state, "hidden by a cut");
+    match effect {
+        Effect::Lose { .. } if sight.entered > 0 => {
+            let lost = sight.entered - sight.left.min(sight.entered);
+            text.push_str(&format!("; {lost} of {} probes were lost", sight.entered));
+        }
+        Effect::Delay { .. } if !sight.transits.is_empty() => {
+            let ms = |duration: Duration| duration.as_secs_f64() * 1000.0;
+            let (middle, last) = (sight.transits[sight.transits.len() / 2], sight.transits[sight.transits.len() - 1]);
+            text.push_str(&format!("; probes took {:.1} ms in the median, {:.1} at most", ms(middle), ms(last)));
+        }
+        _ => {}
+    }
+    text
+}
+
+/// What was done by hand, as far as it concerns this effect, and what went wrong there.
+fn tell_tally(effect: Effect, tally: Tally) -> String {
+    let mut text = match effect {
+        Effect::Delay { .. } => format!("; {} packets were held", tally.held),
+        Effect::Reset => format!("; {} segments were answered by RST", tally.reset),
+        Effect::Drop | Effect::Lose { .. } => String::new(),
+    };
+    for (count, what) in [(tally.no_room, "lost for want of room"), (tally.missed, "missed and so lost")] {
+        if count > 0 {
+            text.push_str(&format!("; {count} packets were {what}"));
+        }
+    }
+    text
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,237 @@
+//! Decides from probes whether a fault is in effect, or healed, for every way that it concerns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use super::Pair;
+use super::links::Bridge;
+use super::probe::{Kind, Probe, Prober, Trace};
+
+/// How long the first, second and later probes of a way have to enter the bridge.
+const ENTRY_MS: [u64; 3] = [5, 15, 40];
+/// Within this time a packet that entered has left, or never will: the bridge forwards without a queue.
+const FORWARDED: Duration = Duration::from_millis(2);
+/// The same for a heal, where waiting a little longer costs nothing when all is well.
+pub(super) const FORWARDED_AT_LAST: Duration = Duration::from_millis(5);
+/// How long a TCP segment may take to be answered by an RST.
+const ANSWERED: Duration = Duration::from_millis(20);
+/// Delays are watched no longer than this.
+const LONGEST_WATCH: Duration = Duration::from_secs(1);
+/// Beyond its delay, how late a packet may be and still be seen.
+pub(super) const LATE: Duration = Duration::from_millis(30);
+/// Losses are looked for with this many probes a way at first, and this many in all ways at least.
+const LOSS_PROBES: usize = 16;
+const LOSS_PROBES_IN_ALL: usize = 40;
+/// A way that neither lost a probe nor let one pass after so many, at a loss where that is all but impossible, or so
+/// long, is not as it should be.
+const LOSS_ROUNDS: usize = 60;
+const LOSS_LIMIT: Duration = Duration::from_millis(500);
+/// How many ways are named one by one.
+const NAMED: usize = 5;
+
+/// What a way should be like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Goal {
+    /// Nothing passes.
+    Blocked,
+    /// Some pass, within this time, and some do not.
+    Lossy { most: Duration },
+    /// What passes takes this long at least.
+    Delayed { least: Duration, most: Duration },
+    /// TCP segments do not pass and are answered by an RST.
+    Reset,
+    /// Probes pass within this time: all of that many, or, where another fault still loses some, one.
+    Passes { within: Duration, probes: usize, all: bool },
+    /// TCP segments pass, and no RST is forged.
+    PassesTcp,
+    /// Another fault hides the effect.
+    Hidden,
+}
+
+/// What was seen of all ways.
+#[derive(Debug, Default)]
+pub(super) struct Sight {
+    /// Ways that are as they should be.
+    pub good: usize,
+    /// Ways that were looked at.
+    pub looked_at: usize,
+    /// Ways that another fault hides.
+    pub hidden: usize,
+    /// Members that did not answer.
+    pub gone: BTreeSet<Ipv4Addr>,
+    /// Ways that are not as they should be, and how they are instead.
+    pub bad: Vec<(Pair, &'static str)>,
+    /// When the last of the good ways was first seen to be good.
+    pub effect: Option<Instant>,
+    /// Probes that entered the bridge, and those of them that left it.
+    pub entered: usize,
+    pub left: usize,
+    /// How long those that left took, in order of length.
+    pub transits: Vec<Duration>,
+}
+
+/// What was seen of one way so far.
+#[derive(Debug, Default)]
+struct Tally {
+    entered: usize,
+    left: usize,
+    forged: usize,
+    transits: Vec<Duration>,
+    last_entered: Option<Instant>,
+    last_left: Option<Instant>,
+}
+
+enum Judgement {
+    Good(Option<Instant>),
+    Bad(&'static str),
+    /// More probes may tell. If there are no more, this is how it is.
+    Open(&'static str),
+}
+
+/// Probes all ways at once until each is judged.
+pub(super) fn observe(prober: &mut Prober, bridge: &Bridge, goals: &BTreeMap<Pair, Goal>) -> io::Result<Sight> {
+    let began = Instant::now();
+    let addresses = goals.keys().flat_map(|(from, to)| [*from, *to]).collect();
+    let macs = prober.who_is_there(bridge, &addresses)?;
+    let mut sight =
+        Sight { gone: addresses.into_iter().filter(|a| !macs.contains_key(a)).collect(), ..Sight::default() };
+    let mut open: BTreeMap<Pair, (Goal, Tally, &'static str)> = BTreeMap::new();
+    for (pair, goal) in goals {
+        match goal {
+            Goal::Hidden => sight.hidden += 1,
+            _ if sight.gone.contains(&pair.0) || sight.gone.contains(&pair.1) => {}
+            goal => _ = open.insert(*pair, (*goal, Tally::default(), "it was not looked at")),
+        }
+    }
+    sight.looked_at = open.len();
+    let mut round = 0;
+    while !open.is_empty() && may_go_on(open.values().map(|(goal, ..)| *goal), round, began.elapsed()) {
+        let ways = open.len();
+        let probes: Vec<_> = open.iter().flat_map(|(pair, (goal, ..))| probes(*pair, goal, round, ways)).collect();
+        let traces = prober.follow(bridge, &macs, &probes)?;
+        for (probe, trace) in probes.iter().zip(traces.iter().flatten()) {
+            if let Some((_, tally, _)) = open.get_mut(&probe.pair) {
+                tally.add(trace);
+                sight.entered += usize::from(trace.entered.is_some());
+                sight.left += usize::from(trace.left.is_some());
+            }
+        }
+        open.retain(|pair, (goal, tally, how)| match judge(goal, tally) {
+            Judgement::Good(at) => {
+                sight.good += 1;
+                sight.effect = sight.effect.max(at);
+                sight.transits.append(&mut tally.transits);
+                false
+            }
+            Judgement::Bad(how) => {
+                sight.bad.push((*pair, how));
+                false
+            }
+            Judgement::Open(so_far) => {
+                *how = so_far;
+                // One probe may get lost by chance; in the next round all must pass again.
+                if matches!(goal, Goal::Passes { all: true, .. }) {
+                    *tally = Tally::default();
+                }
+                true
+            }
+        });
+        round += 1;
+    }
+    sight.bad.extend(open.into_iter().map(|(pair, (_, _, how))| (pair, how)));
+    sight.transits.sort_unstable();
+    Ok(sight)
+}
+
+fn may_go_on(mut goals: impl Iterator<Item = Goal>, round: usize, elapsed: Duration) -> bool {
+    let more_may_tell = |goal| matches!(goal, Goal::Lossy { .. }) && round < LOSS_ROUNDS && elapsed < LOSS_LIMIT;
+    round < ENTRY_MS.len() || goals.any(more_may_tell)
+}
+
+fn probes(pair: Pair, goal: &Goal, round: usize, ways: usize) -> impl Iterator<Item = Probe> {
+    let (kind, count, transit) = match goal {
+        Goal::Blocked => (Kind::Echo, 1, FORWARDED),
+        Goal::Lossy { most } => {
+            let transit = if most.is_zero() { FORWARDED } else { LONGEST_WATCH.min(*most + LATE) };
+            (Kind::Echo, LOSS_PROBES.max(LOSS_PROBES_IN_ALL / ways), transit)
+        }
+        Goal::Delayed { most, .. } => (Kind::Echo, 4, LONGEST_WATCH.min(*most + LATE)),
+        Goal::Reset => (Kind::Tcp, 1, ANSWERED),
+        Goal::Passes { within, probes, .. } => (Kind::Echo, *probes, *within),
+        Goal::PassesTcp => (Kind::Tcp, 1, FORWARDED_AT_LAST),
+        Goal::Hidden => (Kind::Echo, 0, Duration::ZERO),
+    };
+    let entry = Duration::from_millis(ENTRY_MS[round.min(ENTRY_MS.len() - 1)]);
+    std::iter::repeat_n(Probe { pair, kind, entry, transit }, count)
+}
+
+impl Tally {
+    fn add(&mut self, trace: &Trace) {
+        self.entered += usize::from(trace.entered.is_some());
+        self.left += usize::from(trace.left.is_some());
+        self.forged += usize::from(trace.forged.is_some());
+        self.last_entered = self.last_entered.max(trace.entered);
+        self.last_left = self.last_left.max(trace.left);
+        self.transits.extend(trace.entered.zip(trace.left).map(|(entered, left)| left.duration_since(entered)));
+    }
+
+    fn fastest(&self) -> Duration {
+        self.transits.iter().min().copied().unwrap_or_default()
+    }
+}
+
+fn judge(goal: &Goal, tally: &Tally) -> Judgement {
+    use Judgement::{Bad, Good, Open};
+    if tally.entered == 0 {
+        return Open("nothing entered the bridge there");
+    }
+    match goal {
+        Goal::Blocked if tally.left > 0 => Bad("packets pass"),
+        Goal::Blocked => Good(tally.last_entered),
+        Goal::Lossy { .. } if tally.left == 0 => Open("nothing passed"),
+        Goal::Lossy { .. } if tally.left == tally.entered => Open("nothing was lost"),
+        Goal::Lossy { .. } => Good(tally.last_entered),
+        // Read a little late, a delay looks shorter than it is.
+        Goal::Delayed { least, .. } if tally.left > 0 && tally.fastest() + FORWARDED < *least => {
+            Bad("packets pass without delay")
+        }
+        Goal::Delayed { .. } if tally.left > 0 => Good(tally.last_entered),
+        Goal::Delayed { least, .. } if *least >= LONGEST_WATCH => Good(tally.last_entered),
+        Goal::Delayed { .. } => Open("nothing passed"),
+        Goal::Reset if tally.left > 0 => Bad("packets pass"),
+        Goal::Reset if tally.forged > 0 => Good(tally.last_entered),
+        Goal::Reset => Open("packets do not pass, but nothing was reset"),
+        Goal::Passes { .. } if tally.left == 0 => Open("nothing passed in time"),
+        Goal::Passes { all: true, .. } if tally.left < tally.entered => Open("not every packet passed in time"),
+        Goal::Passes { within, .. } if tally.fastest() > *within => Open("packets pass late"),
+        Goal::Passes { .. } => Good(tally.last_left),
+        Goal::PassesTcp if tally.forged > 0 => Bad("packets are still reset"),
+        Goal::PassesTcp if tally.left > 0 => Good(tally.last_left),
+        Goal::PassesTcp => Open("nothing passed"),
+        Goal::Hidden => Open("another fault hides it"),
+    }
+}
+
+impl Sight {
+    /// In words: how many ways are as they should be, in which state that is, and what else is to be known.
+    pub fn tell(&self, state: &str, hidden_by: &str) -> String {
+        let mut text = format!("{} of {} ways {state}", self.good, self.looked_at);
+        if !self.bad.is_empty() {
+            let named: Vec<_> =
+                self.bad.iter().take(NAMED).map(|((from, to), how)| format!("{from} to {to}: {how}")).collect();
+            text.push_str(&format!("; not so {}", named.join(", ")));
+            if self.bad.len() > NAMED {
+                text.push_str(&format!(", and {} more", self.bad.len() - NAMED));
+            }
+        }
+        if self.hidden > 0 {
+            text.push_str(&format!("; {} {hidden_by}", self.hidden));
+        }
+        for address in &self.gone {
+            text.push_str(&format!("; {address} is gone"));
+        }
+        text
+    }
+}

@@ -1,0 +1,110 @@
+//! The fault `reset`: what a middlebox does that lost its state. Each TCP segment is answered by a RST to both ends.
+//!
+//! An end believes a RST only where its sequence number is exactly the one that it expects next (RFC 5961). For the
+//! receiver of a segment that is the segment's own number, unless earlier ones are missing, and for its sender what the
+//! segment acknowledges. So connections break with the next segment that they send; idle ones stay until then.
+
+use super::frame::{self, Tcp, flags};
+
+/// Identification of every IPv4 packet that is forged here; systems send 0 in segments as short as these.
+pub(super) const FORGED: u16 = 0x524a;
+
+/// The RSTs that a captured frame is answered by, as frames; none where it is no TCP segment.
+pub(super) fn forge(captured: &[u8]) -> Vec<Vec<u8>> {
+    let read = || {
+        let packet = frame::ipv4(captured)?;
+        Some((frame::macs(captured)?, (packet.from, packet.to), frame::tcp(&packet)?))
+    };
+    let Some(((from_mac, to_mac), (from, to), segment)) = read() else { return Vec::new() };
+    let mut forged = Vec::new();
+    if let Some(header) = onwards(&segment) {
+        forged.push(frame::segment((from_mac, to_mac), (from, to), FORGED, &header, 0));
+    }
+    if let Some(header) = back(&segment) {
+        forged.push(frame::segment((to_mac, from_mac), (to, from), FORGED, &header, 0));
+    }
+    forged
+}
+
+/// To the end that the segment was for. One that was to become a connection has nothing there that could be reset.
+fn onwards(segment: &Tcp) -> Option<Tcp> {
+    let acknowledges = segment.flags & flags::ACK;
+    if segment.flags & flags::SYN != 0 && acknowledges == 0 {
+        return None;
+    }
+    Some(Tcp { flags: flags::RST | acknowledges, length: 0, ..*segment })
+}
+
+/// To the end that sent the segment. A RST is never answered.
+fn back(segment: &Tcp) -> Option<Tcp> {
+    if segment.flags & flags::RST != 0 {
+        return None;
+    }
+    let (from_port, to_port) = (segment.to_port, segment.from_port);
+    if segment.flags & flags::ACK != 0 {
+        let sequence = segment.acknowledged;
+        return Some(Tcp { from_port, to_port, sequence, acknowledged: 0, flags: flags::RST, length: 0 });
+    }
+    // SYN and FIN count like a byte.
+    let takes = |flag: u8| u32::from(segment.flags & flag != 0);
+    let end = segment.sequence.wrapping_add(segment.length);
+    let acknowledged = end.wrapping_add(takes(flags::SYN)).wrapping_add(takes(flags::FIN));
+    Some(Tcp { from_port, to_port, sequence: 0, acknowledged, flags: flags::RST | flags::ACK, length: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+    fn answers(flags: u8, sequence: u32, acknowledged: u32) -> Vec<(Ipv4Addr, Tcp)> {
+        let header = Tcp { from_port: 7, to_port: 6379, sequence, acknowledged, flags, length: 0 };
+        let captured = frame::segment(([1; 6], [2; 6]), (A, B), 0, &header, 9);
+        let forged = forge(&captured);
+        let read = |bytes: &Vec<u8>| {
+            let packet = frame::ipv4(bytes).unwrap();
+            assert_eq!(packet.identification, FORGED);
+            (packet.to, frame::tcp(&packet).unwrap())
+        };
+        forged.iter().map(read).collect()
+    }
+
+    #[test]
+    fn both_ends_get_the_number_that_they_expect() {
+        let seen = answers(flags::ACK, 100, 200);
+        let to_b = Tcp {
+            from_port: 7,
+            to_port: 6379,
+            sequence: 100,
+            acknowledged: 200,
+            flags: flags::RST | flags::ACK,
+            length: 0,
+        };
+        let to_a = Tcp { from_port: 6379, to_port: 7, sequence: 200, acknowledged: 0, flags: flags::RST, length: 0 };
+        assert_eq!(seen, [(B, to_b), (A, to_a)]);
+    }
+
+    #[test]
+    fn a_new_connection_is_refused() {
+        let seen = answers(flags::SYN, u32::MAX, 0);
+        assert_eq!(seen.len(), 1);
+        assert_eq!((seen[0].0, seen[0].1.acknowledged, seen[0].1.flags), (A, 0, flags::RST | flags::ACK));
+    }
+
+    #[test]
+    fn a_reset_is_passed_on_and_not_answered() {
+        let seen = answers(flags::RST, 100, 0);
+        assert_eq!(seen.len(), 1);
+        assert_eq!((seen[0].0, seen[0].1.sequence, seen[0].1.flags), (B, 100, flags::RST));
+    }
+
+    #[test]
+    fn what_is_no_segment_is_not_answered() {
+        assert!(forge(&frame::echo_request(([1; 6], [2; 6]), (A, B), (1, 1), b"x")).is_empty());
+        assert!(forge(b"").is_empty());
+    }
+}

@@ -1,0 +1,100 @@
+//! The fault `clock`: a member's wall clock goes wrong, as by an administrator, a step of NTP, or a machine that was
+//! resumed. Its monotonic clock stays true. How it is done: [`clock`](super::clock).
+//!
+//! It is observed when the member read its clock under the new state. A server does ten times a second. One that reads no
+//! clock meanwhile, such as a client that reckons by its monotonic clock, can't show more than that it would see it.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::clock::{Control, Skew, is_loaded};
+use super::member::Member;
+use super::wire::Observation;
+
+/// A server reads its clock ten times a second; on a loaded machine somewhat later.
+const LIMIT: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+/// The variable that says where a process finds its control file.
+const VARIABLE: &str = "REDJEPSEN_CLOCK";
+
+/// Makes the member's clock go wrong and observes that it does.
+pub(crate) fn inject(member: &mut Member, skew: Skew) -> io::Result<Observation> {
+    change(member, |control| control.set(skew))
+}
+
+/// Lets the member's clock show the true time and observes that it does.
+pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
+    if !member.init.runs() {
+        // It is started again with the same control file, so that has to be put right all the same.
+        if let Some(control) = &member.control {
+            control.heal();
+        }
+        let gone = Observation::gone(&member.name);
+        return Ok(Observation { observed: member.control.is_some(), ..gone });
+    }
+    change(member, |control| {
+        control.heal();
+        Ok(())
+    })
+}
+
+fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) -> io::Result<Observation> {
+    let ordered = Instant::now();
+    let (name, pid) = (member.name.clone(), member.init.pid);
+    let control = control(member)?;
+    let before = control.readings();
+    change(control)?;
+    let mut applied = false;
+    while !applied && ordered.elapsed() < LIMIT {
+        applied = control.is_applied();
+        if !applied {
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+    let effect_us = applied.then(|| micros(ordered));
+    let nobody_looked = control.readings() == before;
+    let observed = applied || (nobody_looked && is_loaded(pid));
+    let ahead = control.shown_offset_ns() as f64 / 1e9;
+    let text = match (applied, observed) {
+        (true, _) => format!("{name}: its wall clock shows {ahead:+.3} s"),
+        (_, true) => format!("{name}: its wall clock shows {ahead:+.3} s, and it has not looked at it since"),
+        _ => format!("{name}: its wall clock is to show {ahead:+.3} s, which was not seen"),
+    };
+    Ok(Observation { observed, effect_us, took_us: micros(ordered), ..Observation::unseen(text) })
+}
+
+/// The member's control page.
+fn control(member: &mut Member) -> io::Result<&Control> {
+    let pid = member.init.pid;
+    let control = match member.control.take() {
+        Some(control) => control,
+        None => Control::open(&control_path(pid)?)?,
+    };
+    Ok(member.control.insert(control))
+}
+
+/// Where the member's control file is, as seen from here.
+fn control_path(pid: u32) -> io::Result<PathBuf> {
+    let environment = fs::read(format!("/proc/{pid}/environ"))?;
+    let value = environment
+        .split(|byte| *byte == 0)
+        .find_map(|variable| variable.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="))
+        .ok_or_else(|| {
+            io::Error::other("it was not started with the preload library, so its clock can't be touched")
+        })?;
+    let inside = PathBuf::from(std::ffi::OsStr::from_bytes(value));
+    let inside = inside.strip_prefix("/").map_err(|_| io::Error::other("its control file has no absolute path"))?;
+    Ok(PathBuf::from(format!("/proc/{pid}/root")).join(inside))
+}
+
+pub(super) fn synced_by(member: &mut Member) -> io::Result<&Control> {
+    control(member)
+}
+
+fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,269 @@
+//! A fault in words: `pause holder`, `loss 30% client:0 and node:1`, `clock node:2 +2ttl`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::cut::{Between, Cut};
+use super::phrase::{PhraseError, first, length, lengths, only, serde_as_phrase};
+use super::target::Who;
+use crate::history::FaultKind;
+use crate::units::{Length, LengthRange};
+
+/// What is broken, and whom it hits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// `pause WHO`: SIGSTOP to all its processes.
+    Pause(Who),
+    /// `kill WHO`: SIGKILL; the heal starts it again.
+    Kill(Who),
+    /// `power-loss WHO`: a kill that also takes what was not synced.
+    PowerLoss(Who),
+    /// `partition A from B`, `partition A to B`, `partition minority`: packets are dropped.
+    Partition(Cut),
+    /// `loss 30% A and B`: so many of a hundred packets are dropped.
+    Loss(u8, Between),
+    /// `delay 50ms A to B`: packets are held back.
+    Delay(LengthRange, Between),
+    /// `reset A and B`: connections are reset.
+    Reset(Between),
+    /// `clock WHO +2ttl`, `clock WHO x1.5`, `clock WHO strobe 200ms every 1ms`.
+    Clock(Who, Change),
+    /// `evict WHO`: memory is bounded to nothing, so that keys are evicted.
+    Evict(Who),
+    /// `flush WHO`: all keys are lost.
+    Flush(Who),
+}
+
+/// How a wall clock goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    Ahead(Length),
+    Behind(Length),
+    /// It runs so many times as fast.
+    Rate(f64),
+    /// It is right and ahead by turns, each for as long as the second length.
+    Strobe(Length, Length),
+}
+
+const EXPECTED: &str = "`pause WHO`, `kill WHO`, `power-loss WHO`, `partition A from B`, `partition minority` (or another \
+                        shape), `loss 30% A and B`, `delay 50ms A to B`, `reset A and B`, `clock WHO +2ttl`, `evict WHO` \
+                        or `flush WHO`";
+
+impl Fault {
+    /// The family that it belongs to.
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            Fault::Pause(_) => FaultKind::Pause,
+            Fault::Kill(_) => FaultKind::Kill,
+            Fault::PowerLoss(_) => FaultKind::PowerLoss,
+            Fault::Partition(_) => FaultKind::Partition,
+            Fault::Loss(..) => FaultKind::Loss,
+            Fault::Delay(..) => FaultKind::Delay,
+            Fault::Reset(_) => FaultKind::Reset,
+            Fault::Clock(..) => FaultKind::Clock,
+            Fault::Evict(_) => FaultKind::Evict,
+            Fault::Flush(_) => FaultKind::Flush,
+        }
+    }
+
+    /// Every group of targets in it.
+    pub fn whos(&self) -> Vec<&Who> {
+        match self {
+            Fault::Pause(who)
+            | Fault::Kill(who)
+            | Fault::PowerLoss(who)
+            | Fault::Clock(who, _)
+            | Fault::Evict(who)
+            | Fault::Flush(who) => vec![who],
+            Fault::Partition(Cut::Shape(..)) => Vec::new(),
+            Fault::Partition(Cut::Between(parts)) => parts.iter().flat_map(|part| [&part.one, &part.other]).collect(),
+            Fault::Loss(_, between) | Fault::Delay(_, between) | Fault::Reset(between) => {
+                vec![&between.one, &between.other]
+            }
+        }
+    }
+
+    /// Whether it makes sense for these targets.
+    fn check(self) -> Result<Fault, PhraseError> {
+        let refuse = |who: &Who, expected: &str| {
+            Err(PhraseError::new(format!("`{self}`: {who} can't be hit by that; {expected}")))
+        };
+        match &self {
+            Fault::Kill(who) if who.0.contains(&super::Target::Storage) => {
+                refuse(who, "the resource is not what is under test and has to survive")
+            }
+            Fault::PowerLoss(who) | Fault::Evict(who) | Fault::Flush(who)
+                if !who.0.iter().all(|target| target.is_node()) =>
+            {
+                refuse(who, "only nodes of the lock can")
+            }
+            Fault::Clock(who, _) if who.0.contains(&super::Target::Storage) => {
+                refuse(who, "no clock matters to the resource")
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
+impl FromStr for Fault {
+    type Err = PhraseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (verb, rest) = first(text);
+        let fault = match verb {
+            _ if rest.is_empty() => return Err(PhraseError::expected(text, EXPECTED)),
+            "pause" => Fault::Pause(only(rest)?),
+            "kill" => Fault::Kill(only(rest)?),
+            "power-loss" => Fault::PowerLoss(only(rest)?),
+            "partition" => Fault::Partition(only(rest)?),
+            "loss" => {
+                let (percent, between) = first(rest);
+                let number = percent.strip_suffix('%').and_then(|number| number.parse().ok());
+                match number {
+                    Some(number @ 1..=99) => Fault::Loss(number, Between::parse(between)?),
+                    _ => return Err(PhraseError::expected(percent, "a part of the packets, from `1%` to `99%`")),
+                }
+            }
+            "delay" => {
+                let (by, between) = first(rest);
+                Fault::Delay(lengths(by)?, Between::parse(between)?)
+            }
+            "reset" => Fault::Reset(Between::parse(rest)?),
+            "clock" => {
+                let (who, change) = first(rest);
+                Fault::Clock(only(who)?, change.parse()?)
+            }
+            "evict" => Fault::Evict(only(rest)?),
+            "flush" => Fault::Flush(only(rest)?),
+            _ => return Err(PhraseError::expected(text, EXPECTED)),
+        };
+        fault.check()
+    }
+}
+
+impl FromStr for Change {
+    type Err = PhraseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let expected = || {
+            let ways = "`+2ttl` (ahead), `-500ms` (behind), `x1.5` (runs faster), or `strobe 200ms every 1ms`";
+            PhraseError::expected(text, ways)
+        };
+        if let Some(ahead) = text.strip_prefix('+') {
+            return Ok(Change::Ahead(length(ahead)?));
+        }
+        if let Some(behind) = text.strip_prefix('-') {
+            return Ok(Change::Behind(length(behind)?));
+        }
+        if let Some(rate) = text.strip_prefix('x') {
+            return match rate.parse::<f64>() {
+                Ok(rate) if (0.001..=1000.0).contains(&rate) => Ok(Change::Rate(rate)),
+                _ => Err(PhraseError::expected(text, "a rate from `x0.001` to `x1000`")),
+            };
+        }
+        let strobe = text.strip_prefix("strobe ").and_then(|rest| rest.split_once(" every "));
+        let (by, every) = strobe.ok_or_else(expected)?;
+        Ok(Change::Strobe(length(by.trim())?, length(every.trim())?))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let joined = |between: &Between| between.to_string().replace(" from ", " and ");
+        match self {
+            Fault::Pause(who) => write!(f, "pause {who}"),
+            Fault::Kill(who) => write!(f, "kill {who}"),
+            Fault::PowerLoss(who) => write!(f, "power-loss {who}"),
+            Fault::Partition(cut) => write!(f, "partition {cut}"),
+            Fault::Loss(percent, between) => write!(f, "loss {percent}% {}", joined(between)),
+            Fault::Delay(by, between) => write!(f, "delay {by} {}", joined(between)),
+            Fault::Reset(between) => write!(f, "reset {}", joined(between)),
+            Fault::Clock(who, change) => write!(f, "clock {who} {change}"),
+            Fault::Evict(who) => write!(f, "evict {who}"),
+            Fault::Flush(who) => write!(f, "flush {who}"),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Ahead(by) => write!(f, "+{by}"),
+            Change::Behind(by) => write!(f, "-{by}"),
+            Change::Rate(rate) => write!(f, "x{rate}"),
+            Change::Strobe(by, every) => write!(f, "strobe {by} every {every}"),
+        }
+    }
+}
+
+serde_as_phrase!(Fault);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_understood_and_survive_printing() {
+        for text in [
+            "pause holder",
+            "pause client:0,node:3",
+            "kill node",
+            "kill client",
+            "power-loss voter",
+            "partition minority",
+            "partition majorities-ring replies",
+            "partition halves requests",
+            "partition client:0 from node:0,node:1",
+            "partition node:2 to client:0",
+            "partition client:0 from node:1; client:1 from node:0",
+            "partition clients from majority",
+            "partition holder from storage",
+            "loss 30% clients and nodes",
+            "delay 50ms client:0 to storage",
+            "delay 0.1ttl..0.2ttl nodes and clients",
+            "reset client and node",
+            "clock node:2 +2ttl",
+            "clock minority -500ms",
+            "clock client:0 x0.5",
+            "clock nodes strobe 200ms every 1ms",
+            "evict majority",
+            "flush node",
+        ] {
+            let fault: Fault = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(fault.to_string(), text);
+            assert_eq!(fault.to_string().parse::<Fault>().unwrap(), fault);
+        }
+        assert_eq!("  pause   holder ".parse::<Fault>().unwrap().to_string(), "pause holder");
+    }
+
+    #[test]
+    fn what_is_no_fault_is_refused_with_what_would_be() {
+        for (text, expected) in [
+            ("", "expected `pause WHO`"),
+            ("pause", "expected `pause WHO`"),
+            ("paus holder", "expected `pause WHO`"),
+            ("pause client:x", "unknown target `client:x`"),
+            ("pause client:-1", "unknown target"),
+            ("pause holder now", "unknown target `holder now`"),
+            ("kill storage", "has to survive"),
+            ("flush client:0", "only nodes"),
+            ("power-loss storage", "only nodes"),
+            ("clock storage +1s", "no clock matters"),
+            ("partition somewhere", "`A from B`"),
+            ("partition one two", "`requests` or `replies`"),
+            ("partition client:0 from", "`A from B`"),
+            ("loss 0% client and node", "`1%` to `99%`"),
+            ("loss 101% client and node", "`1%` to `99%`"),
+            ("loss client and node", "`1%` to `99%`"),
+            ("delay soon client to node", "not a length"),
+            ("clock node", "`+2ttl`"),
+            ("clock node 2ttl", "`+2ttl`"),
+            ("clock node x0", "a rate from"),
+            ("clock node xNaN", "a rate from"),
+            ("clock node strobe 1ms", "strobe 200ms every 1ms"),
+        ] {
+            let error = text.parse::<Fault>().map(|fault| panic!("{text} became {fault}")).unwrap_err();
+            assert!(error.to_string().contains(expected), "{text}: {error}");
+        }
+    }
+}

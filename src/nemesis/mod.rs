@@ -1,0 +1,168 @@
+//! What a nemesis does: the faults of a run, when they come, and whom they hit.
+//!
+//! A nemesis file has faults that recur (`[[faults]]`), or a script that brings a moment about step by step, or neither.
+//! Faults, targets and steps are short phrases ([`Fault`], [`Target`], [`Step`]), so that a file reads as what happens:
+//! `pause holder`, `partition client:0 from node:1`, `clock node:2 +2ttl`. The vocabulary is closed and has no conditions;
+//! a phrase that is not understood gets a message that lists what was expected, and nothing is executed by reading it.
+
+mod cut;
+mod fault;
+mod phrase;
+mod script;
+mod target;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use cut::{Between, Cut, Shape, Way};
+pub use fault::{Change, Fault};
+pub use phrase::PhraseError;
+pub use script::{Event, Step};
+pub use target::{Target, Who};
+
+use crate::scenario::{Expectation, Persistence};
+use crate::units::LengthRange;
+
+/// A nemesis, as its file says it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nemesis {
+    /// One line for `redjepsen list`.
+    pub description: String,
+    /// What happens and where the idea comes from.
+    pub story: String,
+    /// Whether updates are acknowledged while faults are in effect.
+    #[serde(default)]
+    pub progress: Progress,
+    /// How many clients a run has unless the user says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// What the lock's nodes keep on their disks unless the user says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistence: Option<Persistence>,
+    /// What is expected of a workload, by the workload's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub expect: BTreeMap<String, Expectation>,
+    /// What happens, step by step. Then clients do nothing but what the steps say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub script: Vec<Step>,
+    /// Faults that recur while the clients work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<RecurringFault>,
+}
+
+/// What a nemesis leaves of the work while its faults are in effect: what the gates hold a run to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Progress {
+    /// Some updates are acknowledged meanwhile, or the run shows nothing.
+    #[default]
+    Some,
+    /// None is acknowledged meanwhile: nobody can have the lock.
+    None,
+    /// There may be some or none.
+    Any,
+}
+
+/// One fault that recurs over the run, or one of several drawn each time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecurringFault {
+    pub fault: OneOf,
+    /// From the start of one to the start of the next, drawn each time.
+    pub every: LengthRange,
+    /// How long each lasts, drawn each time.
+    #[serde(rename = "for")]
+    pub lasts: LengthRange,
+}
+
+/// A fault, or a list of which one is drawn each time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OneOf(pub Vec<Fault>);
+
+impl Serialize for OneOf {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [one] => one.serialize(serializer),
+            several => several.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for OneOf {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<OneOf, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = OneOf;
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a fault such as \"pause holder\", or a list of faults")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<OneOf, E> {
+                text.parse().map(|fault| OneOf(vec![fault])).map_err(E::custom)
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<OneOf, A::Error> {
+                let mut faults = Vec::new();
+                while let Some(fault) = list.next_element()? {
+                    faults.push(fault);
+                }
+                if faults.is_empty() {
+                    return Err(serde::de::Error::custom("an empty list of faults; name at least one"));
+                }
+                Ok(OneOf(faults))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl Nemesis {
+    /// Every fault that it may inject.
+    pub fn all_faults(&self) -> impl Iterator<Item = &Fault> {
+        let of_steps = self.script.iter().filter_map(|step| match step {
+            Step::Inject(fault) => Some(fault),
+            _ => None,
+        });
+        self.faults.iter().flat_map(|recurring| &recurring.fault.0).chain(of_steps)
+    }
+
+    /// Whether it does anything at all.
+    pub fn injects(&self) -> bool {
+        self.all_faults().next().is_some()
+    }
+
+    /// Whether it touches packets between members.
+    pub fn touches_the_network(&self) -> bool {
+        self.all_faults()
+            .any(|fault| matches!(fault, Fault::Partition(_) | Fault::Loss(..) | Fault::Delay(..) | Fault::Reset(_)))
+    }
+
+    /// Whether members have to be started with the preload library.
+    pub fn needs_preload(&self) -> bool {
+        self.all_faults().any(|fault| matches!(fault, Fault::Clock(..) | Fault::PowerLoss(_)))
+    }
+
+    /// Two nemeses at once. Only one of them can have a script, since a script says all that clients do.
+    pub fn and(self, other: Nemesis) -> Result<Nemesis, PhraseError> {
+        let scripted = [&self, &other].into_iter().any(|nemesis| !nemesis.script.is_empty());
+        if scripted {
+            return Err(PhraseError::new(
+                "a scripted nemesis says all that happens in a run and can't be composed with another one",
+            ));
+        }
+        let progress = match (self.progress, other.progress) {
+            (one, another) if one == another => one,
+            _ => Progress::Any,
+        };
+        Ok(Nemesis {
+            description: format!("{}; {}", self.description, other.description),
+            story: format!("{}\n{}", self.story, other.story),
+            progress,
+            clients: self.clients.max(other.clients),
+            persistence: self.persistence.or(other.persistence),
+            expect: BTreeMap::new(),
+            script: Vec::new(),
+            faults: self.faults.into_iter().chain(other.faults).collect(),
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! The steps of a scripted scenario: `start client:0 to before-write`, `pause client:0`, `wait 1.1ttl`, `heal all`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::fault::Fault;
+use super::phrase::{PhraseError, first, length, serde_as_phrase};
+use super::target::Target;
+use crate::history::Phase;
+use crate::units::Length;
+
+/// One step. The next begins when this one is over.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// `start client:0`: the client begins its next operation. `start client:0 to read`: and goes no further than that
+    /// phase, which the step waits for.
+    Start { client: u32, to: Option<Phase> },
+    /// `go client:0`: the client goes on from where it waits; with `to PHASE` no further than that, as above.
+    Go { client: u32, to: Option<Phase> },
+    /// `await client:1 end within 3ttl`: waits for a phase of the client's operation or its end. With `or go on` the step
+    /// is over after that time in any case; else the script has failed.
+    Await { client: u32, event: Event, within: Option<Length>, or_go_on: bool },
+    /// `expect client:1 acquired within 0.5ttl`: as above, but what a lock owes: where it does not come, the lock was not
+    /// live. The script goes on.
+    Expect { client: u32, event: Event, within: Length },
+    /// `wait 1.1ttl`.
+    Wait(Length),
+    /// A fault, which stays in effect until it is healed.
+    Inject(Fault),
+    /// `heal pause client:0`: undoes that fault.
+    Heal(Fault),
+    /// `heal all`: undoes all, the latest first.
+    HealAll,
+}
+
+/// What a step waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The operation has come to this phase.
+    Phase(Phase),
+    /// The operation is over, whichever way.
+    End,
+}
+
+const PHASES: [(&str, Phase); 9] = [
+    ("acquiring", Phase::Acquiring),
+    ("acquired", Phase::Acquired),
+    ("extended", Phase::Extended),
+    ("read", Phase::Read),
+    ("before-write", Phase::BeforeWrite),
+    ("written", Phase::Written),
+    ("lost", Phase::Lost),
+    ("releasing", Phase::Releasing),
+    ("released", Phase::Released),
+];
+
+const EXPECTED: &str = "`start client:N`, `start client:N to PHASE`, `go client:N`, `go client:N to PHASE`, \
+                        `await client:N PHASE`, `await client:N end within 3ttl or go on`, \
+                        `expect client:N PHASE within 1ttl`, `wait 1.1ttl`, a fault, \
+                        `heal FAULT` or `heal all`";
+
+impl FromStr for Step {
+    type Err = PhraseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (verb, rest) = first(text);
+        match verb {
+            "start" => client_to(rest).map(|(client, to)| Step::Start { client, to }),
+            "go" => client_to(rest).map(|(client, to)| Step::Go { client, to }),
+            "await" => awaited(rest),
+            "expect" => match awaited(rest)? {
+                Step::Await { client, event, within: Some(within), or_go_on: false } => {
+                    Ok(Step::Expect { client, event, within })
+                }
+                _ => Err(PhraseError::expected(text, "`expect client:N PHASE within 0.5ttl`")),
+            },
+            "wait" => length(rest).map(Step::Wait),
+            "heal" if rest == "all" => Ok(Step::HealAll),
+            "heal" => rest.parse().map(Step::Heal),
+            "pause" | "kill" | "power-loss" | "partition" | "loss" | "delay" | "reset" | "clock" | "evict"
+            | "flush" => text.parse().map(Step::Inject),
+            _ => Err(PhraseError::expected(text, EXPECTED)),
+        }
+    }
+}
+
+fn client_to(text: &str) -> Result<(u32, Option<Phase>), PhraseError> {
+    match text.split_once(" to ") {
+        None => Ok((client(text)?, None)),
+        Some((one, phase)) => Ok((client(one)?, Some(self::phase(phase.trim())?))),
+    }
+}
+
+fn awaited(text: &str) -> Result<Step, PhraseError> {
+    let (rest, or_go_on) = match text.strip_suffix("or go on") {
+        Some(rest) => (rest.trim(), true),
+        None => (text, false),
+    };
+    let (what, within) = match rest.split_once(" within ") {
+        Some((what, within)) => (what, Some(length(within.trim())?)),
+        None => (rest, None),
+    };
+    let (one, event) = first(what);
+    let event = if event == "end" { Event::End } else { Event::Phase(phase(event)?) };
+    Ok(Step::Await { client: client(one)?, event, within, or_go_on })
+}
+
+fn client(text: &str) -> Result<u32, PhraseError> {
+    match text.trim().parse::<Target>() {
+        Ok(Target::Client(number)) => Ok(number),
+        _ => Err(PhraseError::expected(text, "`client:N`, N from 0")),
+    }
+}
+
+fn phase(text: &str) -> Result<Phase, PhraseError> {
+    let known = PHASES.iter().find(|(word, _)| *word == text);
+    known.map(|(_, phase)| *phase).ok_or_else(|| {
+        let words: Vec<_> = PHASES.iter().map(|(word, _)| format!("`{word}`")).collect();
+        PhraseError::expected(text, &format!("a phase ({}) or, where a step waits, `end`", words.join(", ")))
+    })
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Event::End => "end",
+            Event::Phase(phase) => PHASES.iter().find(|(_, known)| known == phase).map_or("", |(word, _)| word),
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let to = |to: &Option<Phase>| to.map_or(String::new(), |phase| format!(" to {}", Event::Phase(phase)));
+        match self {
+            Step::Start { client, to: phase } => write!(f, "start client:{client}{}", to(phase)),
+            Step::Go { client, to: phase } => write!(f, "go client:{client}{}", to(phase)),
+            Step::Await { client, event, within, or_go_on } => {
+                write!(f, "await client:{client} {event}")?;
+                if let Some(within) = within {
+                    write!(f, " within {within}")?;
+                }
+                f.write_str(if *or_go_on { " or go on" } else { "" })
+            }
+            Step::Expect { client, event, within } => write!(f, "expect client:{client} {event} within {within}"),
+            Step::Wait(length) => write!(f, "wait {length}"),
+            Step::Inject(fault) => fault.fmt(f),
+            Step::Heal(fault) => write!(f, "heal {fault}"),
+            Step::HealAll => f.write_str("heal all"),
+        }
+    }
+}
+
+serde_as_phrase!(Step);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_understood_and_survive_printing() {
+        for text in [
+            "start client:0",
+            "start client:0 to before-write",
+            "go client:0",
+            "go client:1 to written",
+            "await client:1 end",
+            "await client:1 acquired within 2ttl",
+            "await client:1 end within 3ttl or go on",
+            "await client:1 end or go on",
+            "expect client:1 acquired within 0.5ttl",
+            "wait 1.1ttl",
+            "pause client:0",
+            "partition client:0 from node:3,node:4",
+            "heal pause client:0",
+            "heal all",
+        ] {
+            let step: Step = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(step.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_step_is_refused_with_what_would_be() {
+        for (text, expected) in [
+            ("", "expected `start client:N`"),
+            ("begin client:0", "expected `start client:N`"),
+            ("start", "expected `client:N`"),
+            ("start holder", "expected `client:N`"),
+            ("start client:0 to the end", "a phase (`acquiring`"),
+            ("go client:0 to end", "a phase (`acquiring`"),
+            ("await client:0", "a phase (`acquiring`"),
+            ("await client:0 read within soon", "not a length"),
+            ("expect client:0 acquired", "within 0.5ttl"),
+            ("expect client:0 end within 1s or go on", "within 0.5ttl"),
+            ("wait", "not a length"),
+            ("heal", "expected `pause WHO`"),
+            ("pause", "expected `pause WHO`"),
+            ("heal pause nobody", "unknown target `nobody`"),
+        ] {
+            let error = text.parse::<Step>().map(|step| panic!("{text} became {step}")).unwrap_err();
+            assert!(error.to_string().contains(expected), "{text}: {error}");
+        }
+    }
+}

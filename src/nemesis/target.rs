@@ -1,0 +1,115 @@
+//! Whom a fault hits: `holder`, `client:0`, `node`, `minority`, `storage`, several with commas.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::phrase::{PhraseError, serde_as_phrase};
+
+/// Whom a fault hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The client that holds the lock at that moment, between its read and its write.
+    Holder,
+    /// A client drawn by the plan.
+    AnyClient,
+    /// This client, counted from 0.
+    Client(u32),
+    /// Every client.
+    Clients,
+    /// A node of the lock drawn by the plan.
+    AnyNode,
+    /// This node, counted from 0.
+    Node(u32),
+    /// Every node of the lock.
+    Nodes,
+    /// As many nodes as leave the others a majority, drawn by the plan.
+    Minority,
+    /// The fewest nodes that leave the others no majority, drawn by the plan.
+    Majority,
+    /// A node that has the lock's key at that moment.
+    Voter,
+    /// The Redis that holds the protected resource.
+    Storage,
+}
+
+/// One or several targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who(pub Vec<Target>);
+
+const WORDS: [(&str, Target); 9] = [
+    ("holder", Target::Holder),
+    ("client", Target::AnyClient),
+    ("clients", Target::Clients),
+    ("node", Target::AnyNode),
+    ("nodes", Target::Nodes),
+    ("minority", Target::Minority),
+    ("majority", Target::Majority),
+    ("voter", Target::Voter),
+    ("storage", Target::Storage),
+];
+
+impl Target {
+    /// Whether it means clients.
+    pub fn is_client(self) -> bool {
+        matches!(self, Target::Holder | Target::AnyClient | Target::Client(_) | Target::Clients)
+    }
+
+    /// Whether it means nodes of the lock.
+    pub fn is_node(self) -> bool {
+        !self.is_client() && self != Target::Storage
+    }
+}
+
+impl Who {
+    pub fn one(target: Target) -> Who {
+        Who(vec![target])
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Client(number) => write!(f, "client:{number}"),
+            Target::Node(number) => write!(f, "node:{number}"),
+            target => f.write_str(WORDS.iter().find(|(_, known)| known == target).map_or("", |(word, _)| word)),
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = PhraseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbered = |number: &str| number.parse::<u32>().ok();
+        match text.split_once(':') {
+            None => WORDS.iter().find(|(word, _)| *word == text).map(|(_, target)| *target),
+            Some(("client", number)) => numbered(number).map(Target::Client),
+            Some(("node", number)) => numbered(number).map(Target::Node),
+            Some(_) => None,
+        }
+        .ok_or_else(|| {
+            let words: Vec<_> = WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
+            PhraseError::new(format!(
+                "unknown target `{text}`; expected {}, `client:N` or `node:N`, N from 0, or several with commas",
+                words.join(", ")
+            ))
+        })
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let targets: Vec<String> = self.0.iter().map(Target::to_string).collect();
+        f.write_str(&targets.join(","))
+    }
+}
+
+impl FromStr for Who {
+    type Err = PhraseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.split(',').map(|target| target.trim().parse()).collect::<Result<_, _>>().map(Who)
+    }
+}
+
+serde_as_phrase!(Target, Who);

@@ -1,0 +1,224 @@
+//! Draws the faults of a run: when each comes, how long it lasts, and whom it hits.
+
+use std::time::Duration;
+
+use rand::seq::SliceRandom;
+use rand::{Rng, RngExt};
+use serde::Serialize;
+
+use super::{PlanError, millis, stream};
+use crate::nemesis::{Between, Cut, Fault, Shape, Target, Way, Who};
+use crate::scenario::Scenario;
+
+/// One fault: when, what, how long.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedFault {
+    /// Number in the run, from 0, in the order of their times.
+    pub fault: u32,
+    /// With everything drawn that can be: the holder and the voter are whoever they are when the time has come.
+    pub what: Fault,
+    /// When to begin, in milliseconds after clients start.
+    pub at_ms: u64,
+    /// How long it lasts, in milliseconds.
+    pub lasts_ms: u64,
+    /// Which of the nemesis's recurring faults this is one of; they follow one another, never overlapping.
+    pub series: usize,
+}
+
+/// Each random stream of a run has a number of its own, so that more clients or faults leave the others unchanged.
+const STREAMS: u64 = 1 << 32;
+
+/// The quiet time before the first fault and after the last heal, in which the run shows that it works at all.
+fn quiet(scenario: &Scenario) -> Duration {
+    scenario.ttl.mul_f64(1.5).max(Duration::from_secs(1))
+}
+
+pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> {
+    let quiet = quiet(scenario);
+    let mut faults = Vec::new();
+    for (series, recurring) in scenario.nemesis.faults.iter().enumerate() {
+        let every = recurring.every.resolve(scenario.ttl)?;
+        let lasts = recurring.lasts.resolve(scenario.ttl)?;
+        if lasts.0.is_zero() {
+            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault of no length", recurring.lasts)));
+        }
+        if lasts.1 >= every.0 {
+            return Err(PlanError::Nemesis(format!(
+                "`for = \"{}\"` can last as long as `every = \"{}\"`, so the system would never be whole; \
+                 make `every` longer",
+                recurring.lasts, recurring.every
+            )));
+        }
+        let shortest_run = quiet * 2 + lasts.1;
+        if scenario.time_limit < shortest_run {
+            return Err(PlanError::Nemesis(format!(
+                "no fault fits into --time-limit {}; with --ttl {} it takes at least {}s: quiet, a fault of up to {:.1}s, \
+                 quiet",
+                humantime::format_duration(scenario.time_limit),
+                humantime::format_duration(scenario.ttl),
+                shortest_run.as_secs_f64().ceil(),
+                lasts.1.as_secs_f64(),
+            )));
+        }
+        let mut rng = stream(scenario.seed, STREAMS + series as u64);
+        let mut at = quiet;
+        loop {
+            let length = between(&mut rng, lasts);
+            if at + length + quiet > scenario.time_limit {
+                break;
+            }
+            let faults_of_series = &recurring.fault.0;
+            let which = if faults_of_series.len() == 1 { 0 } else { rng.random_range(0..faults_of_series.len()) };
+            faults.push(PlannedFault {
+                fault: 0,
+                what: settle(&mut rng, &faults_of_series[which], scenario)?,
+                at_ms: millis(at),
+                lasts_ms: millis(length),
+                series,
+            });
+            at += between(&mut rng, every);
+        }
+    }
+    faults.sort_by_key(|fault| (fault.at_ms, fault.series));
+    for (number, fault) in (0..).zip(&mut faults) {
+        fault.fault = number;
+    }
+    Ok(faults)
+}
+
+/// The random stream for what a script leaves open.
+pub(super) fn stream_of_script(scenario: &Scenario) -> impl Rng + use<> {
+    stream(scenario.seed, STREAMS - 1)
+}
+
+/// The fault with everything drawn that does not depend on the moment. Fails where it names a member that is not there.
+pub(super) fn settle(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> Result<Fault, PlanError> {
+    Ok(match fault {
+        Fault::Pause(who) => Fault::Pause(members(rng, who, scenario)?),
+        Fault::Kill(who) => Fault::Kill(members(rng, who, scenario)?),
+        Fault::PowerLoss(who) => Fault::PowerLoss(members(rng, who, scenario)?),
+        Fault::Clock(who, change) => Fault::Clock(members(rng, who, scenario)?, *change),
+        Fault::Evict(who) => Fault::Evict(members(rng, who, scenario)?),
+        Fault::Flush(who) => Fault::Flush(members(rng, who, scenario)?),
+        Fault::Loss(percent, pairs) => Fault::Loss(*percent, sides(rng, pairs, scenario)?),
+        Fault::Delay(by, pairs) => {
+            by.resolve(scenario.ttl)?;
+            Fault::Delay(*by, sides(rng, pairs, scenario)?)
+        }
+        Fault::Reset(pairs) => Fault::Reset(sides(rng, pairs, scenario)?),
+        Fault::Partition(Cut::Between(parts)) => {
+            let parts: Result<_, PlanError> = parts.iter().map(|pairs| sides(rng, pairs, scenario)).collect();
+            Fault::Partition(Cut::Between(parts?))
+        }
+        Fault::Partition(Cut::Shape(shape, way)) => {
+            let parts = shaped(rng, *shape, scenario)?;
+            Fault::Partition(Cut::Between(parts.into_iter().map(|part| part.going(*way)).collect()))
+        }
+    })
+}
+
+fn sides(rng: &mut impl Rng, pairs: &Between, scenario: &Scenario) -> Result<Between, PlanError> {
+    let (one, other) = (members(rng, &pairs.one, scenario)?, members(rng, &pairs.other, scenario)?);
+    Ok(Between { one, other, both_ways: pairs.both_ways })
+}
+
+fn members(rng: &mut impl Rng, who: &Who, scenario: &Scenario) -> Result<Who, PlanError> {
+    let mut settled = Vec::new();
+    for target in &who.0 {
+        match target {
+            Target::AnyClient => settled.push(Target::Client(rng.random_range(0..scenario.clients))),
+            Target::AnyNode => settled.push(Target::Node(rng.random_range(0..scenario.nodes))),
+            Target::Minority => settled.extend(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?),
+            Target::Majority => settled.extend(some_nodes(rng, scenario.nodes / 2 + 1, scenario)?),
+            Target::Client(number) if *number >= scenario.clients => {
+                return Err(PlanError::Nemesis(format!(
+                    "target `client:{number}`, but there are {} clients, counted from 0",
+                    scenario.clients
+                )));
+            }
+            Target::Node(number) if *number >= scenario.nodes => {
+                return Err(PlanError::Nemesis(format!(
+                    "target `node:{number}`, but the lock has {} nodes, counted from 0",
+                    scenario.nodes
+                )));
+            }
+            target => settled.push(*target),
+        }
+    }
+    Ok(Who(settled))
+}
+
+fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec<Target>, PlanError> {
+    no_minority(count as usize, scenario)?;
+    let mut nodes: Vec<u32> = (0..scenario.nodes).collect();
+    nodes.shuffle(rng);
+    nodes.truncate(count as usize);
+    nodes.sort_unstable();
+    Ok(nodes.into_iter().map(Target::Node).collect())
+}
+
+fn no_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
+    match count {
+        0 => Err(PlanError::Nemesis(format!("there is no minority of {} nodes; it takes at least 3", scenario.nodes))),
+        _ => Ok(()),
+    }
+}
+
+/// The cuts that a shape means, clients on the one side, nodes on the other.
+fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<Between>, PlanError> {
+    let all_clients = || Who::one(Target::Clients);
+    let cut = |one: Who, other: Who| Between { one, other, both_ways: true };
+    match shape {
+        Shape::One => Ok(vec![cut(all_clients(), Who(some_nodes(rng, 1, scenario)?))]),
+        Shape::Minority => Ok(vec![cut(all_clients(), Who(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?))]),
+        Shape::Majority => Ok(vec![cut(all_clients(), Who(some_nodes(rng, scenario.nodes / 2 + 1, scenario)?))]),
+        Shape::Halves | Shape::Bridge => {
+            let (mut clients, mut nodes) = shuffled(rng, scenario);
+            if shape == Shape::Bridge {
+                // The bridge is reached from both sides.
+                nodes.pop();
+            }
+            let others = (clients.split_off(clients.len() / 2), nodes.split_off(nodes.len() / 2));
+            let parts = [cut(Who(clients), Who(others.1)), cut(Who(others.0), Who(nodes))];
+            let parts: Vec<_> =
+                parts.into_iter().filter(|part| !part.one.0.is_empty() && !part.other.0.is_empty()).collect();
+            if parts.is_empty() {
+                return Err(PlanError::Nemesis(format!(
+                    "{} clients and {} nodes can't be parted in two",
+                    scenario.clients, scenario.nodes
+                )));
+            }
+            Ok(parts)
+        }
+        Shape::MajoritiesRing => {
+            let (clients, nodes) = shuffled(rng, scenario);
+            let minority = (nodes.len() - 1) / 2;
+            no_minority(minority, scenario)?;
+            let lost = |at: usize| (0..minority).map(|next| nodes[(at + next) % nodes.len()]).collect();
+            Ok(clients.iter().enumerate().map(|(at, client)| cut(Who::one(*client), Who(lost(at)))).collect())
+        }
+    }
+}
+
+fn shuffled(rng: &mut impl Rng, scenario: &Scenario) -> (Vec<Target>, Vec<Target>) {
+    let mut clients: Vec<Target> = (0..scenario.clients).map(Target::Client).collect();
+    let mut nodes: Vec<Target> = (0..scenario.nodes).map(Target::Node).collect();
+    clients.shuffle(rng);
+    nodes.shuffle(rng);
+    (clients, nodes)
+}
+
+impl Between {
+    /// With clients as the one side and nodes as the other.
+    fn going(self, way: Way) -> Between {
+        match way {
+            Way::Both => self,
+            Way::Requests => Between { both_ways: false, ..self },
+            Way::Replies => Between { one: self.other, other: self.one, both_ways: false },
+        }
+    }
+}
+
+fn between(rng: &mut impl Rng, (low, high): (Duration, Duration)) -> Duration {
+    Duration::from_millis(rng.random_range(millis(low)..=millis(high)))
+}

@@ -1,0 +1,156 @@
+//! Turns a script's steps into what the controller does, so that nothing is left to be found out when a step's time has
+//! come: fault numbers, gates, limits.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{PlanError, faults, millis};
+use crate::history::Phase;
+use crate::nemesis::{Event, Fault, Step};
+use crate::scenario::Scenario;
+
+/// One step of a script, with everything drawn and resolved.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedStep {
+    /// As the file says it.
+    pub text: String,
+    pub action: Action,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// The client begins an operation that waits at these phases for a `go`; the step waits until it is at the first of
+    /// them where `stops` says so.
+    Start {
+        client: u32,
+        gates: Vec<Phase>,
+        stops: bool,
+        within_ms: u64,
+    },
+    /// The client goes on from the gate `from`; the step waits until it is at the gate `to`, if there is one.
+    Go {
+        client: u32,
+        from: Phase,
+        to: Option<Phase>,
+        within_ms: u64,
+    },
+    Await {
+        client: u32,
+        event: Event,
+        within_ms: u64,
+        or_go_on: bool,
+    },
+    Expect {
+        client: u32,
+        event: Event,
+        within_ms: u64,
+    },
+    Wait {
+        ms: u64,
+    },
+    Inject {
+        fault: u32,
+        what: Fault,
+    },
+    Heal {
+        faults: Vec<u32>,
+    },
+}
+
+impl Serialize for Event {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What a client is doing, as far as the script says.
+#[derive(Default)]
+struct Standing {
+    /// The action that started its operation.
+    started: Option<usize>,
+    /// The gate at which it waits.
+    at: Option<Phase>,
+}
+
+/// How long a step waits for a client unless it says so itself: beyond what an operation may take.
+fn patience(scenario: &Scenario) -> Duration {
+    scenario.acquire_timeout + scenario.ttl * 2 + Duration::from_secs(5)
+}
+
+pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
+    let mut rng = faults::stream_of_script(scenario);
+    let mut steps: Vec<PlannedStep> = Vec::new();
+    let mut clients: BTreeMap<u32, Standing> = BTreeMap::new();
+    let mut in_effect: Vec<(u32, &Fault)> = Vec::new();
+    let mut next_fault = 0;
+    for (number, step) in (1..).zip(&scenario.nemesis.script) {
+        let wrong = |text: &str| PlanError::Nemesis(format!("step {number}, `{step}`: {text}"));
+        if let Step::Start { client, .. }
+        | Step::Go { client, .. }
+        | Step::Await { client, .. }
+        | Step::Expect { client, .. } = step
+            && *client >= scenario.clients
+        {
+            let clients = scenario.clients;
+            return Err(wrong(&format!("there are {clients} clients, counted from 0; --clients sets how many")));
+        }
+        let within_ms = millis(patience(scenario));
+        let action = match step {
+            Step::Start { client, to } => {
+                clients.insert(*client, Standing { started: Some(steps.len()), at: *to });
+                Action::Start { client: *client, gates: to.iter().copied().collect(), stops: to.is_some(), within_ms }
+            }
+            Step::Go { client, to } => {
+                let standing = clients.entry(*client).or_default();
+                let from = standing.at.ok_or_else(|| {
+                    wrong("the client waits nowhere; an earlier step has to say how far it goes, such as `to read`")
+                })?;
+                if to.is_some_and(|to| to <= from) {
+                    return Err(wrong("the client is past that phase already"));
+                }
+                standing.at = *to;
+                let started = standing.started.and_then(|place| steps.get_mut(place));
+                if let (Some(PlannedStep { action: Action::Start { gates, .. }, .. }), Some(to)) = (started, to) {
+                    gates.push(*to);
+                }
+                Action::Go { client: *client, from, to: *to, within_ms }
+            }
+            Step::Await { client, .. } | Step::Expect { client, .. }
+                if clients.get(client).is_none_or(|standing| standing.started.is_none()) =>
+            {
+                return Err(wrong("the client has not been started"));
+            }
+            Step::Expect { client, event, within } => {
+                Action::Expect { client: *client, event: *event, within_ms: millis(within.resolve(scenario.ttl)) }
+            }
+            Step::Await { client, event, within, or_go_on } => {
+                let within_ms = within.map_or(within_ms, |within| millis(within.resolve(scenario.ttl)));
+                Action::Await { client: *client, event: *event, within_ms, or_go_on: *or_go_on }
+            }
+            Step::Wait(length) => Action::Wait { ms: millis(length.resolve(scenario.ttl)) },
+            Step::Inject(fault) => {
+                in_effect.push((next_fault, fault));
+                let what = faults::settle(&mut rng, fault, scenario)?;
+                next_fault += 1;
+                Action::Inject { fault: next_fault - 1, what }
+            }
+            Step::Heal(fault) => {
+                let place = in_effect.iter().rposition(|(_, injected)| *injected == fault);
+                let place = place.ok_or_else(|| wrong("no earlier step injects that, or it is healed already"))?;
+                Action::Heal { faults: vec![in_effect.remove(place).0] }
+            }
+            Step::HealAll => Action::Heal { faults: in_effect.drain(..).rev().map(|(number, _)| number).collect() },
+        };
+        steps.push(PlannedStep { text: step.to_string(), action });
+    }
+    // Whatever the file leaves, the run ends whole.
+    if !in_effect.is_empty() {
+        let faults = in_effect.into_iter().rev().map(|(number, _)| number).collect();
+        steps.push(PlannedStep { text: "heal all".to_string(), action: Action::Heal { faults } });
+    }
+    Ok(steps)
+}

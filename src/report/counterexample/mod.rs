@@ -1,0 +1,235 @@
+//! The fewest operations that no order explains, ready to be told, listed and drawn.
+//!
+//! Built from a checker's [`Explanation`], which counts operations; here they have names, lines, words and times, and
+//! places in [`Counterexample::operations`].
+
+mod draw;
+mod route;
+mod scene;
+
+use serde::Serialize;
+
+use super::words::{self, count, plural};
+use crate::checker::Fewest;
+use crate::checker::linear::explain::{Because, Explanation, Link};
+use crate::checker::linear::words::{called, label, value};
+use crate::history::formats::word;
+use crate::history::table::{NEVER, Op, OpFunction, Table};
+use crate::history::{History, Outcome};
+
+/// Where the operations of an explanation come from.
+#[derive(Clone, Copy)]
+pub struct Origin<'a> {
+    pub table: &'a Table,
+    /// When each event happened, in nanoseconds, by its place in the order of events; empty where nobody knows.
+    pub times: &'a [i64],
+    /// The name of a process, a number where it has none.
+    pub process: &'a dyn Fn(u32) -> String,
+}
+
+/// Why the operations on one key are not linearizable.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counterexample {
+    /// None where the history has no keys.
+    pub key: Option<String>,
+    /// How many operations there are on the key.
+    pub of: u64,
+    /// Those that no order explains, by invocation.
+    pub operations: Vec<Told>,
+    /// Whether without any one of them the others have an order.
+    pub minimal: bool,
+    /// Who must come before whom, in a circle, and what that rests on.
+    pub cycle: Vec<Step>,
+    pub basis: Vec<Step>,
+    pub dead_ends: Vec<DeadEnd>,
+    pub sentences: Vec<String>,
+    pub legal: Legal,
+}
+
+/// An operation as it is told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Told {
+    /// Line of its invocation.
+    pub line: u32,
+    pub process: String,
+    pub f: &'static str,
+    pub outcome: &'static str,
+    /// What it did and found: `cas 1 -> 2`.
+    pub text: String,
+    /// As much of that as matters here.
+    #[serde(skip)]
+    pub short: String,
+    /// Only what it did matters here, not what it found.
+    pub weakened: bool,
+    /// Places in the order of the events of operations; no completion where nobody knows when it took effect.
+    pub invoked_event: u32,
+    pub completed_event: Option<u32>,
+    pub invoked_ns: Option<i64>,
+    pub completed_ns: Option<i64>,
+}
+
+/// One must come before another. Places in [`Counterexample::operations`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub before: usize,
+    pub after: usize,
+    pub because: Because,
+}
+
+/// An order that goes no further. Places in [`Counterexample::operations`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadEnd {
+    pub order: Vec<usize>,
+    /// What the object is then, where that can be said.
+    pub state: Option<String>,
+    pub refused: usize,
+}
+
+/// How far the history was linearizable.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Legal {
+    /// So many events of operations.
+    pub events: u32,
+    /// The operation whose return no order explains; none where that was not found out.
+    pub fails_at: Option<Told>,
+    /// The end of one order of what came before.
+    pub order: Vec<Told>,
+    /// How many come before those.
+    pub omitted: u32,
+}
+
+impl Counterexample {
+    /// `explanation` counts operations in the origin's table.
+    pub fn new(origin: &Origin, key: Option<&str>, of: u64, explanation: &Explanation) -> Counterexample {
+        let op = |place: &u32| origin.table.operations.get(*place as usize);
+        let tell = |place: &u32| Some(told(origin, op(place)?, explanation.weakened.contains(place)));
+        let whole = |place: &u32| Some(told(origin, op(place)?, false));
+        let place = |wanted: u32| explanation.operations.iter().position(|place| *place == wanted);
+        let step =
+            |link: &Link| Some(Step { before: place(link.before)?, after: place(link.after)?, because: link.because });
+        let dead_ends = explanation.dead_ends.iter().filter_map(|end| {
+            Some(DeadEnd {
+                order: end.order.iter().filter_map(|one| place(*one)).collect(),
+                state: end.state.clone(),
+                refused: place(end.refused)?,
+            })
+        });
+        Counterexample {
+            key: key.map(str::to_string),
+            of,
+            operations: explanation.operations.iter().filter_map(tell).collect(),
+            minimal: explanation.minimal,
+            cycle: explanation.cycle.iter().filter_map(step).collect(),
+            basis: explanation.basis.iter().filter_map(step).collect(),
+            dead_ends: dead_ends.collect(),
+            sentences: explanation.sentences.clone(),
+            legal: Legal {
+                events: explanation.legal_before,
+                fails_at: explanation.fails_at.as_ref().and_then(whole),
+                order: explanation.order.iter().filter_map(whole).collect(),
+                omitted: explanation.order_omitted,
+            },
+        }
+    }
+
+    /// The smallest argument against a run.
+    pub fn of_run(history: &History, fewest: &Fewest) -> Counterexample {
+        let process = |number| Fewest::called(history, number);
+        let origin = Origin { table: &fewest.table, times: &fewest.times, process: &process };
+        let of = fewest.table.operations.len() as u64;
+        Counterexample::new(&origin, Some(&fewest.key), of, &fewest.explanation)
+    }
+
+    /// What these operations are, as a heading.
+    pub fn title(&self) -> String {
+        let operations = match self.operations.len() as u64 {
+            1 => "The operation that no order explains".to_string(),
+            many if self.minimal => format!("The {} operations that no order explains", count(many)),
+            many => format!("{} operations that no order explains", count(many)),
+        };
+        match &self.key {
+            Some(key) => format!("{operations}, on key {}", words::line(key, 40)),
+            None => operations,
+        }
+    }
+
+    /// In what sense these are the fewest.
+    pub fn minimality(&self) -> String {
+        match (self.minimal, self.operations.len()) {
+            (true, 1) => "It has no place in any order, whatever else happened.".into(),
+            (true, 2) => "Without either of them there is an order.".into(),
+            (true, _) => "Without any one of them the others have an order.".into(),
+            (false, _) => "Fewer may do, but the search for them took too long.".into(),
+        }
+    }
+
+    /// The drawing as an SVG element for a page.
+    pub fn inline(&self) -> maud::Markup {
+        draw::inline(self)
+    }
+
+    /// The drawing as an SVG file of its own, with its sentences.
+    pub fn standalone(&self) -> String {
+        draw::standalone(self).into_string()
+    }
+}
+
+/// The style that drawings on a page need beside that of incidents, once.
+pub fn style() -> &'static str {
+    draw::STYLE
+}
+
+impl Legal {
+    /// Where the history fails, in a sentence without its end; none where nothing is known of that.
+    pub fn sentence(&self) -> Option<String> {
+        let until = match &self.fails_at {
+            Some(op) => format!("until line {} returned ({}, {}) all was legal", op.line, called(&op.process), op.text),
+            None if self.events > 0 => "where the history fails could not be found out in time; all was legal".into(),
+            None => return None,
+        };
+        let all = self.order.len() as u64 + u64::from(self.omitted);
+        let ends = if self.omitted > 0 { " ends" } else { "" };
+        // Without an order the sentence stands by itself.
+        Some(match all {
+            0 => format!("{until} for {}", plural(self.events.into(), "event")),
+            1 => format!("{until}; the one operation before"),
+            _ => format!("{until}; one order of the {} before{ends}", plural(all, "operation")),
+        })
+    }
+
+    /// The last `most` operations of the order, with their lines.
+    pub fn order_in_words(&self, most: usize) -> String {
+        let skipped = self.order.len().saturating_sub(most);
+        let operations = self.order[skipped..].iter().map(|op| format!("{} (line {})", op.text, op.line));
+        let start = (self.omitted as usize + skipped > 0).then(|| "…".to_string());
+        start.into_iter().chain(operations).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// An operation of the table as it is told.
+fn told(origin: &Origin, op: &Op, weakened: bool) -> Told {
+    let time = |event: u32| origin.times.get(event as usize).copied();
+    let values = &origin.table.values;
+    let completed = Some(op.completed).filter(|event| *event != NEVER);
+    Told {
+        line: op.line,
+        process: (origin.process)(op.process),
+        f: word(op.f),
+        outcome: match op.outcome {
+            Outcome::Ok => "ok",
+            Outcome::Fail => "fail",
+            Outcome::Info => "info",
+        },
+        text: label(values, op),
+        short: match op.f {
+            _ if !weakened => label(values, op),
+            OpFunction::Cas | OpFunction::Rmw => format!("{} … -> {}", word(op.f), value(values, op.b)),
+            f => word(f).to_string(),
+        },
+        weakened,
+        invoked_event: op.invoked,
+        completed_event: completed,
+        invoked_ns: time(op.invoked),
+        completed_ns: completed.and_then(time),
+    }
+}

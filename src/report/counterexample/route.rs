@@ -1,0 +1,135 @@
+//! Which way an arrow takes from one bar to another, and where on it its label finds room.
+
+use crate::checker::linear::explain::Because;
+
+/// A place on the drawing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    pub x: f64,
+    pub y: f64,
+}
+
+/// What is taken up on the drawing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Area {
+    pub left: f64,
+    pub top: f64,
+    pub right: f64,
+    pub bottom: f64,
+}
+
+/// A curve by its ends and what they are pulled towards.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Curve(pub [Point; 4]);
+
+/// How far an arrow swings out of its way.
+const SWING: f64 = 36.0;
+/// What an arrow leaves between its head and the bar.
+const HEAD: f64 = 8.0;
+
+impl Area {
+    pub fn meets(&self, other: &Area) -> bool {
+        self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
+    }
+
+    fn middle(&self) -> Point {
+        Point { x: (self.left + self.right) / 2.0, y: (self.top + self.bottom) / 2.0 }
+    }
+
+    fn holds(&self, point: Point) -> bool {
+        (self.left..=self.right).contains(&point.x) && (self.top..=self.bottom).contains(&point.y)
+    }
+}
+
+impl Curve {
+    /// The way from one bar to another; `bars` are all that it had better not cross.
+    pub fn between(from: Area, to: Area, because: Because, bars: &[Area]) -> Curve {
+        let ways = match because {
+            Because::RealTime => onwards(from, to),
+            Because::Value => back(from, to),
+        };
+        let crossed = |curve: &Curve| bars.iter().filter(|bar| curve.points().any(|point| bar.holds(point))).count();
+        let least = ways.into_iter().min_by_key(crossed);
+        least.unwrap_or(Curve([from.middle(), from.middle(), to.middle(), to.middle()]))
+    }
+
+    /// Points along the way, without its ends.
+    pub fn points(&self) -> impl Iterator<Item = Point> {
+        (1..40).map(|step| self.at(f64::from(step) / 40.0))
+    }
+
+    /// The point at a share of the way.
+    pub fn at(&self, share: f64) -> Point {
+        let Curve([a, b, c, d]) = *self;
+        let rest = 1.0 - share;
+        let blend = |a: f64, b: f64, c: f64, d: f64| {
+            rest.powi(3) * a + 3.0 * rest.powi(2) * share * b + 3.0 * rest * share.powi(2) * c + share.powi(3) * d
+        };
+        Point { x: blend(a.x, b.x, c.x, d.x), y: blend(a.y, b.y, c.y, d.y) }
+    }
+
+    /// Which way the head of the arrow points, as a vector of length 1.
+    pub fn direction(&self) -> Point {
+        let Curve([_, _, c, d]) = *self;
+        let (x, y) = (d.x - c.x, d.y - c.y);
+        let length = x.hypot(y).max(0.001);
+        Point { x: x / length, y: y / length }
+    }
+
+    /// Where a label of this size lies on the curve or beside it and meets nothing of `taken`.
+    pub fn label(&self, width: f64, height: f64, within: Area, taken: &[Area]) -> Option<Area> {
+        let shares = [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82];
+        let offsets = [0.0, -height, height];
+        let places = offsets.iter().flat_map(|offset| shares.iter().map(move |share| (*share, *offset)));
+        places
+            .map(|(share, offset)| {
+                let Point { x, y } = self.at(share);
+                let y = y + offset;
+                Area { left: x - width / 2.0, top: y - height / 2.0, right: x + width / 2.0, bottom: y + height / 2.0 }
+            })
+            .find(|area| {
+                let inside = area.left >= within.left && area.right <= within.right;
+                let inside = inside && area.top >= within.top && area.bottom <= within.bottom;
+                inside && taken.iter().all(|other| !area.meets(other))
+            })
+    }
+}
+
+/// From the end of a bar to the beginning of a later one: straight or in an S, or over or under what lies between.
+fn onwards(from: Area, to: Area) -> Vec<Curve> {
+    let (start, end) = (Point { x: from.right, y: from.middle().y }, Point { x: to.left - HEAD, y: to.middle().y });
+    let reach = ((end.x - start.x) / 2.0).max(SWING / 2.0);
+    let mut ways = vec![Curve([start, Point { x: start.x + reach, ..start }, Point { x: end.x - reach, ..end }, end])];
+    for (one, other, swing) in [(from.top, to.top, -SWING), (from.bottom, to.bottom, SWING)] {
+        let start = Point { x: from.right - 10.0_f64.min((from.right - from.left) / 3.0), y: one };
+        let end = Point { x: to.left + 10.0_f64.min((to.right - to.left) / 3.0), y: other + HEAD.copysign(swing) };
+        ways.push(Curve([start, Point { y: start.y + swing, ..start }, Point { y: end.y + swing, ..end }, end]));
+    }
+    ways
+}
+
+/// What the values ask for: round both bars, on the side where an arrow by time between the two is not; or straight across
+/// where the two overlap, so that there is none.
+fn back(from: Area, to: Area) -> Vec<Curve> {
+    let leave = from.left + 30.0_f64.min((from.right - from.left) * 0.4);
+    let arrive = (to.left + to.right) / 2.0;
+    let round = |start: Point, end: Point, swing: f64| {
+        let end = Point { y: end.y + HEAD.copysign(swing), ..end };
+        let far = if swing > 0.0 { start.y.max(end.y) } else { start.y.min(end.y) } + swing;
+        Curve([start, Point { x: start.x, y: far }, Point { x: end.x, y: far }, end])
+    };
+    let over = round(Point { x: leave, y: from.top }, Point { x: arrive, y: to.top }, -SWING);
+    let under = round(Point { x: leave, y: from.bottom }, Point { x: arrive, y: to.bottom }, SWING);
+    let (is_above, is_below) = (from.bottom < to.top, from.top > to.bottom);
+    let is_ahead = !is_below && from.left < to.left;
+    let mut ways = if is_above || is_ahead { vec![over, under] } else { vec![under, over] };
+    let (left, right) = (from.left.max(to.left), from.right.min(to.right));
+    if left < right && (is_above || is_below) {
+        // Two that point at each other go side by side.
+        let x = left + (right - left) * if is_above { 0.3 } else { 0.7 };
+        let (start, end) = if is_above { (from.bottom, to.top - HEAD) } else { (from.top, to.bottom + HEAD) };
+        let at = |share: f64| Point { x, y: start + (end - start) * share };
+        ways.insert(0, Curve([at(0.0), at(0.3), at(0.7), at(1.0)]));
+    }
+    ways
+}

@@ -1,0 +1,162 @@
+//! The page of a check against a model: the verdict, then each key that has no order, told, drawn and listed.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::{STYLE, prose, verdict_word};
+use crate::checker::linear::Answer;
+use crate::checker::linear::words::called;
+use crate::report::counterexample::{self, Counterexample, Told};
+use crate::report::incident;
+use crate::report::linear::{KeyAnswer, LinearReport};
+use crate::report::words::{count, line, plural, quoted, tame};
+
+/// Keys that are told in full.
+const KEYS: usize = 10;
+/// Operations that are listed of each.
+const ROWS: usize = 50;
+
+/// The page.
+pub fn linear_html(report: &LinearReport) -> String {
+    let (word, class) = verdict_word(report.valid);
+    let file = tame(&report.file, 120);
+    let troubled = report.troubled();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (word) " · " (report.model) " · " (file) " · redjepsen" }
+                style { (PreEscaped(STYLE)) (PreEscaped(incident::style())) (PreEscaped(counterexample::style())) }
+            }
+            body {
+                main {
+                    header class={ "verdict " (class) } {
+                        p class="about" { b { "redjepsen" } span { (file) } span { "model " (report.model) } }
+                        h1 { (word) }
+                        p class="headline" { (capital(&report.summary())) "." }
+                    }
+                    (numbers(report))
+                    @if !troubled.is_empty() {
+                        section id="counterexamples" {
+                            h2 { "Why" @if report.answers.len() > 1 { " " span class="count" { (plural(troubled.len() as u64, "key")) " of " (count(report.answers.len() as u64)) } } }
+                            @for (number, key) in troubled.iter().take(KEYS).enumerate() { (case(report, number, key)) }
+                            @if troubled.len() > KEYS {
+                                p class="fine" { (plural((troubled.len() - KEYS) as u64, "more key")) ", which " code { "--json" } " tells of." }
+                            }
+                        }
+                    }
+                    (terms())
+                    section id="check" {
+                        h2 { "What was checked" }
+                        table class="pairs" { tbody { @for (name, text) in report.facts() { tr { th { (name) } td { (text) } } } } }
+                    }
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn numbers(report: &LinearReport) -> Markup {
+    let [ok, fail, info] = report.outcomes();
+    let broken = report.answers.iter().filter(|key| matches!(key.answer, Answer::NotLinearizable(_))).count();
+    html! {
+        dl class="numbers" {
+            div { dt { "operations" } dd { (count(report.loaded.table.operations.len() as u64)) } }
+            div { dt { "operations ok / fail / info" } dd { (count(ok)) small { " / " } (count(fail)) small { " / " } (count(info)) } }
+            div { dt { "keys" } dd { (count(report.answers.len() as u64)) } }
+            div class=[(broken > 0).then_some("bad")] { dt { "keys without an order" } dd { (count(broken as u64)) } }
+        }
+    }
+}
+
+fn case(report: &LinearReport, number: usize, key: &KeyAnswer) -> Markup {
+    let undecided = matches!(key.answer, Answer::Undecided(_));
+    html! {
+        article class={ "case" @if undecided { " unclaimed" } } {
+            @match (&key.answer, &key.counterexample) {
+                (Answer::NotLinearizable(_), Some(example)) => {
+                    h3 {
+                        span class="number" { (number + 1) }
+                        (example.title())
+                        span class="when" { "of " (plural(key.operations, "operation")) }
+                    }
+                    (told(example))
+                }
+                (Answer::NotLinearizable(conflict), None) => p { (line(&conflict.reason, 600)) },
+                (Answer::Undecided(reason), _) => {
+                    h3 {
+                        span class="number" { (number + 1) }
+                        "Not decided"
+                        @if let Some(name) = report.key(key.key) { span class="when" { (prose(&format!("key {}", quoted(name)))) } }
+                    }
+                    p { (line(reason, 600)) }
+                }
+                (Answer::Linearizable, _) => {}
+            }
+        }
+    }
+}
+
+/// A counterexample in words, as a drawing, and line by line.
+pub fn told(example: &Counterexample) -> Markup {
+    html! {
+        ul class="reasons" { @for sentence in &example.sentences { li { (line(sentence, 1000)) } } }
+        p class="fewest" { (example.minimality()) }
+        figure { (example.inline()) }
+        table {
+            thead { tr { th { "line" } th { "process" } th { "outcome" } th { "operation" } th { "" } } }
+            tbody { @for op in example.operations.iter().take(ROWS) { (row(op)) } }
+        }
+        @if example.operations.len() > ROWS {
+            p class="fine" { (plural((example.operations.len() - ROWS) as u64, "more operation")) "." }
+        }
+        @if let Some(sentence) = example.legal.sentence() {
+            p class="prefix" {
+                b { "How far it was legal. " }
+                (capital(&line(&sentence, 400)))
+                @if example.legal.order.is_empty() { "." } @else { ": " (line(&example.legal.order_in_words(usize::MAX), 4000)) "." }
+            }
+        }
+    }
+}
+
+fn row(op: &Told) -> Markup {
+    html! {
+        tr {
+            td class="n" { (op.line) }
+            td { (called(&op.process)) }
+            td { (op.outcome) }
+            td { code { (op.text) } }
+            td { @if op.weakened { "what it found does not matter" } }
+        }
+    }
+}
+
+fn terms() -> Markup {
+    let terms = [
+        (
+            "linearizable",
+            "Each operation can be given one moment between its invocation and its completion at which it took effect, so that in the order of these moments every answer is the right one.",
+        ),
+        (
+            "ok, fail, info",
+            "How an operation ended: it happened; it certainly did not; nobody knows, so it may have taken effect at any later time, or never.",
+        ),
+        ("by time", "The one had returned when the other was invoked, so it comes first in every order."),
+        ("by value", "What the operations found and wrote leaves only this order of the two."),
+    ];
+    html! {
+        section id="terms" {
+            h2 { "What the words mean" }
+            dl class="terms" { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
+        }
+    }
+}
