@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::nemesis::{Fault, Nemesis, OneOf, Progress, RecurringFault};
 use crate::scenario::Workload;
-use crate::units::LengthError;
+use crate::units::{Length, LengthError};
 
 /// An embedded file: its name without `.toml`, and its text.
 pub type Entry = (&'static str, &'static str);
@@ -83,6 +83,10 @@ pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError
             let text = "has both a `script` and `[[faults]]`; a script says all that happens, so leave one of them out";
             return Err(CatalogueError(format!("nemesis {name}: {text}")));
         }
+        if let Some(ttl @ Length::Ttl(_)) = nemesis.ttl {
+            let text = format!("`ttl = \"{ttl}\"` must be absolute, such as `3s`");
+            return Err(CatalogueError(format!("nemesis {name}: {text}")));
+        }
         all = Some(match all {
             None => (name, nemesis),
             Some((names, before)) => {
@@ -107,6 +111,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         // Nobody has thought about what it leaves of the work.
         progress: Progress::Any,
         clients: None,
+        ttl: None,
         persistence: None,
         expect: BTreeMap::new(),
         script: Vec::new(),
