@@ -3,7 +3,7 @@
 //!
 //! Built by `build.rs` as a shared object that needs no other one: no libc, so that it loads into any image, glibc or
 //! musl, of any age; no allocator, no thread-local storage, no constructor order, so that it may be called at any time,
-//! even by the allocator of the process while that starts. All memory that it uses is on the stack, in three words of
+//! even by the allocator of the process while that starts. All memory that it uses is on the stack, in two words of
 //! its own, and in the control page (`control.rs`), which it finds by the environment variable `REDJEPSEN_CLOCK`.
 //! Without that variable, or where it does not name a control file that can be read and written, it changes nothing.
 //!
