@@ -3,18 +3,18 @@
 //!
 //! Built by `build.rs` as a shared object that needs no other one: no libc, so that it loads into any image, glibc or
 //! musl, of any age; no allocator, no thread-local storage, no constructor order, so that it may be called at any time,
-//! even by the allocator of the process while that starts. All memory that it uses is on the stack, in three words of
-//! its own, and in the control page (`control.rs`), which it finds by the environment variable `REDJEPSEN_CLOCK`. Without
-//! that variable, or where it does not name a control file that can be read and written, it changes nothing.
+//! even by the allocator of the process while that starts. All memory that it uses is on the stack, in two words of
+//! its own, and in the control page (`control.rs`), which it finds by the environment variable `REDJEPSEN_CLOCK`.
+//! Without that variable, or where it does not name a control file that can be read and written, it changes nothing.
 //!
 //! It stands before libc's `clock_gettime` (CLOCK_REALTIME and CLOCK_REALTIME_COARSE; every other clock is left alone),
-//! `gettimeofday`, `time`, `timespec_get`, `fsync` and `fdatasync`. Forked children keep the page and programs that they
-//! execute find it again, since both inherit what they need.
+//! `gettimeofday`, `time`, `timespec_get`, `fsync` and `fdatasync`. Forked children keep the page and programs that
+//! they execute find it again, since both inherit what they need.
 //!
-//! Deliberately absent: programs that are linked statically or ask the kernel without libc (Go's do both); points in time
-//! given *to* the kernel or libc, such as the deadline of `pthread_cond_timedwait` on CLOCK_REALTIME, and times of files,
-//! all of which stay true; syncs by any other way (`msync`, `sync`, `O_SYNC`, io_uring; `sync_file_range` promises
-//! nothing). `fsync` is no cancellation point any more.
+//! Deliberately absent: programs that are linked statically or ask the kernel without libc (Go's do both, Rust's rustix
+//! the latter); points in time given *to* the kernel or libc, such as the deadline of `pthread_cond_timedwait` on
+//! CLOCK_REALTIME, and times of files, all of which stay true; syncs by any other way (`msync`, `sync`, `O_SYNC`,
+//! io_uring; `sync_file_range` promises nothing). `fsync` is no cancellation point any more.
 
 #![no_std]
 

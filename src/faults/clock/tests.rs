@@ -1,9 +1,9 @@
 //! The library in processes of its own: this test program, started again with the library and told what to read
 //! ([`child`]), and a stock Redis server.
 //!
-//! The library stands before libc alone, while rustix asks the kernel itself. So within one process the standard library's
-//! clock is the skewed one and rustix's the true one, and each reading can be judged against the true time right before
-//! and right after it, on however slow a machine.
+//! The library stands before libc alone, while rustix asks the kernel itself. So within one process the standard
+//! library's clock is the skewed one and rustix's the true one, and each reading can be judged against the true time
+//! right before and right after it, on however slow a machine.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -748,7 +748,8 @@ fn more_files_than_the_table_takes_are_admitted() {
 
 // ---- A stock Redis server.
 
-/// The server program on PATH. Debian's redis-check-rdb is the same program, which goes by the name that it is called by.
+/// The server program on PATH. Debian's redis-check-rdb is the same program, which goes by the name that it is called
+/// by.
 fn server() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let mut found = ["redis-server", "redis-check-rdb"].into_iter().flat_map(|name| {
