@@ -133,12 +133,18 @@ pub extern "C" fn fdatasync(file: c_int) -> c_int {
 
 /// What a wall clock shows.
 fn wall_clock(clock: c_int) -> Result<Timespec, Errno> {
-    let real = read_clock(clock)?;
-    let Some(page) = page() else { return Ok(real) };
-    let (generation, state) = page.state();
+    let Some(page) = page() else { return read_clock(clock) };
     let mono = if clock == CLOCK_REALTIME { CLOCK_MONOTONIC } else { CLOCK_MONOTONIC_COARSE };
-    // Where this clock can't be read, none can.
-    let shown_ns = state.shown_ns(real.to_ns(), || read_clock(mono).map_or(state.base_ns, |now| now.to_ns()));
+    let (generation, shown_ns) = loop {
+        let (generation, state) = page.state();
+        let real_ns = read_clock(clock)?.to_ns();
+        // Where this clock can't be read, none can.
+        let shown_ns = state.shown_ns(real_ns, || read_clock(mono).map_or(state.base_ns, |now| now.to_ns()));
+        // A thread that was interrupted above would show what an old rate had made of a time that is no more its own.
+        if page.generation.load(Ordering::Acquire) == generation {
+            break (generation, shown_ns);
+        }
+    };
     page.readings.fetch_add(1, Ordering::Relaxed);
     if page.applied.load(Ordering::Relaxed) < generation {
         page.applied.fetch_max(generation, Ordering::Relaxed);

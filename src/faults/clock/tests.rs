@@ -478,30 +478,33 @@ fn a_rate_is_exact_and_begins_without_a_jump() {
     let root = Root::new();
     let control = root.control();
     let mut reader = root.reader();
-    reader.samples(1);
-    let (mut low, mut high) = (0, 1);
+    // Two true clocks can't be read at once; a busy machine needs tens of µs for that.
+    let slack = 50_000;
+    let (mut last, mut old_factor) = (reader.samples(1)[0], 1.0);
     for factor in [2.0, 0.5, 1.05, 0.0, 1.0] {
         let ordered = truth();
         control.set(Skew::Rate { factor }).unwrap();
         let in_force = truth();
         thread::sleep(Duration::from_millis(100));
         let sample = reader.samples(1)[0];
-        // It began some time between those two, and the reading was made some time between its own.
-        let gained = |elapsed: i64| (elapsed as f64 * (factor - 1.0)) as i64;
-        let (least, most) = (sample.from - in_force, sample.to - ordered);
-        low += gained(least).min(gained(most)) - 1000;
-        high += gained(least).max(gained(most)) + 1000;
+        // The rate changed some time between those two; each reading was made some time between its own.
+        let gains = |factor: f64, least: i64, most: i64| {
+            let gain = |elapsed: i64| (elapsed as f64 * (factor - 1.0)) as i64;
+            (gain(least).min(gain(most)), gain(least).max(gain(most)))
+        };
+        let old = gains(old_factor, ordered - last.to, in_force - last.from);
+        let new = gains(factor, sample.from - in_force, sample.to - ordered);
+        let expected = last.ahead().start + old.0 + new.0 - slack..last.ahead().end + old.1 + new.1 + slack;
         let ahead = sample.ahead();
-        assert!(ahead.end > low && ahead.start < high, "rate {factor}: {ahead:?}, expected {low} to {high}");
-        // What is known of it now is at least as exact.
-        (low, high) = (low.max(ahead.start), high.min(ahead.end));
-        // The next rate begins where this one is.
-        let now = control.shown_offset_ns();
-        if factor == 1.0 {
-            assert!((low..=high).contains(&now), "at rate 1 it stays where it was: {now}, {low} to {high}");
-        }
-        (low, high) = (now - (in_force - ordered).max(100_000), now + (in_force - ordered).max(100_000));
+        assert!(
+            ahead.end > expected.start && ahead.start < expected.end,
+            "rate {factor}: {ahead:?}, expected {expected:?}"
+        );
+        (last, old_factor) = (sample, factor);
     }
+    let ahead = control.shown_offset_ns();
+    let (from, to) = (last.ahead().start - slack, last.ahead().end + slack);
+    assert!((from..to).contains(&ahead), "at rate 1 it stays where it was: {ahead}, {from} to {to}");
 }
 
 #[test]
@@ -921,7 +924,8 @@ fn what_a_server_has_synced_of_its_log_is_known() {
         if policy == "no" {
             assert_eq!(synced, None, "no");
         } else {
-            assert_eq!(synced, Some(written), "{policy}, after more than a second");
+            // It may write some of it later than it answers.
+            assert_eq!(synced, Some(length()), "{policy}, after more than a second");
         }
     }
 }
