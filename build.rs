@@ -1,9 +1,9 @@
 //! Builds the preload library (`nemeses/clock/`), which the program then carries inside itself.
 //!
 //! With this same compiler and its linker, into OUT_DIR; nothing else is needed. The library asks nothing of any libc,
-//! so it is built for the host's own target wherever the architecture is the same, also where the program itself is built
-//! for musl. For another architecture it is built with the program's target and linker (seen to compile nowhere else than
-//! on x86_64 so far).
+//! so it is built for the host's own target wherever the architecture is the same, also where the program itself is
+//! built for musl. For another architecture it is built with the program's target and linker (seen to compile nowhere
+//! else than on x86_64 so far).
 
 use std::env;
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::nemesis::{Fault, Nemesis, OneOf, Progress, RecurringFault};
 use crate::scenario::Workload;
-use crate::units::LengthError;
+use crate::units::{Length, LengthError};
 
 /// An embedded file: its name without `.toml`, and its text.
 pub type Entry = (&'static str, &'static str);
@@ -83,6 +83,10 @@ pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError
             let text = "has both a `script` and `[[faults]]`; a script says all that happens, so leave one of them out";
             return Err(CatalogueError(format!("nemesis {name}: {text}")));
         }
+        if let Some(ttl @ Length::Ttl(_)) = nemesis.ttl {
+            let text = format!("`ttl = \"{ttl}\"` must be absolute, such as `3s`");
+            return Err(CatalogueError(format!("nemesis {name}: {text}")));
+        }
         all = Some(match all {
             None => (name, nemesis),
             Some((names, before)) => {
@@ -107,6 +111,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         // Nobody has thought about what it leaves of the work.
         progress: Progress::Any,
         clients: None,
+        ttl: None,
         persistence: None,
         expect: BTreeMap::new(),
         script: Vec::new(),
@@ -175,13 +180,55 @@ mod tests {
         for (name, _) in NEMESES {
             let (_, nemesis) = nemesis(name).unwrap();
             assert!(!nemesis.description.is_empty() && !nemesis.description.contains('\n'), "{name}");
+            for (workload_name, expected) in &nemesis.expect {
+                let (_, workload) =
+                    workload(workload_name).unwrap_or_else(|error| panic!("{name} expects something of {error}"));
+                let other = workload.expect.get(*name);
+                assert!(other.is_none_or(|other| other == expected), "{name} and {workload_name} disagree");
+            }
+        }
+    }
+
+    #[test]
+    fn nemeses_are_composed_and_said_in_place_of_a_file() {
+        let (name, both) = nemesis("pause,pause-node").unwrap();
+        assert_eq!((name.as_str(), both.faults.len()), ("pause+pause-node", 2));
+        let (name, spoken) = nemesis("clock node:2 +2ttl").unwrap();
+        assert_eq!((name.as_str(), spoken.faults.len()), ("clock-node-2--2ttl", 1));
+        for (wanted, expected) in [
+            ("pause,paus", "unknown nemesis `paus`"),
+            ("pause,pause-before-write", "can't be composed"),
+            ("paus holder", "expected `pause WHO`"),
+            ("pause everybody", "unknown target `everybody`"),
+        ] {
+            let error = nemesis(wanted).unwrap_err().to_string();
+            assert!(error.contains(expected), "{wanted}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_in_a_nemesis_file_is_shown_with_its_line() {
+        let good = NEMESES.iter().find(|(name, _)| *name == "pause-before-write").unwrap().1;
+        for (from, to, expected) in [
+            ("start client:0", "begin client:0", "expected `start client:N`"),
+            ("to before-write", "to the-write", "a phase (`acquiring`"),
+            ("pause client:0", "pause client:zero", "unknown target `client:zero`"),
+            ("within 3ttl", "within 3tll", "is not a length of time"),
+            ("progress = \"any\"", "progress = \"much\"", "expected one of `some`, `none`, `any`"),
+            ("clients = 2", "clinets = 2", "unknown field `clinets`"),
+            ("single = \"violation\"", "single = \"broken\"", "expected `valid` or `violation`"),
+        ] {
+            let bad = good.replacen(from, to, 1);
+            assert_ne!(bad, good);
+            let error = parse::<Nemesis>("mine.toml", &bad).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains("mine.toml") && error.contains("line"), "{error}");
         }
     }
 
     #[test]
     fn a_mistake_gets_a_message_that_says_where_and_what() {
         let unknown = workload("redlok").unwrap_err().to_string();
-        assert!(unknown.contains("unknown workload `redlok`; expected cas-token, none, redlock, single"), "{unknown}");
+        assert!(unknown.contains("unknown workload `redlok`; expected cas-token, none, redlock, redlock-lazy"), "{unknown}");
         let missing = nemesis("no/such.toml").unwrap_err().to_string();
         assert!(missing.contains("no/such.toml"), "{missing}");
 

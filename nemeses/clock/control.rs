@@ -2,8 +2,8 @@
 //! library says what it saw and what was synced.
 //!
 //! The library (`nemeses/clock/lib.rs`) and the agent (`src/faults/clock/`) both compile this file, so it needs nothing
-//! but `core`. Both map the same file, shared, and reach it through atomics alone: either may die at any instruction and
-//! the other goes on, since nothing here is ever locked.
+//! but `core`. Both map the same file, shared, and reach it through atomics alone: either may die at any instruction
+//! and the other goes on, since nothing here is ever locked.
 //!
 //! What the clock shows is a [`State`]. The page keeps the last [`STATES`] of them under rising generations. The agent
 //! fills the oldest one and then publishes its generation; a reader that was overtaken by so many states meanwhile
@@ -88,8 +88,8 @@ pub struct State {
     pub offset_ns: i64,
     /// The clock's rate less 1, in units of 1 / [`ONE`].
     pub excess: i64,
-    /// The same for the time until `base_ns`, so that one rate can follow another at a moment that is still to come when
-    /// the state is published, without a jump.
+    /// The same for the time until `base_ns`, so that one rate can follow another at a moment that is still to come
+    /// when the state is published, without a jump.
     pub excess_before: i64,
     /// Added in every other period, the first one included, in ns.
     pub strobe_ns: i64,
@@ -101,8 +101,8 @@ impl State {
     /// What the clock shows when the true wall clock says `real_ns`, without the strobe; all in ns.
     ///
     /// Under a rate this takes the time that went by from `mono_ns` alone, since two clocks that are read one after the
-    /// other disagree by as long as the reader was interrupted between them, and a rate of 100 would show a hundred times
-    /// that. A true clock that is set by hand meanwhile is therefore not followed while the rate is not 1.
+    /// other disagree by as long as the reader was interrupted between them, and a rate of 100 would show a hundred
+    /// times that. A true clock that is set by hand meanwhile is therefore not followed while the rate is not 1.
     pub fn steady_ns(&self, real_ns: i64, mono_ns: impl FnOnce() -> i64) -> i64 {
         if self.excess == 0 && self.excess_before == 0 {
             return real_ns.saturating_add(self.offset_ns);
@@ -133,7 +133,8 @@ impl Page {
         loop {
             let generation = self.generation.load(Ordering::Acquire);
             let state = self.cells[(generation % STATES) as usize].load();
-            // Pairs with the fence in `publish`: whoever saw a value of a later state sees that state's forerunner here.
+            // Pairs with the fence in `publish`: whoever saw a value of a later state sees that state's forerunner
+            // here.
             fence(Ordering::Acquire);
             let now = self.generation.load(Ordering::Relaxed);
             // The cell is filled again once its generation is STATES - 1 behind.

@@ -10,8 +10,8 @@ const VALUE_BYTES: usize = 4096;
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 512;
 
-/// Calls `use_it` with the value, ended by a zero, of the variable whose name and `=` are given. `None` where there is no
-/// such variable, or where its value is empty or too long.
+/// Calls `use_it` with the value, ended by a zero, of the variable whose name and `=` are given. `None` where there is
+/// no such variable, or where its value is empty or too long.
 pub fn with_variable<T>(name_and_equals: &[u8], use_it: impl FnOnce(*const core::ffi::c_char) -> T) -> Option<T> {
     let mut value = [const { MaybeUninit::<u8>::uninit() }; VALUE_BYTES];
     let mut length = 0;

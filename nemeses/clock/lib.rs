@@ -3,18 +3,18 @@
 //!
 //! Built by `build.rs` as a shared object that needs no other one: no libc, so that it loads into any image, glibc or
 //! musl, of any age; no allocator, no thread-local storage, no constructor order, so that it may be called at any time,
-//! even by the allocator of the process while that starts. All memory that it uses is on the stack, in three words of
-//! its own, and in the control page (`control.rs`), which it finds by the environment variable `REDJEPSEN_CLOCK`. Without
-//! that variable, or where it does not name a control file that can be read and written, it changes nothing.
+//! even by the allocator of the process while that starts. All memory that it uses is on the stack, in two words of
+//! its own, and in the control page (`control.rs`), which it finds by the environment variable `REDJEPSEN_CLOCK`.
+//! Without that variable, or where it does not name a control file that can be read and written, it changes nothing.
 //!
 //! It stands before libc's `clock_gettime` (CLOCK_REALTIME and CLOCK_REALTIME_COARSE; every other clock is left alone),
-//! `gettimeofday`, `time`, `timespec_get`, `fsync` and `fdatasync`. Forked children keep the page and programs that they
-//! execute find it again, since both inherit what they need.
+//! `gettimeofday`, `time`, `timespec_get`, `fsync` and `fdatasync`. Forked children keep the page and programs that
+//! they execute find it again, since both inherit what they need.
 //!
-//! Deliberately absent: programs that are linked statically or ask the kernel without libc (Go's do both); points in time
-//! given *to* the kernel or libc, such as the deadline of `pthread_cond_timedwait` on CLOCK_REALTIME, and times of files,
-//! all of which stay true; syncs by any other way (`msync`, `sync`, `O_SYNC`, io_uring; `sync_file_range` promises
-//! nothing). `fsync` is no cancellation point any more.
+//! Deliberately absent: programs that are linked statically or ask the kernel without libc (Go's do both, Rust's rustix
+//! the latter); points in time given *to* the kernel or libc, such as the deadline of `pthread_cond_timedwait` on
+//! CLOCK_REALTIME, and times of files, all of which stay true; syncs by any other way (`msync`, `sync`, `O_SYNC`,
+//! io_uring; `sync_file_range` promises nothing). `fsync` is no cancellation point any more.
 
 #![no_std]
 
@@ -133,12 +133,18 @@ pub extern "C" fn fdatasync(file: c_int) -> c_int {
 
 /// What a wall clock shows.
 fn wall_clock(clock: c_int) -> Result<Timespec, Errno> {
-    let real = read_clock(clock)?;
-    let Some(page) = page() else { return Ok(real) };
-    let (generation, state) = page.state();
+    let Some(page) = page() else { return read_clock(clock) };
     let mono = if clock == CLOCK_REALTIME { CLOCK_MONOTONIC } else { CLOCK_MONOTONIC_COARSE };
-    // Where this clock can't be read, none can.
-    let shown_ns = state.shown_ns(real.to_ns(), || read_clock(mono).map_or(state.base_ns, |now| now.to_ns()));
+    let (generation, shown_ns) = loop {
+        let (generation, state) = page.state();
+        let real_ns = read_clock(clock)?.to_ns();
+        // Where this clock can't be read, none can.
+        let shown_ns = state.shown_ns(real_ns, || read_clock(mono).map_or(state.base_ns, |now| now.to_ns()));
+        // A thread that was interrupted above would show what an old rate had made of a time that is no more its own.
+        if page.generation.load(Ordering::Acquire) == generation {
+            break (generation, shown_ns);
+        }
+    };
     page.readings.fetch_add(1, Ordering::Relaxed);
     if page.applied.load(Ordering::Relaxed) < generation {
         page.applied.fetch_max(generation, Ordering::Relaxed);

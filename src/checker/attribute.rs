@@ -1,8 +1,10 @@
 //! Which fault explains an anomaly: one that was seen to be in effect, on one of the clients or on a node, meanwhile.
 
+use std::cmp::Reverse;
+
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::Words;
-use crate::history::{FaultWindow, History, Operation};
+use crate::history::{FaultKind, FaultWindow, History, Operation};
 
 /// Writes into each anomaly the fault that explains it.
 pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
@@ -13,8 +15,10 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
 
 /// The number of the fault that explains the anomaly, if one does.
 ///
-/// A fault on a client that took part comes before a fault on a node, and among the clients the one that acted out of
-/// turn comes first: the overwriter of a lost update, the earlier of two holders.
+/// Of the faults that were in effect meanwhile, what befell a client that took part explains most, then a node that
+/// forgot or misjudged, then packets that came late, then who could not reach whom, which mostly sets the scene. Among
+/// equals: on the client that acted out of turn (the overwriter of a lost update, the earlier of two holders), and the one
+/// that began last.
 fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
     let words = Words::new(history);
     let mut operations: Vec<&Operation> = anomaly
@@ -26,26 +30,32 @@ fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
     if anomaly.kind == AnomalyKind::LostUpdate && operations.len() > 1 {
         operations.swap(0, 1);
     }
-    let on_a_client = operations.iter().find_map(|operation| {
-        let client = words.process(operation.process);
-        let end = operation.completed.unwrap_or(history.last_time);
-        latest(history, anomaly.time, operation.invoked, end, |window| window.targets.contains(&client))
+    let start = operations.iter().map(|operation| operation.invoked).min()?;
+    let end = operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(start).max(anomaly.time);
+    let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
+        let hit = operations.iter().position(|operation| {
+            let end = operation.completed.unwrap_or(history.last_time);
+            window.targets.contains(&words.process(operation.process)) && overlaps(window, operation.invoked, end)
+        });
+        let on_a_node = || window.targets.iter().any(|target| target.starts_with('n')) && overlaps(window, start, end);
+        let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
+        Some((telling(window.kind), place, window.inject > anomaly.time, Reverse(window.inject), window.fault))
     });
-    on_a_client.or_else(|| {
-        let start = operations.iter().map(|operation| operation.invoked).min()?;
-        let end = operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(start);
-        let hits_a_node = |window: &FaultWindow| window.targets.iter().any(|target| target.starts_with('n'));
-        latest(history, anomaly.time, start, end.max(anomaly.time), hits_a_node)
-    })
+    ranked.min().map(|(.., fault)| fault)
 }
 
-/// The fault among those that were in effect at some moment from `start` to `end` that began last before `time`.
-fn latest(history: &History, time: u64, start: u64, end: u64, concerns: impl Fn(&FaultWindow) -> bool) -> Option<u32> {
-    let overlaps = |window: &FaultWindow| {
-        let (from, to) = window.span();
-        from <= end && to.is_none_or(|to| to >= start)
-    };
-    let candidates =
-        history.faults.iter().filter(|window| window.was_observed() && overlaps(window) && concerns(window));
-    candidates.max_by_key(|window| (window.inject <= time, window.inject)).map(|window| window.fault)
+/// How much a kind of fault explains by itself; less is more.
+fn telling(kind: FaultKind) -> u8 {
+    match kind {
+        FaultKind::Pause => 0,
+        FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Clock | FaultKind::Evict | FaultKind::Flush => 1,
+        FaultKind::Loss | FaultKind::Delay | FaultKind::Reset => 2,
+        FaultKind::Partition => 3,
+    }
+}
+
+/// Whether the fault was in effect at some moment from `start` to `end`.
+fn overlaps(window: &FaultWindow, start: u64, end: u64) -> bool {
+    let (from, to) = window.span();
+    from <= end && to.is_none_or(|to| to >= start)
 }

@@ -62,7 +62,10 @@ pub fn check(history: &History) -> Verdict {
             Claim::Tokens => {
                 format!("{} with a token that does not rise", words::count(lock.token_regressions, "acquisition"))
             }
-            Claim::Liveness => "the lock was never acquired again after the last heal".to_string(),
+            Claim::Liveness if anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::NeverReacquired) => {
+                "the lock was never acquired again after the last heal".to_string()
+            }
+            Claim::Liveness => "the lock could not be acquired when a live lock can".to_string(),
         };
         (Validity::Invalid, broken.iter().map(sentence).collect())
     } else if gates.iter().any(|gate| !gate.passed) {

@@ -14,6 +14,8 @@ use crate::units::{Length, LengthRange};
 
 /// Enough that some client always waits for the lock.
 const CLIENTS: u32 = 5;
+/// Long against what a request takes, short against anybody's patience.
+const TTL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub struct RunFlags {
@@ -32,9 +34,9 @@ pub struct RunFlags {
     /// Keys that the clients update
     #[arg(long, default_value_t = 1)]
     keys: u32,
-    /// The lock's time to live
-    #[arg(long, default_value = "1s", value_parser = absolute)]
-    ttl: Duration,
+    /// The lock's time to live [default: what the nemesis says, else 1s]
+    #[arg(long, value_parser = absolute)]
+    ttl: Option<Duration>,
     /// Operations a second that all clients together aim at
     #[arg(long, default_value_t = 50.0)]
     rate: f64,
@@ -105,6 +107,8 @@ impl RunFlags {
             // Short enough to be typed again.
             None => u64::from(getrandom::u32().map_err(Failure::could_not_run)?),
         };
+        let usual = nemesis.ttl.map_or(TTL, |ttl| ttl.resolve(TTL));
+        let ttl = self.ttl.unwrap_or(usual);
         let scenario = Scenario {
             workload_name,
             nemesis_name,
@@ -112,11 +116,11 @@ impl RunFlags {
             clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
             nodes: self.nodes.unwrap_or(workload.nodes),
             keys: self.keys,
-            ttl: self.ttl,
+            ttl,
             time_limit: self.time_limit,
             hold: self.hold,
             rate: self.rate,
-            acquire_timeout: self.acquire_timeout.resolve(self.ttl).min(self.time_limit),
+            acquire_timeout: self.acquire_timeout.resolve(ttl).min(self.time_limit),
             persistence: self.persistence.or(nemesis.persistence).unwrap_or_default(),
             expect: self.expect,
             workload,

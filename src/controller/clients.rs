@@ -38,15 +38,24 @@ pub(super) struct Client {
     operations: Operations,
     /// What a script tells it to do; none where it works by itself.
     cues: Option<UnboundedReceiver<Cue>>,
-    /// Operations that it was told to begin while another one was under way, with their gates.
-    due: VecDeque<Vec<Phase>>,
+    /// Operations that it was told to begin while another one was under way.
+    due: VecDeque<Manner>,
+}
+
+/// How an operation is to be performed.
+#[derive(Clone, Debug)]
+pub(super) struct Manner {
+    /// Phases at which the client waits for a `go`.
+    pub gates: Vec<Phase>,
+    /// How long it tries to acquire the lock.
+    pub acquire_timeout: Duration,
 }
 
 /// What a script tells a client.
 #[derive(Clone, Debug)]
 pub(super) enum Cue {
-    /// Begin the next operation, and wait at these phases.
-    Begin(Vec<Phase>),
+    /// Begin the next operation.
+    Begin(Manner),
     /// Go on from this phase.
     Go(Phase),
 }
@@ -112,12 +121,13 @@ impl Run<'_> {
         let mut failures = 0;
         loop {
             let Some(operation) = client.operations.next() else { return Ok(client) };
-            let gates = tokio::select! {
+            let usual = Manner { gates: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
+            let manner = tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => return Ok(client),
-                gates = client.turn(&operation) => gates,
+                manner = client.turn(&operation, usual) => manner,
             };
-            match self.perform(&mut client, &operation, gates).await? {
+            match self.perform(&mut client, &operation, manner).await? {
                 Ok(()) => failures = 0,
                 Err(Broken(reason)) => {
                     failures += 1;
@@ -133,7 +143,7 @@ impl Run<'_> {
         &self,
         client: &mut Client,
         operation: &PlannedOperation,
-        gates: Vec<Phase>,
+        manner: Manner,
     ) -> Result<Result<(), Broken>, RunError> {
         self.board.begin(client.number);
         let id = self.next_operation_id();
@@ -150,8 +160,8 @@ impl Run<'_> {
             key: operation.key.clone(),
             value: Some(operation.value.clone()),
             hold_ms: operation.hold_ms,
-            acquire_timeout_ms: self.scenario.acquire_timeout.as_millis() as u64,
-            gates,
+            acquire_timeout_ms: manner.acquire_timeout.as_millis() as u64,
+            gates: manner.gates,
         });
         let mut written = false;
         let answer = match send(&mut client.link, &invoke).await {
@@ -195,7 +205,7 @@ impl Run<'_> {
                 received = receive(&mut client.link, hung_at) => received,
                 cue = next_cue(&mut client.cues) => {
                     match cue {
-                        Cue::Begin(gates) => client.due.push_back(gates),
+                        Cue::Begin(manner) => client.due.push_back(manner),
                         Cue::Go(phase) => {
                             if let Err(broken) = send(&mut client.link, &ToClient::Go { id, phase }).await {
                                 return Ok(Err(broken));
@@ -287,18 +297,18 @@ impl Client {
         sender
     }
 
-    /// Waits until it is time for the next operation; gives the phases at which it is to wait.
-    async fn turn(&mut self, operation: &PlannedOperation) -> Vec<Phase> {
+    /// Waits until it is time for the next operation; says how it is to be performed.
+    async fn turn(&mut self, operation: &PlannedOperation, usual: Manner) -> Manner {
         if self.cues.is_none() {
             sleep(Duration::from_millis(operation.think_ms)).await;
-            return Vec::new();
+            return usual;
         }
         loop {
-            if let Some(gates) = self.due.pop_front() {
-                return gates;
+            if let Some(manner) = self.due.pop_front() {
+                return manner;
             }
             match next_cue(&mut self.cues).await {
-                Cue::Begin(gates) => return gates,
+                Cue::Begin(manner) => return manner,
                 // For an operation that is over, since its client broke.
                 Cue::Go(_) => {}
             }

@@ -10,10 +10,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
 use tracing::info;
 
-use super::clients::Cue;
+use super::clients::{Cue, Manner};
 use super::nemesis::InEffect;
 use super::{Run, RunError};
-use crate::history::{Body, Phase, StepEvent, StepOutcome};
+use crate::history::{Body, StepEvent, StepOutcome};
 use crate::nemesis::Event;
 use crate::plan::{Action, PlannedStep};
 
@@ -38,8 +38,8 @@ impl Director {
         Director { cues, begun }
     }
 
-    fn begin(&mut self, client: u32, gates: Vec<Phase>) {
-        self.tell(client, Cue::Begin(gates));
+    fn begin(&mut self, client: u32, manner: Manner) {
+        self.tell(client, Cue::Begin(manner));
         if let Some(begun) = self.begun.get_mut(client as usize) {
             *begun += 1;
         }
@@ -100,7 +100,8 @@ impl Run<'_> {
     async fn everybody(&self, director: &mut Director, operations: u32) {
         for client in 0..self.scenario.clients {
             for _ in 0..operations {
-                director.begin(client, Vec::new());
+                let manner = Manner { gates: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
+                director.begin(client, manner);
             }
         }
         for client in 0..self.scenario.clients {
@@ -117,8 +118,9 @@ impl Run<'_> {
         in_effect: &mut BTreeMap<u32, InEffect>,
     ) -> Result<Result<(), Failed>, RunError> {
         let waits_for = match &step.action {
-            Action::Start { client, gates, stops, within_ms } => {
-                director.begin(*client, gates.clone());
+            Action::Start { client, gates, stops, acquire_timeout_ms, within_ms } => {
+                let acquire_timeout = Duration::from_millis(*acquire_timeout_ms);
+                director.begin(*client, Manner { gates: gates.clone(), acquire_timeout });
                 gates.first().filter(|_| *stops).map(|gate| (*client, Event::Phase(*gate), *within_ms))
             }
             Action::Go { client, from, to, within_ms } => {

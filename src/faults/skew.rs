@@ -4,22 +4,18 @@
 //! It is observed when the member read its clock under the new state. A server does ten times a second. One that reads no
 //! clock meanwhile, such as a client that reckons by its monotonic clock, can't show more than that it would see it.
 
-use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::clock::{Control, Skew, is_loaded};
+use super::clock::{CONTROL_PATH, Control, LIBRARY_PATH, Skew, library_in};
 use super::member::Member;
 use super::wire::Observation;
 
 /// A server reads its clock ten times a second; on a loaded machine somewhat later.
 const LIMIT: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
-/// The variable that says where a process finds its control file.
-const VARIABLE: &str = "REDJEPSEN_CLOCK";
 
 /// Makes the member's clock go wrong and observes that it does.
 pub(crate) fn inject(member: &mut Member, skew: Skew) -> io::Result<Observation> {
@@ -57,7 +53,7 @@ fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) 
     }
     let effect_us = applied.then(|| micros(ordered));
     let nobody_looked = control.readings() == before;
-    let observed = applied || (nobody_looked && is_loaded(pid));
+    let observed = applied || (nobody_looked && library_in(pid).is_some());
     let ahead = control.shown_offset_ns() as f64 / 1e9;
     let text = match (applied, observed) {
         (true, _) => format!("{name}: its wall clock shows {ahead:+.3} s"),
@@ -77,18 +73,19 @@ fn control(member: &mut Member) -> io::Result<&Control> {
     Ok(member.control.insert(control))
 }
 
-/// Where the member's control file is, as seen from here.
+/// Where the member's control file is, as seen from here: beside the library. The environment would say so as well, but
+/// Redis writes its title over it.
 fn control_path(pid: u32) -> io::Result<PathBuf> {
-    let environment = fs::read(format!("/proc/{pid}/environ"))?;
-    let value = environment
-        .split(|byte| *byte == 0)
-        .find_map(|variable| variable.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="))
-        .ok_or_else(|| {
-            io::Error::other("it was not started with the preload library, so its clock can't be touched")
-        })?;
-    let inside = PathBuf::from(std::ffi::OsStr::from_bytes(value));
-    let inside = inside.strip_prefix("/").map_err(|_| io::Error::other("its control file has no absolute path"))?;
-    Ok(PathBuf::from(format!("/proc/{pid}/root")).join(inside))
+    let library = library_in(pid).ok_or_else(|| {
+        io::Error::other("it was not started with the preload library, so its clock can't be touched")
+    })?;
+    let (folder, name) = (Path::new(LIBRARY_PATH).parent(), Path::new(CONTROL_PATH).file_name());
+    let (Some(folder), Some(name), Some(root)) = (folder, name, library.to_str()) else {
+        return Err(io::Error::other("the preload library lies at no path that can be followed"));
+    };
+    let root = root.strip_suffix(LIBRARY_PATH).unwrap_or_default();
+    let inside = format!("{root}{}", folder.display());
+    Ok(PathBuf::from(format!("/proc/{pid}/root{inside}")).join(name))
 }
 
 pub(super) fn synced_by(member: &mut Member) -> io::Result<&Control> {

@@ -22,7 +22,7 @@ pub use script::{Event, Step};
 pub use target::{Target, Who};
 
 use crate::scenario::{Expectation, Persistence};
-use crate::units::LengthRange;
+use crate::units::{Length, LengthRange};
 
 /// A nemesis, as its file says it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct Nemesis {
     /// How many clients a run has unless the user says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
+    /// The lock's time to live unless the user says otherwise, where a scenario takes longer than the usual one allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Length>,
     /// What the lock's nodes keep on their disks unless the user says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<Persistence>,
@@ -159,6 +162,7 @@ impl Nemesis {
             story: format!("{}\n{}", self.story, other.story),
             progress,
             clients: self.clients.max(other.clients),
+            ttl: self.ttl.or(other.ttl),
             persistence: self.persistence.or(other.persistence),
             expect: BTreeMap::new(),
             script: Vec::new(),

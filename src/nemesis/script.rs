@@ -14,7 +14,8 @@ use crate::units::Length;
 pub enum Step {
     /// `start client:0`: the client begins its next operation. `start client:0 to read`: and goes no further than that
     /// phase, which the step waits for.
-    Start { client: u32, to: Option<Phase> },
+    /// With `giving up after 0.1ttl`: it tries to acquire the lock for no longer than that.
+    Start { client: u32, to: Option<Phase>, gives_up: Option<Length> },
     /// `go client:0`: the client goes on from where it waits; with `to PHASE` no further than that, as above.
     Go { client: u32, to: Option<Phase> },
     /// `await client:1 end within 3ttl`: waits for a phase of the client's operation or its end. With `or go on` the step
@@ -54,7 +55,7 @@ const PHASES: [(&str, Phase); 9] = [
     ("released", Phase::Released),
 ];
 
-const EXPECTED: &str = "`start client:N`, `start client:N to PHASE`, `go client:N`, `go client:N to PHASE`, \
+const EXPECTED: &str = "`start client:N`, `start client:N to PHASE giving up after 1ttl`, `go client:N`, `go client:N to PHASE`, \
                         `await client:N PHASE`, `await client:N end within 3ttl or go on`, \
                         `expect client:N PHASE within 1ttl`, `wait 1.1ttl`, a fault, \
                         `heal FAULT` or `heal all`";
@@ -65,7 +66,13 @@ impl FromStr for Step {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (verb, rest) = first(text);
         match verb {
-            "start" => client_to(rest).map(|(client, to)| Step::Start { client, to }),
+            "start" => {
+                let (rest, gives_up) = match rest.split_once(" giving up after ") {
+                    Some((rest, after)) => (rest, Some(length(after.trim())?)),
+                    None => (rest, None),
+                };
+                client_to(rest).map(|(client, to)| Step::Start { client, to, gives_up })
+            }
             "go" => client_to(rest).map(|(client, to)| Step::Go { client, to }),
             "await" => awaited(rest),
             "expect" => match awaited(rest)? {
@@ -133,7 +140,10 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let to = |to: &Option<Phase>| to.map_or(String::new(), |phase| format!(" to {}", Event::Phase(phase)));
         match self {
-            Step::Start { client, to: phase } => write!(f, "start client:{client}{}", to(phase)),
+            Step::Start { client, to: phase, gives_up } => {
+                write!(f, "start client:{client}{}", to(phase))?;
+                gives_up.map_or(Ok(()), |after| write!(f, " giving up after {after}"))
+            }
             Step::Go { client, to: phase } => write!(f, "go client:{client}{}", to(phase)),
             Step::Await { client, event, within, or_go_on } => {
                 write!(f, "await client:{client} {event}")?;
@@ -162,6 +172,8 @@ mod tests {
         for text in [
             "start client:0",
             "start client:0 to before-write",
+            "start client:0 giving up after 0.1ttl",
+            "start client:0 to acquiring giving up after 0.1ttl",
             "go client:0",
             "go client:1 to written",
             "await client:1 end",

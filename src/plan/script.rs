@@ -29,6 +29,7 @@ pub enum Action {
         client: u32,
         gates: Vec<Phase>,
         stops: bool,
+        acquire_timeout_ms: u64,
         within_ms: u64,
     },
     /// The client goes on from the gate `from`; the step waits until it is at the gate `to`, if there is one.
@@ -100,9 +101,16 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
         }
         let within_ms = millis(patience(scenario));
         let action = match step {
-            Step::Start { client, to } => {
+            Step::Start { client, to, gives_up } => {
                 clients.insert(*client, Standing { started: Some(steps.len()), at: *to });
-                Action::Start { client: *client, gates: to.iter().copied().collect(), stops: to.is_some(), within_ms }
+                let timeout = gives_up.map_or(scenario.acquire_timeout, |length| length.resolve(scenario.ttl));
+                Action::Start {
+                    client: *client,
+                    gates: to.iter().copied().collect(),
+                    stops: to.is_some(),
+                    acquire_timeout_ms: millis(timeout),
+                    within_ms,
+                }
             }
             Step::Go { client, to } => {
                 let standing = clients.entry(*client).or_default();

@@ -7,7 +7,7 @@ use super::story::{Incident, Standing, Story, fault_words};
 use super::words::{count, length, line, list, moment, percent, plural, quoted, tame};
 use super::{Report, moments};
 use crate::checker::{AnomalyKind, Validity};
-use crate::history::{Claim, Operation, Outcome, Phase, Reading};
+use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
 const CAST: usize = 3;
@@ -93,7 +93,6 @@ fn cause(story: &Story, of_updates: bool) -> String {
     let Some(kind) = relevant().find_map(|incident| incident.fault).map(|fault| fault.kind) else {
         return String::new();
     };
-    let past = fault_words(kind).1;
     let of_kind = |incident: &&Incident| incident.fault.is_some_and(|fault| fault.kind == kind);
     let client = |incident: &&Incident| {
         of_kind(incident)
@@ -101,12 +100,31 @@ fn cause(story: &Story, of_updates: bool) -> String {
     };
     let on_clients = relevant().filter(client).count();
     let on_nodes = relevant().filter(of_kind).count() - on_clients;
-    let (whom, how_many) =
-        if on_clients >= on_nodes { ("its holder was", on_clients) } else { ("a node was", on_nodes) };
+    let how_many = on_clients.max(on_nodes);
+    let was = what_was(kind, on_clients >= on_nodes);
     match how_many {
         _ if total == 0 || how_many * 2 < total => String::new(),
-        _ if how_many < total => format!(", mostly while {whom} {past}"),
-        _ => format!(" while {whom} {past}"),
+        _ if how_many < total => format!(", mostly while {was}"),
+        _ => format!(" while {was}"),
+    }
+}
+
+/// What went on, in a few words: on a client that held the lock, or elsewhere.
+fn what_was(kind: FaultKind, on_holder: bool) -> &'static str {
+    match (kind, on_holder) {
+        (FaultKind::Pause, true) => "its holder was paused",
+        (FaultKind::Pause, false) => "a node was paused",
+        (FaultKind::Kill, true) => "its holder was killed",
+        (FaultKind::Kill, false) => "a node was killed",
+        (FaultKind::PowerLoss, _) => "a node lost power",
+        (FaultKind::Clock, true) => "its holder's clock was wrong",
+        (FaultKind::Clock, false) => "a node's clock was wrong",
+        (FaultKind::Partition, _) => "the network was parted",
+        (FaultKind::Loss, _) => "packets were lost",
+        (FaultKind::Delay, _) => "packets were held up",
+        (FaultKind::Reset, _) => "connections were reset",
+        (FaultKind::Evict, _) => "nodes evicted keys",
+        (FaultKind::Flush, _) => "nodes lost their keys",
     }
 }
 
@@ -247,7 +265,8 @@ fn what_went_wrong(
     let (_, past, how) = fault_words(fault.kind);
     let (from, to) = fault.span();
     let first_name = story.name(first.process);
-    let whom = if incident.fault_hits(&first_name) {
+    // What is said of a client that stood still can't be said of one whose packets were lost.
+    let whom = if incident.fault_hits(&first_name) && fault.targets.len() == 1 {
         "It".to_string()
     } else {
         list(&fault.targets.iter().map(|target| tame(target, 30)).collect::<Vec<_>>())
@@ -258,12 +277,34 @@ fn what_went_wrong(
     let unseen = if fault.was_observed() { "" } else { "; that it took effect was not seen" };
     let then = match ran_out {
         Some(time) if whom == "It" && time >= from && to.is_none_or(|to| time <= to) => {
-            format!(", and its lock ran out at {} while it stood still", moment(time))
+            let meanwhile = if fault.kind == FaultKind::Pause { "while it stood still" } else { "meanwhile" };
+            format!(", and its lock ran out at {} {meanwhile}", moment(time))
         }
         Some(time) => format!("; {first_name}'s lock ran out at {}", moment(time)),
         None => String::new(),
     };
-    Some(format!("{whom} {verb} {past} at {}{for_long} ({how}{unseen}){then}.", moment(from)))
+    let how = match fault.kind {
+        FaultKind::Pause => how.to_string(),
+        _ if fault.what.is_empty() => how.to_string(),
+        _ => format!("{how}: `{}`", tame(&fault.what, 120)),
+    };
+    let others = meanwhile(story, first, fault);
+    Some(format!("{whom} {verb} {past} at {}{for_long} ({how}{unseen}){then}.{others}", moment(from)))
+}
+
+/// The other faults that were in effect while an operation was under way: what set the scene.
+fn meanwhile(story: &Story, operation: &Operation, told: &FaultWindow) -> String {
+    let end = operation.completed.unwrap_or(u64::MAX);
+    let others: Vec<String> = (story.report.history.faults.iter())
+        .filter(|fault| fault.fault != told.fault && fault.was_observed() && !fault.what.is_empty())
+        .filter(|fault| fault.inject <= end && fault.span().1.is_none_or(|to| to >= operation.invoked))
+        .map(|fault| format!("`{}`", tame(&fault.what, 120)))
+        .collect();
+    match others.len() {
+        0 => String::new(),
+        1..=LISTED => format!(" Also in effect: {}.", others.join(", ")),
+        more => format!(" Also in effect: {} and {} more.", others[..LISTED].join(", "), more - LISTED),
+    }
 }
 
 /// What became of an operation's write, as the end of a sentence.

@@ -303,7 +303,7 @@ pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str
         FaultKind::Loss => ("loss", "losing packets", "packets dropped at random"),
         FaultKind::Delay => ("delay", "delayed", "packets held back"),
         FaultKind::Reset => ("reset", "reset", "connections reset"),
-        FaultKind::Clock => ("clock", "with a wrong clock", "wall clock skewed"),
+        FaultKind::Clock => ("clock", "skewed", "wall clock"),
         FaultKind::Evict => ("eviction", "evicting", "maxmemory"),
         FaultKind::Flush => ("flush", "flushed", "FLUSHALL"),
     }

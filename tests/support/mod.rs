@@ -409,6 +409,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
                 .into(),
             progress: Progress::Some,
             clients: None,
+            ttl: None,
             persistence: None,
             expect: BTreeMap::new(),
             script: vec![],

@@ -1,13 +1,13 @@
 //! The fault `clock`: a process's wall clock shows what it should not, while its monotonic clock stays true.
 //!
 //! The process itself reads its clock through our preload library (`nemeses/clock/`, built by `build.rs`, inside this
-//! program as [`LIBRARY`]), which adds what the control page says. The agent maps the same page ([`Control`]) and writes
-//! it in place, so a change takes effect with the process's next reading, and every reading shows either the old clock or
-//! the new one. Nothing has to be scheduled while a skew lasts: rate and strobe are functions of CLOCK_MONOTONIC, which
-//! process and agent must therefore share (one kernel, one time namespace).
+//! program as [`LIBRARY`]), which adds what the control page says. The agent maps the same page ([`Control`]) and
+//! writes it in place, so a change takes effect with the process's next reading, and every reading shows either the old
+//! clock or the new one. Nothing has to be scheduled while a skew lasts: rate and strobe are functions of
+//! CLOCK_MONOTONIC, which process and agent must therefore share (one kernel, one time namespace).
 //!
-//! The library also notes in the page how long each file was that the process has synced ([`Control::synced`]), which is
-//! what a loss of power leaves of a file that only grows.
+//! The library also notes in the page how long each file was that the process has synced ([`Control::synced`]), which
+//! is what a loss of power leaves of a file that only grows.
 //!
 //! A member that is to be skewed finds both files in its root, the control file writable by every user, and is started
 //! with [`ENVIRONMENT`]. What the library does not reach, such as programs without libc, is in `nemeses/clock/lib.rs`.
@@ -17,7 +17,7 @@ mod control;
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
@@ -48,7 +48,7 @@ const MAX_JUMP_MS: i64 = 10 * 365 * 24 * 3600 * 1000;
 /// As fast as a clock may run.
 const MAX_RATE: f64 = 1000.0;
 /// A new rate begins so many ns after it was ordered: the process must know of it before, or its clock would jump.
-const RATE_LEAD_NS: i64 = NS_PER_MS;
+const RATE_LEAD_NS: i64 = 5 * NS_PER_MS;
 /// An hour: as long as a period of a strobe may be, in µs.
 const MAX_PERIOD_US: u64 = 3_600_000_000;
 
@@ -59,11 +59,14 @@ pub(crate) fn blank_control() -> Vec<u8> {
     content
 }
 
-/// Whether the preload library is in a process. Whether that found its control file shows in [`Control::is_applied`].
-pub(crate) fn is_loaded(pid: u32) -> bool {
-    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
-    // As the process sees it, its root is above that path; a file that is gone is still there.
-    maps.lines().any(|line| line.trim_end_matches(" (deleted)").ends_with(LIBRARY_PATH))
+/// Where the preload library of a process lies, by the process's own root; none where it was not loaded. Whether it found
+/// its control file shows in [`Control::is_applied`].
+pub(crate) fn library_in(pid: u32) -> Option<PathBuf> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    // A file that is gone is still mapped.
+    let paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
+    let path = paths.map(|path| path.trim_end_matches(" (deleted)")).find(|path| path.ends_with(LIBRARY_PATH))?;
+    Some(PathBuf::from(path))
 }
 
 /// How a wall clock is wrong. Each takes over what the clock was ahead or behind before, without the strobe.
@@ -135,26 +138,23 @@ impl Control {
         Ok(control)
     }
 
-    /// Skews the clock from now on (a new rate 1 ms later, when this returns). Fails, without an effect, where the skew's numbers make no sense.
+    /// Skews the clock from now on (a new rate 5 ms later, when this returns). Fails, without an effect, where the
+    /// skew's numbers make no sense.
     pub fn set(&self, skew: Skew) -> io::Result<()> {
         skew.check().map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, old) = self.page().state();
         let lead_ns = if let Skew::Rate { .. } = skew { RATE_LEAD_NS } else { 0 };
-        let base = Moment::now().after(lead_ns);
-        let ahead_ns = old.steady_ns(base.real_ns, || base.mono_ns).saturating_sub(base.real_ns);
-        let state = State { base_ns: base.mono_ns, real_ns: base.real_ns, offset_ns: ahead_ns, ..State::default() };
-        self.page().publish(&match skew {
-            Skew::Jump { ms } => State { offset_ns: ahead_ns.saturating_add(ms * NS_PER_MS), ..state },
-            Skew::Rate { factor } => {
-                // Checked: at most 1000, which leaves room for 31 bits more.
-                State { excess: ((factor - 1.0) * ONE as f64).round() as i64, excess_before: old.excess, ..state }
+        loop {
+            let now = Moment::now();
+            let taken_ns = now.mono_ns;
+            let state = skewed(skew, &old, &now.after(lead_ns));
+            // Whoever was interrupted since it looked at the clocks looks again.
+            if ns(clock_gettime(ClockId::Monotonic)) - taken_ns < RATE_LEAD_NS / 2 {
+                self.page().publish(&state);
+                break;
             }
-            Skew::Strobe { ms, period_us } => {
-                let period_ns = i64::try_from(period_us).unwrap_or(i64::MAX).saturating_mul(NS_PER_US);
-                State { strobe_ns: ms * NS_PER_MS, period_ns, ..state }
-            }
-        });
+        }
         thread::sleep(Duration::from_nanos(lead_ns.unsigned_abs()));
         Ok(())
     }
@@ -218,6 +218,23 @@ impl Drop for Control {
     fn drop(&mut self) {
         // SAFETY: nobody has a reference that outlives this. If it fails, the page stays mapped, which harms nobody.
         let _ = unsafe { munmap(self.page.as_ptr().cast(), PAGE_BYTES) };
+    }
+}
+
+/// What the clock shows from `base` on, when it showed `old` until then.
+fn skewed(skew: Skew, old: &State, base: &Moment) -> State {
+    let ahead_ns = old.steady_ns(base.real_ns, || base.mono_ns).saturating_sub(base.real_ns);
+    let state = State { base_ns: base.mono_ns, real_ns: base.real_ns, offset_ns: ahead_ns, ..State::default() };
+    match skew {
+        Skew::Jump { ms } => State { offset_ns: ahead_ns.saturating_add(ms * NS_PER_MS), ..state },
+        Skew::Rate { factor } => {
+            // Checked: at most 1000, which leaves room for 31 bits more.
+            State { excess: ((factor - 1.0) * ONE as f64).round() as i64, excess_before: old.excess, ..state }
+        }
+        Skew::Strobe { ms, period_us } => {
+            let period_ns = i64::try_from(period_us).unwrap_or(i64::MAX).saturating_mul(NS_PER_US);
+            State { strobe_ns: ms * NS_PER_MS, period_ns, ..state }
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The library in processes of its own: this test program, started again with the library and told what to read
 //! ([`child`]), and a stock Redis server.
 //!
-//! The library stands before libc alone, while rustix asks the kernel itself. So within one process the standard library's
-//! clock is the skewed one and rustix's the true one, and each reading can be judged against the true time right before
-//! and right after it, on however slow a machine.
+//! The library stands before libc alone, while rustix asks the kernel itself. So within one process the standard
+//! library's clock is the skewed one and rustix's the true one, and each reading can be judged against the true time
+//! right before and right after it, on however slow a machine.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -453,8 +453,8 @@ fn a_jump_moves_every_wall_clock_and_no_other() {
     let control = root.control();
     let mut reader = root.reader();
     reader.assert_ahead(0);
-    assert!(is_loaded(reader.process.id()));
-    assert!(!is_loaded(std::process::id()));
+    assert!(library_in(reader.process.id()).is_some());
+    assert!(library_in(std::process::id()).is_none());
 
     control.set(Skew::Jump { ms: 30_000 }).unwrap();
     let readings = control.readings();
@@ -478,30 +478,33 @@ fn a_rate_is_exact_and_begins_without_a_jump() {
     let root = Root::new();
     let control = root.control();
     let mut reader = root.reader();
-    reader.samples(1);
-    let (mut low, mut high) = (0, 1);
+    // Two true clocks can't be read at once; a busy machine needs tens of µs for that.
+    let slack = 50_000;
+    let (mut last, mut old_factor) = (reader.samples(1)[0], 1.0);
     for factor in [2.0, 0.5, 1.05, 0.0, 1.0] {
         let ordered = truth();
         control.set(Skew::Rate { factor }).unwrap();
         let in_force = truth();
         thread::sleep(Duration::from_millis(100));
         let sample = reader.samples(1)[0];
-        // It began some time between those two, and the reading was made some time between its own.
-        let gained = |elapsed: i64| (elapsed as f64 * (factor - 1.0)) as i64;
-        let (least, most) = (sample.from - in_force, sample.to - ordered);
-        low += gained(least).min(gained(most)) - 1000;
-        high += gained(least).max(gained(most)) + 1000;
+        // The rate changed some time between those two; each reading was made some time between its own.
+        let gains = |factor: f64, least: i64, most: i64| {
+            let gain = |elapsed: i64| (elapsed as f64 * (factor - 1.0)) as i64;
+            (gain(least).min(gain(most)), gain(least).max(gain(most)))
+        };
+        let old = gains(old_factor, ordered - last.to, in_force - last.from);
+        let new = gains(factor, sample.from - in_force, sample.to - ordered);
+        let expected = last.ahead().start + old.0 + new.0 - slack..last.ahead().end + old.1 + new.1 + slack;
         let ahead = sample.ahead();
-        assert!(ahead.end > low && ahead.start < high, "rate {factor}: {ahead:?}, expected {low} to {high}");
-        // What is known of it now is at least as exact.
-        (low, high) = (low.max(ahead.start), high.min(ahead.end));
-        // The next rate begins where this one is.
-        let now = control.shown_offset_ns();
-        if factor == 1.0 {
-            assert!((low..=high).contains(&now), "at rate 1 it stays where it was: {now}, {low} to {high}");
-        }
-        (low, high) = (now - (in_force - ordered).max(100_000), now + (in_force - ordered).max(100_000));
+        assert!(
+            ahead.end > expected.start && ahead.start < expected.end,
+            "rate {factor}: {ahead:?}, expected {expected:?}"
+        );
+        (last, old_factor) = (sample, factor);
     }
+    let ahead = control.shown_offset_ns();
+    let (from, to) = (last.ahead().start - slack, last.ahead().end + slack);
+    assert!((from..to).contains(&ahead), "at rate 1 it stays where it was: {ahead}, {from} to {to}");
 }
 
 #[test]
@@ -627,7 +630,7 @@ fn without_a_control_file_the_clock_is_true() {
     command.env_remove("REDJEPSEN_CLOCK").env("NOT_REDJEPSEN_CLOCK", &path).env("REDJEPSEN_CLOC", &path);
     let mut reader = Reader::start(command);
     reader.assert_ahead(0);
-    assert!(is_loaded(reader.process.id()), "it is there, but has nothing to go by");
+    assert!(library_in(reader.process.id()).is_some(), "it is there, but has nothing to go by");
     for value in ["", "/no/such/file", "/dev/null", "/dev/full", "/proc/self/environ", "/tmp", &"x/".repeat(5000)] {
         let mut command = root.command(std::env::current_exe().unwrap());
         Reader::start({
@@ -748,7 +751,8 @@ fn more_files_than_the_table_takes_are_admitted() {
 
 // ---- A stock Redis server.
 
-/// The server program on PATH. Debian's redis-check-rdb is the same program, which goes by the name that it is called by.
+/// The server program on PATH. Debian's redis-check-rdb is the same program, which goes by the name that it is called
+/// by.
 fn server() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let mut found = ["redis-server", "redis-check-rdb"].into_iter().flat_map(|name| {
@@ -831,7 +835,7 @@ impl Drop for Redis {
 #[test]
 fn a_key_expires_early_on_a_clock_that_jumps_ahead() {
     let redis = Redis::start(&[]);
-    assert!(is_loaded(redis.process.id()));
+    assert!(library_in(redis.process.id()).is_some());
     redis.assert_ahead(0);
     redis.set(10_000);
     assert!(redis.has_key());
@@ -920,7 +924,8 @@ fn what_a_server_has_synced_of_its_log_is_known() {
         if policy == "no" {
             assert_eq!(synced, None, "no");
         } else {
-            assert_eq!(synced, Some(written), "{policy}, after more than a second");
+            // It may write some of it later than it answers.
+            assert_eq!(synced, Some(length()), "{policy}, after more than a second");
         }
     }
 }

@@ -28,6 +28,8 @@ use super::{Pair, filter, reset};
 
 /// Frames read before it is looked whether others are due.
 const BATCH: usize = 32;
+/// The same before an order is obeyed, which must not wait for members that never stop to send.
+const MOST_BEFORE_AN_ORDER: usize = 8192;
 /// How often at most an unknown interface makes us look for new ports: a member that starts again gets a new one.
 const LOOK_FOR_PORTS: Duration = Duration::from_millis(50);
 
@@ -161,7 +163,7 @@ impl Work {
 
     fn obey(&mut self, handling: BTreeMap<Pair, Handling>, bridge: Bridge, buffer: &mut [u8]) -> io::Result<Tally> {
         // What came before the order is treated as it was before; then it is sent, where it waits for nothing now.
-        self.take(usize::MAX, buffer);
+        self.take(MOST_BEFORE_AN_ORDER, buffer);
         let (from, to): (Vec<_>, Vec<_>) = handling.keys().copied().unzip();
         let unique = |mut addresses: Vec<_>| {
             addresses.sort_unstable();

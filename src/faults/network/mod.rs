@@ -4,8 +4,9 @@
 //! of a local cluster. All that is done and seen happens at the bridge, from outside of the members, in the caller's
 //! network namespace. A way has a direction: from X to Y and from Y to X are two.
 //!
-//! `table` holds the rules, `carrier` does by hand what rules cannot (`delay`, `reset`), `probe` and `observe` see
-//! whether it is so. `condition` is what several faults on one way amount to.
+//! `condition` is what several faults on one way amount to. `table` has the kernel drop packets (`rules`), `carrier` does
+//! by hand what rules cannot (`delay`, `reset`), `probe` and `observe` see whether it is so. Below these: `capture` and
+//! `filter` for packet sockets, `frame` for what goes through them, `netlink` and `links` for what the kernel knows.
 //!
 //! Deliberately absent: what goes between members and the machine itself, so the controller's own connections, IPv6,
 //! and all but IPv4 (ARP passes, so members find each other as soon as a cut heals).
@@ -17,9 +18,11 @@ mod delay;
 mod filter;
 mod frame;
 mod links;
+mod netlink;
 mod observe;
 mod probe;
 mod reset;
+mod rules;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -138,14 +141,19 @@ impl Network {
         self.faults.insert(fault, injected.clone());
         if let Err(error) = self.change(before) {
             self.faults.remove(&fault);
+            // As it was, should the rules be there already.
+            let _ = self.table.apply(&self.faults);
             return Err(error);
         }
         let now = combined(self.faults.values());
         let goals = injected.pairs.iter().map(|pair| (*pair, goal_of_injection(effect, &now[pair]))).collect();
-        let sight = self.look(&goals)?;
-        let observed = sight.bad.is_empty() && sight.good > 0;
-        let text = tell_injection(effect, &sight);
-        Ok(seen(observed, text, &sight, ordered))
+        Ok(match self.look(&goals) {
+            Ok(sight) => {
+                let observed = sight.bad.is_empty() && sight.good > 0;
+                seen(observed, tell_injection(effect, &sight), sight.effect, ordered)
+            }
+            Err(error) => seen(false, format!("nothing was seen: {error}"), None, ordered),
+        })
     }
 
     /// Undoes a fault, and looks whether its ways are open again, as far as no other fault concerns them. Packets that
@@ -155,14 +163,14 @@ impl Network {
     pub fn heal(&mut self, fault: u32) -> io::Result<Seen> {
         let ordered = Instant::now();
         let before = self.by_hand();
-        let healed = match self.faults.remove(&fault).or_else(|| self.unseen.get(&fault).cloned()) {
-            Some(healed) => healed,
-            None => return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no network fault {fault}"))),
+        let in_effect = self.faults.remove(&fault);
+        let Some(healed) = in_effect.clone().or_else(|| self.unseen.get(&fault).cloned()) else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no network fault {fault}")));
         };
         let tally = match self.change(before) {
             Ok(tally) => tally,
             Err(error) => {
-                self.faults.insert(fault, healed);
+                self.faults.extend(in_effect.map(|healed| (fault, healed)));
                 return Err(error);
             }
         };
@@ -170,14 +178,18 @@ impl Network {
         let now = combined(self.faults.values());
         let goal = |pair| goal_of_heal(healed.effect, now.get(pair).unwrap_or(&Condition::WELL));
         let goals = healed.pairs.iter().map(|pair| (*pair, goal(pair))).collect();
-        let sight = self.look(&goals)?;
-        let observed = sight.bad.is_empty();
-        if observed {
-            self.unseen.remove(&fault);
-        }
-        let mut text = sight.tell("open again", "still broken by another fault");
-        text.push_str(&tell_tally(healed.effect, tally));
-        Ok(seen(observed, text, &sight, ordered))
+        Ok(match self.look(&goals) {
+            Ok(sight) => {
+                let observed = sight.bad.is_empty();
+                if observed {
+                    self.unseen.remove(&fault);
+                }
+                let mut text = sight.tell("open again", "still broken by another fault");
+                text.push_str(&tell_tally(healed.effect, tally));
+                seen(observed, text, sight.effect, ordered)
+            }
+            Err(error) => seen(false, format!("nothing was seen: {error}"), None, ordered),
+        })
     }
 
     /// Numbers of the faults that are in effect, or were healed without that being seen.
@@ -309,8 +321,8 @@ fn goal_of_heal(healed: Effect, now: &Condition) -> Goal {
     }
 }
 
-fn seen(observed: bool, text: String, sight: &Sight, ordered: Instant) -> Seen {
-    let effect_us = sight.effect.filter(|_| observed).map(|effect| micros(effect.duration_since(ordered)));
+fn seen(observed: bool, text: String, effect: Option<Instant>, ordered: Instant) -> Seen {
+    let effect_us = effect.filter(|_| observed).map(|effect| micros(effect.duration_since(ordered)));
     Seen { observed, text, effect_us, took_us: micros(ordered.elapsed()) }
 }
 

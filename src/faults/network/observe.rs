@@ -9,8 +9,8 @@ use super::Pair;
 use super::links::Bridge;
 use super::probe::{Kind, Probe, Prober, Trace};
 
-/// How long the first, second and later probes of a way have to enter the bridge.
-const ENTRY_MS: [u64; 3] = [5, 15, 40];
+/// How long the probes of each round have to enter the bridge.
+const ENTRY_MS: [u64; 4] = [5, 15, 40, 100];
 /// Within this time a packet that entered has left, or never will: the bridge forwards without a queue.
 const FORWARDED: Duration = Duration::from_millis(2);
 /// The same for a heal, where waiting a little longer costs nothing when all is well.

@@ -19,7 +19,7 @@ use super::reset::FORGED;
 use super::{Pair, filter};
 
 /// A member that has not told its hardware address after all these waits is gone.
-const ARP_WAITS_MS: [u64; 3] = [3, 8, 20];
+const ARP_WAITS_MS: [u64; 4] = [3, 10, 30, 100];
 /// Frames sent before what they caused is read.
 const BATCH: usize = 32;
 /// A port where nobody listens (tcpmux). Where somebody does, the answer is a SYN-ACK, which serves as well.

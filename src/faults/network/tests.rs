@@ -35,14 +35,14 @@ fn a_cut_and_its_heal_are_seen_and_are_so() {
         assert_eq!(seen.text, "2 of 2 ways cut");
         assert!(early.round_trip().is_err(), "established connections as well");
         assert!(hub.connect(0, 1).is_err());
-        assert!(hub.connect(0, 2).is_ok(), "others are not concerned");
-        assert!(hub.connect(2, 1).is_ok());
+        assert!(hub.connects(0, 2), "others are not concerned");
+        assert!(hub.connects(2, 1));
         assert_eq!(network.in_effect(), [1]);
 
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
         assert_eq!(seen.text, "2 of 2 ways open again");
-        assert!(hub.connect(0, 1).is_ok());
+        assert!(hub.connects(0, 1));
         assert!(early.read_what_was_lost().is_ok(), "TCP sends again what was lost");
         assert!(network.in_effect().is_empty());
     });
@@ -78,12 +78,12 @@ fn healing_one_fault_leaves_the_others() {
         let seen = network.heal(2).unwrap();
         assert_observed(&seen);
         assert_eq!(seen.text, "2 of 2 ways open again; 2 still broken by another fault");
-        assert!(hub.connect(0, 2).is_ok());
+        assert!(hub.connects(0, 2));
         assert!(hub.connect(0, 1).is_err());
         assert!(network.heal(3).unwrap().observed);
         assert!(hub.connect(0, 1).is_err());
         assert_observed(&network.heal(1).unwrap());
-        assert!(hub.connect(0, 1).is_ok());
+        assert!(hub.connects(0, 1));
         assert_eq!(network.heal(1).unwrap_err().kind(), ErrorKind::NotFound);
     });
 }
@@ -111,7 +111,7 @@ fn a_member_that_is_gone_is_told_and_holds_up_nothing() {
 fn a_cut_that_does_not_cut_is_told_as_such() {
     in_hub(3, |hub| {
         let mut network = open(hub);
-        network.table.pretend();
+        network.table.pretend = true;
         let seen = network.inject(1, &both(hub, 0, 1), Effect::Drop).unwrap();
         assert!(!seen.observed, "{seen:?}");
         assert_eq!(seen.effect_us, None);
@@ -130,9 +130,10 @@ fn a_cut_that_does_not_cut_is_told_as_such() {
 fn a_table_that_was_deleted_by_hand_comes_back_with_the_next_change() {
     in_hub(3, |hub| {
         let mut network = open(hub);
+        network.table.disown();
         assert_observed(&network.inject(1, &both(hub, 0, 1), Effect::Drop).unwrap());
         hub.run(&format!("nft delete table bridge {NAME}"));
-        assert!(hub.connect(0, 1).is_ok());
+        assert!(hub.connects(0, 1));
         assert_observed(&network.inject(2, &both(hub, 0, 2), Effect::Drop).unwrap());
         assert!(hub.connect(0, 1).is_err());
         hub.run(&format!("nft delete table bridge {NAME}"));
@@ -140,6 +141,61 @@ fn a_table_that_was_deleted_by_hand_comes_back_with_the_next_change() {
         assert_observed(&network.heal(1).unwrap());
         hub.run(&format!("! nft list table bridge {NAME}"));
         assert!(network.close().is_ok(), "a table that is not there needs no deleting");
+    });
+}
+
+#[test]
+fn nobody_else_takes_the_table_away_and_it_goes_with_its_owner() {
+    in_hub(2, |hub| {
+        let mut table = Table::open(NAME).unwrap();
+        let faults =
+            BTreeMap::from([(1, Fault { effect: Effect::Drop, pairs: both(hub, 0, 1).into_iter().collect() })]);
+        table.apply(&faults).unwrap();
+        hub.run(&format!("! nft delete table bridge {NAME}"));
+        assert!(hub.connect(0, 1).is_err());
+        // As when the agent is killed: its sockets close, and nothing else is done.
+        drop(table);
+        assert!(hub.connects(0, 1));
+        assert!(left_over_tables().unwrap().is_empty());
+
+        let mut table = Table::open(NAME).unwrap();
+        table.disown();
+        table.apply(&faults).unwrap();
+        drop(table);
+        assert_eq!(left_over_tables().unwrap(), [NAME], "on older kernels it stays");
+        drop(Table::open(NAME).unwrap());
+        assert!(left_over_tables().unwrap().is_empty(), "the next run of that name clears it away");
+    });
+}
+
+#[test]
+fn nft_shows_the_rules_as_they_are_meant() {
+    in_hub(3, |hub| {
+        let mut table = Table::open(NAME).unwrap();
+        let (a, b, c) = (hub.address(0), hub.address(1), hub.address(2));
+        let faults = [
+            (3, Fault { effect: Effect::Drop, pairs: [(a, b)].into() }),
+            (4, Fault { effect: Effect::Lose { percent: 30 }, pairs: [(a, c)].into() }),
+            (5, Fault { effect: Effect::Lose { percent: 100 }, pairs: [(c, a)].into() }),
+            (6, Fault { effect: Effect::Delay { ms: 50, jitter_ms: 5 }, pairs: [(a, c)].into() }),
+            (7, Fault { effect: Effect::Reset, pairs: [(b, c)].into() }),
+        ];
+        table.apply(&faults.into()).unwrap();
+        let listed = hub.run(&format!("nft --stateless list table bridge {NAME}"));
+        let rules: Vec<_> = listed.lines().map(str::trim).filter(|line| line.starts_with("ip ")).collect();
+        insta::assert_snapshot!(rules.join("\n"), @r#"
+        ip saddr . ip daddr @f3 counter drop comment "fault 3: drop"
+        ip saddr . ip daddr @f4 numgen random mod 100 < 30 counter drop comment "fault 4: lose 30 %"
+        ip saddr . ip daddr @f5 counter drop comment "fault 5: lose 100 %"
+        ip saddr . ip daddr @f6 counter drop comment "fault 6: delay 50 ms, jitter 5 ms"
+        ip saddr . ip daddr @f7 ip protocol tcp counter drop comment "fault 7: reset"
+        "#);
+        assert!(listed.contains("10.99.0.1 . 10.99.0.2") && !listed.contains("10.99.0.2 . 10.99.0.1"), "{listed}");
+        // More ways than one message holds.
+        let many = (0..60).flat_map(|a| (0..60).map(move |b| ([10, 0, 0, a].into(), [10, 0, 1, b].into()))).collect();
+        table.apply(&BTreeMap::from([(u32::MAX, Fault { effect: Effect::Drop, pairs: many })])).unwrap();
+        let listed = hub.run(&format!("nft list table bridge {NAME}"));
+        assert_eq!(listed.matches(" . 10.0.1.").count(), 3600);
     });
 }
 
@@ -171,7 +227,7 @@ fn only_our_table_is_made_and_removed() {
         network.inject(1, &both(hub, 0, 1), Effect::Drop).unwrap();
         assert_eq!(left_over_tables().unwrap(), ["redjepsen-elder", NAME]);
         network.close().unwrap();
-        assert!(hub.connect(0, 1).is_ok());
+        assert!(hub.connects(0, 1));
         assert_eq!(left_over_tables().unwrap(), ["redjepsen-elder"]);
         delete_left_over_table("redjepsen-elder").unwrap();
         delete_left_over_table("redjepsen-elder").unwrap();
@@ -181,7 +237,7 @@ fn only_our_table_is_made_and_removed() {
         let mut network = open(hub);
         network.inject(1, &both(hub, 0, 1), Effect::Delay { ms: 20, jitter_ms: 0 }).unwrap();
         drop(network);
-        assert!(hub.connect(0, 1).is_ok());
+        assert!(hub.connects(0, 1));
         assert!(left_over_tables().unwrap().is_empty());
     });
 }
@@ -252,11 +308,12 @@ fn a_delay_is_as_long_as_it_should_be() {
         times.sort_unstable();
         println!("a round trip with one way of 50 ms: p50 {:?}, p90 {:?}", times[10], times[18]);
         assert!(times[0] >= Duration::from_millis(50), "{times:?}");
-        assert!(times[10] < Duration::from_millis(75), "{times:?}");
-        assert!(quick.round_trip().unwrap() < Duration::from_millis(25));
+        // The fastest, as the machine may be busy.
+        assert!(times[0] < Duration::from_millis(60), "{times:?}");
+        assert!(quick.fastest_round_trip() < Duration::from_millis(25));
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
-        assert!(slow.round_trip().unwrap() < Duration::from_millis(25));
+        assert!(slow.fastest_round_trip() < Duration::from_millis(25));
     });
 }
 
@@ -327,7 +384,7 @@ fn delays_and_losses_add_up() {
         assert_observed(&network.inject(2, &way, Effect::Delay { ms: 20, jitter_ms: 0 }).unwrap());
         assert!(connection.round_trip().unwrap() >= Duration::from_millis(50));
         assert_observed(&network.heal(1).unwrap());
-        let once = connection.round_trip().unwrap();
+        let once = connection.fastest_round_trip();
         assert!(once >= Duration::from_millis(20) && once < Duration::from_millis(45), "{once:?}");
         assert_observed(&network.inject(3, &way, Effect::Lose { percent: 50 }).unwrap());
         let passed = hub.datagrams(0, 1, 400);
@@ -357,7 +414,7 @@ fn a_reset_breaks_connections_at_both_ends() {
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
         assert!(seen.text.contains("segments were answered by RST"), "{seen:?}");
-        assert!(hub.connect(0, 1).is_ok());
+        assert!(hub.connects(0, 1));
     });
 }
 
@@ -372,7 +429,7 @@ fn a_reset_of_one_way_breaks_the_connection_too() {
         assert_eq!(broken.client.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         assert!(hub.connect(0, 1).is_err());
         assert_observed(&network.heal(1).unwrap());
-        assert!(hub.connect(0, 1).is_ok());
+        assert!(hub.connects(0, 1));
     });
 }
 

@@ -1,0 +1,192 @@
+//! The parts of an nftables ruleset as messages to the kernel: table, chain, sets of ways, and rules that drop.
+//!
+//! The numbers are those of linux/netfilter/nf_tables.h.
+
+use std::net::Ipv4Addr;
+
+use libc::c_int;
+
+use super::frame::{ETHERTYPE_IPV4, PROTOCOL_TCP};
+use super::netlink::Message;
+use super::{Effect, Pair};
+
+/// The kernel removes the table by itself when the socket closes through which it was made.
+pub(super) const OWNED: u32 = 2;
+
+const SUBSYSTEM: u16 = libc::NFNL_SUBSYS_NFTABLES as u16;
+const ANY_FAMILY: u8 = libc::AF_UNSPEC as u8;
+const BRIDGE: u8 = libc::NFPROTO_BRIDGE as u8;
+const HOOK_FORWARD: u32 = 2;
+const CHAIN: &str = "forward";
+/// The type that nft knows a pair of IPv4 addresses by, and its length.
+const PAIR_TYPE: u32 = 7 << 6 | 7;
+const PAIR_LENGTH: u32 = 8;
+/// So many elements fit in one attribute, whose length is a number of 16 bits.
+const ELEMENTS_AT_ONCE: usize = 2000;
+/// Registers of four bytes; pairs take two that follow each other.
+const FIRST: u32 = 8;
+const SECOND: u32 = 9;
+/// The register that decides.
+const VERDICT: u32 = 0;
+const NETWORK_HEADER: u32 = 1;
+
+/// An entry of a list.
+const ENTRY: u16 = 1;
+/// Values in nested attributes.
+const VALUE: u16 = 1;
+
+pub(super) fn begin() -> Message {
+    Message::new(libc::NFNL_MSG_BATCH_BEGIN as u16, 0, &[ANY_FAMILY, 0, 0, SUBSYSTEM as u8])
+}
+
+pub(super) fn end() -> Message {
+    Message::new(libc::NFNL_MSG_BATCH_END as u16, 0, &[ANY_FAMILY, 0, 0, SUBSYSTEM as u8])
+}
+
+/// Asks for all tables of family bridge.
+pub(super) fn get_tables() -> Message {
+    message(libc::NFT_MSG_GETTABLE, 0)
+}
+
+/// The table's name in an answer to [`get_tables`].
+pub(super) fn name_of_table(kind: u16, content: &[u8]) -> Option<String> {
+    let is_table = kind == SUBSYSTEM << 8 | libc::NFT_MSG_NEWTABLE as u16;
+    let mut attributes = super::netlink::attributes(content.get(4..).filter(|_| is_table)?);
+    attributes.find(|(kind, _)| *kind == 1).map(|(_, name)| super::netlink::text(name))
+}
+
+pub(super) fn delete_table(name: &str) -> Message {
+    let mut message = message(libc::NFT_MSG_DELTABLE, 0);
+    message.text(1, name);
+    message
+}
+
+pub(super) fn new_table(name: &str, flags: u32) -> Message {
+    let mut message = message(libc::NFT_MSG_NEWTABLE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+    message.text(1, name).number(2, flags);
+    message
+}
+
+/// The chain that sees what the bridge forwards, and accepts what no rule drops.
+pub(super) fn new_chain(table: &str) -> Message {
+    let mut message = message(libc::NFT_MSG_NEWCHAIN, libc::NLM_F_CREATE);
+    message.text(1, table).text(3, CHAIN).text(7, "filter").number(5, libc::NF_ACCEPT as u32);
+    message.nest(4, |hook| _ = hook.number(1, HOOK_FORWARD).number(2, 0));
+    message
+}
+
+/// A set of ways, and the messages that fill it.
+pub(super) fn new_set(table: &str, fault: u32, pairs: impl IntoIterator<Item = Pair>) -> Vec<Message> {
+    let name = set_name(fault);
+    let mut set = message(libc::NFT_MSG_NEWSET, libc::NLM_F_CREATE);
+    // The last number tells sets of one transaction apart.
+    set.text(1, table).text(2, &name).number(3, 0).number(4, PAIR_TYPE).number(5, PAIR_LENGTH).number(10, fault);
+    let keys: Vec<[[u8; 4]; 2]> = pairs.into_iter().map(|(from, to)| [from.octets(), to.octets()]).collect();
+    let elements = keys.chunks(ELEMENTS_AT_ONCE).map(|keys| {
+        let mut elements = message(libc::NFT_MSG_NEWSETELEM, libc::NLM_F_CREATE);
+        elements.text(1, table).text(2, &name).number(4, fault).nest(3, |list| {
+            for key in keys {
+                list.nest(ENTRY, |element| _ = element.nest(1, |value| _ = value.bytes(VALUE, key.as_flattened())));
+            }
+        });
+        elements
+    });
+    [set].into_iter().chain(elements).collect()
+}
+
+/// The rule that drops what an effect is to drop on the ways of the set.
+pub(super) fn new_rule(table: &str, fault: u32, effect: Effect) -> Message {
+    let mut message = message(libc::NFT_MSG_NEWRULE, libc::NLM_F_CREATE | libc::NLM_F_APPEND);
+    message.text(1, table).text(2, CHAIN);
+    message.nest(4, |rule| {
+        // Only IPv4 has addresses there.
+        let protocol_of_frame = 1;
+        expression(rule, "meta", |meta| _ = meta.number(1, FIRST).number(2, protocol_of_frame));
+        compare(rule, Comparison::Equal, &ETHERTYPE_IPV4.to_be_bytes());
+        load(rule, FIRST, 12, 4);
+        load(rule, SECOND, 16, 4);
+        expression(rule, "lookup", |lookup| {
+            lookup.text(1, &set_name(fault)).number(2, FIRST).number(4, fault);
+        });
+        match effect {
+            Effect::Reset => {
+                load(rule, FIRST, 9, 1);
+                compare(rule, Comparison::Equal, &[PROTOCOL_TCP]);
+            }
+            Effect::Lose { percent } if percent < 100 => below(rule, percent),
+            Effect::Drop | Effect::Lose { .. } | Effect::Delay { .. } => {}
+        }
+        expression(rule, "counter", |_| ());
+        expression(rule, "immediate", |immediate| {
+            let code = |verdict: &mut Message| _ = verdict.number(1, libc::NF_DROP as u32);
+            immediate.number(1, VERDICT).nest(2, |data| _ = data.nest(2, code));
+        });
+    });
+    message.bytes(7, &comment(&format!("fault {fault}: {}", describe(effect))));
+    message
+}
+
+fn describe(effect: Effect) -> String {
+    match effect {
+        Effect::Drop => "drop".to_string(),
+        Effect::Lose { percent } => format!("lose {percent} %"),
+        Effect::Delay { ms, jitter_ms: 0 } => format!("delay {ms} ms"),
+        Effect::Delay { ms, jitter_ms } => format!("delay {ms} ms, jitter {jitter_ms} ms"),
+        Effect::Reset => "reset".to_string(),
+    }
+}
+
+fn set_name(fault: u32) -> String {
+    format!("f{fault}")
+}
+
+/// What nft shows behind a rule.
+fn comment(text: &str) -> Vec<u8> {
+    let kind = 0;
+    // These comments are short.
+    let length = (text.len() + 1) as u8;
+    [&[kind, length], text.as_bytes(), &[0]].concat()
+}
+
+fn message(kind: c_int, flags: c_int) -> Message {
+    Message::new(SUBSYSTEM << 8 | kind as u16, flags, &[BRIDGE, 0, 0, 0])
+}
+
+fn expression(rule: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
+    rule.nest(ENTRY, |entry| _ = entry.text(1, name).nest(2, fill));
+}
+
+/// Loads bytes of the IPv4 header.
+fn load(rule: &mut Message, register: u32, offset: u32, length: u32) {
+    expression(rule, "payload", |payload| {
+        payload.number(1, register).number(2, NETWORK_HEADER).number(3, offset).number(4, length);
+    });
+}
+
+#[derive(Clone, Copy)]
+enum Comparison {
+    Equal = 0,
+    Less = 2,
+}
+
+/// Goes on only where the first register compares so.
+fn compare(rule: &mut Message, comparison: Comparison, value: &[u8]) {
+    expression(rule, "cmp", |cmp| {
+        cmp.number(1, FIRST).number(2, comparison as u32).nest(3, |data| _ = data.bytes(VALUE, value));
+    });
+}
+
+/// Goes on with this many of a hundred packets, by chance.
+fn below(rule: &mut Message, percent: u8) {
+    let random = 1;
+    expression(rule, "numgen", |numgen| _ = numgen.number(1, FIRST).number(2, 100).number(3, random));
+    // Comparing goes byte by byte, so the number must be in network order.
+    let to_network_order = 1;
+    expression(rule, "byteorder", |order| {
+        order.number(1, FIRST).number(2, FIRST).number(3, to_network_order).number(4, 4).number(5, 4);
+    });
+    compare(rule, Comparison::Less, &u32::from(percent).to_be_bytes());
+}
+
+/// A way that no packet takes.
+pub(super) const NOWHERE: Pair = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED);
