@@ -271,6 +271,8 @@ async fn members_look_like_machines_of_their_own() {
     let script = "read go; echo $$; cat /proc/sys/kernel/hostname; ls /redjepsen; ls -d /proc/[0-9]* | wc -l; pwd; \
         cat /proc/sys/net/ipv4/tcp_rto_max_ms 2>/dev/null || echo none; sleep 60 & sleep 60 & read end";
     let cluster = local().start(spec("machines", 1, 2, &["/bin/bash", "-c", script])).await.unwrap();
+    // Held, since a client whose stdin ends goes.
+    let mut clients = Vec::new();
     for (number, name) in [(0, "c0"), (1, "c1")] {
         let mut client = cluster.start_client(number).await.unwrap();
         assert_eq!(say(&mut client, "go").await, "1", "the first process of its namespace");
@@ -286,6 +288,7 @@ async fn members_look_like_machines_of_their_own() {
         assert!(lines[2].parse::<u32>().unwrap() <= 4, "it sees its own processes alone: {lines:?}");
         assert_eq!(lines[3], here, "paths in its command mean what they say");
         assert!(["1000", "none"].contains(&lines[4].as_str()), "{lines:?}");
+        clients.push(client);
     }
     // Its children go with it, however it ends.
     let count = processes_of(cluster.run_id()).len();

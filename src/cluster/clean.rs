@@ -3,7 +3,7 @@
 use super::docker::Docker;
 use super::error::ClusterError;
 use super::local;
-use crate::faults::{delete_left_over_table, left_over_tables};
+use crate::faults::network::{delete_left_over_table, left_over_tables};
 
 /// What to remove.
 #[derive(Clone, Copy, Debug, Default)]

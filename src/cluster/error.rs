@@ -67,11 +67,6 @@ pub enum ClusterError {
     NoServer { member: String },
     #[error("{member} still runs, and only a server that was killed can be started again")]
     StillRuns { member: String },
-    #[error(
-        "faults on the network need the program nft, which this machine has not: install the package nftables \
-         (`apt-get install nftables`), or choose a nemesis without them"
-    )]
-    NoNft,
     #[error("this cluster cannot have faults on its network: {reason}; choose a nemesis without them")]
     NoNetworkFaults { reason: String },
     #[error("this machine did not manage to {doing}: {reason}")]

@@ -31,7 +31,7 @@ pub struct PlatformRequest {
 /// Where a cluster can be started, with what it is made of.
 #[derive(Clone, Debug)]
 pub enum Platform {
-    Docker { docker: Docker, images: Images },
+    Docker { docker: Docker, images: Box<Images> },
     Local(Local),
 }
 
@@ -52,7 +52,7 @@ impl Platform {
         };
         let images = ImageRequest { node: request.node, client: request.client_image, program: None };
         let images = docker.prepare(&images, note).await?;
-        Ok(Platform::Docker { docker, images })
+        Ok(Platform::Docker { docker, images: Box::new(images) })
     }
 
     /// Whether the cluster can be had here, as far as that can be told before it is started.
@@ -67,7 +67,7 @@ impl Platform {
     /// Starts a cluster and waits until every server answers and every client process runs.
     pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
         match self {
-            Platform::Docker { docker, images } => docker.start(spec, images.clone()).await,
+            Platform::Docker { docker, images } => docker.start(spec, Images::clone(images)).await,
             Platform::Local(local) => local.start(spec).await,
         }
     }

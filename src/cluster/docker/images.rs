@@ -14,7 +14,6 @@ use super::ask::{ask, in_words};
 use super::bundle::Bundle;
 use super::engine::Docker;
 use super::made::{self, RUNTIME_PROGRAM};
-use super::nft;
 use crate::cluster::error::ClusterError;
 use crate::cluster::redis_program;
 
@@ -100,11 +99,7 @@ impl Docker {
         if !program.exists() {
             return Err(ClusterError::ProgramReplaced { path: program.display().to_string() });
         }
-        let mut bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
-        // Always, so that one image serves every run.
-        if let Some(nft) = nft::bundle()? {
-            bundle.merge(nft);
-        }
+        let bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
         self.made_image(&bundle, made::Kind::Runtime).await.map(|(image, _)| image)
     }
 

@@ -19,7 +19,6 @@ mod images;
 mod made;
 mod members;
 mod network;
-mod nft;
 mod start;
 mod starts;
 mod upload;

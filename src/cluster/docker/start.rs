@@ -13,7 +13,7 @@ use super::containers::{Plan, RTO_SYSCTL, plan};
 use super::engine::Docker;
 use super::images::Images;
 use super::starts::{GiveUpWhenDropped, Start};
-use super::{container_name, network_name, nft};
+use super::{container_name, network_name};
 use crate::cluster::backend::Backend;
 use crate::cluster::cluster::{Cluster, Description, Seat};
 use crate::cluster::error::ClusterError;
@@ -48,9 +48,6 @@ impl Docker {
     }
 
     async fn start_new(&self, spec: &ClusterSpec, images: &Images, start: &Start) -> Result<Cluster, ClusterError> {
-        if spec.network_faults && nft::find().is_none() {
-            return Err(ClusterError::NoNft);
-        }
         if !self.containers_of(&spec.run_id).await?.is_empty() {
             return Err(ClusterError::RunExists { run_id: spec.run_id.clone() });
         }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use super::netlink::{Message, Netlink};
+use crate::faults::network::netlink::{Message, Netlink};
 
 /// The bridge that joins the members.
 pub(crate) const BRIDGE: &str = "members";
@@ -26,13 +26,13 @@ pub(super) struct Bridge {
 impl Bridge {
     /// Makes the bridge and gives this namespace an address on it.
     pub fn make(address: Ipv4Addr, prefix: u8) -> io::Result<Bridge> {
-        let mut netlink = Netlink::open()?;
-        // With a hardware address of its own: it would follow its members', and they would lose sight of it.
-        let bridge = Message::device(0, false)
-            .with_name(libc::IFLA_IFNAME, BRIDGE)
-            .with(libc::IFLA_ADDRESS, &hardware_address(address))
-            .with_all(libc::IFLA_LINKINFO, Message::default().with_name(libc::IFLA_INFO_KIND, "bridge"));
-        netlink.request(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &bridge)?;
+        let mut netlink = Netlink::open(libc::NETLINK_ROUTE)?;
+        let mut bridge = make_device(false);
+        bridge.text(libc::IFLA_IFNAME, BRIDGE);
+        // One of its own: it would take its members', one after the other, and they would lose sight of it.
+        bridge.bytes(libc::IFLA_ADDRESS, &hardware_address(address));
+        bridge.nest(libc::IFLA_LINKINFO, |info| _ = info.text(libc::IFLA_INFO_KIND, "bridge"));
+        netlink.request(bridge)?;
         settle(&mut netlink, BRIDGE, address, prefix)?;
         Ok(Bridge { netlink, index: index_of(BRIDGE)? })
     }
@@ -40,49 +40,67 @@ impl Bridge {
     /// Lays a cable to a member, whose namespace this is, in the place of an earlier one.
     pub fn connect(&mut self, member: &str, address: Ipv4Addr, namespace: BorrowedFd<'_>) -> io::Result<()> {
         // The kernel removes the earlier one some time after the member's last process is gone.
-        let earlier = Message::device(0, false).with_name(libc::IFLA_IFNAME, member);
-        match self.netlink.request(libc::RTM_DELLINK, 0, &earlier) {
+        let mut earlier = Message::new(libc::RTM_DELLINK, 0, &device(false));
+        earlier.text(libc::IFLA_IFNAME, member);
+        match self.netlink.request(earlier) {
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
             other => other?,
         }
-        // By its address, so that nobody has to learn a new one when the member comes back.
-        let inside = Message::device(0, false)
-            .with_name(libc::IFLA_IFNAME, INSIDE)
-            .with(libc::IFLA_ADDRESS, &hardware_address(address))
-            .with(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
-        let pair = Message::default()
-            .with_name(libc::IFLA_INFO_KIND, "veth")
-            .with_all(libc::IFLA_INFO_DATA, Message::default().with_all(VETH_INFO_PEER, inside));
-        let cable = Message::device(0, true)
-            .with_name(libc::IFLA_IFNAME, member)
-            .with(libc::IFLA_MASTER, &self.index.to_ne_bytes())
-            .with_all(libc::IFLA_LINKINFO, pair);
-        self.netlink.request(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &cable)
+        let mut cable = make_device(true);
+        cable.text(libc::IFLA_IFNAME, member).bytes(libc::IFLA_MASTER, &self.index.to_ne_bytes());
+        cable.nest(libc::IFLA_LINKINFO, |info| {
+            info.text(libc::IFLA_INFO_KIND, "veth").nest(libc::IFLA_INFO_DATA, |data| {
+                data.nest_behind(VETH_INFO_PEER, &device(false), |inside| {
+                    inside.text(libc::IFLA_IFNAME, INSIDE);
+                    // By its address, so that nobody has to learn a new one when the member comes back.
+                    inside.bytes(libc::IFLA_ADDRESS, &hardware_address(address));
+                    inside.bytes(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
+                });
+            });
+        });
+        self.netlink.request(cable)
     }
 }
 
 /// The member's side of [`Bridge::connect`], from a thread in the member's namespace.
 pub(super) fn settle_inside(address: Ipv4Addr, prefix: u8) -> io::Result<()> {
-    settle(&mut Netlink::open()?, INSIDE, address, prefix)
+    settle(&mut Netlink::open(libc::NETLINK_ROUTE)?, INSIDE, address, prefix)
 }
 
 /// Gives a device its address and switches it on, along with the namespace's loopback.
-fn settle(netlink: &mut Netlink, device: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+fn settle(netlink: &mut Netlink, name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
     // An old connection waits out TCP's back-off after a cut; with this it tries again each second at the latest. Holds
     // for connections made from now on, with kernels that have it (6.15 and later).
     let _ = std::fs::write("/proc/sys/net/ipv4/tcp_rto_max_ms", "1000");
-    let index = index_of(device)?;
     let broadcast = u32::from(address) | u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
-    let its = Message::address(index, prefix)
-        .with(libc::IFA_LOCAL, &address.octets())
-        .with(libc::IFA_ADDRESS, &address.octets())
-        .with(libc::IFA_BROADCAST, &broadcast.to_be_bytes());
-    netlink.request(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &its)?;
-    for name in ["lo", device] {
-        let up = Message::device(0, true).with_name(libc::IFLA_IFNAME, name);
-        netlink.request(libc::RTM_NEWLINK, 0, &up)?;
+    // `struct ifaddrmsg`: family, length of the prefix, flags, scope, device.
+    let mut fixed = vec![libc::AF_INET as u8, prefix, 0, 0];
+    fixed.extend(index_of(name)?.to_ne_bytes());
+    let mut its = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &fixed);
+    its.bytes(libc::IFA_LOCAL, &address.octets()).bytes(libc::IFA_ADDRESS, &address.octets());
+    its.bytes(libc::IFA_BROADCAST, &broadcast.to_be_bytes());
+    netlink.request(its)?;
+    for name in ["lo", name] {
+        let mut up = Message::new(libc::RTM_NEWLINK, 0, &device(true));
+        up.text(libc::IFLA_IFNAME, name);
+        netlink.request(up)?;
     }
     Ok(())
+}
+
+/// A request for a device that is not there yet.
+fn make_device(up: bool) -> Message {
+    Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &device(up))
+}
+
+/// `struct ifinfomsg` about a device that goes by its name.
+fn device(up: bool) -> [u8; 16] {
+    let flags = if up { libc::IFF_UP as u32 } else { 0 }.to_ne_bytes();
+    let mut fixed = [0; 16];
+    fixed[8..12].copy_from_slice(&flags);
+    // Which of the flags are meant.
+    fixed[12..].copy_from_slice(&flags);
+    fixed
 }
 
 /// The number of a device in this thread's network namespace.

@@ -6,7 +6,7 @@
 //! the stream of the agent's orders does.
 //!
 //! - [`channel`]: what it is told
-//! - `namespaces`, `root`, `links` (`netlink`): what members live in
+//! - `namespaces`, `root`, `links`: what members live in
 //! - `members`: their processes
 //!
 //! Two processes, since a process cannot move into another process namespace, only its children can.
@@ -15,7 +15,6 @@ pub(crate) mod channel;
 pub(crate) mod links;
 mod members;
 mod namespaces;
-mod netlink;
 mod root;
 
 use std::fs::File;
