@@ -228,7 +228,10 @@ mod tests {
     #[test]
     fn a_mistake_gets_a_message_that_says_where_and_what() {
         let unknown = workload("redlok").unwrap_err().to_string();
-        assert!(unknown.contains("unknown workload `redlok`; expected cas-token, none, redlock, redlock-lazy"), "{unknown}");
+        assert!(
+            unknown.contains("unknown workload `redlok`; expected cas-token, none, redlock, redlock-lazy"),
+            "{unknown}"
+        );
         let missing = nemesis("no/such.toml").unwrap_err().to_string();
         assert!(missing.contains("no/such.toml"), "{missing}");
 
