@@ -33,16 +33,13 @@ fn run_id(test: &str) -> String {
 }
 
 /// A cluster whose clients run a program of this machine.
-async fn spec(docker: &Docker, test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
-    let mut images = images(docker).await;
-    images.client = Some(docker.client_image(Path::new(argv[0])).await.unwrap());
+fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
     let argv = argv.iter().map(|word| (*word).to_string()).collect();
     let client = ClientCommand::Custom { argv, mounts: Vec::new(), env: Vec::new() };
     ClusterSpec {
         run_id: run_id(test),
         nodes,
         clients,
-        images,
         client,
         subnet: None,
         owner: Owner::current(),
@@ -50,6 +47,17 @@ async fn spec(docker: &Docker, test: &str, nodes: u32, clients: u32, argv: &[&st
         preload: false,
         network_faults: false,
     }
+}
+
+/// Starts a cluster, with an image for the clients that has their program.
+async fn start(docker: &Docker, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
+    let mut images = images(docker).await;
+    if let ClientCommand::Custom { argv, .. } = &spec.client
+        && let Ok(image) = docker.client_image(Path::new(&argv[0])).await
+    {
+        images.client = Some(image);
+    }
+    docker.start(spec, images).await
 }
 
 async fn next(process: &mut ClientProcess) -> ClientOutput {
@@ -90,10 +98,10 @@ async fn bare_engine() -> bollard::Docker {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_starts_answers_pauses_and_goes() {
     let docker = engine().await;
-    let spec = spec(&docker, "whole", 5, 5, &["/bin/cat"]).await;
+    let spec = spec("whole", 5, 5, &["/bin/cat"]);
     let run_id = spec.run_id.clone();
     let began = Instant::now();
-    let cluster = docker.start(spec).await.unwrap();
+    let cluster = start(&docker, spec).await.unwrap();
     eprintln!("from nothing to all answering: {:?}", began.elapsed());
 
     assert_eq!(cluster.members().count(), 12);
@@ -191,8 +199,8 @@ async fn pauses_a_node(cluster: &Cluster) {
 async fn a_killed_node_comes_back_with_what_it_persisted() {
     let docker = engine().await;
     for (persistence, kept) in [(Persistence::None, 0), (Persistence::Everysec, 1), (Persistence::Always, 1)] {
-        let spec = ClusterSpec { persistence, preload: true, ..spec(&docker, "restart", 2, 1, &["/bin/cat"]).await };
-        let cluster = docker.start(spec).await.unwrap();
+        let spec = ClusterSpec { persistence, preload: true, ..spec("restart", 2, 1, &["/bin/cat"]) };
+        let cluster = start(&docker, spec).await.unwrap();
         let url = &cluster.node_urls()[1];
         set(url, "lock").await;
         if persistence == Persistence::None {
@@ -226,7 +234,7 @@ async fn set(url: &str, key: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_heals_when_its_controller_is_gone() {
     let docker = engine().await;
-    let cluster = docker.start(spec(&docker, "orphan", 1, 1, &["/bin/cat"]).await).await.unwrap();
+    let cluster = start(&docker, spec("orphan", 1, 1, &["/bin/cat"])).await.unwrap();
     let mut client = cluster.start_client(0).await.unwrap();
     for member in ["c0", "n0"] {
         assert!(pause(&cluster, member).await.unwrap().observed);
@@ -279,7 +287,7 @@ async fn cleans_up_after_a_killed_controller(docker: &Docker) {
 #[ignore = "the controller that another test kills"]
 async fn to_be_killed() {
     let docker = engine().await;
-    let cluster = docker.start(spec(&docker, "killed", 1, 1, &["/bin/cat"]).await).await.unwrap();
+    let cluster = start(&docker, spec("killed", 1, 1, &["/bin/cat"])).await.unwrap();
     for member in ["c0", "n0"] {
         assert!(pause(&cluster, member).await.unwrap().observed);
     }
@@ -291,16 +299,16 @@ async fn to_be_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn clean_takes_the_dead_and_leaves_the_living() {
     let docker = engine().await;
-    let living = docker.start(spec(&docker, "living", 1, 0, &["/bin/cat"]).await).await.unwrap();
+    let living = start(&docker, spec("living", 1, 0, &["/bin/cat"])).await.unwrap();
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let mut spec = spec(&docker, "dead", 1, 1, &["/bin/cat"]).await;
+    let mut spec = spec("dead", 1, 1, &["/bin/cat"]);
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let start_ticks = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
     spec.owner = Owner { pid: child.id(), start_ticks, ..Owner::current() };
-    let dead = docker.start(spec.clone()).await.unwrap();
+    let dead = start(&docker, spec.clone()).await.unwrap();
     let elsewhere = Owner { host: "elsewhere".to_string(), ..Owner::current() };
     spec = ClusterSpec { run_id: run_id("elsewhere"), nodes: 1, clients: 0, owner: elsewhere, ..spec };
-    let elsewhere = docker.start(spec).await.unwrap();
+    let elsewhere = start(&docker, spec).await.unwrap();
 
     let removed = async |all: bool| {
         let cleaned = docker.clean(&CleanOptions { all, images: false }).await.unwrap();
@@ -325,10 +333,10 @@ async fn clean_takes_the_dead_and_leaves_the_living() {
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_that_fail_say_why_and_leave_nothing() {
     let docker = engine().await;
-    let good = spec(&docker, "fails", 1, 1, &["/bin/cat"]).await;
+    let good = spec("fails", 1, 1, &["/bin/cat"]);
     let message = async |spec: ClusterSpec| {
         let run_id = spec.run_id.clone();
-        let error = docker.start(spec).await.err().expect("must fail").to_string();
+        let error = start(&docker, spec).await.err().expect("must fail").to_string();
         eprintln!("{error}");
         assert!(!error.contains('\n'), "one line: {error}");
         assert_gone(&run_id).await;
@@ -352,7 +360,7 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
     assert!(error.contains("room for 1"), "{error}");
 
     // A client that ends at once fails the start, or is handed over and has ended; its last words are there either way.
-    match docker.start(ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good.clone() }).await {
+    match start(&docker, ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good.clone() }).await {
         Err(error) => assert!(error.to_string().contains("nonsense"), "{error}"),
         Ok(cluster) => {
             let mut client = cluster.start_client(0).await.unwrap();
@@ -362,8 +370,8 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
         }
     }
 
-    let first = docker.start(ClusterSpec { clients: 0, ..good.clone() }).await.unwrap();
-    let error = docker.start(ClusterSpec { clients: 0, ..good.clone() }).await.err().unwrap();
+    let first = start(&docker, ClusterSpec { clients: 0, ..good.clone() }).await.unwrap();
+    let error = start(&docker, ClusterSpec { clients: 0, ..good.clone() }).await.err().unwrap();
     assert!(matches!(error, ClusterError::RunExists { .. }), "{error}");
     assert!(first.member_states().await.unwrap().iter().all(|state| state.running), "the first run is unharmed");
     first.stop().await.unwrap();
@@ -372,10 +380,10 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_is_given_up_can_be_removed() {
     let docker = engine().await;
-    let spec = ClusterSpec { client: ClientCommand::BuiltIn, ..spec(&docker, "given-up", 2, 1, &["/bin/cat"]).await };
+    let spec = ClusterSpec { client: ClientCommand::BuiltIn, ..spec("given-up", 2, 1, &["/bin/cat"]) };
     let run_id = spec.run_id.clone();
     for millis in [50, 300, 700] {
-        let given_up = tokio::time::timeout(Duration::from_millis(millis), docker.start(spec.clone())).await;
+        let given_up = tokio::time::timeout(Duration::from_millis(millis), start(&docker, spec.clone())).await;
         eprintln!("given up after {millis} ms: {}", given_up.is_err());
         docker.remove_run(&run_id).await.unwrap();
         assert_gone(&run_id).await;
@@ -409,7 +417,7 @@ async fn a_client_that_floods_or_ends_is_noticed() {
     let script = "echo starting >&2; x=xxxxxxxxxxxxxxxx; \
         for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do x=$x$x; done; \
         read go; echo $x; echo fine; printf cut-off; exit 3";
-    let cluster = docker.start(spec(&docker, "flood", 1, 1, &["/bin/sh", "-c", script]).await).await.unwrap();
+    let cluster = start(&docker, spec("flood", 1, 1, &["/bin/sh", "-c", script])).await.unwrap();
     let mut client = cluster.start_client(0).await.unwrap();
     assert_eq!(next(&mut client).await, ClientOutput::Stderr(b"starting".to_vec()));
     client.stdin.write_all(b"go\n").await.unwrap();
@@ -421,7 +429,7 @@ async fn a_client_that_floods_or_ends_is_noticed() {
     assert!(state_once_ended(&cluster, "c0").await.contains("(3)"));
     // So is a server that somebody kills by hand.
     let n0 = cluster.members().find(|member| member.name == "n0").unwrap();
-    bare_engine().await.kill_container(&n0.container, None).await.unwrap();
+    bare_engine().await.kill_container(n0.container.as_deref().unwrap(), None).await.unwrap();
     assert!(state_once_ended(&cluster, "n0").await.contains("(137)"));
     let seen = pause(&cluster, "n0").await.unwrap();
     assert!(!seen.observed && seen.text.contains("gone"), "{seen:?}");

@@ -1,11 +1,10 @@
 //! `redjepsen clean`: removes what dead runs left.
 
 use super::{Exit, Failure};
-use crate::cluster::{CleanOptions, Cleaned, Docker};
+use crate::cluster::{self, CleanOptions, Cleaned};
 
 pub async fn clean(all: bool, images: bool) -> Result<Exit, Failure> {
-    let docker = Docker::connect().await.map_err(Failure::could_not_run)?;
-    let cleaned = docker.clean(&CleanOptions { all, images }).await.map_err(Failure::could_not_run)?;
+    let (cleaned, unreachable) = cluster::clean(&CleanOptions { all, images }).await.map_err(Failure::could_not_run)?;
     for run in &cleaned.removed {
         println!("removed run {}: {}", run.run_id, run.names.join(", "));
     }
@@ -15,7 +14,9 @@ pub async fn clean(all: bool, images: bool) -> Result<Exit, Failure> {
     for image in &cleaned.images {
         println!("removed image {image}");
     }
-    if cleaned == Cleaned::default() {
+    if let Some(error) = unreachable {
+        println!("only local runs were looked at: {error}");
+    } else if cleaned == Cleaned::default() {
         println!("nothing to clean");
     }
     Ok(Exit::Valid)

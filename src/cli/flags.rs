@@ -8,7 +8,7 @@ use ipnet::Ipv4Net;
 
 use super::Failure;
 use crate::catalogue;
-use crate::cluster::{ClientCommand, ClientMount, NodeSource};
+use crate::cluster::{ClientCommand, ClientMount, NodeSource, PlatformKind, PlatformRequest};
 use crate::scenario::{Expectation, Persistence, Scenario};
 use crate::units::{Length, LengthRange};
 
@@ -55,8 +55,8 @@ pub struct RunFlags {
     /// What the lock's nodes keep on their disks [default: what the nemesis says, else none]
     #[arg(long, value_enum)]
     persistence: Option<Persistence>,
-    /// What the cluster is made of
-    #[arg(long, value_enum, default_value_t = ClusterKind::Docker)]
+    /// What the cluster is made of: containers, or programs of this machine in namespaces; auto takes Docker where it answers
+    #[arg(long, value_enum, default_value_t = ClusterKind::Auto)]
     cluster: ClusterKind,
     /// Folder that keeps the runs
     #[arg(long, default_value = "store")]
@@ -70,13 +70,16 @@ pub struct RunFlags {
     /// Redis-compatible image of the nodes [default: redis:7, or one made of this machine's own Redis]
     #[arg(long)]
     image: Option<String>,
+    /// Redis-compatible server program of the nodes, such as your own build [default: redis-server on PATH]
+    #[arg(long, value_name = "FILE", conflicts_with = "image")]
+    redis_server: Option<PathBuf>,
     /// The cluster's network, such as 10.9.8.0/24 [default: one that is free]
     #[arg(long)]
     pub subnet: Option<Ipv4Net>,
-    /// Your own lock client: a command that speaks the client protocol (see README), run in --client-image
-    #[arg(long, requires = "client_image")]
+    /// Your own lock client: a command that speaks the client protocol (see README), run here or in --client-image
+    #[arg(long)]
     client_cmd: Option<String>,
-    /// The image that --client-cmd runs in
+    /// The image that --client-cmd runs in, with Docker
     #[arg(long, requires = "client_cmd")]
     client_image: Option<String>,
     /// Makes a file or folder of this machine visible to --client-cmd: HOST:CONTAINER, read-only
@@ -89,14 +92,9 @@ pub struct RunFlags {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ClusterKind {
+    Auto,
     Docker,
-}
-
-/// A client of the user's own.
-#[derive(Clone, Debug)]
-pub struct OwnClient {
-    pub command: ClientCommand,
-    pub image: String,
+    Local,
 }
 
 impl RunFlags {
@@ -132,21 +130,47 @@ impl RunFlags {
         Ok(scenario)
     }
 
-    /// Where the nodes' image comes from.
-    pub fn node_source(&self) -> NodeSource {
-        match &self.image {
-            None => NodeSource::Default,
-            Some(name) => NodeSource::Named(name.clone()),
-        }
+    /// Where the cluster is to run, and of what. Flags that only one kind of cluster knows decide for it.
+    pub fn platform(&self) -> Result<PlatformRequest, Failure> {
+        let for_docker = [
+            ("--image", self.image.is_some()),
+            ("--client-image", self.client_image.is_some()),
+            ("--mount", !self.mounts.is_empty()),
+            // A local cluster ends with this process.
+            ("--keep", self.keep),
+        ];
+        let for_docker = for_docker.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
+        let for_local = self.client_cmd.is_some() && self.client_image.is_none();
+        let kind = match (self.cluster, for_docker) {
+            (ClusterKind::Local, Some(flag)) => {
+                return Err(Failure::arguments(format!("{flag} makes no sense with --cluster local")));
+            }
+            (ClusterKind::Docker | ClusterKind::Auto, Some(_)) | (ClusterKind::Docker, None) => {
+                if for_local {
+                    return Err(Failure::arguments(
+                        "--client-cmd needs --client-image in Docker, the image that it runs in; or use --cluster local",
+                    ));
+                }
+                PlatformKind::Docker
+            }
+            (ClusterKind::Local, None) => PlatformKind::Local,
+            (ClusterKind::Auto, None) if for_local => PlatformKind::Local,
+            (ClusterKind::Auto, None) => PlatformKind::Auto,
+        };
+        let node = match (&self.image, &self.redis_server) {
+            (Some(image), _) => NodeSource::Named(image.clone()),
+            (None, Some(program)) => NodeSource::Program(program.clone()),
+            (None, None) => NodeSource::Default,
+        };
+        Ok(PlatformRequest { kind, node, client_image: self.client_image.clone() })
     }
 
     /// The user's own client, if there is one.
-    pub fn own_client(&self) -> Result<Option<OwnClient>, Failure> {
-        let (Some(command), Some(image)) = (&self.client_cmd, &self.client_image) else { return Ok(None) };
+    pub fn own_client(&self) -> Result<Option<ClientCommand>, Failure> {
+        let Some(command) = &self.client_cmd else { return Ok(None) };
         let argv = split_words(command).map_err(|reason| Failure::arguments(format!("--client-cmd: {reason}")))?;
         let mounts = self.mounts.iter().map(|text| mount(text)).collect::<Result<_, _>>()?;
-        let command = ClientCommand::Custom { argv, mounts, env: Vec::new() };
-        Ok(Some(OwnClient { command, image: image.clone() }))
+        Ok(Some(ClientCommand::Custom { argv, mounts, env: Vec::new() }))
     }
 
     /// The command that repeats the run, as the user would type it: what was said, and the seed.

@@ -47,7 +47,7 @@ enum Command {
         /// Name of a workload or nemesis
         name: Option<String>,
     },
-    /// Remove containers and networks that dead runs left behind, and nothing else
+    /// Remove what dead runs left behind (containers, networks, folders), and nothing else
     Clean {
         /// Also runs of which cannot be told whether their controller lives, such as another machine's
         #[arg(long)]
@@ -56,12 +56,15 @@ enum Command {
         #[arg(long)]
         images: bool,
     },
-    /// A lock client on standard input and output (started by `run`, in a container)
+    /// A lock client on standard input and output (started by `run`)
     #[command(hide = true)]
     Client,
     /// Carries faults out (started by `run`, in a container)
     #[command(hide = true)]
     Agent,
+    /// Holds a local cluster (started by `run`)
+    #[command(hide = true)]
+    Hub,
 }
 
 /// How the program ends, as in Jepsen.
@@ -118,9 +121,23 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Report { folder } => check::report(&folder),
         Command::List { name } => list::list(name.as_deref()),
         Command::Clean { all, images } => in_runtime(clean::clean(all, images)),
-        Command::Client => in_runtime(async { served(crate::client::run().await) }),
+        Command::Client => {
+            called_redjepsen();
+            in_runtime(async { served(crate::client::run().await) })
+        }
+        // Not in a runtime: it must not have threads yet.
+        Command::Hub => {
+            called_redjepsen();
+            served(crate::cluster::hub::run())
+        }
         Command::Agent => in_runtime(async { served(crate::faults::run_agent().await) }),
     }
+}
+
+/// A local cluster starts this very file by way of /proc, and it would be called after that.
+fn called_redjepsen() {
+    // For people who look at processes, and for nothing else.
+    let _ = rustix::thread::set_name(c"redjepsen");
 }
 
 fn served(outcome: anyhow::Result<()>) -> Result<Exit, Failure> {

@@ -14,7 +14,7 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 use super::flags::RunFlags;
 use super::{Exit, Failure, exit_for, progress};
 use crate::checker;
-use crate::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Owner};
+use crate::cluster::{ClientCommand, Cluster, ClusterSpec, Owner, Platform};
 use crate::controller::{self, Request, RunError, Status};
 use crate::history::{self, FORMAT, Header, Recorder};
 use crate::plan::Plan;
@@ -28,30 +28,21 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     let plan = Plan::draw(&scenario).map_err(Failure::arguments)?;
     let own_client = flags.own_client()?;
     let interrupt = interrupts().map_err(Failure::could_not_run)?;
-    let docker = Docker::connect().await.map_err(Failure::could_not_run)?;
-    let request = ImageRequest {
-        node: flags.node_source(),
-        client: own_client.as_ref().map(|client| client.image.clone()),
-        program: None,
-    };
     let mut note = |line: String| eprintln!("{line}");
-    let images = docker.prepare(&request, &mut note).await.map_err(Failure::could_not_run)?;
+    let platform = Platform::find(flags.platform()?, &mut note).await.map_err(Failure::could_not_run)?;
 
     let mut spec = ClusterSpec {
         run_id: String::new(),
         nodes: scenario.nodes,
         clients: scenario.clients,
-        images,
-        client: own_client.map_or(ClientCommand::BuiltIn, |own| own.command),
+        client: own_client.unwrap_or(ClientCommand::BuiltIn),
         subnet: flags.subnet,
         owner: Owner::current(),
         persistence: scenario.persistence,
         preload: scenario.nemesis.needs_preload(),
         network_faults: scenario.nemesis.touches_the_network(),
     };
-    if let Some(subnet) = spec.subnet {
-        docker.check_subnet(subnet, spec.addresses()).await.map_err(Failure::could_not_run)?;
-    }
+    platform.check(&spec).await.map_err(Failure::could_not_run)?;
 
     let folder = RunFolder::create(&flags.store, &scenario.name())
         .map_err(|error| Failure::could_not_run(format!("--store {}: {error}", flags.store.display())))?;
@@ -76,7 +67,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
         ..RunFacts::default()
     };
     let job = Job { scenario: &scenario, plan: &plan, folder: &folder, keep: flags.keep };
-    job.on_a_cluster(&docker, spec, interrupt, &mut facts).await?;
+    job.on_a_cluster(&platform, spec, interrupt, &mut facts).await?;
     conclude(&scenario, &folder, &facts)
 }
 
@@ -93,14 +84,14 @@ impl Job<'_> {
     /// this function: its history says so, and is checked like any other.
     async fn on_a_cluster(
         &self,
-        docker: &Docker,
+        platform: &Platform,
         spec: ClusterSpec,
         interrupt: watch::Receiver<bool>,
         facts: &mut RunFacts,
     ) -> Result<(), Failure> {
         let (status, shown) = watch::channel(Status { stage: "starting the cluster".into(), ..Status::default() });
         let progress = tokio::spawn(progress::show(shown, self.scenario.time_limit));
-        let outcome = self.start_run_stop(docker, spec, interrupt, facts, &status).await;
+        let outcome = self.start_run_stop(platform, spec, interrupt, facts, &status).await;
         drop(status);
         let _ = progress.await;
         match outcome {
@@ -116,14 +107,14 @@ impl Job<'_> {
 
     async fn start_run_stop(
         &self,
-        docker: &Docker,
+        platform: &Platform,
         spec: ClusterSpec,
         interrupt: watch::Receiver<bool>,
         facts: &mut RunFacts,
         status: &watch::Sender<Status>,
     ) -> Result<(), RunError> {
         let started = Instant::now();
-        let cluster = docker.start(spec).await?;
+        let cluster = platform.start(spec).await?;
         info!(seconds = started.elapsed().as_secs_f64(), "cluster started");
         let outcome = self.run_on(&cluster, interrupt, facts, status).await;
         status.send_modify(|status| status.stage = "collecting logs".into());
@@ -201,14 +192,15 @@ fn header(scenario: &Scenario, plan: &Plan) -> Header {
 
 fn describe(cluster: &Cluster, facts: &mut RunFacts) {
     let description = cluster.describe();
-    facts.image = description.node_image.name.clone();
+    facts.cluster = description.cluster.to_string();
+    facts.image = description.nodes.clone();
     for (name, version) in [
-        ("redjepsen", env!("CARGO_PKG_VERSION")),
-        ("server", description.server.as_str()),
-        ("docker", description.engine.version.as_str()),
-        ("kernel", description.engine.kernel.as_str()),
+        ("redjepsen", Some(env!("CARGO_PKG_VERSION"))),
+        ("server", Some(description.server.as_str())),
+        ("docker", description.engine.as_deref()),
+        ("kernel", Some(description.kernel.as_str())),
     ] {
-        facts.versions.insert(name.to_string(), version.to_string());
+        facts.versions.extend(version.map(|version| (name.to_string(), version.to_string())));
     }
 }
 

@@ -1,25 +1,9 @@
-//! Removes runs: one's own at its end, and what runs left behind whose controller died.
-//!
-//! Goes by labels, so it finds everything that a run made and nothing else. A run whose controller lives, or may live
-//! where this machine cannot see it, is left alone.
+//! What `redjepsen clean` is asked and what it answers, wherever runs left something behind.
 
-use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
-
-use bollard::models::{ContainerSummary, ContainerSummaryStateEnum, Network};
-use bollard::query_parameters::{
-    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
-};
-use futures_util::future::{join_all, try_join};
-use futures_util::{StreamExt, stream};
-
-use super::engine::Docker;
-use super::error::{ClusterError, ask};
-use super::images::label_filters;
-use super::made::Kind;
-use super::owner::{Liveness, Owner};
-use super::start::AT_ONCE;
-use super::{LABEL, LABEL_RUN};
+use super::docker::Docker;
+use super::error::ClusterError;
+use super::local;
+use crate::faults::network::{delete_left_over_table, left_over_tables};
 
 /// What to remove.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,152 +36,46 @@ pub struct KeptRun {
     pub reason: String,
 }
 
-/// Removing is tried anew while the engine is busy with the same things, such as for another caller.
-const ROUNDS: u32 = 50;
-const NEXT_ROUND: Duration = Duration::from_millis(100);
-
-/// What an engine has of one run.
-#[derive(Default)]
-struct Remains {
-    owner: Option<Owner>,
-    any_running: bool,
-    names: Vec<String>,
+/// Removes what dead runs left on this machine, and in the engine where one answers. Where none does, the reason is in
+/// the second place, since runs may have left something there all the same.
+pub async fn clean(options: &CleanOptions) -> Result<(Cleaned, Option<ClusterError>), ClusterError> {
+    let mut cleaned = local::clean(options)?;
+    let docker = match Docker::connect().await {
+        Ok(docker) => docker,
+        Err(error) => return Ok((cleaned, Some(error))),
+    };
+    let mut in_engine = docker.clean(options).await?;
+    if docker.engine().local {
+        remove_tables(options, &mut in_engine);
+    }
+    cleaned.removed.extend(in_engine.removed);
+    cleaned.kept.extend(in_engine.kept);
+    cleaned.images.extend(in_engine.images);
+    Ok((cleaned, None))
 }
 
-impl Docker {
-    /// Removes what dead runs left.
-    ///
-    /// Rules about packets whose agent was killed along with its controller stay in the engine's machine: tables called
-    /// `redjepsen-<run>`, which take effect on the addresses of that run's network alone.
-    pub async fn clean(&self, options: &CleanOptions) -> Result<Cleaned, ClusterError> {
-        let mut cleaned = Cleaned::default();
-        for (run_id, remains) in self.remains().await? {
-            match remains.reason_to_keep(options.all) {
-                Some(reason) => cleaned.kept.push(KeptRun { run_id, reason }),
-                None => {
-                    self.remove_run(&run_id).await?;
-                    cleaned.removed.push(CleanedRun { run_id, names: remains.names });
-                }
-            }
+/// Removes rules about packets of runs that were removed just now: where an agent was killed along with its controller,
+/// they stay in the engine's machine. Whoever may not look at rules could not have been asked for any, either.
+fn remove_tables(options: &CleanOptions, cleaned: &mut Cleaned) {
+    let tables = match left_over_tables() {
+        Ok(tables) => tables,
+        Err(error) => return tracing::debug!("rules about packets were not looked at: {error}"),
+    };
+    for table in tables {
+        let run_id = table.trim_start_matches("redjepsen-").to_string();
+        let removed = cleaned.removed.iter_mut().find(|run| run.run_id == run_id);
+        let is_kept = cleaned.kept.iter().any(|run| run.run_id == run_id);
+        if removed.is_none() && (is_kept || !options.all) {
+            continue;
         }
-        if options.images {
-            for kind in [Kind::Runtime, Kind::Node, Kind::Client] {
-                for made in self.made_images(kind, None).await? {
-                    match self.remove_made(&made.image).await {
-                        Ok(()) => cleaned.images.push(made.image.name),
-                        // A run that was kept uses it.
-                        Err(error) if error.is_conflict() => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
+        if let Err(error) = delete_left_over_table(&table) {
+            tracing::warn!("the rules {table} are still there: {error}");
+            continue;
         }
-        Ok(cleaned)
-    }
-
-    async fn remains(&self) -> Result<BTreeMap<String, Remains>, ClusterError> {
-        let filters = label_filters(vec![LABEL.to_string(), LABEL_RUN.to_string()]);
-        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-        let containers = ask("list its containers", self.api.list_containers(Some(options))).await?;
-        let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
-        let networks = ask("list its networks", self.api.list_networks(Some(options))).await?;
-        let mut runs = BTreeMap::<String, Remains>::new();
-        let mut note = |labels: Option<HashMap<String, String>>, name: String, running: bool| {
-            let labels = labels.unwrap_or_default();
-            let Some(run_id) = labels.get(LABEL_RUN) else { return };
-            let remains = runs.entry(run_id.clone()).or_default();
-            remains.owner = remains.owner.take().or_else(|| Owner::from_labels(&labels));
-            remains.any_running |= running;
-            remains.names.push(name);
-        };
-        for ContainerSummary { labels, names, state, .. } in containers {
-            let name = names.unwrap_or_default().into_iter().next().unwrap_or_default();
-            let running = state == Some(ContainerSummaryStateEnum::RUNNING);
-            note(labels, name.trim_start_matches('/').to_string(), running);
-        }
-        for Network { labels, name, .. } in networks {
-            note(labels, format!("network {}", name.unwrap_or_default()), false);
-        }
-        for remains in runs.values_mut() {
-            remains.names.sort();
-        }
-        Ok(runs)
-    }
-
-    /// Removes everything of one run, whoever it belongs to. Does nothing where there is nothing.
-    pub async fn remove_run(&self, run_id: &str) -> Result<(), ClusterError> {
-        self.starts.give_up(run_id).await;
-        self.remove_remains(run_id).await
-    }
-
-    /// Removes what there is of a run now.
-    pub(crate) async fn remove_remains(&self, run_id: &str) -> Result<(), ClusterError> {
-        let mut last = None;
-        for round in 0..ROUNDS {
-            if round > 1 {
-                tokio::time::sleep(NEXT_ROUND).await;
-            }
-            let (containers, networks) = try_join(self.containers_of(run_id), self.networks_of(run_id)).await?;
-            // Looked at again after each removal, which may have met one by somebody else.
-            if containers.is_empty() && networks.is_empty() {
-                return Ok(());
-            }
-            let removals = stream::iter(containers).map(async |id| self.remove_container(&id).await);
-            let removals: Vec<_> = removals.buffer_unordered(AT_ONCE).collect().await;
-            // The engine refuses while a container is attached.
-            let others = join_all(networks.iter().map(|id| self.remove_network(id))).await;
-            last = removals.into_iter().chain(others).find_map(Result::err);
-        }
-        let (doing, seconds) = (format!("remove the run {run_id}"), (NEXT_ROUND * ROUNDS).as_secs());
-        Err(last.unwrap_or(ClusterError::Timeout { doing, seconds }))
-    }
-
-    /// Ids of all containers of a run, in whatever state.
-    pub(crate) async fn containers_of(&self, run_id: &str) -> Result<Vec<String>, ClusterError> {
-        let filters = label_filters(vec![LABEL.to_string(), format!("{LABEL_RUN}={run_id}")]);
-        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-        let found = ask("list the run's containers", self.api.list_containers(Some(options))).await?;
-        Ok(found.into_iter().filter_map(|container| container.id).collect())
-    }
-
-    async fn networks_of(&self, run_id: &str) -> Result<Vec<String>, ClusterError> {
-        let filters = label_filters(vec![LABEL.to_string(), format!("{LABEL_RUN}={run_id}")]);
-        let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
-        let found = ask("list the run's networks", self.api.list_networks(Some(options))).await?;
-        Ok(found.into_iter().filter_map(|network| network.id).collect())
-    }
-
-    async fn remove_container(&self, id: &str) -> Result<(), ClusterError> {
-        // With the anonymous volumes that images such as Redis's own declare.
-        let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-        match ask(format!("remove the container {id}"), self.api.remove_container(id, Some(options))).await {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other,
-        }
-    }
-
-    async fn remove_network(&self, id: &str) -> Result<(), ClusterError> {
-        match ask(format!("remove the network {id}"), self.api.remove_network(id)).await {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other,
-        }
-    }
-}
-
-impl Remains {
-    fn reason_to_keep(&self, all: bool) -> Option<String> {
-        let Some(owner) = &self.owner else {
-            return (!all).then(|| "it does not say whose it is; --all removes it".to_string());
-        };
-        match owner.liveness() {
-            Liveness::Alive => Some(format!("process {} on this machine is running it", owner.pid)),
-            Liveness::Dead => None,
-            Liveness::Unknown if all => None,
-            // Containers do not outlive a boot, so if none runs, the run ended with this machine's last boot.
-            Liveness::Unknown if owner.host == Owner::current().host && !self.any_running => None,
-            Liveness::Unknown => {
-                Some(format!("process {} on {} may still be running it; --all removes it", owner.pid, owner.host))
-            }
+        let name = format!("rules {table}");
+        match removed {
+            Some(run) => run.names.push(name),
+            None => cleaned.removed.push(CleanedRun { run_id, names: vec![name] }),
         }
     }
 }

@@ -4,32 +4,25 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bollard::container::LogOutput;
-use bollard::query_parameters::{
-    KillContainerOptions, ListContainersOptionsBuilder, LogsOptionsBuilder, StartContainerOptions, WaitContainerOptions,
-};
-use futures_util::StreamExt;
 use futures_util::future::join_all;
 
-use super::engine::{Docker, Engine};
-use super::error::{ClusterError, ENGINE_LIMIT, ask, ask_within};
-use super::images::{Image, label_filters};
+use super::backend::Backend;
+use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
-use super::start::url;
-use super::{LABEL_RUN, Member, Role, client_name};
+use super::{Member, MemberState, Role, client_name, url};
 use crate::faults::Agent;
 
-/// The engine notes within milliseconds that a process was killed.
+/// It is known within milliseconds that a process was killed.
 const KILLED_LIMIT: Duration = Duration::from_secs(5);
 
-/// A cluster that was started. It does not end by itself: see [`Cluster::stop`].
+/// A cluster that was started. In Docker it does not end by itself: see [`Cluster::stop`].
 pub struct Cluster {
-    pub(crate) docker: Docker,
     pub(crate) run_id: String,
     pub(crate) description: Description,
     pub(crate) seats: Vec<Arc<Seat>>,
     /// Carries out faults and speaks to the servers.
     pub agent: Agent,
+    pub(crate) backend: Backend,
 }
 
 /// A member and what belongs to it on this side.
@@ -37,27 +30,39 @@ pub(crate) struct Seat {
     pub member: Member,
     pub log: Log,
     /// A client process that was started with the cluster and not yet asked for.
-    pub waiting: Mutex<Option<ClientProcess>>,
+    waiting: Mutex<Option<ClientProcess>>,
 }
 
 /// What a cluster runs on, for the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    pub engine: Engine,
-    pub node_image: Image,
+    /// `docker` or `local`.
+    pub cluster: &'static str,
+    /// What the nodes run: an image, or the path of a program.
+    pub nodes: String,
     /// What the servers call themselves, such as `redis 7.0.15`.
     pub server: String,
+    /// The kernel that all members share.
+    pub kernel: String,
+    /// The engine's version, where there is one.
+    pub engine: Option<String>,
     pub subnet: ipnet::Ipv4Net,
 }
 
-/// Whether a member's container runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberState {
-    pub name: String,
-    pub role: Role,
-    pub running: bool,
-    /// In the engine's words, such as `Exited (137) 2 seconds ago`.
-    pub text: String,
+impl Seat {
+    pub fn new(member: Member) -> Seat {
+        Seat { member, log: Log::default(), waiting: Mutex::new(None) }
+    }
+
+    /// Keeps a process until it is asked for.
+    pub fn keep(&self, process: ClientProcess) {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+    }
+
+    /// The process that was kept.
+    pub fn take(&self) -> Option<ClientProcess> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl Cluster {
@@ -89,9 +94,7 @@ impl Cluster {
 
     /// The process of client number `client`, which was started with the cluster. A second call replaces the process.
     pub async fn start_client(&self, client: u32) -> Result<ClientProcess, ClusterError> {
-        let seat = self.client_seat(client)?;
-        let waiting = seat.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match waiting {
+        match self.client_seat(client)?.take() {
             Some(process) => Ok(process),
             None => self.restart_client(client).await,
         }
@@ -100,10 +103,9 @@ impl Cluster {
     /// Kills whatever runs as client number `client` and starts a new process at the same address.
     pub async fn restart_client(&self, client: u32) -> Result<ClientProcess, ClusterError> {
         let seat = self.client_seat(client)?;
-        drop(seat.waiting.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let (name, container) = (&seat.member.name, &seat.member.container);
-        self.kill(name, container).await?;
-        let process = self.docker.start_attached(name, container, &seat.log).await?;
+        drop(seat.take());
+        self.backend.kill(&seat.member).await?;
+        let process = self.backend.start_attached(&seat.member, &seat.log).await?;
         self.settle(seat).await?;
         Ok(process)
     }
@@ -111,7 +113,7 @@ impl Cluster {
     /// Ends every client process and waits until it is gone, stopped ones too, so that none can send anything any more.
     pub async fn stop_clients(&self) -> Result<(), ClusterError> {
         let clients = self.members().filter(|member| member.role == Role::Client);
-        let killed = join_all(clients.map(|client| self.kill(&client.name, &client.container))).await;
+        let killed = join_all(clients.map(|client| self.backend.kill(client))).await;
         killed.into_iter().collect()
     }
 
@@ -122,55 +124,17 @@ impl Cluster {
         if !seat.member.role.is_server() {
             return Err(ClusterError::NoServer { member: name.to_string() });
         }
-        let container = &seat.member.container;
-        match self.wait_for_end(name, container, KILLED_LIMIT).await {
+        match self.backend.wait_for_end(&seat.member, KILLED_LIMIT).await {
             Err(ClusterError::Timeout { .. }) => return Err(ClusterError::StillRuns { member: name.to_string() }),
             other => other?,
         }
-        let start = self.docker.api.start_container(container, None::<StartContainerOptions>);
-        ask(format!("start {name}"), start).await?;
+        self.backend.start_server(&seat.member).await?;
         self.settle(seat).await
     }
 
-    async fn kill(&self, name: &str, container: &str) -> Result<(), ClusterError> {
-        let kill = self.docker.api.kill_container(container, None::<KillContainerOptions>);
-        match ask(format!("kill {name}"), kill).await {
-            // It had ended by itself.
-            Err(error) if error.is_conflict() => {}
-            other => other?,
-        }
-        self.wait_for_end(name, container, ENGINE_LIMIT).await
-    }
-
-    /// Waits until a container runs no more: one that still does would be "started" without anything being started.
-    async fn wait_for_end(&self, name: &str, container: &str, limit: Duration) -> Result<(), ClusterError> {
-        let mut end = self.docker.api.wait_container(container, None::<WaitContainerOptions>);
-        let ended = async {
-            match end.next().await {
-                // bollard makes an error of every exit code but 0.
-                None | Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) => Ok(()),
-                Some(Err(error)) => Err(error),
-            }
-        };
-        ask_within(limit, format!("wait for the end of {name}"), ended).await
-    }
-
-    /// Whether each member's container runs. One that somebody removed does not.
+    /// Whether each member runs.
     pub async fn member_states(&self) -> Result<Vec<MemberState>, ClusterError> {
-        let filters = label_filters(vec![format!("{LABEL_RUN}={}", self.run_id)]);
-        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-        let found = ask("list the run's containers", self.docker.api.list_containers(Some(options))).await?;
-        let state_of = |member: &Member| {
-            let container = found.iter().find(|found| found.id.as_ref() == Some(&member.container));
-            let state = container.and_then(|container| container.state);
-            MemberState {
-                name: member.name.clone(),
-                role: member.role,
-                running: state == Some(bollard::models::ContainerSummaryStateEnum::RUNNING),
-                text: container.and_then(|found| found.status.clone()).unwrap_or_else(|| "removed".to_string()),
-            }
-        };
-        Ok(self.members().map(state_of).collect())
+        self.backend.states(&self.run_id, self.members().collect()).await
     }
 
     /// Writes every member's log into its own folder in `dir`: `redis.log`, `client.log`, `agent.log`. Collects what it
@@ -196,33 +160,18 @@ impl Cluster {
         collected.await.into_iter().collect()
     }
 
-    /// A member's log, or its last lines: a server's from the engine, a client's from what it wrote on stderr.
+    /// A member's log, or its last lines: a client's from what it wrote on stderr.
     pub(crate) async fn log_of(&self, seat: &Seat, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError> {
-        if !seat.member.role.is_server() {
-            return Ok(seat.log.text());
+        if seat.member.role.is_server() {
+            self.backend.server_log(&seat.member, last_lines).await
+        } else {
+            Ok(seat.log.text())
         }
-        let tail = last_lines.map_or_else(|| "all".to_string(), |lines| lines.to_string());
-        let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail(&tail).build();
-        let mut pieces = self.docker.api.logs(&seat.member.container, Some(options));
-        ask(format!("give the log of {}", seat.member.name), async {
-            let mut text = Vec::new();
-            while let Some(piece) = pieces.next().await {
-                let piece: LogOutput = piece?;
-                text.extend_from_slice(piece.as_ref());
-            }
-            Ok(text)
-        })
-        .await
     }
 
     /// Removes the cluster with everything that belongs to it. May be called at any time and again.
     pub async fn stop(&self) -> Result<(), ClusterError> {
-        self.docker.remove_run(&self.run_id).await
-    }
-
-    /// Takes a handle that can stop the cluster from elsewhere, such as after a signal.
-    pub fn docker(&self) -> &Docker {
-        &self.docker
+        self.backend.remove(&self.run_id).await
     }
 
     fn client_seat(&self, client: u32) -> Result<&Arc<Seat>, ClusterError> {

@@ -1,10 +1,7 @@
-//! What can go wrong between redjepsen and a Docker engine, each in one line that says what to do about it.
+//! What can go wrong with a cluster, each in one line that says what to do about it.
 //!
 //! People meet these lines before anything else works, often on a machine that they do not administer, so every
 //! variant names what was attempted, what came back, and the remedy.
-
-use std::future::Future;
-use std::time::Duration;
 
 use crate::faults::AgentError;
 
@@ -23,7 +20,7 @@ pub enum ClusterError {
     NotLinux { found: String },
     #[error("the Docker engine did not manage to {doing}: {reason}")]
     Engine { doing: String, reason: String, status: Option<u16> },
-    #[error("the Docker engine took longer than {seconds} s to {doing}; see whether `docker ps` answers and try again")]
+    #[error("it took longer than {seconds} s to {doing}; see whether this machine is overloaded, and try again")]
     Timeout { doing: String, seconds: u64 },
     #[error(
         "there is no image `{image}` here, and it cannot be pulled ({reason}); load it with `docker load` or make its registry reachable"
@@ -34,7 +31,7 @@ pub enum ClusterError {
          to make one from; `apt-get install redis-tools`, or make the registry reachable, or name an image with --image"
     )]
     NoRedis { image: String, reason: String },
-    #[error("cannot make an image of {program}: {reason}")]
+    #[error("{program} cannot be used: {reason}")]
     Program { program: String, reason: String },
     #[error(
         "redjepsen's program file is gone ({path}): it was rebuilt or removed while running; start redjepsen again"
@@ -70,13 +67,24 @@ pub enum ClusterError {
     NoServer { member: String },
     #[error("{member} still runs, and only a server that was killed can be started again")]
     StillRuns { member: String },
-    #[error(
-        "faults on the network need the program nft, which this machine has not: install the package nftables \
-         (`apt-get install nftables`), or choose a nemesis without them"
-    )]
-    NoNft,
     #[error("this cluster cannot have faults on its network: {reason}; choose a nemesis without them")]
     NoNetworkFaults { reason: String },
+    #[error("this machine did not manage to {doing}: {reason}")]
+    Local { doing: String, reason: String },
+    #[error("no local cluster can be had here: {reason}")]
+    NoNamespaces { reason: String },
+    #[error(
+        "there is no redis-server on PATH for a local cluster; `apt-get install redis-server`, or name a build of your own \
+         with --redis-server FILE, or use --cluster docker"
+    )]
+    NoServerProgram,
+    #[error("a local cluster runs programs, not the image `{image}`; leave it out, or use --cluster docker")]
+    ImageForLocal { image: String },
+    #[error(
+        "there is nowhere to run a cluster ({docker}); three ways on: install or start Docker, or `apt-get install \
+         redis-server`, or name a build of your own with --redis-server FILE"
+    )]
+    Nowhere { docker: String },
     #[error("the agent did not manage to {doing}: {source}")]
     Agent { doing: String, source: AgentError },
     #[error("cannot write {path}: {source}")]
@@ -100,61 +108,7 @@ impl ClusterError {
     }
 }
 
-/// How long the engine may take for one request. Engines on loaded machines do take seconds for a start.
-pub(crate) const ENGINE_LIMIT: Duration = Duration::from_secs(30);
-
-/// Awaits one request to the engine, bounded, and says what it was for when it fails. bollard's own timeout ends with
-/// the response's headers, so a body that never comes would hang a run.
-pub(crate) async fn ask<T>(
-    doing: impl Into<String>,
-    request: impl Future<Output = Result<T, bollard::errors::Error>>,
-) -> Result<T, ClusterError> {
-    ask_within(ENGINE_LIMIT, doing, request).await
-}
-
-/// [`ask`] with a limit of its own.
-pub(crate) async fn ask_within<T>(
-    limit: Duration,
-    doing: impl Into<String>,
-    request: impl Future<Output = Result<T, bollard::errors::Error>>,
-) -> Result<T, ClusterError> {
-    match tokio::time::timeout(limit, request).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(bollard::errors::Error::RequestTimeoutError)) | Err(_) => {
-            Err(ClusterError::Timeout { doing: doing.into(), seconds: limit.as_secs() })
-        }
-        Ok(Err(error)) => {
-            let (reason, status) = in_words(&error);
-            Err(ClusterError::Engine { doing: doing.into(), reason, status })
-        }
-    }
-}
-
-/// The engine's words on one line, with the HTTP status where there is one.
-pub(crate) fn in_words(error: &bollard::errors::Error) -> (String, Option<u16>) {
-    use bollard::errors::Error;
-    match error {
-        Error::DockerResponseServerError { status_code, message } => (one_line(message), Some(*status_code)),
-        Error::DockerStreamError { error } => (one_line(error), None),
-        other => (one_line(&with_causes(other)), None),
-    }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        // hyper repeats its source in its own text now and then.
-        if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
-}
-
+/// Without line ends, for the one line of an error.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,18 +1,17 @@
-//! The stdio of a process in a container, as lines.
+//! The stdio of a client's process, as lines.
 //!
-//! The engine delivers pieces of any size, marked as stdout or stderr. A line has a longest length: a client that never
+//! It comes in pieces of any size. A line has a longest length: a client that never
 //! ends its line must not fill the controller's memory.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bollard::container::{AttachContainerResults, LogOutput};
-use futures_util::StreamExt;
-use tokio::io::AsyncWrite;
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::mpsc;
 
-use super::error::in_words;
 use crate::client::protocol::LONGEST_LINE;
 
 /// Lines that may wait for the controller before the client's own output stands still.
@@ -20,13 +19,14 @@ const WAITING_LINES: usize = 1024;
 /// How much of a process's stderr is kept for its log.
 const LONGEST_LOG: usize = 1 << 20;
 
-/// A client process in its container.
+/// As much as is read at a time.
+const PIECE_BYTES: usize = 8 << 10;
+
+/// A client's process.
 pub struct ClientProcess {
     pub stdin: Pin<Box<dyn AsyncWrite + Send>>,
     /// What it writes, line by line, without line ends. The last is [`ClientOutput::Closed`].
     pub output: mpsc::Receiver<ClientOutput>,
-    /// Id of its container.
-    pub container: String,
 }
 
 /// Something that a client process wrote.
@@ -38,7 +38,7 @@ pub enum ClientOutput {
     Stderr(Vec<u8>),
     /// A line on stdout that was longer than [`LONGEST_LINE`]; only its beginning is here.
     TooLong { start: Vec<u8> },
-    /// Nothing more will come: the process ended, or the engine let go of it, for the reason given.
+    /// Nothing more will come: the process ended, or was let go of, for the reason given.
     Closed(Option<String>),
 }
 
@@ -79,25 +79,29 @@ impl Log {
     }
 }
 
-/// Cuts the stream of an attached container into lines, in a task of its own, until it ends.
-pub(crate) fn follow(attached: AttachContainerResults, container: String, log: Log) -> ClientProcess {
+/// Something that a process wrote, of any size.
+pub(crate) enum Piece {
+    Stdout(Bytes),
+    Stderr(Bytes),
+}
+
+/// Cuts what a process writes into lines, in a task of its own, until the stream ends; an error is the reason why.
+pub(crate) fn follow(
+    stdin: Pin<Box<dyn AsyncWrite + Send>>,
+    mut pieces: impl Stream<Item = Result<Piece, String>> + Send + Unpin + 'static,
+    log: Log,
+) -> ClientProcess {
     let (sender, output) = mpsc::channel(WAITING_LINES);
-    let mut pieces = attached.output;
     tokio::spawn(async move {
         let (mut stdout, mut stderr) = (Splitter::default(), Splitter::default());
         let mut reason = None;
         while let Some(piece) = pieces.next().await {
             let mut lines = Vec::new();
             match piece {
-                Ok(LogOutput::StdOut { message } | LogOutput::Console { message }) => {
-                    stdout.push(&message, |line| lines.push(line.into_stdout()));
-                }
-                Ok(LogOutput::StdErr { message }) => {
-                    stderr.push(&message, |line| lines.push(line.into_stderr(&log)));
-                }
-                Ok(LogOutput::StdIn { .. }) => {}
+                Ok(Piece::Stdout(bytes)) => stdout.push(&bytes, |line| lines.push(line.into_stdout())),
+                Ok(Piece::Stderr(bytes)) => stderr.push(&bytes, |line| lines.push(line.into_stderr(&log))),
                 Err(error) => {
-                    reason = Some(in_words(&error).0);
+                    reason = Some(error);
                     break;
                 }
             }
@@ -114,7 +118,22 @@ pub(crate) fn follow(attached: AttachContainerResults, container: String, log: L
         }
         let _ = sender.send(ClientOutput::Closed(reason)).await;
     });
-    ClientProcess { stdin: attached.input, output, container }
+    ClientProcess { stdin, output }
+}
+
+/// What comes out of a pipe or socket, until it ends.
+pub(crate) fn pieces<R: AsyncRead + Send + Unpin + 'static>(
+    from: R,
+    piece: fn(Bytes) -> Piece,
+) -> Pin<Box<dyn Stream<Item = Result<Piece, String>> + Send>> {
+    Box::pin(futures_util::stream::unfold(from, move |mut from| async move {
+        let mut buffer = BytesMut::with_capacity(PIECE_BYTES);
+        match from.read_buf(&mut buffer).await {
+            Ok(0) => None,
+            Ok(_) => Some((Ok(piece(buffer.freeze())), from)),
+            Err(error) => Some((Err(error.to_string()), from)),
+        }
+    }))
 }
 
 #[derive(Debug, PartialEq)]

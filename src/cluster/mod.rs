@@ -1,59 +1,47 @@
-//! Starts what a run needs in Docker, and names its members: lock nodes `n0`, `n1`, …, the resource's own Redis `store`,
-//! client processes `c0`, `c1`, …, each in a container with an address of its own, and the `agent` that carries faults out.
+//! Starts what a run needs, and names its members: lock nodes `n0`, `n1`, …, the resource's own Redis `store`, client
+//! processes `c0`, `c1`, …, each at an address of its own in one network, and the `agent` that carries faults out.
 //!
-//! Everything goes through the Engine API, so the engine may be elsewhere or in a virtual machine: no docker program, no
-//! compose, no root here. In the order of a run:
+//! Two kinds of clusters, behind one type. To members, and to faults, they look alike: each member has its own process
+//! and network namespace and host name, files of ours lie in [`FILES`], and the agent is close by.
 //!
-//! - [`engine`](Docker): the connection
-//! - [`images`](ImageRequest): which images, and where they come from without a registry ([`bundle`](Bundle), `made`)
-//! - `network`, `containers`, `upload`, `start`: a network and the members, all at once
-//! - [`cluster`](Cluster): what one can do with a running cluster
-//! - [`lines`](ClientProcess): the clients' stdio
-//! - `clean`: removal, of a run's own things and of what dead runs left
+//! - [`platform`](Platform): where it is to run, and what is there
+//! - `docker`: containers, made through the Engine API
+//! - `local`, `hub`: programs of this machine, each in namespaces of its own
+//! - [`cluster`](Cluster): what one can do with a running cluster; `backend` tells the kinds apart, `settle` waits until
+//!   members answer, [`lines`](ClientProcess) is the clients' stdio
+//! - `address`, `server`, `redis_program`: what both kinds share
+//! - [`clean`](clean()): removes what dead runs left, by the [`Owner`] that each run has
 //!
-//! Whatever is made carries the run's labels and its owner's ([`Owner`]), and removal goes by labels, so that it also finds
-//! what a start that failed half-way had made. Deliberately absent: faults (see [`faults`](crate::faults)), the protocol
-//! spoken with clients, and any notion of time.
+//! Deliberately absent: faults (see [`faults`](crate::faults)), the protocol spoken with clients, and any notion of time.
 
-mod bundle;
+mod address;
+mod backend;
 mod clean;
 #[expect(clippy::module_inception, reason = "the cluster itself, among what it is made with")]
 mod cluster;
-mod containers;
-mod engine;
+mod docker;
 mod error;
-mod images;
+pub mod hub;
 mod lines;
-mod local_redis;
-mod made;
-mod network;
-mod nft;
+mod local;
 mod owner;
+mod platform;
+mod redis_program;
 mod server;
-mod start;
-mod starts;
-mod upload;
+mod settle;
 
-use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-pub use bundle::Bundle;
-pub use clean::{CleanOptions, Cleaned, CleanedRun, KeptRun};
-pub use cluster::{Cluster, Description, MemberState};
-pub use engine::{Docker, Engine};
+pub use clean::{CleanOptions, Cleaned, CleanedRun, KeptRun, clean};
+pub use cluster::{Cluster, Description};
+pub use docker::{Bundle, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage, NodeSource};
 pub use error::ClusterError;
-pub use images::{DEFAULT_NODE_IMAGE, Image, ImageRequest, Images, NodeImage, NodeSource};
 pub use lines::{ClientOutput, ClientProcess};
+pub use local::Local;
 pub use owner::Owner;
+pub use platform::{Platform, PlatformKind, PlatformRequest};
 
 use crate::scenario::Persistence;
-
-/// On everything that redjepsen makes in an engine.
-pub(crate) const LABEL: &str = "redjepsen";
-/// The run that it belongs to.
-pub(crate) const LABEL_RUN: &str = "redjepsen.run";
-/// What it is in that run: `node`, `store`, `client`, `agent`, `network`.
-pub(crate) const LABEL_ROLE: &str = "redjepsen.role";
 
 /// The port that every server listens on.
 pub const REDIS_PORT: u16 = 6379;
@@ -61,6 +49,8 @@ pub const REDIS_PORT: u16 = 6379;
 pub const STORE: &str = "store";
 /// The name of the agent.
 pub const AGENT: &str = "agent";
+/// Where a member sees files of ours, which others do not see.
+pub(crate) const FILES: &str = "/redjepsen";
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -70,8 +60,6 @@ pub struct ClusterSpec {
     /// Independent lock nodes.
     pub nodes: u32,
     pub clients: u32,
-    /// As [`Docker::prepare`] returned them.
-    pub images: Images,
     pub client: ClientCommand,
     /// The network's addresses; chosen when not given.
     pub subnet: Option<ipnet::Ipv4Net>,
@@ -90,20 +78,47 @@ impl ClusterSpec {
     pub fn addresses(&self) -> u64 {
         u64::from(self.nodes) + u64::from(self.clients) + 1
     }
+
+    /// All members that have an address, in the order of their addresses.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (String, Role)> {
+        let nodes = (0..self.nodes).map(|node| (node_name(node), Role::Node));
+        let clients = (0..self.clients).map(|client| (client_name(client), Role::Client));
+        nodes.chain([(STORE.to_string(), Role::Store)]).chain(clients)
+    }
+
+    /// Only what is under test keeps anything; the store has to be there at the end all the same.
+    pub(crate) fn persistence_of(&self, role: Role) -> Persistence {
+        if role == Role::Node { self.persistence } else { Persistence::None }
+    }
+
+    /// Whether members of this role get the library.
+    pub(crate) fn preloads(&self, role: Role) -> bool {
+        self.preload && matches!(role, Role::Node | Role::Client)
+    }
+
+    pub(crate) fn check_run_id(&self) -> Result<(), ClusterError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let first = self.run_id.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+        if first && self.run_id.len() <= 64 && self.run_id.chars().all(allowed) {
+            return Ok(());
+        }
+        Err(ClusterError::BadRunId { run_id: self.run_id.clone() })
+    }
 }
 
-/// What a client's container runs.
+/// What a client runs.
 #[derive(Clone, Debug)]
 pub enum ClientCommand {
-    /// `redjepsen client`, from the runtime image.
+    /// `redjepsen client`.
     BuiltIn,
-    /// A user's own client, in [`Images::client`], or in the runtime image (which has no other programs) when there is none.
+    /// A user's own client. In Docker it runs in [`Images::client`], or in the runtime image (which has no other
+    /// programs) when there is none.
     Custom {
-        /// Program and arguments; the image's own entrypoint and command do not count.
+        /// Program and arguments; an image's own entrypoint and command do not count.
         argv: Vec<String>,
-        /// Files and folders of the engine's machine that the client needs.
+        /// Files and folders of the engine's machine that the client needs. A local one sees them as they are.
         mounts: Vec<ClientMount>,
-        /// Environment variables in addition to the image's.
+        /// Environment variables in addition to the image's, or to this process's.
         env: Vec<(String, String)>,
     },
 }
@@ -124,10 +139,26 @@ pub struct Member {
     /// `n0`, `store`, `c0`, `agent`.
     pub name: String,
     pub role: Role,
-    /// None for the agent, which has the engine's own network.
+    /// None for the agent, which is outside of the members' network.
     pub address: Option<Ipv4Addr>,
-    /// Id of its container.
-    pub container: String,
+    /// Id of its container, where it has one.
+    pub container: Option<String>,
+}
+
+impl Member {
+    pub(crate) fn container_id(&self) -> &str {
+        self.container.as_deref().unwrap_or_default()
+    }
+}
+
+/// Whether a member runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberState {
+    pub name: String,
+    pub role: Role,
+    pub running: bool,
+    /// For people, such as `Exited (137) 2 seconds ago`.
+    pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,18 +195,7 @@ pub fn client_name(client: u32) -> String {
     format!("c{client}")
 }
 
-pub(crate) fn network_name(run_id: &str) -> String {
-    format!("redjepsen-{run_id}")
-}
-
-pub(crate) fn container_name(run_id: &str, member: &str) -> String {
-    format!("redjepsen-{run_id}-{member}")
-}
-
-pub(crate) fn labels_of(spec: &ClusterSpec, role: &str) -> HashMap<String, String> {
-    let mut labels = HashMap::from(spec.owner.labels());
-    labels.insert(LABEL.to_string(), "1".to_string());
-    labels.insert(LABEL_RUN.to_string(), spec.run_id.clone());
-    labels.insert(LABEL_ROLE.to_string(), role.to_string());
-    labels
+/// How a server is reached.
+fn url(address: Ipv4Addr) -> String {
+    format!("redis://{address}:{REDIS_PORT}")
 }

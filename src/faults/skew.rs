@@ -5,11 +5,11 @@
 //! clock meanwhile, such as a client that reckons by its monotonic clock, can't show more than that it would see it.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::clock::{CONTROL_PATH, Control, LIBRARY_PATH, Skew, library_in};
+use super::clock::{CONTROL_PATH, Control, Skew, is_loaded};
 use super::member::Member;
 use super::wire::Observation;
 
@@ -53,7 +53,7 @@ fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) 
     }
     let effect_us = applied.then(|| micros(ordered));
     let nobody_looked = control.readings() == before;
-    let observed = applied || (nobody_looked && library_in(pid).is_some());
+    let observed = applied || (nobody_looked && is_loaded(pid));
     let ahead = control.shown_offset_ns() as f64 / 1e9;
     let text = match (applied, observed) {
         (true, _) => format!("{name}: its wall clock shows {ahead:+.3} s"),
@@ -73,19 +73,12 @@ fn control(member: &mut Member) -> io::Result<&Control> {
     Ok(member.control.insert(control))
 }
 
-/// Where the member's control file is, as seen from here: beside the library. The environment would say so as well, but
-/// Redis writes its title over it.
+/// Where the member's control file is, as seen from here: at the same place in every member's root.
 fn control_path(pid: u32) -> io::Result<PathBuf> {
-    let library = library_in(pid).ok_or_else(|| {
-        io::Error::other("it was not started with the preload library, so its clock can't be touched")
-    })?;
-    let (folder, name) = (Path::new(LIBRARY_PATH).parent(), Path::new(CONTROL_PATH).file_name());
-    let (Some(folder), Some(name), Some(root)) = (folder, name, library.to_str()) else {
-        return Err(io::Error::other("the preload library lies at no path that can be followed"));
-    };
-    let root = root.strip_suffix(LIBRARY_PATH).unwrap_or_default();
-    let inside = format!("{root}{}", folder.display());
-    Ok(PathBuf::from(format!("/proc/{pid}/root{inside}")).join(name))
+    if !is_loaded(pid) {
+        return Err(io::Error::other("it was not started with the preload library, so its clock can't be touched"));
+    }
+    Ok(PathBuf::from(format!("/proc/{pid}/root{CONTROL_PATH}")))
 }
 
 pub(super) fn synced_by(member: &mut Member) -> io::Result<&Control> {

@@ -12,7 +12,9 @@ pub struct RunFacts {
     pub repeat: String,
     /// Versions by what they are of: redjepsen, redis, docker, kernel.
     pub versions: BTreeMap<String, String>,
-    /// The image that the nodes ran.
+    /// `docker` or `local`.
+    pub cluster: String,
+    /// What the nodes ran: an image, or the path of a program.
     pub image: String,
     /// The lock client's name and version.
     pub client: String,

@@ -441,6 +441,7 @@ fn header(scenario: &Scenario, play: &Play) -> Header {
 fn facts(play: &Play) -> RunFacts {
     let versions = [("docker", "29.0.1"), ("kernel", "6.12.8"), ("redis", "8.4.0"), ("redjepsen", "0.1.0")];
     RunFacts {
+        cluster: "docker".into(),
         repeat: format!(
             "redjepsen run redlock pause-holder --seed {} --time-limit {}s --clients {}",
             play.seed, play.seconds, play.clients

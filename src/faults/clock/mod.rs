@@ -17,7 +17,7 @@ mod control;
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
@@ -59,14 +59,11 @@ pub(crate) fn blank_control() -> Vec<u8> {
     content
 }
 
-/// Where the preload library of a process lies, by the process's own root; none where it was not loaded. Whether it found
-/// its control file shows in [`Control::is_applied`].
-pub(crate) fn library_in(pid: u32) -> Option<PathBuf> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    // A file that is gone is still mapped.
-    let paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
-    let path = paths.map(|path| path.trim_end_matches(" (deleted)")).find(|path| path.ends_with(LIBRARY_PATH))?;
-    Some(PathBuf::from(path))
+/// Whether the preload library is in a process. Whether that found its control file shows in [`Control::is_applied`].
+pub(crate) fn is_loaded(pid: u32) -> bool {
+    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
+    // The process's own root may stand before the path, and a file that is gone is still mapped.
+    maps.lines().any(|line| line.trim_end_matches(" (deleted)").ends_with(LIBRARY_PATH))
 }
 
 /// How a wall clock is wrong. Each takes over what the clock was ahead or behind before, without the strobe.

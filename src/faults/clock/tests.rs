@@ -453,8 +453,8 @@ fn a_jump_moves_every_wall_clock_and_no_other() {
     let control = root.control();
     let mut reader = root.reader();
     reader.assert_ahead(0);
-    assert!(library_in(reader.process.id()).is_some());
-    assert!(library_in(std::process::id()).is_none());
+    assert!(is_loaded(reader.process.id()));
+    assert!(!is_loaded(std::process::id()));
 
     control.set(Skew::Jump { ms: 30_000 }).unwrap();
     let readings = control.readings();
@@ -630,7 +630,7 @@ fn without_a_control_file_the_clock_is_true() {
     command.env_remove("REDJEPSEN_CLOCK").env("NOT_REDJEPSEN_CLOCK", &path).env("REDJEPSEN_CLOC", &path);
     let mut reader = Reader::start(command);
     reader.assert_ahead(0);
-    assert!(library_in(reader.process.id()).is_some(), "it is there, but has nothing to go by");
+    assert!(is_loaded(reader.process.id()), "it is there, but has nothing to go by");
     for value in ["", "/no/such/file", "/dev/null", "/dev/full", "/proc/self/environ", "/tmp", &"x/".repeat(5000)] {
         let mut command = root.command(std::env::current_exe().unwrap());
         Reader::start({
@@ -835,7 +835,7 @@ impl Drop for Redis {
 #[test]
 fn a_key_expires_early_on_a_clock_that_jumps_ahead() {
     let redis = Redis::start(&[]);
-    assert!(library_in(redis.process.id()).is_some());
+    assert!(is_loaded(redis.process.id()));
     redis.assert_ahead(0);
     redis.set(10_000);
     assert!(redis.has_key());

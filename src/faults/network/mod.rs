@@ -18,7 +18,7 @@ mod delay;
 mod filter;
 mod frame;
 mod links;
-mod netlink;
+pub(crate) mod netlink;
 mod observe;
 mod probe;
 mod reset;

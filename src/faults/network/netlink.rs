@@ -17,20 +17,20 @@ const BUFFER: usize = 128 << 10;
 /// The kernel answers at once; longer than this, seconds, it will not.
 const PATIENCE_S: libc::time_t = 5;
 
-pub(super) struct Netlink {
+pub(crate) struct Netlink {
     fd: OwnedFd,
     sequence: u32,
     buffer: Vec<u8>,
 }
 
 /// A message to the kernel in the making.
-pub(super) struct Message {
+pub(crate) struct Message {
     bytes: Vec<u8>,
 }
 
 /// A refusal: the kernel's error, and which of the messages it was for, counted from 0.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     pub error: io::Error,
     pub at: Option<usize>,
 }
@@ -56,6 +56,22 @@ impl Netlink {
             return Err(io::Error::last_os_error());
         }
         Ok(Netlink { fd, sequence: 0, buffer: vec![0; BUFFER] })
+    }
+
+    /// Asks for one thing and waits until it is done.
+    pub fn request(&mut self, mut request: Message) -> io::Result<()> {
+        let sequence = self.next_sequence();
+        request.finish(libc::NLM_F_ACK, sequence);
+        self.write(&request.bytes)?;
+        loop {
+            let length = self.read()?;
+            let mut rest = &self.buffer[..length];
+            while let Some(message) = next_message(&mut rest) {
+                if message.sequence == sequence && c_int::from(message.kind) == libc::NLMSG_ERROR {
+                    return message.error().map_or(Ok(()), Err);
+                }
+            }
+        }
     }
 
     /// Asks for a list and hands over type and content of every entry.
@@ -160,8 +176,13 @@ impl Message {
 
     /// An attribute that holds others.
     pub fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Message)) -> &mut Message {
+        self.nest_behind(kind, &[], fill)
+    }
+
+    /// An attribute that holds others behind a fixed part.
+    pub fn nest_behind(&mut self, kind: u16, fixed: &[u8], fill: impl FnOnce(&mut Message)) -> &mut Message {
         let start = self.bytes.len();
-        self.bytes(kind | NESTED, &[]);
+        self.bytes(kind | NESTED, fixed);
         fill(self);
         let length = (self.bytes.len() - start) as u16;
         self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());

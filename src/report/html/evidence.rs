@@ -229,7 +229,7 @@ pub fn repeat(story: &Story) -> Markup {
     {
         versions.insert(0, ("redjepsen".to_string(), run.redjepsen.clone()));
     }
-    for (name, text) in [("image", &facts.image), ("client", &facts.client)] {
+    for (name, text) in [("cluster", &facts.cluster), ("image", &facts.image), ("client", &facts.client)] {
         if !text.is_empty() {
             versions.push((name.to_string(), text.clone()));
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::error::ClusterError;
+use crate::cluster::error::ClusterError;
 
 /// The starts under way in this process, by run.
 #[derive(Clone, Debug, Default)]

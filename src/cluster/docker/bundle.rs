@@ -15,7 +15,8 @@ use std::process::{Command, Stdio};
 
 use sha2::{Digest, Sha256};
 
-use super::error::{ClusterError, one_line};
+use crate::cluster::error::{ClusterError, one_line};
+use crate::cluster::redis_program;
 
 /// The files that make up a program, found but not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,15 @@ impl Bundle {
             bundle.add_library(&library).map_err(|error| fail(format!("{}: {error}", library.display())))?;
         }
         Ok(bundle)
+    }
+
+    /// A server program's files; in the image it is called redis-server, or valkey-server where that is its name.
+    pub fn of_server(path: &Path) -> Result<Bundle, ClusterError> {
+        let real = fs::canonicalize(path).map_err(|error| ClusterError::Program {
+            program: path.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        Bundle::of(&real, &real.with_file_name(redis_program::called(&real)))
     }
 
     /// Adds another program's files, so that one image holds both.

@@ -10,12 +10,12 @@ use std::time::Duration;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures_util::StreamExt;
 
+use super::ask::{ask, in_words};
 use super::bundle::Bundle;
 use super::engine::Docker;
-use super::error::{ClusterError, ask, in_words};
-use super::local_redis;
 use super::made::{self, RUNTIME_PROGRAM};
-use super::nft;
+use crate::cluster::error::ClusterError;
+use crate::cluster::redis_program;
 
 /// What a lock node runs when nobody says otherwise.
 pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
@@ -99,11 +99,7 @@ impl Docker {
         if !program.exists() {
             return Err(ClusterError::ProgramReplaced { path: program.display().to_string() });
         }
-        let mut bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
-        // Always, so that one image serves every run.
-        if let Some(nft) = nft::bundle()? {
-            bundle.merge(nft);
-        }
+        let bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
         self.made_image(&bundle, made::Kind::Runtime).await.map(|(image, _)| image)
     }
 
@@ -122,7 +118,7 @@ impl Docker {
                 if let Some((image, server)) = self.present(DEFAULT_NODE_IMAGE).await? {
                     return Ok(NodeImage { image, server });
                 }
-                let local = local_redis::find();
+                let local = redis_program::find();
                 if let Some(node) = self.node_image_made_before(local.as_deref()).await? {
                     return Ok(node);
                 }
@@ -147,7 +143,7 @@ impl Docker {
     /// the newest.
     async fn node_image_made_before(&self, local: Option<&Path>) -> Result<Option<NodeImage>, ClusterError> {
         let fingerprint = match local {
-            Some(path) => Some(local_redis::bundle(path)?.fingerprint()?),
+            Some(path) => Some(Bundle::of_server(path)?.fingerprint()?),
             None => None,
         };
         let made = self.made_images(made::Kind::Node, fingerprint.as_deref()).await?;
@@ -160,8 +156,8 @@ impl Docker {
         path: &Path,
         note: &mut (dyn FnMut(String) + Send),
     ) -> Result<NodeImage, ClusterError> {
-        let version = local_redis::version(path)?;
-        let bundle = local_redis::bundle(path)?;
+        let version = redis_program::version(path)?;
+        let bundle = Bundle::of_server(path)?;
         let (image, new) = self.made_image(&bundle, made::Kind::Node).await.map_err(|error| match error {
             ClusterError::ForeignProgram { found, wanted, .. } => {
                 ClusterError::ForeignProgram { program: path.display().to_string(), found, wanted }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bollard::API_DEFAULT_VERSION;
 
-use super::error::{ClusterError, ENGINE_LIMIT, ask_within, in_words};
+use super::ask::{ENGINE_LIMIT, ask_within, in_words};
 use super::starts::Starts;
+use crate::cluster::error::ClusterError;
 
 /// A Docker engine that answered. Clones share what is known of starts under way.
 #[derive(Clone, Debug)]

@@ -9,11 +9,13 @@ use bollard::models::ImageSummary;
 use bollard::query_parameters::{CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptionsBuilder};
 use futures_util::StreamExt;
 
+use super::LABEL;
+use super::ask::{ask, ask_within};
 use super::bundle::Bundle;
 use super::engine::Docker;
-use super::error::{ClusterError, ask, ask_within};
 use super::images::{Image, label_filters};
-use super::{LABEL, local_redis};
+use crate::cluster::error::ClusterError;
+use crate::cluster::redis_program;
 
 /// Where our own program lies in a runtime image. Not in the folder that files are uploaded to.
 pub(crate) const RUNTIME_PROGRAM: &str = "/bin/redjepsen";
@@ -115,7 +117,7 @@ impl Docker {
             tokio::task::spawn_blocking(move || bundle.tar()).await.map_err(fail)??
         };
         let tag = match kind {
-            Kind::Node => format!("{}-{hash}", local_redis::version_of_bundle(bundle)),
+            Kind::Node => format!("{}-{hash}", version_for_tag(bundle)),
             Kind::Runtime | Kind::Client => hash,
         };
         let name = format!("{}:{tag}", kind.repository());
@@ -178,6 +180,12 @@ impl Made {
         let name = summary.repo_tags.iter().find(ours).unwrap_or(&summary.id).clone();
         Some(Made { image: Image { name, id: summary.id }, program, created: summary.created })
     }
+}
+
+/// The server's version for an image's tag, which takes few characters.
+fn version_for_tag(bundle: &Bundle) -> String {
+    let version = redis_program::version(bundle.source()).unwrap_or_else(|_| "unknown".to_string());
+    version.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).take(40).collect()
 }
 
 /// In double quotes, as Dockerfile instructions and JSON both take it.

@@ -8,10 +8,12 @@ use bollard::models::{
     NetworkingConfig,
 };
 
+use super::images::Images;
+use super::labels_of;
 use super::made::RUNTIME_PROGRAM;
-use super::network::{self, Network};
-use super::upload::{DATA_FOLDER, Upload};
-use super::{AGENT, ClientCommand, ClusterSpec, Role, STORE, client_name, labels_of, node_name, server};
+use super::network::Network;
+use super::upload::Upload;
+use crate::cluster::{AGENT, ClientCommand, ClusterSpec, Role, address, server};
 use crate::faults::clock::ENVIRONMENT;
 use crate::scenario::Persistence;
 
@@ -30,20 +32,13 @@ pub(crate) struct Plan {
 pub(crate) const RTO_SYSCTL: &str = "net.ipv4.tcp_rto_max_ms";
 
 /// All members of a cluster. Addresses go by place: nodes, store, clients.
-pub(crate) fn plan(spec: &ClusterSpec, network: &Network, short_rto: bool) -> Vec<Plan> {
-    let servers = (0..spec.nodes).map(|node| (node_name(node), Role::Node)).chain([(STORE.to_string(), Role::Store)]);
-    let clients = (0..spec.clients).map(|client| (client_name(client), Role::Client));
-    let placed = servers.chain(clients).zip(0u64..);
-    let mut plans: Vec<Plan> = placed
+pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short_rto: bool) -> Vec<Plan> {
+    let mut plans: Vec<Plan> = (spec.members().zip(0u64..))
         .map(|((name, role), place)| {
-            let address = network::address(network.subnet, place);
-            // Only what is under test keeps anything; the store has to be there at the end all the same.
-            let persistence = if role == Role::Node { spec.persistence } else { Persistence::None };
-            let upload = Upload {
-                data: persistence != Persistence::None,
-                preload: spec.preload && matches!(role, Role::Node | Role::Client),
-            };
-            let mut body = if role == Role::Client { client(spec) } else { redis(spec, persistence) };
+            let address = address::address(network.subnet, place);
+            let persistence = spec.persistence_of(role);
+            let upload = Upload { data: persistence != Persistence::None, preload: spec.preloads(role) };
+            let mut body = if role == Role::Client { client(spec, images) } else { redis(images, persistence) };
             if upload.preload {
                 let preloaded = ENVIRONMENT.map(|(name, value)| format!("{name}={value}"));
                 body.env.get_or_insert_default().extend(preloaded);
@@ -59,7 +54,7 @@ pub(crate) fn plan(spec: &ClusterSpec, network: &Network, short_rto: bool) -> Ve
             Plan { name, role, address, upload, body }
         })
         .collect();
-    let mut body = agent(spec);
+    let mut body = agent(spec, images);
     body.labels = Some(labels_of(spec, Role::Agent.word()));
     // First, since all the others wait for it to be adopted.
     let upload = Upload::default();
@@ -68,25 +63,25 @@ pub(crate) fn plan(spec: &ClusterSpec, network: &Network, short_rto: bool) -> Ve
 }
 
 /// A Redis from any image that runs one: its entrypoint stays.
-fn redis(spec: &ClusterSpec, persistence: Persistence) -> ContainerCreateBody {
-    let program = [spec.images.node.server.clone()];
+fn redis(images: &Images, persistence: Persistence) -> ContainerCreateBody {
+    let program = [images.node.server.clone()];
     ContainerCreateBody {
-        image: Some(spec.images.node.image.id.clone()),
-        cmd: Some(program.into_iter().chain(server::arguments(persistence, DATA_FOLDER)).collect()),
+        image: Some(images.node.image.id.clone()),
+        cmd: Some(program.into_iter().chain(server::arguments(persistence)).collect()),
         // So that its log can be collected, whatever the engine's default is.
         host_config: Some(HostConfig { log_config: Some(log("json-file")), ..Default::default() }),
         ..Default::default()
     }
 }
 
-fn client(spec: &ClusterSpec) -> ContainerCreateBody {
+fn client(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
     let (image, argv, mounts, env) = match &spec.client {
         ClientCommand::BuiltIn => {
             let argv = vec![RUNTIME_PROGRAM.to_string(), "client".to_string()];
-            (spec.images.runtime.id.clone(), argv, Vec::new(), Vec::new())
+            (images.runtime.id.clone(), argv, Vec::new(), Vec::new())
         }
         ClientCommand::Custom { argv, mounts, env } => {
-            let image = spec.images.client.as_ref().unwrap_or(&spec.images.runtime).id.clone();
+            let image = images.client.as_ref().unwrap_or(&images.runtime).id.clone();
             let mounts = mounts.iter().map(|mount| Mount {
                 typ: Some(MountType::BIND),
                 source: Some(mount.source.clone()),
@@ -105,8 +100,8 @@ fn client(spec: &ClusterSpec) -> ContainerCreateBody {
 }
 
 /// The agent sees the engine's processes and network, and may do what the run's faults take, and nothing else.
-fn agent(spec: &ClusterSpec) -> ContainerCreateBody {
-    let mut body = with_stdio(spec.images.runtime.id.clone(), vec![RUNTIME_PROGRAM.to_string(), AGENT.to_string()]);
+fn agent(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
+    let mut body = with_stdio(images.runtime.id.clone(), vec![RUNTIME_PROGRAM.to_string(), AGENT.to_string()]);
     let host = body.host_config.get_or_insert_default();
     host.pid_mode = Some("host".to_string());
     host.network_mode = Some("host".to_string());

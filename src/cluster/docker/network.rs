@@ -10,9 +10,12 @@ use bollard::models::{Ipam, IpamConfig, NetworkCreateRequest};
 use ipnet::Ipv4Net;
 use sha2::{Digest, Sha256};
 
+use super::ask::ask;
 use super::engine::Docker;
-use super::error::{ClusterError, ask};
-use super::{ClusterSpec, labels_of, network_name};
+use super::{labels_of, network_name};
+use crate::cluster::ClusterSpec;
+use crate::cluster::address::{check_room, room};
+use crate::cluster::error::ClusterError;
 
 /// A network that was made for a run.
 #[derive(Clone, Debug)]
@@ -36,11 +39,7 @@ impl Docker {
         if let Some((other, whose)) = self.taken_subnets().await?.iter().find(|(other, _)| overlap(*other, subnet)) {
             return Err(ClusterError::SubnetTaken { subnet, reason: format!("{whose} uses {other}") });
         }
-        let room = room(subnet);
-        if members > room {
-            return Err(ClusterError::SubnetTooSmall { subnet, room, needed: members });
-        }
-        Ok(())
+        check_room(subnet, members)
     }
 
     pub(crate) async fn make_network(&self, spec: &ClusterSpec) -> Result<Network, ClusterError> {
@@ -122,30 +121,6 @@ fn candidates(run_id: &str) -> impl Iterator<Item = Ipv4Net> {
     tens.chain(others).chain(more).filter_map(|address| Ipv4Net::new(address, 24).ok())
 }
 
-/// The address of the member at this place in the cluster's order. Small networks have none to give away.
-pub(crate) fn address(subnet: Ipv4Net, place: u64) -> Option<Ipv4Addr> {
-    let offset = first_offset(subnet).checked_add(place)?;
-    // The last one is for broadcasts.
-    if offset.checked_add(1)? >= size(subnet) {
-        return None;
-    }
-    let number = u64::from(u32::from(subnet.network())) + offset;
-    u32::try_from(number).ok().map(Ipv4Addr::from)
-}
-
-fn room(subnet: Ipv4Net) -> u64 {
-    size(subnet).saturating_sub(first_offset(subnet) + 1)
-}
-
-fn size(subnet: Ipv4Net) -> u64 {
-    1u64 << (32 - subnet.prefix_len())
-}
-
-/// The engine's gateway takes the first address. In a network that is large enough members start at a round number.
-fn first_offset(subnet: Ipv4Net) -> u64 {
-    if subnet.prefix_len() <= 24 { 10 } else { 2 }
-}
-
 fn overlap(one: Ipv4Net, other: Ipv4Net) -> bool {
     one.contains(&other) || other.contains(&one)
 }
@@ -178,24 +153,6 @@ mod tests {
                      eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
                      docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\nbroken line\n";
         assert_eq!(routes(table), [("172.17.0.0/16".parse().unwrap(), "docker0".to_string())]);
-    }
-
-    #[test]
-    fn every_member_has_an_address_inside() {
-        let subnet: Ipv4Net = "10.213.1.0/24".parse().unwrap();
-        assert_eq!(address(subnet, 0), Some(Ipv4Addr::new(10, 213, 1, 10)));
-        assert_eq!(room(subnet), 245);
-        for subnet in ["10.0.0.0/29", "10.0.0.0/28", "10.0.0.0/24", "10.0.0.0/16"] {
-            let subnet: Ipv4Net = subnet.parse().unwrap();
-            let last = address(subnet, room(subnet) - 1).unwrap();
-            assert!(subnet.contains(&last) && last != subnet.broadcast());
-            assert_eq!(address(subnet, room(subnet)), None);
-        }
-        for tiny in ["10.0.0.0/30", "10.0.0.0/31", "10.0.0.0/32"] {
-            let tiny: Ipv4Net = tiny.parse().unwrap();
-            assert!(room(tiny) <= 1, "{tiny}");
-            assert_eq!(address(tiny, 5), None);
-        }
     }
 
     #[test]

@@ -1,21 +1,17 @@
 //! Files of ours that a container gets before its start, whatever image it is made of.
 
-use super::engine::Docker;
-use super::error::{ClusterError, ask};
-use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
 
-/// Where servers keep what they persist. A folder of ours, since images differ in what they have, and in the user that
-/// the server runs as.
-pub(crate) const DATA_FOLDER: &str = "/redjepsen/data";
-
-/// The folder that all of them lie in.
-const FOLDER: &str = "/redjepsen";
+use super::ask::ask;
+use super::engine::Docker;
+use crate::cluster::error::ClusterError;
+use crate::cluster::{FILES, Member, server};
+use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 
 /// What a container is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Upload {
-    /// [`DATA_FOLDER`].
+    /// [`server::DATA`].
     pub data: bool,
     /// The library that makes its clock go wrong, with its control file.
     pub preload: bool,
@@ -42,9 +38,9 @@ impl Upload {
             builder.append_data(&mut header, path.trim_start_matches('/'), content)
         };
         // Whoever the image's processes run as, they must be able to write.
-        add(FOLDER, 0o755, None)?;
+        add(FILES, 0o755, None)?;
         if self.data {
-            add(DATA_FOLDER, 0o777, None)?;
+            add(server::DATA, 0o777, None)?;
         }
         if self.preload {
             add(LIBRARY_PATH, 0o755, Some(LIBRARY))?;
@@ -56,14 +52,14 @@ impl Upload {
 
 impl Docker {
     /// Puts files of ours into a container that was made and not yet started.
-    pub(crate) async fn upload(&self, member: &str, container: &str, upload: Upload) -> Result<(), ClusterError> {
+    pub(crate) async fn upload(&self, member: &Member, upload: Upload) -> Result<(), ClusterError> {
         let fail = |error: std::io::Error| ClusterError::Program {
             program: LIBRARY_PATH.to_string(),
             reason: error.to_string(),
         };
         let Some(tar) = upload.tar().map_err(fail)? else { return Ok(()) };
         let options = UploadToContainerOptionsBuilder::new().path("/").build();
-        let upload = self.api.upload_to_container(container, Some(options), bollard::body_full(tar.into()));
-        ask(format!("put files into {member}"), upload).await
+        let upload = self.api.upload_to_container(member.container_id(), Some(options), bollard::body_full(tar.into()));
+        ask(format!("put files into {}", member.name), upload).await
     }
 }

@@ -1,0 +1,55 @@
+//! Clusters in Docker: every member in a container of its own, made through the Engine API alone, so the engine may be
+//! elsewhere or in a virtual machine: no docker program, no compose, no root here. In the order of a run:
+//!
+//! - [`engine`](Docker): the connection; `ask`: requests on it
+//! - [`images`](ImageRequest): which images, and where they come from without a registry ([`bundle`](Bundle), `made`)
+//! - `network`, `containers`, `upload`, `start`: a network and the members, all at once
+//! - `members`: what can be done with each
+//! - `clean`: removal, of a run's own things and of what dead runs left
+//!
+//! Whatever is made carries the run's labels and its owner's, and removal goes by labels, so that it also finds what a
+//! start that failed half-way had made.
+
+mod ask;
+mod bundle;
+mod clean;
+mod containers;
+mod engine;
+mod images;
+mod made;
+mod members;
+mod network;
+mod start;
+mod starts;
+mod upload;
+
+use std::collections::HashMap;
+
+pub use bundle::Bundle;
+pub use engine::{Docker, Engine};
+pub use images::{DEFAULT_NODE_IMAGE, Image, ImageRequest, Images, NodeImage, NodeSource};
+
+use super::ClusterSpec;
+
+/// On everything that redjepsen makes in an engine.
+pub(crate) const LABEL: &str = "redjepsen";
+/// The run that it belongs to.
+pub(crate) const LABEL_RUN: &str = "redjepsen.run";
+/// What it is in that run: `node`, `store`, `client`, `agent`, `network`.
+pub(crate) const LABEL_ROLE: &str = "redjepsen.role";
+
+fn network_name(run_id: &str) -> String {
+    format!("redjepsen-{run_id}")
+}
+
+fn container_name(run_id: &str, member: &str) -> String {
+    format!("redjepsen-{run_id}-{member}")
+}
+
+fn labels_of(spec: &ClusterSpec, role: &str) -> HashMap<String, String> {
+    let mut labels = HashMap::from(spec.owner.labels());
+    labels.insert(LABEL.to_string(), "1".to_string());
+    labels.insert(LABEL_RUN.to_string(), spec.run_id.clone());
+    labels.insert(LABEL_ROLE.to_string(), role.to_string());
+    labels
+}

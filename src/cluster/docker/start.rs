@@ -1,0 +1,141 @@
+//! From images to a cluster that answers: a network, then all members at once, then the agent takes hold of each.
+//!
+//! A start that fails removes what it had made before it says why.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bollard::query_parameters::CreateContainerOptionsBuilder;
+use futures_util::{StreamExt, stream};
+
+use super::ask::ask;
+use super::containers::{Plan, RTO_SYSCTL, plan};
+use super::engine::Docker;
+use super::images::Images;
+use super::starts::{GiveUpWhenDropped, Start};
+use super::{container_name, network_name};
+use crate::cluster::backend::Backend;
+use crate::cluster::cluster::{Cluster, Description, Seat};
+use crate::cluster::error::ClusterError;
+use crate::cluster::settle::agent_on;
+use crate::cluster::{AGENT, ClusterSpec, Member, Role};
+
+/// Members on which the engine works at the same time. With a hundred at once each would wait for all the others, and
+/// some beyond its time limit.
+pub(crate) const AT_ONCE: usize = 16;
+
+impl Docker {
+    /// Starts a cluster and waits until every server answers and every client process runs.
+    ///
+    /// To give up a start, drop the future and call [`Docker::remove_run`], which waits for what is still being made.
+    pub async fn start(&self, spec: ClusterSpec, images: Images) -> Result<Cluster, ClusterError> {
+        spec.check_run_id()?;
+        let start = self.starts.begin(&spec.run_id)?;
+        let dropped = GiveUpWhenDropped(Arc::clone(&start));
+        // In a task of its own: a request that is dropped half-way is still carried out by the engine, and nobody would
+        // know when.
+        let docker = self.clone();
+        let task = tokio::spawn(async move {
+            let _busy = start.busy.lock().await;
+            docker.start_new(&spec, &images, &start).await
+        });
+        let result = task.await;
+        drop(dropped);
+        result.unwrap_or_else(|error| {
+            let doing = "start the cluster".to_string();
+            Err(ClusterError::Engine { doing, reason: error.to_string(), status: None })
+        })
+    }
+
+    async fn start_new(&self, spec: &ClusterSpec, images: &Images, start: &Start) -> Result<Cluster, ClusterError> {
+        if !self.containers_of(&spec.run_id).await?.is_empty() {
+            return Err(ClusterError::RunExists { run_id: spec.run_id.clone() });
+        }
+        let short_rto = self.engine.kernel_is_at_least(6, 15);
+        match self.start_or_remove(spec, images, short_rto, start).await {
+            // The kernel has it, and the engine still does not let it be set.
+            Err(error) if short_rto && error.says(RTO_SYSCTL) => self.start_or_remove(spec, images, false, start).await,
+            other => other,
+        }
+    }
+
+    async fn start_or_remove(
+        &self,
+        spec: &ClusterSpec,
+        images: &Images,
+        short_rto: bool,
+        start: &Start,
+    ) -> Result<Cluster, ClusterError> {
+        let result = self.start_members(spec, images, short_rto, start).await;
+        if result.is_err()
+            && let Err(error) = self.remove_remains(&spec.run_id).await
+        {
+            tracing::warn!("what the failed start had made is still there: {error}");
+        }
+        result
+    }
+
+    async fn start_members(
+        &self,
+        spec: &ClusterSpec,
+        images: &Images,
+        short_rto: bool,
+        start: &Start,
+    ) -> Result<Cluster, ClusterError> {
+        let began = Instant::now();
+        let network = self.make_network(spec).await?;
+        tracing::debug!("network made after {:?}", began.elapsed());
+        let plans = plan(spec, images, &network, short_rto);
+        // Every one is awaited even when one fails, so that none is still being made while they are removed.
+        let starts = plans.into_iter().map(|plan| self.start_member(&spec.run_id, plan, start));
+        let seats: Vec<_> = stream::iter(starts).buffered(AT_ONCE).collect().await;
+        let seats = seats.into_iter().map(|seat| seat.map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        start.go_on()?;
+        tracing::debug!("members started after {:?}", began.elapsed());
+        let agent = seats.iter().find_map(|seat| if seat.member.role == Role::Agent { seat.take() } else { None });
+        let agent = agent_on(agent.ok_or_else(|| ClusterError::UnknownMember { member: AGENT.to_string() })?);
+        if spec.network_faults {
+            // The run's name tells `redjepsen clean` whose table it is.
+            let told = agent.network(&network.bridge, &network_name(&spec.run_id)).await;
+            told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
+        }
+        let cluster = Cluster {
+            run_id: spec.run_id.clone(),
+            description: Description {
+                cluster: "docker",
+                nodes: images.node.image.name.clone(),
+                server: String::new(),
+                kernel: self.engine.kernel.clone(),
+                engine: Some(self.engine.version.clone()),
+                subnet: network.subnet,
+            },
+            seats,
+            agent,
+            backend: Backend::Docker(self.clone()),
+        };
+        let server = cluster.settle_all(AT_ONCE).await?;
+        tracing::debug!("cluster ready after {:?}", began.elapsed());
+        Ok(cluster.called(server))
+    }
+
+    async fn start_member(&self, run_id: &str, plan: Plan, start: &Start) -> Result<Seat, ClusterError> {
+        start.go_on()?;
+        let name = container_name(run_id, &plan.name);
+        let options = CreateContainerOptionsBuilder::new().name(&name).build();
+        let doing = format!("make the container {name}");
+        let made = ask(doing, self.api.create_container(Some(options), plan.body)).await.map_err(|error| {
+            if error.is_conflict() { ClusterError::RunExists { run_id: run_id.to_string() } } else { error }
+        })?;
+        let member = Member { name: plan.name, role: plan.role, address: plan.address, container: Some(made.id) };
+        start.go_on()?;
+        self.upload(&member, plan.upload).await?;
+        let seat = Seat::new(member);
+        if seat.member.role.is_server() {
+            self.start_container(&seat.member).await?;
+        } else {
+            let process = self.start_attached(&seat.member, &seat.log).await?;
+            seat.keep(process);
+        }
+        Ok(seat)
+    }
+}

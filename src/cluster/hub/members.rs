@@ -1,0 +1,124 @@
+//! The members' processes: started in namespaces of their own, watched until they end.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::channel::{Answer, Spawn, State};
+use super::links::{Bridge, settle_inside};
+use super::namespaces;
+use super::root::{mount_files, mount_proc};
+use crate::faults::HeldProcess;
+
+/// All members that were ever started.
+pub(super) struct Members {
+    bridge: Mutex<Bridge>,
+    /// Length of the network's prefix.
+    prefix: u8,
+    processes: Mutex<HashMap<String, Arc<Process>>>,
+}
+
+/// A member's process: the first one of a namespace, with which all others in it end.
+struct Process {
+    held: HeldProcess,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Members {
+    pub fn new(bridge: Bridge, prefix: u8) -> Members {
+        Members { bridge: Mutex::new(bridge), prefix, processes: Mutex::default() }
+    }
+
+    /// Starts a member's process with this stdin, stdout and stderr.
+    pub fn spawn(self: &Arc<Self>, spawn: Spawn, stdio: Vec<OwnedFd>) -> Result<(), String> {
+        let name = spawn.member.clone();
+        if let Some(earlier) = lock(&self.processes).get(&name)
+            && matches!(*lock(&earlier.state), State::Runs(_))
+        {
+            return Err(format!("{name} runs already"));
+        }
+        let [stdin, stdout, stderr] =
+            <[OwnedFd; 3]>::try_from(stdio).map_err(|_| "stdin, stdout and stderr were expected".to_string())?;
+        let members = Arc::clone(self);
+        // In a thread of its own, which never comes back from the member's namespaces.
+        let started = thread::Builder::new().spawn(move || members.start(&spawn, [stdin, stdout, stderr]));
+        let started = started.map_err(|error| error.to_string())?;
+        let child = started.join().map_err(|_| "its start panicked".to_string())??;
+        // Nobody waits for it yet, so its PID is still its own. Here, where /proc shows it under that PID.
+        let held = HeldProcess::open(child.id()).map_err(|error| format!("taking hold of it: {error}"))?;
+        let state = Mutex::new(State::Runs(child.id()));
+        let process = Arc::new(Process { held, state, changed: Condvar::new() });
+        lock(&self.processes).insert(name, Arc::clone(&process));
+        let watched = thread::Builder::new().spawn(move || process.watch(child));
+        watched.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn start(&self, spawn: &Spawn, stdio: [OwnedFd; 3]) -> Result<Child, String> {
+        let step = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+        namespaces::enter_own().map_err(step("its namespaces"))?;
+        rustix::system::sethostname(spawn.member.as_bytes()).map_err(io::Error::from).map_err(step("its host name"))?;
+        let namespace = File::open("/proc/thread-self/ns/net").map_err(step("its network namespace"))?;
+        let connected = lock(&self.bridge).connect(&spawn.member, spawn.address, namespace.as_fd());
+        connected.map_err(step("its network devices"))?;
+        settle_inside(spawn.address, self.prefix).map_err(step("its address"))?;
+        mount_files(&spawn.files).map_err(step("its files"))?;
+
+        let [stdin, stdout, stderr] = stdio.map(Stdio::from);
+        let mut command = Command::new(&spawn.program);
+        let mut argv = spawn.argv.iter();
+        if let Some(name) = argv.next() {
+            command.arg0(name);
+        }
+        command.args(argv).envs(spawn.env.iter().cloned()).current_dir(&spawn.directory);
+        command.stdin(stdin).stdout(stdout).stderr(stderr);
+        // SAFETY: one system call, no memory is allocated.
+        unsafe { command.pre_exec(mount_proc) };
+        let program = spawn.program.display();
+        command.spawn().map_err(|error| format!("{program}: {error}"))
+    }
+
+    /// Waits until nothing of a member runs, and where `kill` is set, brings that about.
+    pub fn end(&self, member: &str, kill: bool, limit: Duration) -> Answer {
+        let Some(process) = lock(&self.processes).get(member).cloned() else { return Answer::Done };
+        if kill && let Err(error) = process.held.signal(Signal::KILL) {
+            return Answer::Failed(error.to_string());
+        }
+        let runs = |state: &mut State| matches!(state, State::Runs(_));
+        let waited = process.changed.wait_timeout_while(lock(&process.state), limit, runs);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::Runs(_)) { Answer::StillRuns } else { Answer::Done }
+    }
+
+    /// How every member is.
+    pub fn states(&self) -> Vec<(String, State)> {
+        lock(&self.processes).iter().map(|(name, process)| (name.clone(), *lock(&process.state))).collect()
+    }
+}
+
+impl Process {
+    /// Notes the end of the process.
+    fn watch(&self, mut child: Child) {
+        // It is ours and nobody else waits for it; were that not so, it would be gone as well.
+        let code = child.wait().map_or(-1, exit_code);
+        *lock(&self.state) = State::Ended(code);
+        self.changed.notify_all();
+    }
+}
+
+fn exit_code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
+
+/// What a thread that panicked had locked is still what it was.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,140 @@
+//! Clusters of this machine's own programs: no engine, no images, rootless where the system lets users have namespaces.
+//!
+//! The controller starts one [`hub`](super::hub), which holds everything else and takes it along when it ends. Here is
+//! the controller's side: which program the servers are, the run's [`folder`](clean), the members' stdio.
+
+mod folder;
+mod hub;
+mod run;
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use ipnet::Ipv4Net;
+
+use super::backend::Backend;
+use super::cluster::{Cluster, Description, Seat};
+use super::error::ClusterError;
+use super::hub::channel::Begin;
+use super::hub::links::BRIDGE;
+use super::settle::agent_on;
+use super::{AGENT, ClusterSpec, Member, Role, address, redis_program};
+
+use self::folder::Folder;
+pub(crate) use self::folder::clean;
+use self::hub::Hub;
+pub(crate) use self::run::LocalRun;
+
+/// The members' network, which nobody outside sees.
+const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
+/// Members that are waited for at the same time.
+const AT_ONCE: usize = 64;
+
+/// What a local cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// The program that servers run.
+    server: PathBuf,
+    /// The program that the hub and built-in clients run, which must be redjepsen.
+    program: PathBuf,
+}
+
+impl Local {
+    /// The server program `server`, or the one on PATH, seen to be one. `program` is redjepsen, where it is not this very
+    /// program.
+    pub fn find(server: Option<&Path>, program: Option<PathBuf>) -> Result<Local, ClusterError> {
+        let server = match server {
+            Some(path) => path.to_path_buf(),
+            None => redis_program::find().ok_or(ClusterError::NoServerProgram)?,
+        };
+        redis_program::version(&server)?;
+        let server = std::path::absolute(&server).map_err(|error| ClusterError::Program {
+            program: server.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        // This very file, even when another one has taken its place meanwhile.
+        Ok(Local { server, program: program.unwrap_or_else(|| "/proc/self/exe".into()) })
+    }
+
+    /// The program that servers run.
+    pub fn server_program(&self) -> &Path {
+        &self.server
+    }
+
+    /// Whether the cluster can be had here, as far as that can be told before it is started.
+    pub fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        address::check_room(subnet(spec), spec.addresses())
+    }
+
+    /// Starts a cluster and waits until every server answers and every client process runs.
+    ///
+    /// To give up a start, drop the future: everything goes along.
+    pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
+        spec.check_run_id()?;
+        self.check(&spec)?;
+        let began = Instant::now();
+        let folder = Folder::make(&spec.run_id, &spec.owner)?;
+        let subnet = subnet(&spec);
+        let gateway = subnet.hosts().next().unwrap_or(subnet.network());
+        let begin = Begin { gateway, prefix: subnet.prefix_len(), root: folder.root() };
+        let agent_seat =
+            Seat::new(Member { name: AGENT.to_string(), role: Role::Agent, address: None, container: None });
+        let (hub, process) = Hub::start(&self.program, begin, &agent_seat.log).await?;
+        tracing::debug!("hub ready after {:?}", began.elapsed());
+        let agent = agent_on(process);
+        if spec.network_faults {
+            let told = agent.network(BRIDGE, &format!("redjepsen-{}", spec.run_id)).await;
+            told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
+        }
+        let placed = spec.members().zip(0u64..).map(|((name, role), place)| Member {
+            name,
+            role,
+            address: address::address(subnet, place),
+            container: None,
+        });
+        let seats: Vec<Arc<Seat>> = [agent_seat].into_iter().chain(placed.map(Seat::new)).map(Arc::new).collect();
+        let run = LocalRun::new(self, &spec, folder, hub, agent.clone())?;
+        let started = join_all(seats.iter().map(async |seat| match seat.member.role {
+            Role::Agent => Ok(()),
+            Role::Node | Role::Store => run.start_server(&seat.member).await,
+            Role::Client => run.start_attached(&seat.member, &seat.log).await.map(|process| seat.keep(process)),
+        }));
+        let started: Result<Vec<()>, ClusterError> = started.await.into_iter().collect();
+        let cluster = Cluster {
+            run_id: spec.run_id.clone(),
+            description: Description {
+                cluster: "local",
+                nodes: self.server.display().to_string(),
+                server: String::new(),
+                kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+                engine: None,
+                subnet,
+            },
+            seats,
+            agent,
+            backend: Backend::Local(run),
+        };
+        tracing::debug!("members started after {:?}", began.elapsed());
+        let settled = match started {
+            Ok(_) => cluster.settle_all(AT_ONCE).await,
+            Err(error) => Err(error),
+        };
+        tracing::debug!("cluster ready after {:?}", began.elapsed());
+        match settled {
+            Ok(server) => Ok(cluster.called(server)),
+            Err(error) => {
+                if let Err(error) = cluster.stop().await {
+                    tracing::warn!("what the failed start had made is still there: {error}");
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+fn subnet(spec: &ClusterSpec) -> Ipv4Net {
+    spec.subnet.map_or(SUBNET, |subnet| subnet.trunc())
+}

@@ -1,0 +1,176 @@
+//! What can be done with a member of a running local cluster.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::net::unix::pipe;
+
+use super::Local;
+use super::folder::Folder;
+use super::hub::Hub;
+use crate::cluster::error::ClusterError;
+use crate::cluster::hub::channel::{Spawn, State};
+use crate::cluster::lines::{ClientProcess, Log, Piece, follow, pieces};
+use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState, Role, redis_program, server};
+use crate::faults::Agent;
+use crate::faults::clock::ENVIRONMENT;
+
+/// A process that was killed is gone within milliseconds, unless it waits for a disk.
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+/// As much of the end of a log as its last lines are looked for in.
+const LOG_END: usize = 16 << 10;
+
+/// A running local cluster: its hub, its files, and how its members are started.
+pub(crate) struct LocalRun {
+    hub: Hub,
+    folder: Folder,
+    agent: Agent,
+    recipes: HashMap<Role, Recipe>,
+}
+
+/// How members of one role are started.
+struct Recipe {
+    program: PathBuf,
+    argv: Vec<String>,
+    env: Vec<(String, String)>,
+    directory: PathBuf,
+}
+
+impl LocalRun {
+    pub(super) fn new(
+        local: &Local,
+        spec: &ClusterSpec,
+        folder: Folder,
+        hub: Hub,
+        agent: Agent,
+    ) -> Result<LocalRun, ClusterError> {
+        for (member, role) in spec.members() {
+            folder.furnish(&member, spec.preloads(role))?;
+        }
+        let recipes = [Role::Node, Role::Store, Role::Client].map(|role| {
+            let mut recipe = if role == Role::Client { client(local, spec) } else { server(local, spec, role) };
+            if spec.preloads(role) {
+                recipe.env.extend(ENVIRONMENT.map(|(name, value)| (name.to_string(), value.to_string())));
+            }
+            (role, recipe)
+        });
+        Ok(LocalRun { hub, folder, agent, recipes: recipes.into() })
+    }
+
+    pub async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
+        let fail = |error: io::Error| failed(member, &error);
+        let (stdin, to_stdin) = io::pipe().map_err(fail)?;
+        let (from_stdout, stdout) = io::pipe().map_err(fail)?;
+        let (from_stderr, stderr) = io::pipe().map_err(fail)?;
+        self.spawn(member, [stdin.into(), stdout.into(), stderr.into()]).await?;
+        let to_stdin = pipe::Sender::from_owned_fd(to_stdin.into()).map_err(fail)?;
+        let from_stdout = pipe::Receiver::from_owned_fd(from_stdout.into()).map_err(fail)?;
+        let from_stderr = pipe::Receiver::from_owned_fd(from_stderr.into()).map_err(fail)?;
+        let output =
+            futures_util::stream::select(pieces(from_stdout, Piece::Stdout), pieces(from_stderr, Piece::Stderr));
+        Ok(follow(Box::pin(to_stdin), Box::pin(output), log.clone()))
+    }
+
+    pub async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
+        let fail = |error: io::Error| failed(member, &error);
+        let stdin = File::open("/dev/null").map_err(fail)?;
+        let log = OpenOptions::new().create(true).append(true).open(self.folder.log_of(&member.name)).map_err(fail)?;
+        let stderr = log.try_clone().map_err(fail)?;
+        self.spawn(member, [stdin.into(), log.into(), stderr.into()]).await
+    }
+
+    async fn spawn(&self, member: &Member, stdio: [OwnedFd; 3]) -> Result<(), ClusterError> {
+        let unknown = || ClusterError::UnknownMember { member: member.name.clone() };
+        let recipe = self.recipes.get(&member.role).ok_or_else(unknown)?;
+        let spawn = Spawn {
+            member: member.name.clone(),
+            program: recipe.program.clone(),
+            argv: recipe.argv.clone(),
+            env: recipe.env.clone(),
+            address: member.address.ok_or_else(unknown)?,
+            directory: recipe.directory.clone(),
+            files: self.folder.files_of(&member.name),
+        };
+        self.hub.spawn(spawn, stdio).await
+    }
+
+    pub async fn kill(&self, member: &Member) -> Result<(), ClusterError> {
+        self.hub.end(&member.name, true, KILL_LIMIT).await
+    }
+
+    pub async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError> {
+        self.hub.end(&member.name, false, limit).await
+    }
+
+    pub async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
+        Ok(match self.hub.states().await?.get(&member.name) {
+            Some(State::Runs(pid)) => Ok(*pid),
+            Some(State::Ended(code)) => Err(format!("exit code {code}")),
+            None => Err("it was never started".to_string()),
+        })
+    }
+
+    pub async fn states(&self, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError> {
+        let states = self.hub.states().await?;
+        let state_of = |member: &Member| {
+            let (running, text) = match states.get(&member.name) {
+                // Whoever answered is the agent.
+                _ if member.role == Role::Agent => (true, "Up".to_string()),
+                Some(State::Runs(_)) => (true, "Up".to_string()),
+                Some(State::Ended(code)) => (false, format!("Exited ({code})")),
+                None => (false, "never started".to_string()),
+            };
+            MemberState { name: member.name.clone(), role: member.role, running, text }
+        };
+        Ok(members.into_iter().map(state_of).collect())
+    }
+
+    pub async fn server_log(&self, member: &Member, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError> {
+        let text = tokio::fs::read(self.folder.log_of(&member.name)).await.map_err(|error| failed(member, &error))?;
+        let Some(last_lines) = last_lines else { return Ok(text) };
+        let end = text.get(text.len().saturating_sub(LOG_END)..).unwrap_or_default();
+        let lines: Vec<&[u8]> = end.trim_ascii_end().split(|byte| *byte == b'\n').collect();
+        let skip = lines.len().saturating_sub(last_lines as usize);
+        Ok(lines.get(skip..).unwrap_or_default().join(&b'\n'))
+    }
+
+    /// Ends the hub, with which all members go, and removes the files. May be called again.
+    pub async fn remove(&self) -> Result<(), ClusterError> {
+        self.agent.close().await;
+        self.hub.wait().await?;
+        self.folder.remove()
+    }
+}
+
+fn server(local: &Local, spec: &ClusterSpec, role: Role) -> Recipe {
+    let name = redis_program::called(&local.server).to_string();
+    Recipe {
+        program: local.server.clone(),
+        argv: [name].into_iter().chain(server::arguments(spec.persistence_of(role))).collect(),
+        env: Vec::new(),
+        // Whatever it writes without being told where.
+        directory: FILES.into(),
+    }
+}
+
+fn client(local: &Local, spec: &ClusterSpec) -> Recipe {
+    let (program, argv, env) = match &spec.client {
+        ClientCommand::BuiltIn => {
+            (local.program.clone(), vec!["redjepsen".to_string(), "client".to_string()], Vec::new())
+        }
+        ClientCommand::Custom { argv, env, .. } => {
+            (argv.first().map(PathBuf::from).unwrap_or_default(), argv.clone(), env.clone())
+        }
+    };
+    // Where the user is, so that paths in the command mean what they say.
+    let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    Recipe { program, argv, env, directory }
+}
+
+fn failed(member: &Member, error: &io::Error) -> ClusterError {
+    ClusterError::Local { doing: format!("start {}", member.name), reason: error.to_string() }
+}

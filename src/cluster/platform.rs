@@ -1,0 +1,96 @@
+//! Where a cluster is to run, and that everything is there which it needs.
+
+use std::path::PathBuf;
+
+use super::cluster::Cluster;
+use super::docker::{Docker, ImageRequest, Images, NodeSource};
+use super::error::ClusterError;
+use super::local::Local;
+use super::{ClusterSpec, redis_program};
+
+/// Where the user wants the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlatformKind {
+    /// In Docker where an engine answers, else of this machine's own programs.
+    #[default]
+    Auto,
+    Docker,
+    Local,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct PlatformRequest {
+    pub kind: PlatformKind,
+    /// Where the nodes' Redis comes from. A local cluster takes no image.
+    pub node: NodeSource,
+    /// The image of the user's own lock client, for Docker.
+    pub client_image: Option<String>,
+}
+
+/// Where a cluster can be started, with what it is made of.
+#[derive(Clone, Debug)]
+pub enum Platform {
+    Docker { docker: Docker, images: Box<Images> },
+    Local(Local),
+}
+
+impl Platform {
+    /// Finds out where the cluster can run, and sees to it that what it is made of is there. `note` gets a line about
+    /// everything that takes time or that the user should know.
+    pub async fn find(
+        request: PlatformRequest,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<Platform, ClusterError> {
+        let docker = match request.kind {
+            PlatformKind::Local => return local(&request.node).map(Platform::Local),
+            PlatformKind::Docker => Docker::connect().await?,
+            PlatformKind::Auto => match Docker::connect().await {
+                Ok(docker) => docker,
+                Err(unreachable) => return without_docker(&request.node, unreachable, note),
+            },
+        };
+        let images = ImageRequest { node: request.node, client: request.client_image, program: None };
+        let images = docker.prepare(&images, note).await?;
+        Ok(Platform::Docker { docker, images: Box::new(images) })
+    }
+
+    /// Whether the cluster can be had here, as far as that can be told before it is started.
+    pub async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        match (self, spec.subnet) {
+            (Platform::Docker { docker, .. }, Some(subnet)) => docker.check_subnet(subnet, spec.addresses()).await,
+            (Platform::Docker { .. }, None) => Ok(()),
+            (Platform::Local(local), _) => local.check(spec),
+        }
+    }
+
+    /// Starts a cluster and waits until every server answers and every client process runs.
+    pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
+        match self {
+            Platform::Docker { docker, images } => docker.start(spec, Images::clone(images)).await,
+            Platform::Local(local) => local.start(spec).await,
+        }
+    }
+}
+
+fn without_docker(
+    node: &NodeSource,
+    unreachable: ClusterError,
+    note: &mut (dyn FnMut(String) + Send),
+) -> Result<Platform, ClusterError> {
+    if matches!(node, NodeSource::Default) && redis_program::find().is_none() {
+        return Err(ClusterError::Nowhere { docker: unreachable.to_string() });
+    }
+    let local = local(node)?;
+    note(format!("no Docker engine answers, so the cluster is local, of {}", local.server_program().display()));
+    Ok(Platform::Local(local))
+}
+
+fn local(node: &NodeSource) -> Result<Local, ClusterError> {
+    let server: Option<PathBuf> = match node {
+        NodeSource::Default => None,
+        NodeSource::Program(path) => Some(path.clone()),
+        NodeSource::Named(image) => return Err(ClusterError::ImageForLocal { image: image.clone() }),
+    };
+    Local::find(server.as_deref(), None)
+}

@@ -1,0 +1,134 @@
+//! Sees to it that members that were just started run, are known to the agent, and answer.
+
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio::sync::mpsc;
+
+use super::cluster::{Cluster, Seat};
+use super::error::{ClusterError, one_line};
+use super::lines::{ClientOutput, ClientProcess};
+use super::{Role, url};
+use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope};
+
+/// A Redis answers within a tenth of a second of its start; a loaded machine gets more.
+const READY_LIMIT: Duration = Duration::from_secs(15);
+/// For one question to one that may not listen yet.
+const PROBE_LIMIT: Duration = Duration::from_secs(1);
+const ASK_AGAIN: Duration = Duration::from_millis(5);
+/// How often, and after what time each, it is asked whether a process ended that the agent did not find.
+const LAST_LOOKS: u32 = 20;
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Speaks to the agent that this process is.
+pub(crate) fn agent_on(mut process: ClientProcess) -> Agent {
+    let (sender, lines) = mpsc::channel(64);
+    tokio::spawn(async move {
+        while let Some(output) = process.output.recv().await {
+            match output {
+                ClientOutput::Stdout(line) => {
+                    if sender.send(line).await.is_err() {
+                        return;
+                    }
+                }
+                ClientOutput::Stderr(line) => tracing::info!("agent: {}", String::from_utf8_lossy(&line)),
+                ClientOutput::TooLong { .. } => tracing::warn!("the agent's answer is too long"),
+                ClientOutput::Closed(_) => return,
+            }
+        }
+    });
+    Agent::connect(AgentStreams { stdin: process.stdin, lines })
+}
+
+impl Cluster {
+    /// Lets all members settle, so many at a time; tells what the servers call themselves.
+    pub(crate) async fn settle_all(&self, at_once: usize) -> Result<String, ClusterError> {
+        stream::iter(&self.seats).map(Ok).try_for_each_concurrent(at_once, |seat| self.settle(seat)).await?;
+        self.server_version().await
+    }
+
+    /// The same cluster, with what its servers call themselves.
+    pub(crate) fn called(mut self, server: String) -> Cluster {
+        self.description.server = server;
+        self
+    }
+
+    /// Sees to it that a member that was just started runs, is known to the agent, and answers.
+    pub(crate) async fn settle(&self, seat: &Seat) -> Result<(), ClusterError> {
+        if seat.member.role == Role::Agent {
+            return Ok(());
+        }
+        self.adopt(seat).await?;
+        if seat.member.role.is_server() { self.wait_until_ready(seat).await } else { Ok(()) }
+    }
+
+    /// Makes the process of a member known to the agent, so that faults can reach it.
+    async fn adopt(&self, seat: &Seat) -> Result<(), ClusterError> {
+        let name = &seat.member.name;
+        let before = self.running_pid(seat).await?;
+        if let Err(source) = self.agent.adopt(name, before, Scope::Namespace, seat.member.address).await {
+            // Most likely the process ended just now, which is about to be noted and explains more.
+            for _ in 0..LAST_LOOKS {
+                self.running_pid(seat).await?;
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            return Err(ClusterError::Agent { doing: format!("take hold of {name}"), source });
+        }
+        // Were it another PID now, the agent might hold a stranger that got the first one.
+        let after = self.running_pid(seat).await?;
+        if before == after { Ok(()) } else { Err(self.died(seat, "its process was replaced".to_string()).await) }
+    }
+
+    async fn running_pid(&self, seat: &Seat) -> Result<u32, ClusterError> {
+        match self.backend.running_pid(&seat.member).await? {
+            Ok(pid) => Ok(pid),
+            Err(state) => Err(self.died(seat, state).await),
+        }
+    }
+
+    async fn wait_until_ready(&self, seat: &Seat) -> Result<(), ClusterError> {
+        let began = Instant::now();
+        let url = seat.member.address.map(url).unwrap_or_default();
+        loop {
+            let reason = match self.agent.redis(&url, RedisCommand::Ping, PROBE_LIMIT).await {
+                Ok(RedisReply::Pong) => return Ok(()),
+                Ok(other) => format!("{other:?} to PING"),
+                Err(error) => error.to_string(),
+            };
+            if began.elapsed() > READY_LIMIT {
+                // A server that ended is the better explanation.
+                self.running_pid(seat).await?;
+                let (member, log) = (seat.member.name.clone(), self.last_words(seat).await);
+                return Err(ClusterError::NotReady { member, seconds: READY_LIMIT.as_secs(), reason, log });
+            }
+            if began.elapsed() > PROBE_LIMIT {
+                self.running_pid(seat).await?;
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+
+    async fn died(&self, seat: &Seat, state: String) -> ClusterError {
+        // What a client wrote last may still be on its way here.
+        if !seat.member.role.is_server() && seat.log.text().is_empty() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        ClusterError::MemberDied { member: seat.member.name.clone(), state, log: self.last_words(seat).await }
+    }
+
+    /// The end of a member's log, for the one line of an error.
+    async fn last_words(&self, seat: &Seat) -> String {
+        let text = self.log_of(seat, Some(3)).await.unwrap_or_default();
+        let text = one_line(&String::from_utf8_lossy(&text));
+        let tail: String = text.chars().skip(text.chars().count().saturating_sub(300)).collect();
+        if tail.is_empty() { String::new() } else { format!("; its log ends with: {tail}") }
+    }
+
+    async fn server_version(&self) -> Result<String, ClusterError> {
+        let failed = |source| ClusterError::Agent { doing: "ask for the server's version".to_string(), source };
+        match self.agent.redis(&self.store_url(), RedisCommand::Version, PROBE_LIMIT).await.map_err(failed)? {
+            RedisReply::Version(version) => Ok(version),
+            other => Ok(format!("{other:?}")),
+        }
+    }
+}
