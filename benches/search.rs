@@ -176,14 +176,16 @@ fn history(
         }
     }
     if ends_badly {
-        // When all is quiet something is written, and something else is read. An indeterminate write may explain it.
-        let (write, read) = match spec {
-            ModelSpec::Mutex => (OpFunction::Acquire, OpFunction::Acquire),
-            ModelSpec::Counter => (OpFunction::Add, OpFunction::Read),
-            _ => (OpFunction::Write, OpFunction::Read),
+        // When all is quiet: a value that was there only once is read after another one. Of a mutex and of a counter, what
+        // comes last does not fit; only an indeterminate release may explain the mutex.
+        let mut number = |number| values.intern(Content::Int(number));
+        let (once, then) = (number(1 << 40), number(1 << 41));
+        let end = match spec {
+            ModelSpec::Mutex => vec![(OpFunction::Acquire, Value::NIL); 2],
+            ModelSpec::Counter => vec![(OpFunction::Add, number(1)), (OpFunction::Read, number(0))],
+            _ => vec![(OpFunction::Write, once), (OpFunction::Write, then), (OpFunction::Read, once)],
         };
-        let (a, old) = (values.intern(Content::Int(1)), values.intern(Content::Int(2)));
-        for (f, a) in [(write, a), (read, old)] {
+        for (f, a) in end {
             let line = operations.len() as u32 + 1;
             let (key, process, outcome, b) = (0, 0, Outcome::Ok, Value::NIL);
             operations.push(Op { key, process, f, outcome, a, b, invoked: place, completed: place + 1, line });

@@ -40,8 +40,8 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--nodes", "99"], "--nodes 99 makes no sense; it may be from 1 to 31");
     refused(&["--rate", "nan"], "--rate NaN makes no sense");
     refused(&["--hold", "2s..1s"], "write the shorter one first");
-    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected cas-token, none, redlock, single");
-    refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected none, pause, pause-node");
+    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected cas-token, none, redlock");
+    refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected all, clock");
     refused(&["--workload", "missing/file.toml"], "missing/file.toml");
     refused(&["--expect", "victory"], "possible values: valid, violation");
     refused(&["--cluster", "cloud"], "possible values: docker");
@@ -58,11 +58,11 @@ fn a_nemesis_file_with_a_mistake_gets_its_place_and_what_was_expected() {
     let path = folder.path().join("mine.toml");
     fs::write(
         &path,
-        "description = \"mine\"\nstory = \"mine\"\n\n[[faults]]\nfault = \"paus\"\ntarget = \"holder\"\nevery = \"3ttl\"\nfor = \"2ttl\"\n",
+        "description = \"mine\"\nstory = \"mine\"\n\n[[faults]]\nfault = \"paus holder\"\nevery = \"3ttl\"\nfor = \"2ttl\"\n",
     )
     .unwrap();
     refused(&["--nemesis", path.to_str().unwrap()], "line 5");
-    refused(&["--nemesis", path.to_str().unwrap()], "unknown variant `paus`, expected `pause`");
+    refused(&["--nemesis", path.to_str().unwrap()], "`paus holder` is not understood; expected `pause WHO`");
 }
 
 #[test]

@@ -73,10 +73,10 @@ fn table(history: &History, key: &str) -> (Table, Vec<i64>) {
         let read = match &operation.old {
             Reading::Unknown => Value::UNKNOWN,
             Reading::Empty => Value::NIL,
-            Reading::Value(value) => values.intern(Content::Text(value.clone())),
+            Reading::Value(value) => values.intern(Content::Text(value.as_str().into())),
         };
         let wrote = match (&operation.new, operation.f) {
-            (Some(value), _) => values.intern(Content::Text(value.clone())),
+            (Some(value), _) => values.intern(Content::Text(value.as_str().into())),
             (None, Function::Rmw) => Value::UNKNOWN,
             (None, Function::Read) => Value::NIL,
         };

@@ -139,7 +139,7 @@ mod tests {
         let board = Board::new(1);
         let seen = board.clone();
         let waiting = tokio::spawn(async move {
-            seen.until(0, |standing| (standing.ended == 1).then(|| standing.reached.len())).await
+            seen.until(0, |standing| (standing.ended == 1).then_some(standing.reached.len())).await
         });
         board.begin(0);
         board.reach(0, Phase::Acquired);

@@ -4,7 +4,7 @@
 //! tens of bytes, comparing values is comparing numbers, and nothing needs sorting.
 
 use super::Outcome;
-pub use super::values::{Content, Value, Values};
+pub use super::values::{Content, Text, Value, Values};
 
 /// A history of operations on any number of objects.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,6 +4,9 @@
 //! memory. Small whole numbers are their own index. The rest is found by hash, where a new value costs no more than a glance
 //! at one byte of a slot (that is hashbrown's doing), and one that was seen lately is found in a small list of those.
 
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::str::Utf8Error;
 
 use hashbrown::HashTable;
@@ -24,8 +27,82 @@ impl Value {
 pub enum Content {
     Nil,
     Int(i64),
-    Text(String),
+    Text(Text),
     List(Vec<Value>),
+}
+
+/// A text that never changes. Values are mostly short, and a million allocations take longer than all else that is done
+/// with them, so a short text is kept in place.
+#[derive(Clone)]
+pub struct Text(Kept);
+
+#[derive(Clone)]
+enum Kept {
+    Here(u8, [u8; SHORT]),
+    Elsewhere(Box<str>),
+}
+
+/// As much as there is room for without making [`Content`] larger than a list makes it.
+const SHORT: usize = 30;
+
+impl Text {
+    fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Kept::Here(length, bytes) => &bytes[..usize::from(*length)],
+            Kept::Elsewhere(text) => text.as_bytes(),
+        }
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        let mut bytes = [0; SHORT];
+        Text(match bytes.get_mut(..text.len()) {
+            Some(start) => {
+                start.copy_from_slice(text.as_bytes());
+                Kept::Here(text.len() as u8, bytes)
+            }
+            None => Kept::Elsewhere(text.into()),
+        })
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match &self.0 {
+            // It was a text when it was put there.
+            Kept::Here(..) => str::from_utf8(self.as_bytes()).unwrap_or_default(),
+            Kept::Elsewhere(text) => text,
+        }
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Text) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Text {}
+
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.as_bytes().hash(hasher);
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        fmt::Debug::fmt(&**self, out)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        fmt::Display::fmt(&**self, out)
+    }
 }
 
 /// Every value of a history, once.
@@ -112,9 +189,10 @@ impl Values {
 
     /// The number of a text, copied only where it is new.
     pub fn intern_text(&mut self, text: &str) -> Value {
-        match self.find(hash_text(text.as_bytes()), |known| matches!(known, Content::Text(known) if known == text)) {
+        let same = |known: &Content| matches!(known, Content::Text(known) if known.as_bytes() == text.as_bytes());
+        match self.find(hash_text(text.as_bytes()), same) {
             Ok(value) => value,
-            Err(vacant) => self.add(vacant, Content::Text(text.to_owned())),
+            Err(vacant) => self.add(vacant, Content::Text(text.into())),
         }
     }
 
@@ -122,7 +200,7 @@ impl Values {
     pub fn intern_bytes(&mut self, text: &[u8]) -> Result<Value, Utf8Error> {
         match self.find(hash_text(text), |known| matches!(known, Content::Text(known) if known.as_bytes() == text)) {
             Ok(value) => Ok(value),
-            Err(vacant) => Ok(self.add(vacant, Content::Text(str::from_utf8(text)?.to_owned()))),
+            Err(vacant) => Ok(self.add(vacant, Content::Text(str::from_utf8(text)?.into()))),
         }
     }
 
@@ -246,6 +324,20 @@ mod tests {
         assert_ne!(values.intern_list(&[text, one]), list);
         assert_eq!((values.int(one), values.int(text), values.len()), (Some(1), None, 5));
         assert_eq!(values.content(Value::UNKNOWN), None);
+    }
+
+    #[test]
+    fn texts_of_any_length_are_kept_whole() {
+        let long = "a text with an ö, longer than what fits".repeat(2);
+        for end in (0..long.len()).filter(|end| long.is_char_boundary(*end)) {
+            let (text, mut values) = (&long[..end], Values::default());
+            let value = values.intern_text(text);
+            assert_eq!(values.intern_bytes(text.as_bytes()), Ok(value));
+            assert_eq!(values.intern(Content::Text(text.into())), value);
+            assert!(matches!(values.content(value), Some(Content::Text(kept)) if &**kept == text), "{text}");
+        }
+        assert!(Values::default().intern_bytes(b"\xff").is_err());
+        assert_eq!(size_of::<Content>(), 32);
     }
 
     #[test]

@@ -241,9 +241,7 @@ mod tests {
     #[test]
     fn partitions_by_name_cut_whom_they_say() {
         for seed in 0..50 {
-            for (shape, cut_off) in
-                [("one", 3 * 1), ("minority", 3 * 2), ("majority", 3 * 3), ("majorities-ring", 3 * 2)]
-            {
+            for (shape, cut_off) in [("one", 3), ("minority", 6), ("majority", 9), ("majorities-ring", 6)] {
                 let mut scenario = scripted(&[&format!("partition {shape}")]);
                 scenario.seed = seed;
                 let pairs = pairs_cut(&scenario);

@@ -222,7 +222,7 @@ impl Run {
                 op.a = case.values.intern(Content::List(set.iter().copied().collect()));
             }
             (OpFunction::Read, State::List(list)) => op.a = case.values.intern(Content::List(list.clone())),
-            (OpFunction::Read, State::Text(text)) => op.a = case.values.intern(Content::Text(text.clone())),
+            (OpFunction::Read, State::Text(text)) => op.a = case.values.intern(Content::Text(text.as_str().into())),
             (OpFunction::Acquire, _) if case.spec == ModelSpec::FencedMutex && (random.chance(80) || self.unique) => {
                 self.token += 1 + random.below(2) as i64;
                 op.a = case.values.intern(Content::Int(self.token));

@@ -52,7 +52,7 @@ impl Naive<'_> {
         }
         let fits = |known: bool, state: State| if known { vec![state] } else { Vec::new() };
         let text = |value: Value| match self.values.content(value) {
-            Some(Content::Text(text)) => text.clone(),
+            Some(Content::Text(text)) => text.to_string(),
             _ => String::new(),
         };
         let list = |value: Value| match self.values.content(value) {

@@ -135,7 +135,7 @@ fn initial(table: &mut Table, text: Option<&str>) -> Value {
     match text.map(|text| (text, text.parse::<i64>())) {
         None | Some(("nil" | "null", _)) => Value::NIL,
         Some((_, Ok(number))) => table.values.intern(Content::Int(number)),
-        Some((text, Err(_))) => table.values.intern(Content::Text(text.to_string())),
+        Some((text, Err(_))) => table.values.intern_text(text),
     }
 }
 

@@ -276,11 +276,13 @@ impl Drop for Network {
 }
 
 /// Names of the tables of all runs that are there in the caller's network namespace, their owners alive or dead.
+#[cfg(test)]
 pub(crate) fn left_over_tables() -> io::Result<Vec<String>> {
     table::list()
 }
 
 /// Deletes a table that [`left_over_tables`] named, and with it the faults that it holds.
+#[cfg(test)]
 pub(crate) fn delete_left_over_table(name: &str) -> io::Result<()> {
     table::delete(name)
 }

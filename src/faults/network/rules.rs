@@ -44,11 +44,13 @@ pub(super) fn end() -> Message {
 }
 
 /// Asks for all tables of family bridge.
+#[cfg(test)]
 pub(super) fn get_tables() -> Message {
     message(libc::NFT_MSG_GETTABLE, 0)
 }
 
 /// The table's name in an answer to [`get_tables`].
+#[cfg(test)]
 pub(super) fn name_of_table(kind: u16, content: &[u8]) -> Option<String> {
     let is_table = kind == SUBSYSTEM << 8 | libc::NFT_MSG_NEWTABLE as u16;
     let mut attributes = super::netlink::attributes(content.get(4..).filter(|_| is_table)?);

@@ -107,7 +107,7 @@ impl Keys {
         self.order
             .iter()
             .map(|name| match self.names.content(*name) {
-                Some(Content::Text(text)) => text.clone(),
+                Some(Content::Text(text)) => text.to_string(),
                 Some(Content::Int(number)) => number.to_string(),
                 _ => String::new(),
             })
