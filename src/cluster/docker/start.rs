@@ -98,7 +98,7 @@ impl Docker {
         let agent = seats.iter().find_map(|seat| if seat.member.role == Role::Agent { seat.take() } else { None });
         let agent = agent_on(agent.ok_or_else(|| ClusterError::UnknownMember { member: AGENT.to_string() })?);
         if spec.network_faults {
-            // The run's name tells `redjepsen clean` whose table it is.
+            // The run's name, so that whoever looks at the machine's rules knows whose they are.
             let told = agent.network(&network.bridge, &network_name(&spec.run_id)).await;
             told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
         }
