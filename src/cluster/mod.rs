@@ -9,12 +9,13 @@
 //! - `local`, `hub`: programs of this machine, each in namespaces of its own
 //! - [`cluster`](Cluster): what one can do with a running cluster; `backend` tells the kinds apart, `settle` waits until
 //!   members answer, [`lines`](ClientProcess) is the clients' stdio
-//! - `address`, `server`, `redis_program`: what both kinds share
+//! - `address`, `server`, `back_off`, `redis_program`: what both kinds share
 //! - [`clean`](clean()): removes what dead runs left, by the [`Owner`] that each run has
 //!
 //! Deliberately absent: faults (see [`faults`](crate::faults)), the protocol spoken with clients, and any notion of time.
 
 mod address;
+mod back_off;
 mod backend;
 mod clean;
 #[expect(clippy::module_inception, reason = "the cluster itself, among what it is made with")]

@@ -13,6 +13,7 @@ use super::labels_of;
 use super::made::RUNTIME_PROGRAM;
 use super::network::Network;
 use super::upload::Upload;
+use crate::cluster::back_off::SHORT_BACK_OFF;
 use crate::cluster::{AGENT, ClientCommand, ClusterSpec, Role, address, server};
 use crate::faults::clock::ENVIRONMENT;
 use crate::scenario::Persistence;
@@ -26,10 +27,6 @@ pub(crate) struct Plan {
     pub upload: Upload,
     pub body: ContainerCreateBody,
 }
-
-/// An old connection waits out TCP's back-off after a cut; with this it tries again each second at the latest. It works
-/// only when set at creation, and only with kernels from 6.15 on.
-pub(crate) const RTO_SYSCTL: &str = "net.ipv4.tcp_rto_max_ms";
 
 /// All members of a cluster. Addresses go by place: nodes, store, clients.
 pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short_rto: bool) -> Vec<Plan> {
@@ -46,7 +43,8 @@ pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short
             let host = body.host_config.get_or_insert_default();
             host.network_mode = Some(network.id.clone());
             if short_rto {
-                host.sysctls = Some(HashMap::from([(RTO_SYSCTL.to_string(), "1000".to_string())]));
+                // They work only when they are set at creation.
+                host.sysctls = Some(SHORT_BACK_OFF.map(|(name, value)| (name.to_string(), value.to_string())).into());
             }
             body.networking_config = Some(on_network(network, address, &name));
             body.hostname = Some(name.clone());

@@ -9,11 +9,12 @@ use bollard::query_parameters::CreateContainerOptionsBuilder;
 use futures_util::{StreamExt, stream};
 
 use super::ask::ask;
-use super::containers::{Plan, RTO_SYSCTL, plan};
+use super::containers::{Plan, plan};
 use super::engine::Docker;
 use super::images::Images;
 use super::starts::{GiveUpWhenDropped, Start};
 use super::{container_name, network_name};
+use crate::cluster::back_off::SHORT_BACK_OFF;
 use crate::cluster::backend::Backend;
 use crate::cluster::cluster::{Cluster, Description, Seat};
 use crate::cluster::error::ClusterError;
@@ -54,7 +55,9 @@ impl Docker {
         let short_rto = self.engine.kernel_is_at_least(6, 15);
         match self.start_or_remove(spec, images, short_rto, start).await {
             // The kernel has it, and the engine still does not let it be set.
-            Err(error) if short_rto && error.says(RTO_SYSCTL) => self.start_or_remove(spec, images, false, start).await,
+            Err(error) if short_rto && SHORT_BACK_OFF.iter().any(|(name, _)| error.says(name)) => {
+                self.start_or_remove(spec, images, false, start).await
+            }
             other => other,
         }
     }
@@ -95,7 +98,7 @@ impl Docker {
         let agent = seats.iter().find_map(|seat| if seat.member.role == Role::Agent { seat.take() } else { None });
         let agent = agent_on(agent.ok_or_else(|| ClusterError::UnknownMember { member: AGENT.to_string() })?);
         if spec.network_faults {
-            // The run's name tells `redjepsen clean` whose table it is.
+            // The run's name, so that whoever looks at the machine's rules knows whose they are.
             let told = agent.network(&network.bridge, &network_name(&spec.run_id)).await;
             told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
         }

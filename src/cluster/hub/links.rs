@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use crate::cluster::back_off::SHORT_BACK_OFF;
 use crate::faults::network::netlink::{Message, Netlink};
 
 /// The bridge that joins the members.
@@ -69,9 +70,10 @@ pub(super) fn settle_inside(address: Ipv4Addr, prefix: u8) -> io::Result<()> {
 
 /// Gives a device its address and switches it on, along with the namespace's loopback.
 fn settle(netlink: &mut Netlink, name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
-    // An old connection waits out TCP's back-off after a cut; with this it tries again each second at the latest. Holds
-    // for connections made from now on, with kernels that have it (6.15 and later).
-    let _ = std::fs::write("/proc/sys/net/ipv4/tcp_rto_max_ms", "1000");
+    // Where the kernel has them all; connections made from now on go by them.
+    let _ = SHORT_BACK_OFF
+        .iter()
+        .try_for_each(|(name, value)| std::fs::write(format!("/proc/sys/{}", name.replace('.', "/")), value));
     let broadcast = u32::from(address) | u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
     // `struct ifaddrmsg`: family, length of the prefix, flags, scope, device.
     let mut fixed = vec![libc::AF_INET as u8, prefix, 0, 0];
