@@ -1,0 +1,141 @@
+//! Every family of faults on both kinds of cluster: injected, seen, healed, seen. With REDJEPSEN_REPETITIONS=10 it does so
+//! ten times each and prints the medians as a table.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
+use redjepsen::faults::{Effect, Injection, Observation, Skew};
+use redjepsen::scenario::Persistence;
+
+const NODES: u32 = 5;
+const CLIENTS: u32 = 2;
+
+fn spec(test: &str) -> ClusterSpec {
+    ClusterSpec {
+        run_id: format!("faults-{test}-{}", std::process::id()),
+        nodes: NODES,
+        clients: CLIENTS,
+        client: ClientCommand::BuiltIn,
+        subnet: None,
+        owner: Owner::current(),
+        persistence: Persistence::Everysec,
+        preload: true,
+        network_faults: true,
+    }
+}
+
+fn names(words: &str) -> Vec<String> {
+    words.split_whitespace().map(str::to_string).collect()
+}
+
+/// Every way between the clients and these nodes, both directions.
+fn ways(nodes: &str) -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    for client in names("c0 c1") {
+        for node in names(nodes) {
+            pairs.push((client.clone(), node.clone()));
+            pairs.push((node, client.clone()));
+        }
+    }
+    pairs
+}
+
+fn catalogue() -> Vec<(&'static str, Injection)> {
+    let pause = |members| Injection::Pause { members: names(members) };
+    let network = |pairs, effect| Injection::Network { pairs, effect };
+    let clock = |members, skew| Injection::Clock { members: names(members), skew };
+    let replies = vec![("n2".to_string(), "c0".to_string())];
+    vec![
+        ("pause a client", pause("c0")),
+        ("pause a node", pause("n1")),
+        ("pause five nodes", pause("n0 n1 n2 n3 n4")),
+        ("kill a node, start it again", Injection::Kill { members: names("n3") }),
+        ("power loss of a node, start it again", Injection::PowerLoss { members: names("n4") }),
+        ("partition: one node", network(ways("n0"), Effect::Drop)),
+        ("partition: five nodes", network(ways("n0 n1 n2 n3 n4"), Effect::Drop)),
+        ("partition: replies of one node only", network(replies, Effect::Drop)),
+        ("loss of 30 %", network(ways("n1"), Effect::Lose { percent: 30 })),
+        ("delay of 50 ms", network(ways("n1"), Effect::Delay { ms: 50, jitter_ms: 0 })),
+        ("reset", network(ways("n1"), Effect::Reset)),
+        ("clock of a node jumps ahead", clock("n2", Skew::Jump { ms: 2000 })),
+        ("clock of a node jumps back", clock("n2", Skew::Jump { ms: -2000 })),
+        ("clock of a node runs 1.5 times as fast", clock("n2", Skew::Rate { factor: 1.5 })),
+        ("clock of a node flickers", clock("n2", Skew::Strobe { ms: 500, period_us: 1000 })),
+        ("clock of a client jumps ahead", clock("c1", Skew::Jump { ms: 2000 })),
+        ("evict", Injection::Evict { members: names("n0") }),
+        ("flush", Injection::Flush { members: names("n0") }),
+    ]
+}
+
+/// Injects and heals, and fails where either was not seen. Milliseconds that each took for the controller.
+async fn once(cluster: &Cluster, number: u32, label: &str, injection: &Injection) -> (f64, f64) {
+    let timed = Instant::now();
+    let seen = cluster.agent.inject(number, injection).await.unwrap();
+    let inject = timed.elapsed();
+    assert_seen(label, "injected", &seen);
+
+    let timed = Instant::now();
+    if let Injection::Kill { members } | Injection::PowerLoss { members } = injection {
+        for member in members {
+            cluster.restart_server(member).await.unwrap();
+        }
+    }
+    let seen = cluster.agent.heal(number).await.unwrap();
+    assert_seen(label, "healed", &seen);
+    (inject.as_secs_f64() * 1e3, timed.elapsed().as_secs_f64() * 1e3)
+}
+
+fn assert_seen(label: &str, what: &str, seen: &Observation) {
+    assert!(seen.observed, "{label}, {what}: {}", seen.text);
+}
+
+async fn every_fault(cluster: &Cluster, kind: &str) {
+    let repetitions =
+        std::env::var("REDJEPSEN_REPETITIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_u32).max(1);
+    // Clients are there as processes with an address; nobody asks them for anything.
+    let mut clients = Vec::new();
+    for client in 0..CLIENTS {
+        clients.push(cluster.start_client(client).await.unwrap());
+    }
+    let mut number = 0;
+    println!("| fault, on a {kind} cluster | inject, ms | heal, ms |\n|---|---|---|");
+    for (label, injection) in catalogue() {
+        let mut times = (Vec::new(), Vec::new());
+        for _ in 0..repetitions {
+            let (inject, heal) = once(cluster, number, label, &injection).await;
+            times.0.push(inject);
+            times.1.push(heal);
+            number += 1;
+        }
+        println!("| {label} | {:.1} | {:.1} |", median(&mut times.0), median(&mut times.1));
+    }
+    assert!(cluster.agent.heal_all().await.unwrap().is_empty(), "all was healed");
+}
+
+fn median(times: &mut [f64]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_happens_in_docker_and_is_undone() {
+    let docker = Docker::connect().await.expect("this test needs a Docker engine");
+    let program = Some(Path::new(env!("CARGO_BIN_EXE_redjepsen")).to_path_buf());
+    let request = ImageRequest { program, ..ImageRequest::default() };
+    let images = docker.prepare(&request, &mut |line| eprintln!("{line}")).await.unwrap();
+    let cluster = docker.start(spec("docker"), images).await.unwrap();
+    let outcome = tokio::time::timeout(Duration::from_secs(240), every_fault(&cluster, "Docker")).await;
+    cluster.stop().await.unwrap();
+    outcome.expect("in time");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_happens_locally_and_is_undone() {
+    let program = Some(Path::new(env!("CARGO_BIN_EXE_redjepsen")).to_path_buf());
+    let local = Local::find(None, program).expect("this test needs a redis-server");
+    let cluster = local.start(spec("local")).await.unwrap();
+    let outcome = tokio::time::timeout(Duration::from_secs(240), every_fault(&cluster, "local")).await;
+    cluster.stop().await.unwrap();
+    outcome.expect("in time");
+}
