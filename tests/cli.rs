@@ -44,9 +44,11 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected all, clock");
     refused(&["--workload", "missing/file.toml"], "missing/file.toml");
     refused(&["--expect", "victory"], "possible values: valid, violation");
-    refused(&["--cluster", "cloud"], "possible values: docker");
+    refused(&["--cluster", "cloud"], "possible values: auto, docker, local");
     refused(&["--subnet", "10.0.0.0/99"], "10.0.0.0/99");
-    refused(&["--client-cmd", "./client"], "--client-image");
+    refused(&["--cluster", "docker", "--client-cmd", "./client"], "--client-image");
+    refused(&["--cluster", "local", "--image", "redis:7"], "--image makes no sense with --cluster local");
+    refused(&["--image", "redis:7", "--redis-server", "redis-server"], "cannot be used with");
     refused(&["--client-cmd", "'open", "--client-image", "x"], "a quote is not closed");
     refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "here"], "expected HOST:CONTAINER");
     refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "/nonexistent:/x"], "/nonexistent");
@@ -68,7 +70,7 @@ fn a_nemesis_file_with_a_mistake_gets_its_place_and_what_was_expected() {
 #[test]
 fn an_engine_that_is_not_there_is_one_clear_line() {
     let folder = tempfile::tempdir().unwrap();
-    let assert = redjepsen().current_dir(&folder).arg("run").assert().code(255);
+    let assert = redjepsen().current_dir(&folder).args(["run", "--cluster", "docker"]).assert().code(255);
     let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert_eq!(error.lines().count(), 1, "{error}");
     assert!(error.contains("no Docker engine answers at unix:///nonexistent/docker.sock"), "{error}");
