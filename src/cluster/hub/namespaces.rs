@@ -6,29 +6,27 @@ use std::io;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// What all members share: processes, network, mounts, host name.
-const SHARED: UnshareFlags =
+/// Processes, network, mounts, host name: the hub's own, which no member sees out of, and in it each member's own.
+const ALL: UnshareFlags =
     UnshareFlags::NEWPID.union(UnshareFlags::NEWNET).union(UnshareFlags::NEWNS).union(UnshareFlags::NEWUTS);
-/// What a member has for itself.
-const OWN: UnshareFlags = SHARED;
 
 /// Moves this process, which must have one thread, and its children to come into namespaces of their own. The process
 /// namespace holds for children alone. An error says what was refused, and the ways on.
 pub(super) fn enter() -> Result<(), String> {
     let privileged = geteuid().is_root();
-    if privileged && unshare(SHARED).is_ok() {
+    if privileged && unshare(ALL).is_ok() {
         return Ok(());
     }
     // Whoever has no privileges here has them in a user namespace of their own, over what they make there.
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(UnshareFlags::NEWUSER).map_err(|error| refused("a user namespace", &error))?;
     map_to_root(user, group).map_err(|error| refused("to be root in a user namespace", &error))?;
-    unshare(SHARED).map_err(|error| refused("process, network and mount namespaces", &error))
+    unshare(ALL).map_err(|error| refused("process, network and mount namespaces", &error))
 }
 
 /// Moves this thread alone into namespaces of a member; processes that it starts are in them, too.
 pub(super) fn enter_own() -> io::Result<()> {
-    unshare(OWN)
+    unshare(ALL)
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {
