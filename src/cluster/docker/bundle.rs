@@ -66,12 +66,6 @@ impl Bundle {
         Bundle::of(&real, &real.with_file_name(redis_program::called(&real)))
     }
 
-    /// Adds another program's files, so that one image holds both.
-    pub fn merge(&mut self, other: Bundle) {
-        self.files.extend(other.files);
-        self.library_folders.extend(other.library_folders);
-    }
-
     fn add_library(&mut self, path: &Path) -> io::Result<()> {
         self.files.insert(path.to_path_buf(), fs::canonicalize(path)?);
         self.library_folders.extend(path.parent().map(Path::to_path_buf));
