@@ -1,16 +1,17 @@
-//! The workloads and nemeses that come with the binary, and files of the user's own.
+//! The workloads, nemeses and suites that come with the binary, and files of the user's own.
 //!
 //! A name means an embedded file; anything with a slash or ending in `.toml` is a path. The files are data: reading one
 //! never executes anything.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
 use crate::nemesis::{Fault, Nemesis, OneOf, Progress, RecurringFault};
 use crate::scenario::Workload;
+use crate::suite::file::SuiteFile;
 use crate::units::{Length, LengthError};
 
 /// An embedded file: its name without `.toml`, and its text.
@@ -19,13 +20,36 @@ pub type Entry = (&'static str, &'static str);
 /// Every workload that comes with the binary, by name.
 pub const WORKLOADS: &[Entry] = &[
     ("cas-token", include_str!("../workloads/cas-token.toml")),
+    ("cluster", include_str!("../workloads/cluster.toml")),
+    ("etcd", include_str!("../workloads/etcd.toml")),
+    ("etcd-unguarded", include_str!("../workloads/etcd-unguarded.toml")),
+    ("fenced", include_str!("../workloads/fenced.toml")),
+    ("fenced-reads", include_str!("../workloads/fenced-reads.toml")),
+    ("incr", include_str!("../workloads/incr.toml")),
+    ("mutex", include_str!("../workloads/mutex.toml")),
     ("none", include_str!("../workloads/none.toml")),
+    ("paired-token", include_str!("../workloads/paired-token.toml")),
+    ("postgres", include_str!("../workloads/postgres.toml")),
     ("redlock", include_str!("../workloads/redlock.toml")),
     ("redlock-lazy-release", include_str!("../workloads/redlock-lazy-release.toml")),
+    ("redlock-lockstep", include_str!("../workloads/redlock-lockstep.toml")),
     ("redlock-patient", include_str!("../workloads/redlock-patient.toml")),
+    ("redlock-recheck", include_str!("../workloads/redlock-recheck.toml")),
+    ("redlock-tokens", include_str!("../workloads/redlock-tokens.toml")),
     ("redlock-unchecked", include_str!("../workloads/redlock-unchecked.toml")),
     ("redlock-wall", include_str!("../workloads/redlock-wall.toml")),
+    ("redlock-watchdog", include_str!("../workloads/redlock-watchdog.toml")),
+    ("replicated", include_str!("../workloads/replicated.toml")),
+    ("replicated-guarded", include_str!("../workloads/replicated-guarded.toml")),
+    ("replicated-wait", include_str!("../workloads/replicated-wait.toml")),
+    ("setnx-expire", include_str!("../workloads/setnx-expire.toml")),
     ("single", include_str!("../workloads/single.toml")),
+    ("single-constant", include_str!("../workloads/single-constant.toml")),
+    ("single-get-del", include_str!("../workloads/single-get-del.toml")),
+    ("steal", include_str!("../workloads/steal.toml")),
+    ("steal-hasty", include_str!("../workloads/steal-hasty.toml")),
+    ("zookeeper", include_str!("../workloads/zookeeper.toml")),
+    ("zookeeper-unguarded", include_str!("../workloads/zookeeper-unguarded.toml")),
 ];
 
 /// Every nemesis that comes with the binary, by name.
@@ -34,27 +58,47 @@ pub const NEMESES: &[Entry] = &[
     ("clock", include_str!("../nemeses/clock.toml")),
     ("clock-jump-forward", include_str!("../nemeses/clock-jump-forward.toml")),
     ("crash-everysec", include_str!("../nemeses/crash-everysec.toml")),
+    ("crash-holder", include_str!("../nemeses/crash-holder.toml")),
+    ("crash-in-acquisition", include_str!("../nemeses/crash-in-acquisition.toml")),
     ("crash-no-persistence", include_str!("../nemeses/crash-no-persistence.toml")),
     ("crash-synced", include_str!("../nemeses/crash-synced.toml")),
     ("delayed-restart", include_str!("../nemeses/delayed-restart.toml")),
     ("delayed-restart-clock-jump", include_str!("../nemeses/delayed-restart-clock-jump.toml")),
     ("delayed-write", include_str!("../nemeses/delayed-write.toml")),
+    ("double-pause", include_str!("../nemeses/double-pause.toml")),
     ("eviction", include_str!("../nemeses/eviction.toml")),
+    ("failover", include_str!("../nemeses/failover.toml")),
+    ("failover-in-sync", include_str!("../nemeses/failover-in-sync.toml")),
     ("kill-node", include_str!("../nemeses/kill-node.toml")),
+    ("late-release", include_str!("../nemeses/late-release.toml")),
+    ("lost-ack", include_str!("../nemeses/lost-ack.toml")),
     ("lost-reply", include_str!("../nemeses/lost-reply.toml")),
     ("majority-down", include_str!("../nemeses/majority-down.toml")),
     ("memory", include_str!("../nemeses/memory.toml")),
+    ("no-random-delay", include_str!("../nemeses/no-random-delay.toml")),
     ("none", include_str!("../nemeses/none.toml")),
     ("packets", include_str!("../nemeses/packets.toml")),
     ("partition", include_str!("../nemeses/partition.toml")),
     ("pause", include_str!("../nemeses/pause.toml")),
     ("pause-before-write", include_str!("../nemeses/pause-before-write.toml")),
     ("pause-in-acquisition", include_str!("../nemeses/pause-in-acquisition.toml")),
+    ("pause-in-release", include_str!("../nemeses/pause-in-release.toml")),
     ("pause-node", include_str!("../nemeses/pause-node.toml")),
+    ("release-without-write", include_str!("../nemeses/release-without-write.toml")),
+    ("repeated-release", include_str!("../nemeses/repeated-release.toml")),
     ("slow-client-clock", include_str!("../nemeses/slow-client-clock.toml")),
+    ("split-brain", include_str!("../nemeses/split-brain.toml")),
+    ("thief-chain", include_str!("../nemeses/thief-chain.toml")),
+    ("thief-crash", include_str!("../nemeses/thief-crash.toml")),
+    ("uneven-tokens", include_str!("../nemeses/uneven-tokens.toml")),
+    ("victim-unreachable", include_str!("../nemeses/victim-unreachable.toml")),
 ];
 
-/// Why a workload or nemesis can't be used: one message with file, line and what was expected.
+/// Every suite that comes with the binary, by name.
+pub const SUITES: &[Entry] =
+    &[("nightly", include_str!("../suites/nightly.toml")), ("smoke", include_str!("../suites/smoke.toml"))];
+
+/// Why a workload, nemesis or suite can't be used: one message with file, line and what was expected.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CatalogueError(String);
@@ -99,6 +143,13 @@ pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError
     all.ok_or_else(|| CatalogueError("no nemesis is named".to_string()))
 }
 
+/// A suite by name or path, with the name that it is filed under and the folder in which the paths in it start.
+pub fn suite(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), CatalogueError> {
+    let (name, suite) = find("suite", SUITES, name_or_path)?;
+    let folder = if is_path(name_or_path) { Path::new(name_or_path).parent() } else { None };
+    Ok((name, suite, folder.map(Path::to_path_buf).unwrap_or_default()))
+}
+
 /// A fault said in place of a file, such as `pause node:0`, which then recurs.
 fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
     let fault: Fault = phrase.parse().map_err(|error| CatalogueError(format!("--nemesis: {error}")))?;
@@ -121,7 +172,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
 }
 
 fn find<T: DeserializeOwned>(kind: &str, entries: &[Entry], wanted: &str) -> Result<(String, T), CatalogueError> {
-    if wanted.contains('/') || wanted.ends_with(".toml") {
+    if is_path(wanted) {
         let path = Path::new(wanted);
         let text =
             fs::read_to_string(path).map_err(|error| CatalogueError(format!("{kind} file {wanted}: {error}")))?;
@@ -136,6 +187,10 @@ fn find<T: DeserializeOwned>(kind: &str, entries: &[Entry], wanted: &str) -> Res
         )));
     };
     Ok((name.to_string(), parse(&format!("{kind} {name}"), text)?))
+}
+
+fn is_path(wanted: &str) -> bool {
+    wanted.contains('/') || wanted.ends_with(".toml")
 }
 
 /// The file as its type. The parser's message shows the line and what was expected there.
@@ -170,6 +225,11 @@ mod tests {
         let names = |entries: &[Entry]| entries.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
         assert_eq!(files_in("workloads"), names(WORKLOADS));
         assert_eq!(files_in("nemeses"), names(NEMESES));
+        assert_eq!(files_in("suites"), names(SUITES));
+        for (name, _) in SUITES {
+            let (_, suite, _) = suite(name).unwrap();
+            assert!(!suite.description.is_empty() && !suite.description.contains('\n'), "{name}");
+        }
         for (name, _) in WORKLOADS {
             let (_, workload) = workload(name).unwrap();
             assert!(!workload.description.is_empty() && !workload.description.contains('\n'), "{name}");
@@ -228,10 +288,7 @@ mod tests {
     #[test]
     fn a_mistake_gets_a_message_that_says_where_and_what() {
         let unknown = workload("redlok").unwrap_err().to_string();
-        assert!(
-            unknown.contains("unknown workload `redlok`; expected cas-token, none, redlock, redlock-lazy"),
-            "{unknown}"
-        );
+        assert!(unknown.contains("unknown workload `redlok`; expected cas-token, "), "{unknown}");
         let missing = nemesis("no/such.toml").unwrap_err().to_string();
         assert!(missing.contains("no/such.toml"), "{missing}");
 

@@ -3,15 +3,16 @@
 //! The modules in the order in which a run flows through them:
 //!
 //! - [`cli`]: what the user typed, as a request
-//! - [`units`], [`scenario`], [`nemesis`], [`catalogue`]: what is to be run, complete and checked
+//! - [`units`], [`topology`], [`scenario`], [`nemesis`], [`catalogue`]: what is to be run, complete and checked
 //! - [`plan`]: every operation and fault, drawn from the seed
 //! - [`cluster`]: what it runs on: real servers, client processes, an agent
 //! - [`controller`]: the run itself, the only place with control flow over time
-//! - [`client`], [`locks`]: the processes under test
+//! - [`client`], [`locks`], [`slots`]: the processes under test
 //! - [`history`]: what happened, event by event
 //! - [`checker`]: what follows from it: a verdict
 //! - [`report`]: pages, pictures and numbers
 //! - [`store`]: the folder that keeps it all
+//! - [`suite`]: many runs, each held against what is expected of it
 
 pub mod catalogue;
 pub mod checker;
@@ -26,5 +27,8 @@ pub mod nemesis;
 pub mod plan;
 pub mod report;
 pub mod scenario;
+pub mod slots;
 pub mod store;
+pub mod suite;
+pub mod topology;
 pub mod units;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::history::Claim;
-use crate::locks::{LockOptions, LockSettings};
+use crate::locks::{LockSettings, LockSpec};
 use crate::nemesis::Nemesis;
+use crate::topology::Topology;
 use crate::units::{Length, LengthError, LengthRange};
 
 /// A complete run, as saved in `scenario.toml`.
@@ -75,6 +76,9 @@ pub struct Workload {
     pub source: String,
     /// How many lock nodes a run has unless the user says otherwise.
     pub nodes: u32,
+    /// How they belong together.
+    #[serde(default, skip_serializing_if = "Topology::is_independent")]
+    pub topology: Topology,
     pub lock: LockSpec,
     pub resource: ResourceSpec,
     /// The properties that decide the verdict.
@@ -82,96 +86,6 @@ pub struct Workload {
     /// What is expected under a nemesis, by the nemesis's name.
     #[serde(default)]
     pub expect: std::collections::BTreeMap<String, Expectation>,
-}
-
-/// The lock under test, with its options.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LockSpec {
-    /// No lock at all.
-    None(NoOptions),
-    /// `SET NX PX` on the first node, compare-and-delete to release.
-    Single(SingleOptions),
-    /// Redlock over all nodes.
-    Redlock(RedlockOptions),
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NoOptions {}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SingleOptions {
-    /// How long one request to the node may take.
-    pub node_timeout: Length,
-    /// How long to wait before asking again, drawn each time.
-    pub retry_delay: LengthRange,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RedlockOptions {
-    pub ask: Ask,
-    /// How long one request to one node may take; far below the TTL.
-    pub node_timeout: Length,
-    /// Part of the TTL that clocks may drift apart while the lock is held, such as 0.01.
-    pub drift_factor: f64,
-    /// How long to wait before asking again, drawn each time so that contenders fall out of step.
-    pub retry_delay: LengthRange,
-    /// Whether a majority that took longer than the lock is valid counts as none, as it should.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    pub check_elapsed: bool,
-    /// The clock by which the client reckons how long asking took.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub clock: ClockSource,
-    /// Which nodes are told when the lock is given up.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub release: ReleaseOn,
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn is_yes(value: &bool) -> bool {
-    *value
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-/// The clock that a client of a lock reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClockSource {
-    /// One that never jumps and runs evenly.
-    #[default]
-    Monotonic,
-    /// The time of day, which somebody may set.
-    Wall,
-}
-
-/// Which nodes are told that a lock is given up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReleaseOn {
-    /// All of them, as the documentation says: a reply that was lost may have been a yes.
-    #[default]
-    All,
-    /// Those that said yes.
-    Acquired,
-}
-
-/// In which order Redlock asks its nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ask {
-    /// All at once.
-    Parallel,
-    /// One after the other.
-    Sequential,
 }
 
 /// What the lock protects.
@@ -185,8 +99,12 @@ pub struct ResourceSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceKind {
-    /// One value a key, each written value unique in the run.
+    /// One value a key, each written value unique in the run, in a Redis of its own.
     Register,
+    /// The same in a row of the database that keeps the lock as well.
+    Row,
+    /// None: clients take the lock, think, and release it.
+    None,
 }
 
 /// How the resource itself guards against writers that lost the lock.
@@ -197,6 +115,17 @@ pub enum Fencing {
     None,
     /// It refuses a write whose old value is not current (a check-and-set, made by Lua on the resource).
     OldValue,
+    /// It refuses a write with an older fencing token than one that has written, atomically by Lua on the resource.
+    Token,
+    /// As `token`, and a read counts as a write does.
+    TokenReads,
+}
+
+impl Fencing {
+    /// Whether it tells writers apart by their fencing tokens.
+    pub fn needs_tokens(self) -> bool {
+        matches!(self, Fencing::Token | Fencing::TokenReads)
+    }
 }
 
 /// Why a scenario makes no sense: what the user said, and what would do.
@@ -234,56 +163,60 @@ impl Scenario {
                 Length::Absolute(self.time_limit)
             )));
         }
+        if self.workload.resource.fencing.needs_tokens() && !self.workload.lock.gives_tokens() {
+            return Err(ScenarioError(format!(
+                "workload {}: the resource is fenced by tokens, and lock {} gives none; etcd, fenced, paired-token, \
+                 redlock-tokens and zookeeper do",
+                self.workload_name,
+                self.workload.lock.name()
+            )));
+        }
+        let resource = self.workload.resource;
+        if self.workload.lock.program().keeps_resource() != (resource.kind == ResourceKind::Row) {
+            return Err(ScenarioError(format!(
+                "workload {}: `kind = \"row\"` and lock postgres go together, since they are in one transaction",
+                self.workload_name
+            )));
+        }
+        if resource.kind == ResourceKind::Row && (self.nodes, resource.fencing) != (1, Fencing::None) {
+            return Err(ScenarioError(format!(
+                "workload {}: a row is in one database, so --nodes must be 1 and `fencing` none",
+                self.workload_name
+            )));
+        }
+        self.check_topology()?;
         self.lock_settings(Vec::new()).map(|_| ())
+    }
+
+    /// Whether there can be such a group of nodes, and whether the lock can live on it.
+    fn check_topology(&self) -> Result<(), ScenarioError> {
+        let Workload { topology, lock, .. } = &self.workload;
+        let replicas = topology.replicas_each(self.nodes);
+        let wrong = match (topology.check(self.nodes), lock) {
+            (Err(text), _) => text,
+            (Ok(()), LockSpec::Single(single)) if single.wait > replicas => {
+                format!(
+                    "`wait = {}` can't be met: of {} nodes a primary has {replicas} replicas",
+                    single.wait, self.nodes
+                )
+            }
+            (Ok(()), LockSpec::Redlock(_) | LockSpec::RedlockTokens(_)) if topology.has_roles() => {
+                format!("{} is a lock over independent nodes; leave `topology` out", lock.name())
+            }
+            (Ok(()), lock) if matches!(topology, Topology::Cluster(_)) && !lock.is_on_one_key() => {
+                format!("{} takes several keys, which a Redis Cluster keeps on several nodes", lock.name())
+            }
+            (Ok(()), _) => return Ok(()),
+        };
+        Err(ScenarioError(format!("workload {}: {wrong}", self.workload_name)))
     }
 
     /// The lock as the clients are told of it, every length resolved.
     pub fn lock_settings(&self, nodes: Vec<String>) -> Result<LockSettings, ScenarioError> {
-        let millis = |length: Duration| length.as_millis() as u64;
-        let delay = |range: LengthRange| range.resolve(self.ttl).map(|(low, high)| (millis(low), millis(high)));
-        let node_timeout = |length: Length| {
-            let timeout = length.resolve(self.ttl);
-            if timeout > self.ttl * 10 || timeout < Duration::from_millis(1) {
-                return Err(ScenarioError(format!(
-                    "workload {}: `node_timeout = \"{length}\"` must lie between 1 ms and 10 TTLs of {}",
-                    self.workload_name,
-                    Length::Absolute(self.ttl)
-                )));
-            }
-            Ok(millis(timeout))
-        };
-        let (name, options) = match &self.workload.lock {
-            LockSpec::None(_) => ("none", LockOptions::default()),
-            LockSpec::Single(single) => (
-                "single",
-                LockOptions {
-                    node_timeout_ms: Some(node_timeout(single.node_timeout)?),
-                    retry_delay_ms: Some(delay(single.retry_delay)?),
-                    ..LockOptions::default()
-                },
-            ),
-            LockSpec::Redlock(redlock) => {
-                if !(0.0..1.0).contains(&redlock.drift_factor) {
-                    return Err(ScenarioError(format!(
-                        "workload {}: `drift_factor = {}` must be a part of the TTL, from 0 to below 1",
-                        self.workload_name, redlock.drift_factor
-                    )));
-                }
-                (
-                    "redlock",
-                    LockOptions {
-                        node_timeout_ms: Some(node_timeout(redlock.node_timeout)?),
-                        retry_delay_ms: Some(delay(redlock.retry_delay)?),
-                        drift_factor: Some(redlock.drift_factor),
-                        sequential: Some(redlock.ask == Ask::Sequential),
-                        unchecked: (!redlock.check_elapsed).then_some(true),
-                        wall_clock: (redlock.clock == ClockSource::Wall).then_some(true),
-                        release_acquired: (redlock.release == ReleaseOn::Acquired).then_some(true),
-                    },
-                )
-            }
-        };
-        Ok(LockSettings { name: name.to_string(), ttl_ms: millis(self.ttl), nodes, options })
+        let options = self.workload.lock.options(self.ttl);
+        let options = options.map_err(|error| ScenarioError(format!("workload {}: {error}", self.workload_name)))?;
+        let ttl_ms = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
+        Ok(LockSettings { name: self.workload.lock.name().to_string(), ttl_ms, nodes, group: None, options })
     }
 
     /// The name that the run is filed under, such as `redlock-pause`.
@@ -317,7 +250,7 @@ fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Dura
 }
 
 /// Durations as people write them.
-mod as_text {
+pub(crate) mod as_text {
     use super::*;
 
     pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -372,6 +305,42 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_gets_the_nodes_that_it_can_live_on_and_no_others() {
+        let on = |workload: &str, nodes: u32| {
+            let (workload_name, workload) = catalogue::workload(workload).unwrap();
+            Scenario { workload_name, workload, nodes, ..scenario() }
+        };
+        let waiting = on("replicated-wait", 3);
+        waiting.check().unwrap();
+        assert_eq!(waiting.lock_settings(Vec::new()).unwrap().options.wait_replicas, Some(1));
+        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&waiting).unwrap()).unwrap(), waiting);
+        on("cluster", 6).check().unwrap();
+
+        let refused = |scenario: Scenario, expected: &str| {
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        refused(on("replicated", 1), "2 to 9 nodes, not 1");
+        refused(on("cluster", 5), "not 5");
+        let mut greedy = on("replicated-wait", 3);
+        if let LockSpec::Single(single) = &mut greedy.workload.lock {
+            single.wait = 3;
+        }
+        refused(greedy, "`wait = 3` can't be met: of 3 nodes a primary has 2 replicas");
+        let mut alone = on("single", 1);
+        if let LockSpec::Single(single) = &mut alone.workload.lock {
+            single.wait = 1;
+        }
+        refused(alone, "`wait = 1` can't be met");
+        let mut redlock = on("redlock", 3);
+        redlock.workload.topology = on("replicated", 3).workload.topology;
+        refused(redlock, "redlock is a lock over independent nodes");
+        let mut fenced = on("fenced", 6);
+        fenced.workload.topology = on("cluster", 6).workload.topology;
+        refused(fenced, "fenced takes several keys");
+    }
+
+    #[test]
     fn numbers_that_make_no_sense_are_refused_by_the_name_of_their_flag() {
         let refused = |change: fn(&mut Scenario), flag: &str| {
             let mut scenario = scenario();
@@ -390,5 +359,6 @@ mod tests {
         refused(|s| s.hold = "2s..1s".parse().unwrap(), "--hold");
         refused(|s| s.acquire_timeout = Duration::from_secs(31), "--acquire-timeout 31s");
         refused(|s| s.ttl = Duration::from_millis(15), "node_timeout");
+        refused(|s| s.workload.resource.fencing = Fencing::Token, "lock redlock gives none");
     }
 }

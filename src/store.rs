@@ -1,4 +1,5 @@
-//! The folder that keeps a run: `store/<workload>-<nemesis>/<time>/`, with links to the latest.
+//! The folder that keeps a run, `store/<workload>-<nemesis>/<time>/`, with links to the latest; and that of a suite,
+//! `store/suites/<suite>/<time>/`, with its runs in it.
 
 use std::fs;
 use std::io;
@@ -15,24 +16,10 @@ pub struct RunFolder {
 impl RunFolder {
     /// Creates a new folder, named by the time of day in UTC, and points the links `latest` at it.
     pub fn create(store: &Path, test: &str) -> io::Result<RunFolder> {
-        let parent = store.join(test);
-        fs::create_dir_all(&parent)?;
-        loop {
-            let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S.%3fZ").to_string();
-            let path = parent.join(&time);
-            match fs::create_dir(&path) {
-                Ok(()) => {
-                    link(&parent.join("latest"), Path::new(&time))?;
-                    link(&store.join("latest"), &Path::new(test).join(&time))?;
-                    return Ok(RunFolder { path });
-                }
-                // Another run began in the same millisecond.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let path = create_by_time(&store.join(test))?;
+        let time = path.file_name().unwrap_or_default();
+        link(&store.join("latest"), &Path::new(test).join(time))?;
+        Ok(RunFolder { path })
     }
 
     pub fn path(&self) -> &Path {
@@ -58,6 +45,44 @@ impl RunFolder {
         let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
         text.push('\n');
         fs::write(self.path.join(name), text)
+    }
+}
+
+/// Creates a new folder for a suite, and points the link `latest` of its name at it.
+pub fn create_suite(store: &Path, suite: &str) -> io::Result<PathBuf> {
+    create_by_time(&suite_folder(store, suite))
+}
+
+/// The folders of the suites of a name that a store has, the newest first.
+pub fn suites(store: &Path, suite: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(suite_folder(store, suite)) else { return Vec::new() };
+    let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
+    folders.sort_unstable_by(|one, other| other.cmp(one));
+    folders
+}
+
+fn suite_folder(store: &Path, suite: &str) -> PathBuf {
+    store.join("suites").join(suite)
+}
+
+/// A new folder named by the time of day in UTC, with a link `latest` beside it.
+fn create_by_time(parent: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(parent)?;
+    loop {
+        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S.%3fZ").to_string();
+        let path = parent.join(&time);
+        match fs::create_dir(&path) {
+            Ok(()) => {
+                link(&parent.join("latest"), Path::new(&time))?;
+                return Ok(path);
+            }
+            // Another one began in the same millisecond.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            Err(error) => return Err(error),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::{contains, starts_with};
+use redjepsen::catalogue;
 
 fn redjepsen() -> Command {
     let mut command = Command::cargo_bin("redjepsen").unwrap();
@@ -17,6 +18,22 @@ fn refused(arguments: &[&str], words: &str) {
     let assert = redjepsen().arg("run").args(arguments).assert().code(254);
     let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(error.contains(words), "{arguments:?}: {error}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_redjepsen"))
+        .arg("list")
+        .stdout(writer)
+        .stderr(std::process::Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_redjepsen")).arg("list").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(255), "what could not be written is told");
 }
 
 #[test]
@@ -40,7 +57,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--nodes", "99"], "--nodes 99 makes no sense; it may be from 1 to 31");
     refused(&["--rate", "nan"], "--rate NaN makes no sense");
     refused(&["--hold", "2s..1s"], "write the shorter one first");
-    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected cas-token, none, redlock");
+    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected cas-token, cluster");
     refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected all, clock");
     refused(&["--workload", "missing/file.toml"], "missing/file.toml");
     refused(&["--expect", "victory"], "possible values: valid, violation");
@@ -80,6 +97,7 @@ fn an_engine_that_is_not_there_is_one_clear_line() {
 #[test]
 fn the_catalogue_can_be_read() {
     redjepsen().arg("list").assert().code(0).stdout(contains("redlock")).stdout(contains("pause-node"));
+    redjepsen().arg("list").assert().stdout(contains("Locks, and the workloads that use them:"));
     // A name that is both a workload and a nemesis shows both.
     redjepsen()
         .args(["list", "none"])
@@ -91,7 +109,7 @@ fn the_catalogue_can_be_read() {
         .args(["list", "nothing"])
         .assert()
         .code(254)
-        .stderr(contains("there is no workload or nemesis `nothing`"));
+        .stderr(contains("there is no workload, nemesis or suite `nothing`"));
 }
 
 #[test]
@@ -182,4 +200,143 @@ fn a_history_that_a_model_cannot_judge_is_unknown_and_a_model_that_is_none_a_mis
         .assert()
         .code(255)
         .stderr(contains("line 2"));
+}
+
+#[test]
+fn a_suite_is_planned_without_anything_being_started() {
+    redjepsen()
+        .args(["suite", "smoke", "--dry-run"])
+        .assert()
+        .code(0)
+        .stdout(contains("violation in every run").and(contains("planned for")));
+    redjepsen().args(["suite", "nightly", "--dry-run"]).assert().code(0);
+    let cells = |shard: &str| {
+        let assert = redjepsen().args(["suite", "nightly", "--dry-run", "--shard", shard]).assert().code(0);
+        let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        let (head, planned) = text.trim_end().rsplit_once("planned for ").unwrap();
+        let lines = head.lines().filter(|line| line.starts_with("  ")).skip(1).count();
+        let minutes: u32 = planned.split(' ').next().unwrap().parse().unwrap();
+        (lines, minutes)
+    };
+    let parts = ["1/3", "2/3", "3/3"].map(cells);
+    let (all, minutes) = cells("1/1");
+    assert_eq!(parts.iter().map(|(lines, _)| lines).sum::<usize>(), all);
+    assert!(parts.iter().all(|(_, part)| part.abs_diff(minutes / 3) <= 1), "{parts:?} of {minutes} minutes");
+}
+
+#[test]
+fn whatever_a_file_expects_is_in_the_nightly_suite() {
+    let assert = redjepsen().args(["suite", "nightly", "--dry-run"]).assert().code(0);
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    let mut cells = Vec::new();
+    let mut workload = "";
+    for line in text.lines() {
+        match line.strip_prefix("  ") {
+            None => workload = line,
+            Some(cell) => cells.push((workload, cell.split_whitespace().next().unwrap_or_default())),
+        }
+    }
+    let mut expected = Vec::new();
+    for (workload, _) in catalogue::WORKLOADS {
+        let file = catalogue::workload(workload).unwrap().1;
+        expected.extend(file.expect.into_keys().map(|nemesis| (workload.to_string(), nemesis)));
+    }
+    for (nemesis, _) in catalogue::NEMESES {
+        let file = catalogue::nemesis(nemesis).unwrap().1;
+        expected.extend(file.expect.into_keys().map(|workload| (workload, nemesis.to_string())));
+    }
+    for (workload, nemesis) in expected {
+        let cell = (workload.as_str(), nemesis.as_str());
+        assert!(cells.contains(&cell), "add {workload} under {nemesis} to suites/nightly.toml");
+    }
+}
+
+#[test]
+fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
+    let good =
+        "description = \"mine\"\n[with]\ntime_limit = \"8s\"\n[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let refused = |text: &str, words: &[&str]| {
+        fs::write(&path, text).unwrap();
+        let assert = redjepsen().arg("suite").arg(&path).arg("--dry-run").assert().code(254);
+        let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    };
+    for (from, to, words) in [
+        ("time_limit", "time_limt", &["mine.toml", "line 3", "unknown field `time_limt`", "`time_limit`"][..]),
+        ("\"8s\"", "8", &["line 3"]),
+        ("\"8s\"", "\"8 parsecs\"", &["line 3", "is not a length of time"]),
+        ("\"8s\"", "\"2s\"", &["block 1 (redlock under pause)", "no fault fits into --time-limit 2s"]),
+        ("\"8s\"", "\"2ttl\"", &["block 1", "multiple of the TTL"]),
+        ("\"redlock\"", "\"redlok\"", &["block 1", "unknown workload `redlok`; expected cas-token"]),
+        ("\"redlock\"", "[]", &["line 5", "name at least one"]),
+        ("\"redlock\"", "7", &["line 5", "a name such as \"redlock\""]),
+        ("\"pause\"", "\"paws\"", &["unknown nemesis `paws`"]),
+        (
+            "\"pause\"",
+            "\"pause\"\nexpect = \"victory\"",
+            &["line 7", "expected one of `valid`, `violation`, `nothing`"],
+        ),
+        ("\"pause\"", "\"pause\"\nfound = \"often\"", &["line 7", "expected `every` or `some`"]),
+        ("\"pause\"", "\"pause\"\nfound = \"some\"\nexpect = \"valid\"", &["block 1", "`expect` says that none is"]),
+        ("\"pause\"", "\"pause\"\nruns = 0", &["block 1", "`runs = 0` makes no sense"]),
+        ("\"pause\"", "[\"pause\", \"pause\"]", &["the cell `redlock under pause` is there twice"]),
+        ("[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\n", "", &["missing field `cells`"]),
+        ("\"redlock\"", "\"./theirs.toml\"", &["block 1", "theirs.toml"]),
+    ] {
+        let bad = good.replacen(from, to, 1);
+        assert_ne!(bad, good);
+        refused(&bad, words);
+    }
+    redjepsen()
+        .args(["suite", "smok"])
+        .assert()
+        .code(254)
+        .stderr(contains("unknown suite `smok`; expected nightly, smoke"));
+    redjepsen().args(["suite", "smoke", "--shard", "3/2"]).assert().code(254).stderr(contains("`3/2` is no shard"));
+    redjepsen().arg("suite").assert().code(254);
+    // Where nothing can be started, nothing is written.
+    redjepsen()
+        .current_dir(&folder)
+        .args(["suite", "smoke", "--cluster", "docker"])
+        .assert()
+        .code(255)
+        .stderr(contains("no Docker engine answers"));
+    assert!(!folder.path().join("store").exists());
+}
+
+#[test]
+fn what_a_block_leaves_out_is_whatever_something_is_expected_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let cells = |blocks: &str| {
+        fs::write(&path, format!("description = \"mine\"\n{blocks}")).unwrap();
+        let assert = redjepsen().arg("suite").arg(&path).arg("--dry-run").assert().code(0);
+        let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        text.lines().filter(|line| line.starts_with("  ")).skip(1).map(str::to_string).collect::<Vec<_>>()
+    };
+    let of_nemesis = catalogue::nemesis("lost-reply").unwrap().1.expect.len();
+    assert_eq!(cells("[[cells]]\nnemesis = \"lost-reply\"\n").len(), of_nemesis);
+    assert!(cells("[[cells]]\nworkload = \"cas-token\"\n").iter().any(|cell| cell.contains("pause-before-write")));
+    // What another block names is not meant by the one that leaves something out, wherever it stands.
+    let named = "[[cells]]\nworkload = \"redlock\"\nnemesis = \"lost-reply\"\nexpect = \"nothing\"\n";
+    let both = cells(&format!("[[cells]]\nnemesis = \"lost-reply\"\n{named}"));
+    assert_eq!(both.len(), of_nemesis);
+    assert_eq!(both.iter().filter(|cell| cell.contains("nothing")).count(), 1, "{both:?}");
+}
+
+#[test]
+fn paths_in_a_suite_start_at_its_own_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let workload = redjepsen().args(["list", "single"]).assert().get_output().stdout.clone();
+    fs::write(folder.path().join("theirs.toml"), workload).unwrap();
+    let suite =
+        "description = \"mine\"\n[[cells]]\nworkload = \"./theirs.toml\"\nnemesis = [\"pause\", \"pause holder\"]\n";
+    fs::write(folder.path().join("mine.toml"), suite).unwrap();
+    let assert = redjepsen().arg("suite").arg(folder.path().join("mine.toml")).arg("--dry-run").assert().code(0);
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    // What the workload's file expects of `pause` holds for it by that name; nobody has said anything of the phrase.
+    assert!(text.contains("theirs\n  pause") && text.contains("violation in some run"), "{text}");
+    assert!(text.contains("pause-holder  nothing"), "{text}");
 }

@@ -1,5 +1,7 @@
 //! Clusters on a real engine. These tests fail where no Docker engine answers: a skipped test proves nothing.
 
+mod groups;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,10 +10,11 @@ use std::time::{Duration, Instant};
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use redjepsen::cluster::{
     CleanOptions, ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest,
-    Images, NodeSource, Owner,
+    Images, NodeSource, Owner, Program,
 };
 use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
 use redjepsen::scenario::Persistence;
+use redjepsen::topology::Topology;
 use tokio::io::AsyncWriteExt;
 
 const LIMIT: Duration = Duration::from_secs(2);
@@ -39,6 +42,8 @@ fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
     ClusterSpec {
         run_id: run_id(test),
         nodes,
+        program: Program::Redis,
+        topology: Topology::Independent,
         clients,
         client,
         subnet: None,
@@ -226,6 +231,19 @@ async fn a_killed_node_comes_back_with_what_it_persisted() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_belong_together_get_over_the_loss_of_a_primary_and_leave_nothing() {
+    let docker = engine().await;
+    for (name, nodes, topology) in groups::topologies() {
+        let began = Instant::now();
+        let cluster = start(&docker, ClusterSpec { topology, ..spec(name, nodes, 0, &["/bin/cat"]) }).await.unwrap();
+        eprintln!("{name} ready after {:?}", began.elapsed());
+        groups::get_over_the_loss_of_the_primary(&cluster).await;
+        cluster.stop().await.unwrap();
+        assert_gone(cluster.run_id()).await;
+    }
+}
+
 async fn set(url: &str, key: &str) {
     let mut node = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
     redis::cmd("SET").arg(key).arg("1").exec_async(&mut node).await.unwrap();
@@ -352,9 +370,11 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
     assert!(error.contains("c0") && error.contains("/nowhere/client"), "{error}");
     let error = message(ClusterSpec { run_id: "no/slash".to_string(), ..good.clone() }).await;
     assert!(error.contains("no/slash"), "{error}");
-    let subnet = Some("172.17.3.0/24".parse().unwrap());
-    let error = message(ClusterSpec { subnet, ..good.clone() }).await;
-    assert!(error.contains("172.17.3.0/24") && error.contains("--subnet"), "{error}");
+    let other = start(&docker, spec("other", 1, 0, &["/bin/cat"])).await.unwrap();
+    let taken = other.describe().subnet;
+    let error = message(ClusterSpec { subnet: Some(taken), ..good.clone() }).await;
+    assert!(error.contains(&taken.to_string()) && error.contains("--subnet"), "{error}");
+    other.stop().await.unwrap();
     let subnet = Some("10.212.0.0/30".parse().unwrap());
     let error = message(ClusterSpec { subnet, ..good.clone() }).await;
     assert!(error.contains("room for 1"), "{error}");
@@ -396,8 +416,18 @@ async fn images_that_were_named_are_never_substituted() {
     let program: Option<std::path::PathBuf> = Some(env!("CARGO_BIN_EXE_redjepsen").into());
     let name = "localhost:1/redjepsen-test/nothing:1".to_string();
     for request in [
-        ImageRequest { node: NodeSource::Named(name.clone()), program: program.clone(), client: None },
-        ImageRequest { node: NodeSource::Default, program: program.clone(), client: Some(name.clone()) },
+        ImageRequest {
+            node: NodeSource::Named(name.clone()),
+            program: program.clone(),
+            client: None,
+            ..ImageRequest::default()
+        },
+        ImageRequest {
+            node: NodeSource::Default,
+            program: program.clone(),
+            client: Some(name.clone()),
+            ..ImageRequest::default()
+        },
     ] {
         let error = docker.prepare(&request, &mut |_| {}).await.unwrap_err().to_string();
         assert!(error.contains(&name) && !error.contains('\n'), "{error}");
@@ -406,7 +436,10 @@ async fn images_that_were_named_are_never_substituted() {
     let error = docker.prepare(&gone, &mut |_| {}).await.unwrap_err().to_string();
     assert!(error.contains("start redjepsen again"), "{error}");
     let script = NodeSource::Program("/etc/passwd".into());
-    let error = docker.prepare(&ImageRequest { node: script, program, client: None }, &mut |_| {}).await.unwrap_err();
+    let error = docker
+        .prepare(&ImageRequest { node: script, program, client: None, ..ImageRequest::default() }, &mut |_| {})
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("/etc/passwd"), "{error}");
 }
 

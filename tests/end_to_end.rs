@@ -134,6 +134,34 @@ fn kill(pid: u32, signal: &str) {
     assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }
 
+/// One run breaks everything that it has, the other does not notice, and each leaves nothing.
+fn two_at_once(cluster: &str) {
+    let broken = "--workload cas-token --nemesis pause-node,kill-node,partition --ttl 400ms --time-limit 8s --seed 1";
+    let (broken, broken_store) = start(&format!("{broken} --cluster {cluster}"));
+    wait_for(broken_store.path(), "its first operation", |history| history.contains("\"invoke\""));
+    // It begins and ends while the other one breaks things.
+    let whole =
+        run(&format!("--workload single --nemesis none --ttl 400ms --time-limit 5s --seed 2 --cluster {cluster}"));
+    let broken = outcome(broken.wait_with_output().unwrap(), broken_store);
+
+    let results = broken.expect(0).results();
+    assert!(number(&results, "/faults/observed") >= 3, "{results}");
+    let results = whole.expect(0).results();
+    assert_eq!(number(&results, "/faults/injected"), 0);
+    assert_eq!(number(&results, "/counts/info"), 0, "no operation of a run without faults is in doubt: {results}");
+    assert!(number(&results, "/counts/ok") >= 10, "{results}");
+}
+
+#[test]
+fn two_runs_at_once_in_docker_do_not_see_each_other() {
+    two_at_once("docker");
+}
+
+#[test]
+fn two_runs_at_once_on_this_machine_do_not_see_each_other() {
+    two_at_once("local");
+}
+
 #[test]
 fn redlock_loses_updates_when_its_holder_is_paused_and_the_report_explains_it() {
     let outcome = run("--nemesis pause --ttl 400ms --time-limit 6s --seed 1").expect(1);
@@ -304,20 +332,37 @@ fn post(path: &str) {
 
 #[test]
 fn an_image_that_is_not_there_and_a_network_that_is_taken_are_one_clear_line() {
+    let taken = a_taken_network();
     for (flags, words) in [
         (
             "--image localhost:1/no/such:image",
             "there is no image `localhost:1/no/such:image` here, and it cannot be pulled",
         ),
         ("--client-cmd cat --client-image localhost:1/mine:1", "there is no image `localhost:1/mine:1`"),
-        // The engine's own default bridge has it.
-        ("--subnet 172.17.0.0/16", "the network 172.17.0.0/16 cannot be used"),
+        (&format!("--subnet {taken}"), &format!("the network {taken} cannot be used")),
     ] {
         let outcome = run(flags);
         assert_eq!(outcome.code, Some(255), "{}", outcome.text);
         assert!(outcome.text.contains(words) && outcome.text.lines().count() == 1, "{}", outcome.text);
         assert!(!outcome.folder.exists(), "nothing was begun");
     }
+}
+
+/// A network that the engine has, or that this machine has a route to.
+fn a_taken_network() -> String {
+    let api = std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".into());
+    let networks = engine(&api, "/networks");
+    let subnet = |network: &Value| network.pointer("/IPAM/Config/0/Subnet").and_then(Value::as_str).map(str::to_string);
+    let of_engine = networks.as_array().unwrap().iter().filter(|network| network["Name"] == "bridge").find_map(subnet);
+
+    let table = fs::read_to_string("/proc/net/route").unwrap();
+    let number = |hexadecimal: &str| u32::from_str_radix(hexadecimal, 16).unwrap().swap_bytes();
+    let route = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (network, length) = (std::net::Ipv4Addr::from(number(fields[1])), number(fields[7]).count_ones());
+        (length > 0).then(|| format!("{network}/{length}"))
+    };
+    of_engine.or_else(|| table.lines().skip(1).find_map(route)).expect("a network of the engine or the machine")
 }
 
 /// Flags that run a Python program of ours as the client, in an image made of this machine's Python.

@@ -1,12 +1,15 @@
-//! Every family of faults on both kinds of cluster: injected, seen, healed, seen. With REDJEPSEN_REPETITIONS=10 it does so
-//! ten times each and prints the medians as a table.
+//! Every family of faults on both kinds of cluster: injected, seen, healed, seen; and a second time, on what the first has
+//! left. With REDJEPSEN_REPETITIONS=10 it does so ten times each. The medians are printed as a table.
 
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
+use futures_util::FutureExt;
+use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner, Program};
 use redjepsen::faults::{Effect, Injection, Observation, Skew};
 use redjepsen::scenario::Persistence;
+use redjepsen::topology::Topology;
 
 const NODES: u32 = 5;
 const CLIENTS: u32 = 2;
@@ -15,6 +18,8 @@ fn spec(test: &str) -> ClusterSpec {
     ClusterSpec {
         run_id: format!("faults-{test}-{}", std::process::id()),
         nodes: NODES,
+        program: Program::Redis,
+        topology: Topology::Independent,
         clients: CLIENTS,
         client: ClientCommand::BuiltIn,
         subnet: None,
@@ -92,7 +97,7 @@ fn assert_seen(label: &str, what: &str, seen: &Observation) {
 
 async fn every_fault(cluster: &Cluster, kind: &str) {
     let repetitions =
-        std::env::var("REDJEPSEN_REPETITIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_u32).max(1);
+        std::env::var("REDJEPSEN_REPETITIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_u32).max(1);
     // Clients are there as processes with an address; nobody asks them for anything.
     let mut clients = Vec::new();
     for client in 0..CLIENTS {
@@ -113,6 +118,16 @@ async fn every_fault(cluster: &Cluster, kind: &str) {
     assert!(cluster.agent.heal_all().await.unwrap().is_empty(), "all was healed");
 }
 
+/// Whatever becomes of the faults, the cluster is removed.
+async fn every_fault_and_stop(cluster: &Cluster, kind: &str) {
+    let faults = AssertUnwindSafe(every_fault(cluster, kind)).catch_unwind();
+    let outcome = tokio::time::timeout(Duration::from_secs(240), faults).await;
+    cluster.stop().await.unwrap();
+    if let Err(panic) = outcome.expect("in time") {
+        resume_unwind(panic);
+    }
+}
+
 fn median(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
@@ -125,9 +140,7 @@ async fn every_fault_happens_in_docker_and_is_undone() {
     let request = ImageRequest { program, ..ImageRequest::default() };
     let images = docker.prepare(&request, &mut |line| eprintln!("{line}")).await.unwrap();
     let cluster = docker.start(spec("docker"), images).await.unwrap();
-    let outcome = tokio::time::timeout(Duration::from_secs(240), every_fault(&cluster, "Docker")).await;
-    cluster.stop().await.unwrap();
-    outcome.expect("in time");
+    every_fault_and_stop(&cluster, "Docker").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,7 +148,5 @@ async fn every_fault_happens_locally_and_is_undone() {
     let program = Some(Path::new(env!("CARGO_BIN_EXE_redjepsen")).to_path_buf());
     let local = Local::find(None, program).expect("this test needs a redis-server");
     let cluster = local.start(spec("local")).await.unwrap();
-    let outcome = tokio::time::timeout(Duration::from_secs(240), every_fault(&cluster, "local")).await;
-    cluster.stop().await.unwrap();
-    outcome.expect("in time");
+    every_fault_and_stop(&cluster, "local").await;
 }

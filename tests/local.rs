@@ -1,6 +1,8 @@
 //! Clusters of this machine's own programs. They need a redis-server, and a system that lets this user have namespaces;
 //! where it does not, these tests fail: a skipped test proves nothing.
 
+mod groups;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +12,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redjepsen::cluster::{
-    ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Local, Owner,
+    ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Local, Owner, Program,
 };
 use redjepsen::faults::{Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
 use redjepsen::scenario::Persistence;
+use redjepsen::topology::Topology;
 use tokio::io::AsyncWriteExt;
 
 const LIMIT: Duration = Duration::from_secs(2);
@@ -41,6 +44,8 @@ fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
     ClusterSpec {
         run_id: format!("test-{test}-{}", std::process::id()),
         nodes,
+        program: Program::Redis,
+        topology: Topology::Independent,
         clients,
         client: command(argv),
         subnet: None,
@@ -225,6 +230,20 @@ async fn a_killed_node_comes_back_with_what_it_persisted() {
         inject(&cluster, 1, Injection::Pause { members: members(&["n1"]) }).await;
         heal(&cluster, 1).await;
         cluster.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_belong_together_get_over_the_loss_of_a_primary_and_leave_nothing() {
+    for (name, nodes, topology) in groups::topologies() {
+        let began = Instant::now();
+        let cluster = local().start(ClusterSpec { topology, ..spec(name, nodes, 0, &["/bin/cat"]) }).await.unwrap();
+        eprintln!("{name} ready after {:?}", began.elapsed());
+        let run_id = cluster.run_id().to_string();
+        groups::get_over_the_loss_of_the_primary(&cluster).await;
+        let running = processes_of(&run_id);
+        cluster.stop().await.unwrap();
+        assert_gone(&run_id, &running.into_iter().map(|(_, namespace)| namespace).collect::<Vec<_>>());
     }
 }
 

@@ -5,8 +5,9 @@ mod support;
 use redjepsen::checker::linear::Limits;
 use redjepsen::checker::*;
 use redjepsen::history::*;
+use redjepsen::locks::{LockSpec, NoOptions};
 use redjepsen::report::{self, Counterexample, Report, RunFacts, Story};
-use redjepsen::scenario::{Fencing, LockSpec, NoOptions};
+use redjepsen::scenario::Fencing;
 use support::{Play, Run, pause, play};
 
 /// Writes sample reports where a person can look at them: `REPORTS_TO=/tmp/rep cargo test --test report samples`.

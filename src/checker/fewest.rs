@@ -56,7 +56,8 @@ const CONTROLLER: u32 = u32::MAX;
 
 /// The operations on a key, and the times of their events.
 fn table(history: &History, key: &str) -> (Table, Vec<i64>) {
-    let of_key: Vec<&Operation> = history.operations.iter().filter(|operation| operation.key == key).collect();
+    let touches = |operation: &&Operation| operation.key == key && operation.f != Function::Hold;
+    let of_key: Vec<&Operation> = history.operations.iter().filter(touches).collect();
     let mut events: Vec<(u64, u64)> = Vec::new();
     for operation in &of_key {
         events.push((operation.index, operation.invoked));
@@ -78,7 +79,7 @@ fn table(history: &History, key: &str) -> (Table, Vec<i64>) {
         let wrote = match (&operation.new, operation.f) {
             (Some(value), _) => values.intern(Content::Text(value.as_str().into())),
             (None, Function::Rmw) => Value::UNKNOWN,
-            (None, Function::Read) => Value::NIL,
+            (None, Function::Hold | Function::Read) => Value::NIL,
         };
         operations.push(Op {
             key: 0,
@@ -88,7 +89,7 @@ fn table(history: &History, key: &str) -> (Table, Vec<i64>) {
             },
             f: match operation.f {
                 Function::Rmw => OpFunction::Rmw,
-                Function::Read => OpFunction::Read,
+                Function::Hold | Function::Read => OpFunction::Read,
             },
             outcome: operation.outcome,
             a: read,

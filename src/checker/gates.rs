@@ -90,7 +90,10 @@ fn clients_steady(history: &History) -> Gate {
         let hits = |window: &&FaultWindow| {
             window.kind == FaultKind::Kill && window.was_observed() && window.targets.contains(&client)
         };
-        history.faults.iter().filter(hits).any(|window| window.inject <= time)
+        // Later than the heal, when it ran again, it ended by itself.
+        let meanwhile =
+            |window: &FaultWindow| window.inject <= time && window.healed.is_none_or(|(healed, _)| time <= healed);
+        history.faults.iter().filter(hits).any(meanwhile)
     };
     let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
     let mut broken = ended.filter(|(time, event)| !killed(*time, event.process));
@@ -123,7 +126,7 @@ fn script_played(history: &History, steps: u32) -> Gate {
 }
 
 fn acknowledged(history: &History) -> impl Iterator<Item = &Operation> + Clone {
-    let acknowledged = |operation: &&Operation| (operation.f, operation.outcome) == (Function::Rmw, Outcome::Ok);
+    let acknowledged = |operation: &&Operation| operation.f.is_locked() && operation.outcome == Outcome::Ok;
     history.operations.iter().filter(acknowledged)
 }
 
@@ -138,7 +141,7 @@ fn contention(history: &History) -> Gate {
     let words = Words::new(history);
     let clients: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
     let mut keys: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
-    for operation in history.operations.iter().filter(|operation| operation.f == Function::Rmw) {
+    for operation in history.operations.iter().filter(|operation| operation.f.is_locked()) {
         keys.entry(&operation.key).or_default().push(operation);
     }
     let contended = keys.values_mut().any(|operations| {

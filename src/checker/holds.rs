@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, length, seconds};
-use crate::history::{Function, History, Operation, Phase};
+use crate::history::{History, Operation, Phase};
 
 /// More anomalies than this of one kind help nobody; the count goes on.
 const MOST_LISTED: usize = 1000;
@@ -70,7 +70,7 @@ pub(super) fn check(history: &History) -> Overlaps {
 /// From the `acquired` stamp to the last stamp at which the client still acted as the holder: that of `releasing`, or
 /// the latest before it stopped reporting or was told that the lock is lost. None without a trusted `acquired` stamp.
 pub(super) fn certain_hold(operation: &Operation) -> Option<(i64, i64)> {
-    if operation.f != Function::Rmw {
+    if !operation.f.is_locked() {
         return None;
     }
     let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;

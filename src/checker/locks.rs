@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use super::holds::certain_hold;
 use super::verdict::{Anomaly, AnomalyKind, LockProperties, UntoldLoss};
 use super::words::{Words, count, length, seconds};
-use crate::history::{FactName, Function, History, Operation, Outcome, Phase, Process, StepOutcome};
-use crate::nemesis::Step;
+use crate::history::{FactName, History, Operation, Outcome, Phase, Process, StepOutcome};
+use crate::nemesis::{Event, Step};
 
 /// After the last heal a lock gets this many TTLs to be acquired again before it counts as stuck: one runs out for what
 /// a node did late, and contenders need some attempts.
@@ -116,7 +116,7 @@ fn liveness(history: &History) -> (Option<u64>, Option<Anomaly>) {
     let tried_until = history
         .operations
         .iter()
-        .filter(|operation| operation.f == Function::Rmw && operation.invoked > healed)
+        .filter(|operation| operation.f.is_locked() && operation.invoked > healed)
         .filter(|operation| operation.phase(Phase::Acquiring).is_some() && operation.outcome == Outcome::Fail)
         .filter_map(|operation| operation.completed)
         .max();
@@ -148,7 +148,7 @@ fn liveness(history: &History) -> (Option<u64>, Option<Anomaly>) {
 fn late(history: &History, found: &mut Vec<Anomaly>) {
     for (time, step) in history.steps.iter().filter(|(_, step)| step.outcome == StepOutcome::NotLive) {
         // A step that this build cannot read names nobody.
-        let Ok(Step::Expect { client, .. }) = step.step.parse() else { continue };
+        let Ok(Step::Expect { client, event, .. }) = step.step.parse() else { continue };
         let of_client = |operation: &&Operation| {
             let number = match operation.process {
                 Process::Client(process) => {
@@ -166,12 +166,17 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
             operations: vec![operation.index],
             fault: None,
             lost: Vec::new(),
-            summary: format!(
-                "what a live lock owes did not come by {} (`{}`): {}",
-                seconds(*time),
-                step.step,
-                step.text
-            ),
+            summary: match event {
+                Event::Phase(Phase::Acquired) => format!(
+                    "c{client} asked for the lock at {} and did not have it {} later, when it was to be had (`{}`)",
+                    seconds(operation.invoked),
+                    length(time.saturating_sub(operation.invoked)),
+                    step.step
+                ),
+                _ => {
+                    format!("what a live lock owes did not come by {} (`{}`): {}", seconds(*time), step.step, step.text)
+                }
+            },
         });
     }
 }

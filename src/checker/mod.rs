@@ -65,7 +65,10 @@ pub fn check(history: &History) -> Verdict {
             Claim::Liveness if anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::NeverReacquired) => {
                 "the lock was never acquired again after the last heal".to_string()
             }
-            Claim::Liveness => "the lock could not be acquired when a live lock can".to_string(),
+            Claim::Liveness => {
+                let late = anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::AcquiredLate).count() as u64;
+                format!("{} did not get the lock in the time in which it was to be had", words::count(late, "client"))
+            }
         };
         (Validity::Invalid, broken.iter().map(sentence).collect())
     } else if gates.iter().any(|gate| !gate.passed) {

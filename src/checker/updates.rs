@@ -14,14 +14,15 @@ use super::order;
 use super::register::{Register, effective};
 use super::verdict::{Anomaly, AnomalyKind, LostUpdates};
 use super::words::{Words, reading, seconds};
-use crate::history::{Function, History, Outcome};
+use crate::history::{Function, History, Operation, Outcome};
 
 /// Checks every key apart. Near-linear: values are hashed, a key's independent lines are sorted.
 pub(super) fn check(history: &History) -> (Vec<Anomaly>, LostUpdates) {
     let words = Words::new(history);
     let mut keys: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut acknowledged = 0;
-    for (place, operation) in history.operations.iter().enumerate() {
+    let touches = |operation: &Operation| operation.f != Function::Hold;
+    for (place, operation) in history.operations.iter().enumerate().filter(|(_, operation)| touches(operation)) {
         keys.entry(&operation.key).or_default().push(place);
         acknowledged += u64::from((operation.f, operation.outcome) == (Function::Rmw, Outcome::Ok));
     }

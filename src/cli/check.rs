@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use super::pages::PageFlags;
-use super::{Exit, Failure, exit_for};
+use super::{Exit, Failure, exit_for, print};
 use crate::checker::linear::{FailedCas, Limits};
 use crate::checker::{self, Verdict};
 use crate::history::formats::{Format, Source};
@@ -58,22 +58,42 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let history = source.run().map_err(Failure::could_not_run)?;
     let from_file = flags.path.as_os_str() != "-";
     let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
-    let verdict = checker::check(&history);
-    let fewest = if flags.pages.any() { fewest(&history, &verdict) } else { None };
-    let report = Report {
-        scenario: scenario.as_ref(),
-        history: &history,
-        verdict: &verdict,
-        facts: &facts,
-        fewest: fewest.as_ref(),
-    };
+    let checked = Checked::new(history, scenario, facts, flags.pages.any());
+    let report = checked.report();
     if flags.json {
-        print!("{}", report::results_json(&report));
+        print(report::results_json(&report))?;
     } else {
-        print!("{}", report::terminal(&report, std::io::stdout().is_terminal()));
+        print(report::terminal(&report, std::io::stdout().is_terminal()))?;
     }
-    flags.pages.write(|| report::html(&report), || fewest.as_ref().map(Counterexample::standalone))?;
-    Ok(exit_for(verdict.valid, scenario.as_ref().and_then(|scenario| scenario.expect)))
+    flags.pages.write(|| report::html(&report), || checked.fewest.as_ref().map(Counterexample::standalone))?;
+    Ok(exit_for(checked.verdict.valid, checked.scenario.as_ref().and_then(|scenario| scenario.expect)))
+}
+
+/// A run's history with what was concluded from it.
+struct Checked {
+    history: History,
+    scenario: Option<Scenario>,
+    facts: RunFacts,
+    verdict: Verdict,
+    fewest: Option<Counterexample>,
+}
+
+impl Checked {
+    fn new(history: History, scenario: Option<Scenario>, facts: RunFacts, counterexample: bool) -> Checked {
+        let verdict = checker::check(&history);
+        let fewest = if counterexample { fewest(&history, &verdict) } else { None };
+        Checked { history, scenario, facts, verdict, fewest }
+    }
+
+    fn report(&self) -> Report<'_> {
+        Report {
+            scenario: self.scenario.as_ref(),
+            history: &self.history,
+            verdict: &self.verdict,
+            facts: &self.facts,
+            fewest: self.fewest.as_ref(),
+        }
+    }
 }
 
 /// Writes the report of a run folder again.
@@ -83,17 +103,10 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
     }
     let history = history::load(folder).map_err(Failure::could_not_run)?;
     let (scenario, facts) = beside(folder)?;
-    let verdict = checker::check(&history);
-    let fewest = fewest(&history, &verdict);
-    let report = Report {
-        scenario: scenario.as_ref(),
-        history: &history,
-        verdict: &verdict,
-        facts: &facts,
-        fewest: fewest.as_ref(),
-    };
-    report::write(folder, &report).map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.display())))?;
-    println!("{}", folder.join("report.html").display());
+    let checked = Checked::new(history, scenario, facts, true);
+    report::write(folder, &checked.report())
+        .map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.display())))?;
+    print(format!("{}\n", folder.join("report.html").display()))?;
     Ok(Exit::Valid)
 }
 

@@ -8,7 +8,7 @@ use ipnet::Ipv4Net;
 
 use super::Failure;
 use crate::catalogue;
-use crate::cluster::{ClientCommand, ClientMount, NodeSource, PlatformKind, PlatformRequest};
+use crate::cluster::{ClientCommand, ClientMount, NodeSource, PlatformKind, PlatformRequest, Program};
 use crate::scenario::{Expectation, Persistence, Scenario};
 use crate::units::{Length, LengthRange};
 
@@ -130,8 +130,8 @@ impl RunFlags {
         Ok(scenario)
     }
 
-    /// Where the cluster is to run, and of what. Flags that only one kind of cluster knows decide for it.
-    pub fn platform(&self) -> Result<PlatformRequest, Failure> {
+    /// Where the cluster is to run, and of what; `program` is what its nodes run. Flags that only one kind of cluster knows decide for it.
+    pub fn platform(&self, program: Program) -> Result<PlatformRequest, Failure> {
         let for_docker = [
             ("--image", self.image.is_some()),
             ("--client-image", self.client_image.is_some()),
@@ -162,7 +162,7 @@ impl RunFlags {
             (None, Some(program)) => NodeSource::Program(program.clone()),
             (None, None) => NodeSource::Default,
         };
-        Ok(PlatformRequest { kind, node, client_image: self.client_image.clone() })
+        Ok(PlatformRequest { kind, node, program, client_image: self.client_image.clone() })
     }
 
     /// The user's own client, if there is one.
@@ -217,7 +217,8 @@ fn split_words(command: &str) -> Result<Vec<String>, String> {
     if words.is_empty() { Err("it is empty".into()) } else { Ok(words) }
 }
 
-fn quoted(word: &str) -> String {
+/// A word as a shell takes it.
+pub(super) fn quoted(word: &str) -> String {
     shlex::try_quote(word).map_or_else(|_| word.to_string(), |word| word.into_owned())
 }
 

@@ -1,51 +1,67 @@
 //! `redjepsen list`: the catalogue as a user reads it.
 
-use super::{Exit, Failure};
-use crate::catalogue::{self, Entry, NEMESES, WORKLOADS};
+use std::collections::BTreeMap;
+
+use super::{Exit, Failure, print};
+use crate::catalogue::{self, Entry, NEMESES, SUITES, WORKLOADS};
 
 pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
-    match name {
-        None => {
-            println!("Workloads (--workload):");
-            for (name, _) in WORKLOADS {
-                let (_, workload) = catalogue::workload(name).map_err(Failure::could_not_run)?;
-                println!("  {name:<12} {}", workload.description);
-            }
-            let mut nemeses = Vec::new();
-            for (name, _) in NEMESES {
-                nemeses.push(catalogue::nemesis(name).map_err(Failure::could_not_run)?);
-            }
-            let (scenarios, nemeses): (Vec<_>, Vec<_>) =
-                nemeses.into_iter().partition(|(_, nemesis)| !nemesis.script.is_empty());
-            for (title, entries) in [
-                ("Nemeses, which break things again and again (--nemesis, several with commas)", nemeses),
-                ("Scenarios, which bring one moment about step by step (--nemesis)", scenarios),
-            ] {
-                println!("\n{title}:");
-                let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-                for (name, nemesis) in entries {
-                    println!("  {name:<width$}  {}", nemesis.description);
-                }
-            }
-            println!(
-                "\n`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`."
-            );
-        }
-        Some(name) => {
-            let files: Vec<(&str, &Entry)> = [("workloads", WORKLOADS), ("nemeses", NEMESES)]
-                .into_iter()
-                .flat_map(|(folder, entries)| entries.iter().map(move |entry| (folder, entry)))
-                .filter(|(_, (entry, _))| *entry == name)
-                .collect();
-            if files.is_empty() {
-                return Err(Failure::arguments(format!(
-                    "there is no workload or nemesis `{name}`; `redjepsen list` shows them"
-                )));
-            }
-            for (folder, (name, text)) in files {
-                println!("# {folder}/{name}.toml\n{text}");
-            }
-        }
-    }
+    print(match name {
+        None => everything()?,
+        Some(name) => files(name)?,
+    })?;
     Ok(Exit::Valid)
+}
+
+/// Every lock, workload, nemesis, scenario and suite, a line each.
+fn everything() -> Result<String, Failure> {
+    let mut workloads = Vec::new();
+    let mut locks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, _) in WORKLOADS {
+        let (_, workload) = catalogue::workload(name).map_err(Failure::could_not_run)?;
+        locks.entry(workload.lock.name()).or_default().push(name);
+        workloads.push((name.to_string(), workload.description));
+    }
+    let locks = locks.into_iter().map(|(lock, workloads)| (lock.to_string(), workloads.join(", "))).collect();
+    let (mut nemeses, mut scenarios) = (Vec::new(), Vec::new());
+    for (name, _) in NEMESES {
+        let (_, nemesis) = catalogue::nemesis(name).map_err(Failure::could_not_run)?;
+        let entries = if nemesis.script.is_empty() { &mut nemeses } else { &mut scenarios };
+        entries.push((name.to_string(), nemesis.description));
+    }
+    let mut suites = Vec::new();
+    for (name, _) in SUITES {
+        let (_, suite, _) = catalogue::suite(name).map_err(Failure::could_not_run)?;
+        suites.push((name.to_string(), suite.description));
+    }
+    let sections = [
+        ("Workloads, each a lock and what it protects (--workload)", workloads),
+        ("Locks, and the workloads that use them", locks),
+        ("Nemeses, which break things again and again (--nemesis, several with commas)", nemeses),
+        ("Scenarios, which bring one moment about step by step (--nemesis)", scenarios),
+        ("Suites, which are many runs (redjepsen suite NAME)", suites),
+    ];
+    let mut text: String = sections.iter().map(|(title, entries)| section(title, entries)).collect();
+    text.push_str("`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`.\n");
+    Ok(text)
+}
+
+fn section(title: &str, entries: &[(String, String)]) -> String {
+    let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines: String = entries.iter().map(|(name, text)| format!("  {name:<width$}  {text}\n")).collect();
+    format!("{title}:\n{lines}\n")
+}
+
+/// The files of that name.
+fn files(name: &str) -> Result<String, Failure> {
+    let files: Vec<(&str, &Entry)> = [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES)]
+        .into_iter()
+        .flat_map(|(folder, entries)| entries.iter().map(move |entry| (folder, entry)))
+        .filter(|(_, (entry, _))| *entry == name)
+        .collect();
+    if files.is_empty() {
+        let text = format!("there is no workload, nemesis or suite `{name}`; `redjepsen list` shows them");
+        return Err(Failure::arguments(text));
+    }
+    Ok(files.into_iter().map(|(folder, (name, text))| format!("# {folder}/{name}.toml\n{text}\n")).collect())
 }

@@ -3,12 +3,16 @@
 mod check;
 mod clean;
 mod flags;
+mod interrupt;
 mod linear;
 mod list;
 mod pages;
 mod progress;
 mod run;
+mod suite;
 
+use std::fmt;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,7 +28,8 @@ use crate::scenario::Expectation;
     version,
     about,
     after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\n\
-                  With --expect violation, a violation exits 0 and its absence 1."
+                  With --expect violation, a violation exits 0 and its absence 1.\n\
+                  A suite exits 0 as expected, 1 with a surprise, 2 where too little was shown."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -35,6 +40,8 @@ struct Arguments {
 enum Command {
     /// Run a workload under a nemesis against a real cluster, check it, and write a report
     Run(Box<flags::RunFlags>),
+    /// Run a suite: many workloads under many nemeses, each held against what is expected of it
+    Suite(Box<suite::SuiteFlags>),
     /// Check a history: of a run again, or one from anywhere against a model of a lock or register
     Check(Box<check::CheckFlags>),
     /// Write the report of a run folder again
@@ -42,9 +49,9 @@ enum Command {
         /// Run folder
         folder: PathBuf,
     },
-    /// Show the workloads and nemeses, or one of them with its file
+    /// Show the workloads, nemeses and suites, or one of them with its file
     List {
-        /// Name of a workload or nemesis
+        /// Name of a workload, nemesis or suite
         name: Option<String>,
     },
     /// Remove what dead runs left behind (containers, networks, folders), and nothing else
@@ -94,6 +101,17 @@ impl Failure {
     }
 }
 
+/// Prints what the user asked for. Whoever reads may have seen enough, as `head` has, which is no error.
+fn print(text: impl fmt::Display) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::could_not_run(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Parses the command line, does what it says, and tells how it went.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -117,6 +135,7 @@ pub fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(flags) => in_runtime(run::run(*flags)),
+        Command::Suite(flags) => in_runtime(suite::suite(*flags)),
         Command::Check(flags) => check::check(&flags),
         Command::Report { folder } => check::report(&folder),
         Command::List { name } => list::list(name.as_deref()),
@@ -151,6 +170,19 @@ fn in_runtime(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit,
     // A read of standard input that never ends must not keep the program alive.
     runtime.shutdown_background();
     outcome
+}
+
+/// What a run with these arguments would be, without starting anything; refused with the same words as on the command line.
+fn understood(arguments: &[String]) -> Result<flags::RunFlags, String> {
+    let words = ["redjepsen".to_string(), "run".to_string()].into_iter().chain(arguments.iter().cloned());
+    match Arguments::try_parse_from(words) {
+        Ok(Arguments { command: Command::Run(flags) }) => Ok(*flags),
+        Ok(_) => Err("these are not the arguments of a run".to_string()),
+        Err(error) => {
+            let text = error.to_string();
+            Err(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string())
+        }
+    }
 }
 
 /// The exit code for a verdict, given what was expected of it.

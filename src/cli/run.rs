@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 use tracing_subscriber::layer::SubscriberExt;
@@ -12,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use super::flags::RunFlags;
-use super::{Exit, Failure, exit_for, progress};
+use super::{Exit, Failure, exit_for, interrupt, print, progress};
 use crate::checker;
 use crate::cluster::{ClientCommand, Cluster, ClusterSpec, Owner, Platform};
 use crate::controller::{self, Request, RunError, Status};
@@ -26,14 +25,19 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     // Everything that can be wrong with the request is found before anything is started.
     let scenario = flags.scenario()?;
     let plan = Plan::draw(&scenario).map_err(Failure::arguments)?;
+    interrupt::with_parent().map_err(Failure::could_not_run)?;
     let own_client = flags.own_client()?;
-    let interrupt = interrupts().map_err(Failure::could_not_run)?;
+    let interrupt = interrupt::wanted().map_err(Failure::could_not_run)?;
     let mut note = |line: String| eprintln!("{line}");
-    let platform = Platform::find(flags.platform()?, &mut note).await.map_err(Failure::could_not_run)?;
+    let platform = Platform::find(flags.platform(scenario.workload.lock.program())?, &mut note)
+        .await
+        .map_err(Failure::could_not_run)?;
 
     let mut spec = ClusterSpec {
         run_id: String::new(),
         nodes: scenario.nodes,
+        program: scenario.workload.lock.program(),
+        topology: scenario.workload.topology.clone(),
         clients: scenario.clients,
         client: own_client.unwrap_or(ClientCommand::BuiltIn),
         subnet: flags.subnet,
@@ -165,7 +169,7 @@ fn conclude(scenario: &Scenario, folder: &RunFolder, facts: &RunFacts) -> Result
     let report =
         Report { scenario: Some(scenario), history: &history, verdict: &verdict, facts, fewest: fewest.as_ref() };
     report::write(folder.path(), &report).map_err(Failure::could_not_run)?;
-    print!("{}", report::terminal(&report, std::io::stdout().is_terminal()));
+    print(report::terminal(&report, std::io::stdout().is_terminal()))?;
     Ok(exit_for(verdict.valid, scenario.expect))
 }
 
@@ -212,27 +216,6 @@ fn run_id(folder: &RunFolder) -> String {
 
 fn no_operation_in(folder: &RunFolder) -> bool {
     !history::load(&folder.history()).is_ok_and(|history| !history.operations.is_empty())
-}
-
-/// Turns true at the first Ctrl-C or SIGTERM.
-fn interrupts() -> std::io::Result<watch::Receiver<bool>> {
-    let (sender, receiver) = watch::channel(false);
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            let first = !sender.send_replace(true);
-            eprintln!(
-                "{}",
-                if first { "stopping: healing, reading, removing the cluster" } else { "already stopping" }
-            );
-        }
-    });
-    Ok(receiver)
 }
 
 /// Keeps the log in the run folder, and shows it on standard error where the user wants to see it.

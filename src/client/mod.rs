@@ -3,14 +3,23 @@
 //! One process is one client, so that a nemesis can stop, kill or cut off each one alone. It knows nothing of the
 //! controller, the cluster or the faults; what it holds to is [`protocol`], like any client in any language.
 
+mod by_sentinel;
+mod by_slot;
+mod connection;
+mod etcd;
+mod locking;
 pub mod protocol;
+mod redis_mail;
 mod redis_node;
 mod register;
+mod row;
+mod zookeeper;
 
 use std::io::Write as _;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::BoxFuture;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::time::{ClockId, clock_gettime};
@@ -18,9 +27,11 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
 use self::protocol::{FromClient, Hello, Invoke, PROTOCOL, PhaseMessage, Problem, Ready, ToClient};
 use self::redis_node::RedisNode;
-use self::register::{Register, Write};
+use self::register::{Read, Register, Write};
+use self::row::RowLock;
 use crate::history::{Function, Phase};
-use crate::locks::{Clock, Held, Lock, RequestError};
+use crate::locks::{Clock, Holding, Lock, Renewal, RequestError, Witness};
+use crate::scenario::ResourceKind;
 
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
@@ -33,7 +44,7 @@ pub async fn run() -> anyhow::Result<()> {
         Some(other) => anyhow::bail!("the first message must be `hello`, not {other:?}"),
         None => return Ok(()),
     };
-    let mut worker = match Worker::connect(&hello).await {
+    let worker = match Worker::connect(&hello).await {
         Ok(worker) => worker,
         Err(text) => {
             say(&FromClient::Failed { text })?;
@@ -85,8 +96,16 @@ pub fn lock_key(key: &str) -> String {
     format!("lock:{key}")
 }
 
-struct Worker {
-    lock: Lock<RedisNode, SystemClock>,
+/// What performs operations.
+enum Worker {
+    /// A lock, and a resource that knows nothing of it.
+    Apart(Guarded),
+    /// A database that keeps both.
+    Row(RowLock),
+}
+
+struct Guarded {
+    lock: Lock<SystemClock>,
     register: Register,
 }
 
@@ -95,99 +114,152 @@ impl Worker {
         if hello.protocol != PROTOCOL {
             return Err(format!("protocol {} is asked for, this client speaks {PROTOCOL}", hello.protocol));
         }
-        let limit = Duration::from_millis(hello.lock.options.node_timeout_ms.unwrap_or(hello.lock.ttl_ms));
-        let nodes = hello.lock.nodes.iter().map(|url| RedisNode::new(url, limit)).collect::<Result<Vec<_>, _>>()?;
-        let register = Register::new(RedisNode::new(&hello.resource.url, RESOURCE_LIMIT)?, hello.resource.fencing);
-        register.connect().await.map_err(|error| format!("resource {}: {error}", hello.resource.url))?;
-        let lock = Lock::from_settings(&hello.lock, nodes, SystemClock::new(hello))?;
-        Ok(Worker { lock, register })
+        match hello.resource.kind {
+            ResourceKind::Row => RowLock::connect(hello).await.map(Worker::Row),
+            ResourceKind::Register | ResourceKind::None => Guarded::connect(hello).await.map(Worker::Apart),
+        }
     }
 
     /// One operation, from its first phase to the message that answers it.
-    async fn perform(&mut self, invoke: &Invoke, input: &mut Lines<BufReader<Stdin>>) -> anyhow::Result<FromClient> {
+    async fn perform(&self, invoke: &Invoke, input: &mut Lines<BufReader<Stdin>>) -> anyhow::Result<FromClient> {
         match (invoke.f, &invoke.value) {
-            (Function::Rmw, Some(new)) => self.rmw(invoke, new, input).await,
             (Function::Rmw, None) => Ok(fail(invoke, "unsupported", "an rmw needs a value")),
-            (Function::Read, _) => Ok(match self.register.read(&invoke.key).await {
-                Ok(old) => FromClient::Ok { id: invoke.id, old, new: None },
-                Err(error) => fail(invoke, "unavailable", error),
-            }),
+            (Function::Rmw | Function::Hold, _) => {
+                let phases = Phases { invoke, input: tokio::sync::Mutex::new(input), failure: Mutex::new(None) };
+                let answer = match (self, &invoke.value) {
+                    (Worker::Apart(guarded), _) => guarded.locked(invoke, &phases).await?,
+                    (Worker::Row(row), Some(new)) => row.rmw(invoke, new, &phases).await?,
+                    (Worker::Row(_), None) => fail(invoke, "unsupported", "a row is locked in order to be written"),
+                };
+                phases.check()?;
+                Ok(answer)
+            }
+            (Function::Read, _) => {
+                let read = match self {
+                    Worker::Apart(guarded) => guarded.register.read(&invoke.key, None).await,
+                    Worker::Row(row) => row.read(&invoke.key).await.map(Read::Value),
+                };
+                Ok(match read {
+                    Ok(Read::Value(old)) => FromClient::Ok { id: invoke.id, old, new: None },
+                    Ok(Read::Fenced) => fail(invoke, "fenced", FENCED),
+                    Err(error) => fail(invoke, "unavailable", error),
+                })
+            }
         }
     }
+}
 
-    async fn rmw(
-        &mut self,
-        invoke: &Invoke,
-        new: &str,
-        input: &mut Lines<BufReader<Stdin>>,
-    ) -> anyhow::Result<FromClient> {
-        let mut phases = Phases { invoke, input };
+impl Guarded {
+    async fn connect(hello: &Hello) -> Result<Guarded, String> {
+        let register = Register::new(RedisNode::new(&hello.resource.url, RESOURCE_LIMIT)?, hello.resource.fencing);
+        register.connect().await.map_err(|error| format!("resource {}: {error}", hello.resource.url))?;
+        Ok(Guarded { lock: locking::lock(hello)?, register })
+    }
+
+    /// Takes the lock, does what is to be done under it, and releases it.
+    async fn locked(&self, invoke: &Invoke, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
         phases.report(Phase::Acquiring, |_| {}).await?;
         let within = Duration::from_millis(invoke.acquire_timeout_ms);
         let lock_key = lock_key(&invoke.key);
-        let held = match self.lock.acquire(&lock_key, within).await {
-            Ok(held) => held,
+        let holding = match self.lock.acquire(&lock_key, within, phases).await {
+            Ok(Some(holding)) => holding,
+            Ok(None) => return self.work(invoke, None, phases).await,
             Err(error) => return Ok(fail(invoke, "not-acquired", error)),
         };
-        if let Some(held) = &held {
-            let validity_ms = held.validity.as_millis() as u64;
-            phases.report(Phase::Acquired, |phase| phase.validity_ms = Some(validity_ms)).await?;
-        }
-        let answer = self.read_think_write(invoke, new, &mut phases).await?;
-        if let Some(held) = held {
-            self.release(&lock_key, &held, &mut phases).await?;
-        }
+        phases.check()?;
+        let held = &holding.held;
+        let validity_ms = held.validity.map(|validity| validity.as_millis() as u64);
+        let token = held.token.map(|token| token.number);
+        let say = |phase: &mut PhaseMessage| (phase.validity_ms, phase.token) = (validity_ms, token);
+        phases.report(Phase::Acquired, say).await?;
+        let answer = tokio::select! {
+            // A holder that was stopped first does what it has to do for its lock.
+            biased;
+            never = holding.keep(|renewal| phases.report_renewal(&renewal)) => match never {},
+            answer = self.work(invoke, Some(&holding), phases) => answer?,
+        };
+        phases.report(Phase::Releasing, |_| {}).await?;
+        holding.release(phases).await;
+        phases.check()?;
+        phases.report(Phase::Released, |_| {}).await?;
         Ok(answer)
     }
 
+    /// What is to be done under the lock, held or, where there is none, not.
+    async fn work(
+        &self,
+        invoke: &Invoke,
+        holding: Option<&Holding<'_, SystemClock>>,
+        phases: &Phases<'_>,
+    ) -> anyhow::Result<FromClient> {
+        match &invoke.value {
+            Some(new) if invoke.f == Function::Rmw => self.read_think_write(invoke, new, holding, phases).await,
+            _ => {
+                tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
+                Ok(FromClient::Ok { id: invoke.id, old: None, new: None })
+            }
+        }
+    }
+
     async fn read_think_write(
-        &mut self,
+        &self,
         invoke: &Invoke,
         new: &str,
-        phases: &mut Phases<'_>,
+        holding: Option<&Holding<'_, SystemClock>>,
+        phases: &Phases<'_>,
     ) -> anyhow::Result<FromClient> {
-        let old = match self.register.read(&invoke.key).await {
-            Ok(old) => old,
+        let token = holding.and_then(|holding| holding.held.token);
+        let old = match self.register.read(&invoke.key, token).await {
+            Ok(Read::Value(old)) => old,
+            Ok(Read::Fenced) => return Ok(fail(invoke, "fenced", FENCED)),
             // Whatever became of the read, nothing was written.
             Err(error) => return Ok(fail(invoke, "unavailable", error)),
         };
         phases.report(Phase::Read, |phase| phase.value = Some(old.clone())).await?;
         tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
+        if let Some(holding) = holding
+            && let Err(reason) = holding.look()
+        {
+            if !holding.is_known_lost() {
+                phases.report(Phase::Lost, |phase| phase.text = Some(reason.clone())).await?;
+            }
+            return Ok(fail(invoke, "lock-lost", reason));
+        }
         phases.report(Phase::BeforeWrite, |_| {}).await?;
-        Ok(match self.register.write(&invoke.key, old.as_deref(), new).await {
+        Ok(match self.register.write(&invoke.key, old.as_deref(), new, token).await {
             Ok(Write::Done) => {
                 phases.report(Phase::Written, |_| {}).await?;
                 FromClient::Ok { id: invoke.id, old, new: Some(new.to_string()) }
             }
             Ok(Write::Conflict) => fail(invoke, "conflict", "what was read is no longer current"),
+            Ok(Write::Fenced) => fail(invoke, "fenced", FENCED),
             Err(RequestError::NotDone(text)) => fail(invoke, "unavailable", text),
             Err(error @ RequestError::Timeout(_)) => info(invoke, "timeout", error),
             Err(error @ RequestError::ConnectionLost(_)) => info(invoke, "connection-lost", error),
         })
     }
-
-    async fn release(&mut self, lock_key: &str, held: &Held, phases: &mut Phases<'_>) -> anyhow::Result<()> {
-        phases.report(Phase::Releasing, |_| {}).await?;
-        self.lock.release(lock_key, held).await;
-        phases.report(Phase::Released, |_| {}).await
-    }
 }
+
+const FENCED: &str = "the resource has seen a later holder's token";
 
 /// Reports the phases of one operation and waits at those that are gates.
 struct Phases<'a> {
     invoke: &'a Invoke,
-    input: &'a mut Lines<BufReader<Stdin>>,
+    input: tokio::sync::Mutex<&'a mut Lines<BufReader<Stdin>>>,
+    /// Why a phase inside the lock could not be reported, or its gate never opened.
+    failure: Mutex<Option<anyhow::Error>>,
 }
 
 impl Phases<'_> {
     /// Reports a phase; at a gate, reports it again once it may go on, since a request that is about to leave leaves then.
-    async fn report(&mut self, phase: Phase, fill: impl Fn(&mut PhaseMessage)) -> anyhow::Result<()> {
+    async fn report(&self, phase: Phase, fill: impl Fn(&mut PhaseMessage)) -> anyhow::Result<()> {
         self.say(phase, &fill)?;
         if !self.invoke.gates.contains(&phase) {
             return Ok(());
         }
+        let mut input = self.input.lock().await;
         loop {
-            match next(self.input).await? {
+            match next(&mut input).await? {
                 Some(ToClient::Go { id, phase: gate }) if (id, gate) == (self.invoke.id, phase) => break,
                 Some(ToClient::Go { .. }) => {}
                 Some(other) => anyhow::bail!("{other:?} while operation {} waits at {phase:?}", self.invoke.id),
@@ -196,6 +268,34 @@ impl Phases<'_> {
         }
         self.say(phase, &fill)?;
         Ok(())
+    }
+
+    /// Reports a phase from where no error can be returned; [`Phases::check`] returns it.
+    async fn report_inside(&self, phase: Phase) {
+        if let Err(error) = self.report(phase, |_| {}).await {
+            self.fail(error);
+        }
+    }
+
+    fn report_renewal(&self, renewal: &Renewal) {
+        let said = match renewal {
+            Renewal::Extended(validity) => {
+                self.say(Phase::Extended, &|phase| phase.validity_ms = Some(validity.as_millis() as u64))
+            }
+            Renewal::Lost(reason) => self.say(Phase::Lost, &|phase| phase.text = Some(reason.clone())),
+        };
+        if let Err(error) = said {
+            self.fail(error.into());
+        }
+    }
+
+    fn fail(&self, error: anyhow::Error) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    /// The first thing that went wrong where no error could be returned.
+    fn check(&self) -> anyhow::Result<()> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
     fn say(&self, phase: Phase, fill: &impl Fn(&mut PhaseMessage)) -> std::io::Result<()> {
@@ -213,6 +313,16 @@ impl Phases<'_> {
     }
 }
 
+impl Witness for Phases<'_> {
+    fn half_acquired(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.report_inside(Phase::HalfAcquired))
+    }
+
+    fn half_released(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.report_inside(Phase::HalfReleased))
+    }
+}
+
 fn fail(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {
     FromClient::Fail(Problem { id: invoke.id, error: error.to_string(), text: text.to_string() })
 }
@@ -222,16 +332,18 @@ fn info(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {
 }
 
 /// The clock of the machine that the lock is to read, and random waits from the seed that the controller gave.
+#[derive(Clone)]
 struct SystemClock {
     start: Instant,
     wall: bool,
-    rng: Mutex<ChaCha8Rng>,
+    rng: Arc<Mutex<ChaCha8Rng>>,
 }
 
 impl SystemClock {
     fn new(hello: &Hello) -> SystemClock {
         let wall = hello.lock.options.wall_clock.unwrap_or(false);
-        SystemClock { start: Instant::now(), wall, rng: Mutex::new(ChaCha8Rng::seed_from_u64(hello.seed)) }
+        let rng = ChaCha8Rng::seed_from_u64(hello.seed);
+        SystemClock { start: Instant::now(), wall, rng: Arc::new(Mutex::new(rng)) }
     }
 }
 
@@ -249,7 +361,7 @@ impl Clock for SystemClock {
 
     fn draw(&self, (low, high): (Duration, Duration)) -> Duration {
         let (low, high) = (low.as_micros() as u64, high.as_micros() as u64);
-        let mut rng = self.rng.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
         Duration::from_micros(rng.random_range(low..=high.max(low)))
     }
 }

@@ -1,107 +1,159 @@
-//! A Redis server as a client sees it: one connection, every request bounded in time, nothing retried.
+//! A Redis as a lock's client sees it: one server, or whichever server of a group is the primary of the key.
 //!
-//! A connection on which a request failed to bring an answer is closed and never used again: a late reply to the old
-//! request would be taken for the reply to the next one.
+//! Whichever it is, every request is bounded in time, none is retried, and a connection on which no answer came is never
+//! used again ([`Connection`]). What follows a failover are later requests.
 
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError};
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use redis::{Cmd, FromRedisValue};
 
-use crate::locks::{Node, RequestError};
+use super::by_sentinel::BySentinel;
+use super::by_slot::BySlot;
+use super::connection::Connection;
+use crate::locks::{LockGroup, LockSettings, Node, RequestError};
 
 /// Deletes the key if it holds the mark; from the Redis documentation of the lock pattern.
 const COMPARE_AND_DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
 
-pub struct RedisNode {
-    client: Client,
-    /// How long connecting may take, and how long one request.
-    limit: Duration,
-    connection: Mutex<Option<MultiplexedConnection>>,
+/// Lets the key live on if it holds the mark.
+const COMPARE_AND_EXPIRE: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end";
+
+/// Sets the key if it is absent, and then counts; 0 where it is there.
+const SET_AND_COUNT: &str = "
+if not redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end
+return redis.call('incr', KEYS[2])";
+
+/// Sets the key if it is absent, or its value begins with a lower number.
+const SET_IF_OUTRANKS: &str = "
+local before = redis.call('get', KEYS[1])
+if before and (tonumber(string.match(before, '^%d+')) or 0) >= tonumber(ARGV[2]) then return {0, before} end
+redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[3])
+return {1, before}";
+
+/// Sets the key to a number unless it holds a greater one.
+const RAISE: &str = "
+if tonumber(redis.call('get', KEYS[1]) or '0') < tonumber(ARGV[1]) then redis.call('set', KEYS[1], ARGV[1]) end
+return 1";
+
+/// Where requests go.
+pub enum RedisNode {
+    Server(Connection),
+    Sentinel(BySentinel),
+    Cluster(BySlot),
 }
 
 impl RedisNode {
     /// A node at a `redis://` URL; connects at the first request. Fails only where the URL makes no sense.
     pub fn new(url: &str, limit: Duration) -> Result<RedisNode, String> {
-        let client = Client::open(url).map_err(|error| format!("{url}: {error}"))?;
-        Ok(RedisNode { client, limit, connection: Mutex::new(None) })
+        Connection::new(url, limit).map(RedisNode::Server)
     }
 
-    /// Connects now, if there is no connection. Its failure means that nothing was sent.
+    /// The nodes of a lock: those that are named, or one for the whole group.
+    pub fn of_lock(settings: &LockSettings) -> Result<Vec<RedisNode>, String> {
+        let limit = settings.node_timeout();
+        match &settings.group {
+            None => settings.nodes.iter().map(|url| RedisNode::new(url, limit)).collect(),
+            Some(LockGroup::Sentinel { sentinels, name }) => {
+                Ok(vec![RedisNode::Sentinel(BySentinel::new(sentinels, name, limit)?)])
+            }
+            Some(LockGroup::Cluster) => Ok(vec![RedisNode::Cluster(BySlot::new(&settings.nodes, limit)?)]),
+        }
+    }
+
+    /// Connects now, where there is one server and no connection to it. Its failure means that nothing was sent.
     pub async fn connect(&self) -> Result<(), RequestError> {
-        let mut slot = self.connection.lock().await;
-        if slot.is_none() {
-            *slot = Some(self.new_connection().await?);
+        match self {
+            RedisNode::Server(server) => server.connect().await,
+            RedisNode::Sentinel(_) | RedisNode::Cluster(_) => Ok(()),
         }
-        Ok(())
     }
 
-    /// One request and its answer. Requests of one client follow one another, so the connection is taken out while one
-    /// is under way and put back only when an answer came.
+    /// One request and its answer.
     pub async fn request<T: FromRedisValue>(&self, command: Cmd) -> Result<T, RequestError> {
-        let mut slot = self.connection.lock().await;
-        let mut connection = match slot.take() {
-            Some(connection) => connection,
-            None => self.new_connection().await?,
-        };
-        match timeout(self.limit, command.query_async(&mut connection)).await {
-            Err(_) => Err(RequestError::Timeout(self.limit)),
-            Ok(Ok(value)) => {
-                *slot = Some(connection);
-                Ok(value)
-            }
-            Ok(Err(error)) if refused(&error) => {
-                *slot = Some(connection);
-                Err(RequestError::NotDone(error.to_string()))
-            }
-            Ok(Err(error)) => Err(RequestError::ConnectionLost(error.to_string())),
+        match self {
+            RedisNode::Server(server) => server.request(&command).await,
+            RedisNode::Sentinel(group) => group.request(&command).await,
+            RedisNode::Cluster(cluster) => cluster.request(&command).await,
         }
     }
-
-    async fn new_connection(&self) -> Result<MultiplexedConnection, RequestError> {
-        // Both limits are this type's own: the library's defaults are half a second and one second.
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        match timeout(self.limit, self.client.get_multiplexed_async_connection_with_config(&config)).await {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => Err(RequestError::NotDone(format!("can't connect: {error}"))),
-            Err(_) => {
-                Err(RequestError::NotDone(format!("can't connect within {}", humantime::format_duration(self.limit))))
-            }
-        }
-    }
-}
-
-/// Whether the server itself said that it did not carry the command out. Only words that are known to mean it count;
-/// every other error leaves the request indeterminate.
-fn refused(error: &RedisError) -> bool {
-    const REFUSALS: &[&str] = &[
-        "ERR",
-        "OOM",
-        "READONLY",
-        "LOADING",
-        "MISCONF",
-        "NOREPLICAS",
-        "BUSY",
-        "WRONGTYPE",
-        "NOPERM",
-        "NOAUTH",
-        "MASTERDOWN",
-        "CLUSTERDOWN",
-        "MOVED",
-        "ASK",
-    ];
-    matches!(error.kind(), ErrorKind::Server(_)) && error.code().is_some_and(|code| REFUSALS.contains(&code))
 }
 
 impl Node for RedisNode {
     async fn set_if_absent(&self, key: &str, value: &str, ttl: Duration) -> Result<bool, RequestError> {
         let mut command = redis::cmd("SET");
-        command.arg(key).arg(value).arg("NX").arg("PX").arg(ttl.as_millis() as u64);
+        command.arg(key).arg(value).arg("NX").arg("PX").arg(millis(ttl));
         let answer: Option<String> = self.request(command).await?;
         Ok(answer.is_some())
+    }
+
+    async fn set_for_ever_if_absent(&self, key: &str, value: &str) -> Result<bool, RequestError> {
+        let mut command = redis::cmd("SETNX");
+        command.arg(key).arg(value);
+        self.request(command).await
+    }
+
+    async fn set_if_absent_and_count(
+        &self,
+        key: &str,
+        value: &str,
+        ttl: Duration,
+        counter: &str,
+    ) -> Result<Option<u64>, RequestError> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(SET_AND_COUNT).arg(2).arg(key).arg(counter).arg(value).arg(millis(ttl));
+        let number: u64 = self.request(command).await?;
+        Ok((number > 0).then_some(number))
+    }
+
+    async fn set_if_outranks(
+        &self,
+        key: &str,
+        value: &str,
+        rank: u32,
+        ttl: Duration,
+    ) -> Result<(bool, Option<String>), RequestError> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(SET_IF_OUTRANKS).arg(1).arg(key).arg(value).arg(rank).arg(millis(ttl));
+        let (set, before): (u64, Option<String>) = self.request(command).await?;
+        Ok((set == 1, before))
+    }
+
+    async fn expire(&self, key: &str, ttl: Duration) -> Result<bool, RequestError> {
+        let mut command = redis::cmd("PEXPIRE");
+        command.arg(key).arg(millis(ttl));
+        self.request(command).await
+    }
+
+    async fn expire_if_equals(&self, key: &str, value: &str, ttl: Duration) -> Result<bool, RequestError> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(COMPARE_AND_EXPIRE).arg(1).arg(key).arg(value).arg(millis(ttl));
+        self.request(command).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<String>, RequestError> {
+        let mut command = redis::cmd("GET");
+        command.arg(key);
+        self.request(command).await
+    }
+
+    async fn increment(&self, key: &str) -> Result<u64, RequestError> {
+        let mut command = redis::cmd("INCR");
+        command.arg(key);
+        self.request(command).await
+    }
+
+    async fn raise(&self, key: &str, number: u64) -> Result<(), RequestError> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(RAISE).arg(1).arg(key).arg(number);
+        self.request::<u64>(command).await.map(|_| ())
+    }
+
+    async fn delete(&self, key: &str) -> Result<bool, RequestError> {
+        let mut command = redis::cmd("DEL");
+        command.arg(key);
+        self.request(command).await
     }
 
     async fn delete_if_equals(&self, key: &str, value: &str) -> Result<bool, RequestError> {
@@ -110,4 +162,25 @@ impl Node for RedisNode {
         let deleted: u64 = self.request(command).await?;
         Ok(deleted > 0)
     }
+
+    async fn wait_for(&self, replicas: u32) -> Result<u32, RequestError> {
+        let server = match self {
+            RedisNode::Server(server) => return acknowledged(server, replicas).await,
+            RedisNode::Sentinel(group) => group.last_asked().await,
+            RedisNode::Cluster(cluster) => cluster.last_asked().await,
+        };
+        let gone = || RequestError::NotDone("no server was asked before".to_string());
+        acknowledged(&*server.ok_or_else(gone)?, replicas).await
+    }
+}
+
+/// WAIT counts what its own connection has written, so on another one it would be answered at once, and mean nothing.
+async fn acknowledged(server: &Connection, replicas: u32) -> Result<u32, RequestError> {
+    let mut command = redis::cmd("WAIT");
+    command.arg(replicas).arg(server.limit.as_millis() as u64);
+    server.follow_up(&command, server.limit * 2).await
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! The protected resource as a register: one value a key, in a Redis of its own.
 
 use super::redis_node::RedisNode;
-use crate::locks::RequestError;
+use crate::locks::{RequestError, Token};
 use crate::scenario::Fencing;
 
 /// Sets the key if it holds what the writer read (`absent` stands for an empty key). Returns whether it did.
@@ -12,6 +12,21 @@ if ARGV[1] == 'absent' then matches = current == false else matches = current ==
 if not matches then return 0 end
 redis.call('set', KEYS[1], ARGV[3])
 return 1";
+
+/// Sets the key if no token from ARGV[2] on has been taken but the writer's own, ARGV[1], which is then the highest.
+const SET_WITH_TOKEN: &str = "
+local highest = tonumber(redis.call('get', KEYS[2]) or '0')
+if highest >= tonumber(ARGV[2]) and highest ~= tonumber(ARGV[1]) then return 0 end
+redis.call('set', KEYS[2], ARGV[1])
+redis.call('set', KEYS[1], ARGV[3])
+return 1";
+
+/// Gets the key under the same condition, and takes the token.
+const GET_WITH_TOKEN: &str = "
+local highest = tonumber(redis.call('get', KEYS[2]) or '0')
+if highest >= tonumber(ARGV[2]) and highest ~= tonumber(ARGV[1]) then return {0, false} end
+redis.call('set', KEYS[2], ARGV[1])
+return {1, redis.call('get', KEYS[1])}";
 
 pub struct Register {
     node: RedisNode,
@@ -24,6 +39,17 @@ pub enum Write {
     Done,
     /// The resource refused: what the writer had read is not current.
     Conflict,
+    /// The resource refused: a later holder's token has been there.
+    Fenced,
+}
+
+/// How a read ended, if it brought an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The value of the key, none where it is empty.
+    Value(Option<String>),
+    /// The resource refused: a later holder's token has been there.
+    Fenced,
 }
 
 impl Register {
@@ -35,15 +61,27 @@ impl Register {
         self.node.connect().await
     }
 
-    /// The value of a key, none where it is empty.
-    pub async fn read(&self, key: &str) -> Result<Option<String>, RequestError> {
+    /// Reads a key. The token counts only where reads are fenced.
+    pub async fn read(&self, key: &str, token: Option<Token>) -> Result<Read, RequestError> {
+        if let (Fencing::TokenReads, Some(token)) = (self.fencing, token) {
+            let (taken, value): (u64, Option<String>) =
+                self.node.request(with_token(GET_WITH_TOKEN, key, token)).await?;
+            return Ok(if taken == 1 { Read::Value(value) } else { Read::Fenced });
+        }
         let mut command = redis::cmd("GET");
         command.arg(key);
-        self.node.request(command).await
+        self.node.request(command).await.map(Read::Value)
     }
 
-    /// Writes `new` in place of `old`, which is compared only where the resource is fenced by old values.
-    pub async fn write(&self, key: &str, old: Option<&str>, new: &str) -> Result<Write, RequestError> {
+    /// Writes `new` in place of `old`. What was read is compared only where the resource is fenced by old values; the token
+    /// counts only where it is fenced by tokens, and then there has to be one.
+    pub async fn write(
+        &self,
+        key: &str,
+        old: Option<&str>,
+        new: &str,
+        token: Option<Token>,
+    ) -> Result<Write, RequestError> {
         match self.fencing {
             Fencing::None => {
                 let mut command = redis::cmd("SET");
@@ -58,6 +96,22 @@ impl Register {
                 let done: u64 = self.node.request(command).await?;
                 Ok(if done == 1 { Write::Done } else { Write::Conflict })
             }
+            Fencing::Token | Fencing::TokenReads => {
+                let token = token.ok_or_else(|| RequestError::NotDone("the lock gave no token".to_string()))?;
+                let mut command = with_token(SET_WITH_TOKEN, key, token);
+                command.arg(new);
+                let done: u64 = self.node.request(command).await?;
+                Ok(if done == 1 { Write::Done } else { Write::Fenced })
+            }
         }
     }
+}
+
+/// A script with the key, its highest token, the caller's token, and the lowest one that bars the caller: any later one, or
+/// for a paired token any from its minor number on.
+fn with_token(script: &str, key: &str, token: Token) -> redis::Cmd {
+    let mut command = redis::cmd("EVAL");
+    command.arg(script).arg(2).arg(key).arg(format!("{key}:highest-token"));
+    command.arg(token.number).arg(token.minor.unwrap_or(token.number.saturating_add(1)));
+    command
 }

@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 use super::backend::Backend;
 use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
-use super::{Member, MemberState, Role, client_name, url};
+use super::{Member, MemberState, Role, client_name};
 use crate::faults::Agent;
+use crate::topology::Topology;
 
 /// It is known within milliseconds that a process was killed.
 const KILLED_LIMIT: Duration = Duration::from_secs(5);
@@ -19,6 +20,7 @@ const KILLED_LIMIT: Duration = Duration::from_secs(5);
 pub struct Cluster {
     pub(crate) run_id: String,
     pub(crate) description: Description,
+    pub(crate) topology: Topology,
     pub(crate) seats: Vec<Arc<Seat>>,
     /// Carries out faults and speaks to the servers.
     pub agent: Agent,
@@ -74,13 +76,18 @@ impl Cluster {
     /// How the lock nodes are reached, in their order.
     pub fn node_urls(&self) -> Vec<String> {
         let nodes = self.members().filter(|member| member.role == Role::Node);
-        nodes.filter_map(|member| member.address).map(url).collect()
+        nodes.filter_map(Member::url).collect()
     }
 
-    /// How the resource's own Redis is reached.
+    /// The member that keeps the resource: a Redis of its own, or the database that keeps the lock as well.
+    pub fn store(&self) -> Option<&Member> {
+        let of = |role| self.members().find(|member| member.role == role);
+        of(Role::Store).or_else(|| of(Role::Node))
+    }
+
+    /// How the resource is reached.
     pub fn store_url(&self) -> String {
-        let store = self.members().find(|member| member.role == Role::Store);
-        store.and_then(|member| member.address).map(url).unwrap_or_default()
+        self.store().and_then(Member::url).unwrap_or_default()
     }
 
     /// What the cluster runs on.
@@ -137,14 +144,13 @@ impl Cluster {
         self.backend.states(&self.run_id, self.members().collect()).await
     }
 
-    /// Writes every member's log into its own folder in `dir`: `redis.log`, `client.log`, `agent.log`. Collects what it
+    /// Writes every member's log into its own folder in `dir`: `client.log`, `agent.log`, servers' by their programs. Collects what it
     /// can, and then returns the first problem.
     pub async fn collect_logs(&self, dir: &Path) -> Result<(), ClusterError> {
         let collected = join_all(self.seats.iter().map(async |seat| {
-            let file = match seat.member.role {
-                Role::Node | Role::Store => "redis.log",
-                Role::Client => "client.log",
-                Role::Agent => "agent.log",
+            let file = match &seat.member.server {
+                Some(server) => server.program.log_name().to_string(),
+                None => format!("{}.log", seat.member.role.word()),
             };
             let text = self.log_of(seat, None).await?;
             // An agent that has nothing to say is the usual case and no news.

@@ -3,6 +3,7 @@
 //! People meet these lines before anything else works, often on a machine that they do not administer, so every
 //! variant names what was attempted, what came back, and the remedy.
 
+use super::Program;
 use crate::faults::AgentError;
 
 /// Why a cluster could not be started, used, or removed.
@@ -31,6 +32,16 @@ pub enum ClusterError {
          to make one from; `apt-get install redis-tools`, or make the registry reachable, or name an image with --image"
     )]
     NoRedis { image: String, reason: String },
+    #[error(
+        "there is no {program} to run: no image `{image}` here, it cannot be pulled ({reason}), and this machine has none to \
+         make one from; `apt-get install {package}`, or make the registry reachable"
+    )]
+    NoService { program: Program, image: String, reason: String, package: &'static str },
+    #[error(
+        "this machine has no {program} for a local cluster; `apt-get install {package}` (its service need not run), or use \
+         --cluster docker"
+    )]
+    NoServiceProgram { program: Program, package: &'static str },
     #[error("{program} cannot be used: {reason}")]
     Program { program: String, reason: String },
     #[error(

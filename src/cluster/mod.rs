@@ -1,4 +1,4 @@
-//! Starts what a run needs, and names its members: lock nodes `n0`, `n1`, …, the resource's own Redis `store`, client
+//! Starts what a run needs, and names its members: lock nodes `n0`, `n1`, …, Sentinels `s0`, …, the resource's own Redis `store`, client
 //! processes `c0`, `c1`, …, each at an address of its own in one network, and the `agent` that carries faults out.
 //!
 //! Two kinds of clusters, behind one type. To members, and to faults, they look alike: each member has its own process
@@ -9,7 +9,9 @@
 //! - `local`, `hub`: programs of this machine, each in namespaces of its own
 //! - [`cluster`](Cluster): what one can do with a running cluster; `backend` tells the kinds apart, `settle` waits until
 //!   members answer, [`lines`](ClientProcess) is the clients' stdio
-//! - `address`, `server`, `back_off`, `redis_program`: what both kinds share
+//! - `server`, `databases`, `group_files`: what servers run, and start with where they belong together; [`group`](Roles): who is what
+//!   among them
+//! - `address`, `back_off`, `redis_program`, `installed`: what both kinds share
 //! - [`clean`](clean()): removes what dead runs left, by the [`Owner`] that each run has
 //!
 //! Deliberately absent: faults (see [`faults`](crate::faults)), the protocol spoken with clients, and any notion of time.
@@ -20,9 +22,13 @@ mod backend;
 mod clean;
 #[expect(clippy::module_inception, reason = "the cluster itself, among what it is made with")]
 mod cluster;
+mod databases;
 mod docker;
 mod error;
+mod group;
+mod group_files;
 pub mod hub;
+mod installed;
 mod lines;
 mod local;
 mod owner;
@@ -37,14 +43,18 @@ pub use clean::{CleanOptions, Cleaned, CleanedRun, KeptRun, clean};
 pub use cluster::{Cluster, Description};
 pub use docker::{Bundle, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage, NodeSource};
 pub use error::ClusterError;
+pub use group::Roles;
 pub use lines::{ClientOutput, ClientProcess};
 pub use local::Local;
 pub use owner::Owner;
 pub use platform::{Platform, PlatformKind, PlatformRequest};
+pub use server::Program;
+use server::Server;
 
 use crate::scenario::Persistence;
+use crate::topology::Topology;
 
-/// The port that every server listens on.
+/// The port that every Redis server listens on.
 pub const REDIS_PORT: u16 = 6379;
 /// The name of the resource's own Redis.
 pub const STORE: &str = "store";
@@ -58,8 +68,12 @@ pub(crate) const FILES: &str = "/redjepsen";
 pub struct ClusterSpec {
     /// Names the run: letters, digits, `-`, `_` and `.`, at most 64.
     pub run_id: String,
-    /// Independent lock nodes.
+    /// Lock nodes.
     pub nodes: u32,
+    /// What they run.
+    pub program: Program,
+    /// How those of Redis belong together. Those of other programs are one group by nature.
+    pub topology: Topology,
     pub clients: u32,
     pub client: ClientCommand,
     /// The network's addresses; chosen when not given.
@@ -75,21 +89,26 @@ pub struct ClusterSpec {
 }
 
 impl ClusterSpec {
-    /// How many members need an address of their own: nodes, clients, and the store.
+    /// How many members need an address of their own: nodes, Sentinels, clients, and the store where there is one.
     pub fn addresses(&self) -> u64 {
-        u64::from(self.nodes) + u64::from(self.clients) + 1
+        let store = u64::from(!self.program.keeps_resource());
+        u64::from(self.nodes) + u64::from(self.topology.sentinels()) + u64::from(self.clients) + store
     }
 
-    /// All members that have an address, in the order of their addresses.
-    pub(crate) fn members(&self) -> impl Iterator<Item = (String, Role)> {
+    /// All members that have an address in this network, in the order of their addresses.
+    pub(crate) fn members(&self, subnet: ipnet::Ipv4Net) -> Vec<Member> {
         let nodes = (0..self.nodes).map(|node| (node_name(node), Role::Node));
+        let sentinels = (0..self.topology.sentinels()).map(|sentinel| (sentinel_name(sentinel), Role::Sentinel));
         let clients = (0..self.clients).map(|client| (client_name(client), Role::Client));
-        nodes.chain([(STORE.to_string(), Role::Store)]).chain(clients)
-    }
-
-    /// Only what is under test keeps anything; the store has to be there at the end all the same.
-    pub(crate) fn persistence_of(&self, role: Role) -> Persistence {
-        if role == Role::Node { self.persistence } else { Persistence::None }
+        let store = (!self.program.keeps_resource()).then(|| (STORE.to_string(), Role::Store));
+        let named = nodes.chain(sentinels).chain(store).chain(clients);
+        let member = |(place, (name, role))| {
+            let address = address::address(subnet, place);
+            Member { name, role, address, server: None, container: None }
+        };
+        let mut members: Vec<Member> = (0..).zip(named).map(member).collect();
+        server::equip(self, &mut members);
+        members
     }
 
     /// Whether members of this role get the library.
@@ -137,16 +156,28 @@ pub struct ClientMount {
 /// One member of a running cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// `n0`, `store`, `c0`, `agent`.
+    /// `n0`, `s0`, `store`, `c0`, `agent`.
     pub name: String,
     pub role: Role,
     /// None for the agent, which is outside of the members' network.
     pub address: Option<Ipv4Addr>,
+    /// What it runs, if it is a server.
+    pub(crate) server: Option<Server>,
     /// Id of its container, where it has one.
     pub container: Option<String>,
 }
 
 impl Member {
+    /// The agent: no server, and outside of the members' network.
+    pub(crate) fn agent() -> Member {
+        Member { name: AGENT.to_string(), role: Role::Agent, address: None, server: None, container: None }
+    }
+
+    /// How it is reached; nothing for those that are no servers.
+    pub(crate) fn url(&self) -> Option<String> {
+        Some(self.server.as_ref()?.url(self.address?))
+    }
+
     pub(crate) fn container_id(&self) -> &str {
         self.container.as_deref().unwrap_or_default()
     }
@@ -165,6 +196,8 @@ pub struct MemberState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     Node,
+    /// It watches the nodes and makes a replica the primary.
+    Sentinel,
     Store,
     Client,
     Agent,
@@ -174,15 +207,21 @@ impl Role {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Role::Node => "node",
+            Role::Sentinel => "sentinel",
             Role::Store => "store",
             Role::Client => "client",
             Role::Agent => "agent",
         }
     }
 
-    /// Whether it is a Redis server.
+    /// Whether it watches others, and would take those for dead that are only not started yet.
+    pub(crate) fn watches(self) -> bool {
+        self == Role::Sentinel
+    }
+
+    /// Whether it is a server.
     pub fn is_server(self) -> bool {
-        matches!(self, Role::Node | Role::Store)
+        matches!(self, Role::Node | Role::Sentinel | Role::Store)
     }
 }
 
@@ -191,12 +230,12 @@ pub fn node_name(node: u32) -> String {
     format!("n{node}")
 }
 
+/// The name of Sentinel number `sentinel`, counted from 0.
+pub fn sentinel_name(sentinel: u32) -> String {
+    format!("s{sentinel}")
+}
+
 /// The name of client number `client`, counted from 0.
 pub fn client_name(client: u32) -> String {
     format!("c{client}")
-}
-
-/// How a server is reached.
-fn url(address: Ipv4Addr) -> String {
-    format!("redis://{address}:{REDIS_PORT}")
 }

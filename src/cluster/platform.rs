@@ -6,7 +6,7 @@ use super::cluster::Cluster;
 use super::docker::{Docker, ImageRequest, Images, NodeSource};
 use super::error::ClusterError;
 use super::local::Local;
-use super::{ClusterSpec, redis_program};
+use super::{ClusterSpec, Program, redis_program};
 
 /// Where the user wants the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct PlatformRequest {
     pub kind: PlatformKind,
     /// Where the nodes' Redis comes from. A local cluster takes no image.
     pub node: NodeSource,
+    /// What the lock nodes run.
+    pub program: Program,
     /// The image of the user's own lock client, for Docker.
     pub client_image: Option<String>,
 }
@@ -43,14 +45,19 @@ impl Platform {
         note: &mut (dyn FnMut(String) + Send),
     ) -> Result<Platform, ClusterError> {
         let docker = match request.kind {
-            PlatformKind::Local => return local(&request.node).map(Platform::Local),
+            PlatformKind::Local => return local(&request).map(Platform::Local),
             PlatformKind::Docker => Docker::connect().await?,
             PlatformKind::Auto => match Docker::connect().await {
                 Ok(docker) => docker,
-                Err(unreachable) => return without_docker(&request.node, unreachable, note),
+                Err(unreachable) => return without_docker(&request, unreachable, note),
             },
         };
-        let images = ImageRequest { node: request.node, client: request.client_image, program: None };
+        let images = ImageRequest {
+            node: request.node,
+            nodes_run: request.program,
+            client: request.client_image,
+            program: None,
+        };
         let images = docker.prepare(&images, note).await?;
         Ok(Platform::Docker { docker, images: Box::new(images) })
     }
@@ -74,23 +81,23 @@ impl Platform {
 }
 
 fn without_docker(
-    node: &NodeSource,
+    request: &PlatformRequest,
     unreachable: ClusterError,
     note: &mut (dyn FnMut(String) + Send),
 ) -> Result<Platform, ClusterError> {
-    if matches!(node, NodeSource::Default) && redis_program::find().is_none() {
+    if matches!(request.node, NodeSource::Default) && redis_program::find().is_none() {
         return Err(ClusterError::Nowhere { docker: unreachable.to_string() });
     }
-    let local = local(node)?;
+    let local = local(request)?;
     note(format!("no Docker engine answers, so the cluster is local, of {}", local.server_program().display()));
     Ok(Platform::Local(local))
 }
 
-fn local(node: &NodeSource) -> Result<Local, ClusterError> {
-    let server: Option<PathBuf> = match node {
+fn local(request: &PlatformRequest) -> Result<Local, ClusterError> {
+    let server: Option<PathBuf> = match &request.node {
         NodeSource::Default => None,
         NodeSource::Program(path) => Some(path.clone()),
         NodeSource::Named(image) => return Err(ClusterError::ImageForLocal { image: image.clone() }),
     };
-    Local::find(server.as_deref(), None)
+    Local::find(server.as_deref(), None)?.with_nodes(request.program)
 }

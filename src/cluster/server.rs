@@ -1,21 +1,190 @@
-//! How a Redis-compatible server is started, wherever it runs.
+//! What a server member runs, wherever it runs: one description that both kinds of clusters carry out.
 
-use super::REDIS_PORT;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use super::group_files::{Group, NODES_FILE};
+use super::{ClusterSpec, Member, REDIS_PORT, Role, databases};
 use crate::scenario::Persistence;
+use crate::topology::Topology;
 
-/// Where servers keep what they persist, as they see it. A folder of ours, since images differ in what they have, and in
+/// Where servers keep what they write, as they see it. A folder of ours, since images differ in what they have, and in
 /// the user that the server runs as.
 pub(crate) const DATA: &str = "/redjepsen/data";
+/// The port that Sentinels listen on.
+pub(super) const SENTINEL_PORT: u16 = 26379;
 
-/// A server's arguments. One without persistence writes nothing, whatever folder it is started in.
-pub(crate) fn arguments(persistence: Persistence) -> Vec<String> {
+/// A server's process, and how one speaks to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub program: Program,
+    pub arguments: Vec<String>,
+    /// Variables in addition to the image's, or to this process's.
+    pub env: Vec<(String, String)>,
+    /// Put in place once, before the first start: a server that is started again finds what it made of them.
+    pub files: Vec<ServerFile>,
+    /// Whether it gets the folder [`DATA`]. One without writes nothing, whatever folder it is started in.
+    pub data: bool,
+    /// The port that it answers on.
+    pub port: u16,
+    pub ready: Ready,
+}
+
+/// Which program a server is. A cluster in Docker has an image for each ([`Images::of`](super::Images)), a local one a
+/// program of this machine ([`Local::program_of`](super::Local)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Program {
+    /// A Redis-compatible server; with `--sentinel` it is one that watches others.
+    #[default]
+    Redis,
+    /// A member of an etcd cluster.
+    Etcd,
+    /// A member of a ZooKeeper ensemble.
+    Zookeeper,
+    /// A PostgreSQL server, started by a script of ours.
+    Postgres,
+}
+
+/// A file that a server starts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerFile {
+    /// Absolute, below [`FILES`](super::FILES).
+    pub path: String,
+    pub content: String,
+}
+
+/// How a server is asked whether it can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// It answers PING.
+    Ping,
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Program::Redis => "Redis",
+            Program::Etcd => "etcd",
+            Program::Zookeeper => "ZooKeeper",
+            Program::Postgres => "PostgreSQL",
+        })
+    }
+}
+
+impl Program {
+    pub(crate) const ALL: [Program; 4] = [Program::Redis, Program::Etcd, Program::Zookeeper, Program::Postgres];
+
+    /// What its log is called in the run folder.
+    pub fn log_name(self) -> &'static str {
+        match self {
+            Program::Redis => "redis.log",
+            Program::Etcd => "etcd.log",
+            Program::Zookeeper => "zookeeper.log",
+            Program::Postgres => "postgres.log",
+        }
+    }
+
+    /// How addresses of it begin.
+    fn scheme(self) -> &'static str {
+        match self {
+            Program::Redis => "redis",
+            Program::Etcd => "http",
+            Program::Zookeeper => "zookeeper",
+            Program::Postgres => "postgres",
+        }
+    }
+
+    /// Whether the lock's node keeps the resource as well, so that there is no Redis for it.
+    pub fn keeps_resource(self) -> bool {
+        self == Program::Postgres
+    }
+
+    /// The user that it runs as in a container, where it refuses to be root.
+    pub(crate) fn user(self) -> Option<&'static str> {
+        (self == Program::Postgres).then_some("postgres")
+    }
+}
+
+impl Server {
+    /// How it is reached at this address.
+    pub fn url(&self, address: Ipv4Addr) -> String {
+        format!("{}://{address}:{}", self.program.scheme(), self.port)
+    }
+}
+
+/// Says of each server among the members what it runs.
+pub(crate) fn equip(spec: &ClusterSpec, members: &mut [Member]) {
+    let group = Group::new(spec, members);
+    let numbered = |role: Role, members: &mut [Member], server: &dyn Fn(usize) -> Server| {
+        let of_role = members.iter_mut().filter(|member| member.role == role);
+        of_role.enumerate().for_each(|(number, member)| member.server = Some(server(number)));
+    };
+    let addresses: Vec<Ipv4Addr> =
+        members.iter().filter(|member| member.role == Role::Node).filter_map(|member| member.address).collect();
+    numbered(Role::Node, members, &|number| match spec.program {
+        Program::Redis => node(spec, &group, number),
+        Program::Etcd => databases::etcd(&spec.run_id, &addresses, number),
+        Program::Zookeeper => databases::zookeeper(&addresses, number),
+        Program::Postgres => databases::postgres(),
+    });
+    numbered(Role::Sentinel, members, &|number| sentinel(&group, number));
+    // It has to be there at the end, but nothing ever starts it again.
+    numbered(Role::Store, members, &|_| redis(as_arguments(&settings(Persistence::None)), Vec::new(), false));
+}
+
+fn node(spec: &ClusterSpec, group: &Group, number: usize) -> Server {
+    let mut settings = settings(spec.persistence);
+    settings.extend(group.settings(number));
+    match &spec.topology {
+        Topology::Independent => redis(as_arguments(&settings), Vec::new(), spec.persistence != Persistence::None),
+        // From a file, in which it notes its role, so that it knows it when it is started again.
+        Topology::Sentinel(_) => {
+            let path = format!("{DATA}/redis.conf");
+            let file = ServerFile { path: path.clone(), content: as_file(&settings) };
+            redis(vec![path], vec![file], true)
+        }
+        Topology::Cluster(_) => {
+            let file = ServerFile { path: format!("{DATA}/{NODES_FILE}"), content: group.nodes_file(number) };
+            redis(as_arguments(&settings), vec![file], true)
+        }
+    }
+}
+
+fn sentinel(group: &Group, number: usize) -> Server {
+    let path = format!("{DATA}/sentinel.conf");
+    let file = ServerFile { path: path.clone(), content: group.sentinel_file(number) };
+    Server { port: SENTINEL_PORT, ..redis(vec![path, "--sentinel".to_string()], vec![file], true) }
+}
+
+/// Settings of a Redis by name.
+pub(super) type Settings = Vec<(&'static str, String)>;
+
+fn settings(persistence: Persistence) -> Settings {
+    let keep = |fsync| vec![("dir", DATA), ("appendonly", "yes"), ("appendfsync", fsync)];
+    let kept = match persistence {
+        Persistence::None => vec![("appendonly", "no")],
+        Persistence::Everysec => keep("everysec"),
+        Persistence::Always => keep("always"),
+    };
     let port = REDIS_PORT.to_string();
     // No snapshots in any case: they would keep keys that the append-only file has lost, at times of their own.
-    let mut words = vec!["--port", &port, "--bind", "0.0.0.0", "--protected-mode", "no", "--save", ""];
-    match persistence {
-        Persistence::None => words.extend(["--appendonly", "no"]),
-        Persistence::Everysec => words.extend(["--dir", DATA, "--appendonly", "yes", "--appendfsync", "everysec"]),
-        Persistence::Always => words.extend(["--dir", DATA, "--appendonly", "yes", "--appendfsync", "always"]),
-    }
-    words.into_iter().map(str::to_string).collect()
+    let always = [("port", port.as_str()), ("bind", "0.0.0.0"), ("protected-mode", "no"), ("save", "")];
+    always.into_iter().chain(kept).map(|(name, value)| (name, value.to_string())).collect()
+}
+
+fn as_arguments(settings: &Settings) -> Vec<String> {
+    settings.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]).collect()
+}
+
+pub(super) fn as_file(settings: &Settings) -> String {
+    let line = |(name, value): &(&str, String)| match value.is_empty() {
+        true => format!("{name} \"\"\n"),
+        false => format!("{name} {value}\n"),
+    };
+    settings.iter().map(line).collect()
+}
+
+fn redis(arguments: Vec<String>, files: Vec<ServerFile>, data: bool) -> Server {
+    let (program, port, ready) = (Program::Redis, REDIS_PORT, Ready::Ping);
+    Server { program, arguments, env: Vec::new(), files, data, port, ready }
 }

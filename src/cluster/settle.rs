@@ -8,11 +8,13 @@ use tokio::sync::mpsc;
 use super::cluster::{Cluster, Seat};
 use super::error::{ClusterError, one_line};
 use super::lines::{ClientOutput, ClientProcess};
-use super::{Role, url};
+use super::server::Ready;
+use super::{Member, Role, Roles};
 use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope};
 
-/// A Redis answers within a tenth of a second of its start; a loaded machine gets more.
-const READY_LIMIT: Duration = Duration::from_secs(15);
+/// A Redis answers within a tenth of a second of its start; a Java machine takes seconds, and so does a database that has to
+/// be made first. A loaded machine gets more.
+const READY_LIMIT: Duration = Duration::from_secs(40);
 /// For one question to one that may not listen yet.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(5);
@@ -44,7 +46,24 @@ impl Cluster {
     /// Lets all members settle, so many at a time; tells what the servers call themselves.
     pub(crate) async fn settle_all(&self, at_once: usize) -> Result<String, ClusterError> {
         stream::iter(&self.seats).map(Ok).try_for_each_concurrent(at_once, |seat| self.settle(seat)).await?;
+        self.settle_roles(READY_LIMIT).await.map_err(|reason| ClusterError::NotReady {
+            member: "the group of nodes".to_string(),
+            seconds: READY_LIMIT.as_secs(),
+            reason,
+            log: String::new(),
+        })?;
         self.server_version().await
+    }
+
+    /// Waits until every node's role is settled and all agree on it. Past the limit the error says what was not so.
+    pub async fn settle_roles(&self, limit: Duration) -> Result<Option<Roles>, String> {
+        let began = Instant::now();
+        loop {
+            match self.settled_roles().await {
+                Err(_) if began.elapsed() < limit => tokio::time::sleep(LOOK_AGAIN).await,
+                settled => return settled,
+            }
+        }
     }
 
     /// The same cluster, with what its servers call themselves.
@@ -88,13 +107,8 @@ impl Cluster {
 
     async fn wait_until_ready(&self, seat: &Seat) -> Result<(), ClusterError> {
         let began = Instant::now();
-        let url = seat.member.address.map(url).unwrap_or_default();
         loop {
-            let reason = match self.agent.redis(&url, RedisCommand::Ping, PROBE_LIMIT).await {
-                Ok(RedisReply::Pong) => return Ok(()),
-                Ok(other) => format!("{other:?} to PING"),
-                Err(error) => error.to_string(),
-            };
+            let Err(reason) = self.is_ready(&seat.member).await else { return Ok(()) };
             if began.elapsed() > READY_LIMIT {
                 // A server that ended is the better explanation.
                 self.running_pid(seat).await?;
@@ -105,6 +119,20 @@ impl Cluster {
                 self.running_pid(seat).await?;
             }
             tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// Whether a server can be used, asked once and for a second at most; an error says in words why not.
+    pub async fn is_ready(&self, member: &Member) -> Result<(), String> {
+        let (Some(server), Some(url)) = (&member.server, member.url()) else {
+            return Err(format!("{} is no server", member.name));
+        };
+        match server.ready {
+            Ready::Ping => match self.agent.redis(&url, RedisCommand::Ping, PROBE_LIMIT).await {
+                Ok(RedisReply::Pong) => Ok(()),
+                Ok(other) => Err(format!("{other:?} to PING")),
+                Err(error) => Err(error.to_string()),
+            },
         }
     }
 
@@ -126,9 +154,17 @@ impl Cluster {
 
     async fn server_version(&self) -> Result<String, ClusterError> {
         let failed = |source| ClusterError::Agent { doing: "ask for the server's version".to_string(), source };
-        match self.agent.redis(&self.store_url(), RedisCommand::Version, PROBE_LIMIT).await.map_err(failed)? {
-            RedisReply::Version(version) => Ok(version),
-            other => Ok(format!("{other:?}")),
+        let mut versions = Vec::new();
+        // One node speaks for all.
+        for url in self.node_urls().into_iter().take(1).chain([self.store_url()]) {
+            let version = match self.agent.redis(&url, RedisCommand::Version, PROBE_LIMIT).await.map_err(failed)? {
+                RedisReply::Version(version) => version,
+                other => format!("{other:?}"),
+            };
+            if !versions.contains(&version) {
+                versions.push(version);
+            }
         }
+        Ok(versions.join(", "))
     }
 }

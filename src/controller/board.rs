@@ -22,6 +22,8 @@ pub struct Standing {
     pub ended: u64,
     /// What it reported of the operation that it began last.
     pub reached: Vec<(Phase, Instant)>,
+    /// How often its process has been replaced.
+    pub replaced: u64,
 }
 
 /// A client that does not report its reads is taken to be past them after this long.
@@ -48,6 +50,16 @@ impl Board {
     /// A client's operation is over.
     pub fn end(&self, client: u32) {
         self.change(client, |standing| standing.ended += 1);
+    }
+
+    /// A client's process has been replaced by a new one, which is ready.
+    pub fn replace(&self, client: u32) {
+        self.change(client, |standing| standing.replaced += 1);
+    }
+
+    /// How often a client's process has been replaced.
+    pub fn replaced(&self, client: u32) -> u64 {
+        self.clients.borrow().get(client as usize).map_or(0, |standing| standing.replaced)
     }
 
     fn change(&self, client: u32, change: impl FnOnce(&mut Standing)) {

@@ -20,6 +20,7 @@ use crate::history::{
     Body, ClientEvent, ClientStep, Completion, Function, Invocation, Outcome, Phase, PhaseReport, Process, Reading,
 };
 use crate::plan::{Action, Operations, PlannedOperation};
+use crate::scenario::ResourceKind;
 
 /// How long a client may take to say `ready`; an interpreter that has never been loaded is slow.
 const READY_LIMIT: Duration = Duration::from_secs(30);
@@ -96,10 +97,14 @@ impl Run<'_> {
 
     /// Says hello and waits for `ready`; gives the name that the client has for itself.
     async fn greet(&self, client: &mut Client) -> Result<String, Broken> {
+        let settings = self.scenario.lock_settings(self.cluster.node_urls());
+        let mut lock = settings.map_err(|error| Broken(error.to_string()))?;
+        lock.group = self.cluster.lock_group();
+        lock.options.priority = self.scenario.workload.lock.priority_of(client.number);
         let hello = ToClient::Hello(Hello {
             protocol: PROTOCOL,
             client: format!("c{}", client.number),
-            lock: self.scenario.lock_settings(self.cluster.node_urls()).map_err(|error| Broken(error.to_string()))?,
+            lock,
             resource: Resource::new(self.scenario.workload.resource, self.cluster.store_url()),
             seed: self.scenario.seed.wrapping_add(u64::from(client.process)),
         });
@@ -148,17 +153,16 @@ impl Run<'_> {
         self.board.begin(client.number);
         let id = self.next_operation_id();
         let process = Process::Client(client.process);
-        self.recorder.append(Body::Invoke(Invocation {
-            process,
-            f: Function::Rmw,
-            key: operation.key.clone(),
-            new: Some(operation.value.clone()),
-        }))?;
+        let (f, new) = match self.scenario.workload.resource.kind {
+            ResourceKind::Register | ResourceKind::Row => (Function::Rmw, Some(operation.value.clone())),
+            ResourceKind::None => (Function::Hold, None),
+        };
+        self.recorder.append(Body::Invoke(Invocation { process, f, key: operation.key.clone(), new: new.clone() }))?;
         let invoke = ToClient::Invoke(Invoke {
             id,
-            f: Function::Rmw,
+            f,
             key: operation.key.clone(),
-            value: Some(operation.value.clone()),
+            value: new.clone(),
             hold_ms: operation.hold_ms,
             acquire_timeout_ms: manner.acquire_timeout.as_millis() as u64,
             gates: manner.gates,
@@ -170,11 +174,11 @@ impl Run<'_> {
         };
         let mut completion = Completion {
             process,
-            f: Function::Rmw,
+            f,
             key: operation.key.clone(),
             outcome: Outcome::Info,
             old: Reading::Unknown,
-            new: Some(operation.value.clone()),
+            new,
             error: None,
             text: None,
         };
@@ -254,7 +258,11 @@ impl Run<'_> {
         client.process += self.scenario.clients;
         client.link = self.cluster.restart_client(client.number).await?;
         match self.greet(client).await {
-            Ok(name) => self.record_client(client, ClientStep::Ready, name),
+            Ok(name) => {
+                self.record_client(client, ClientStep::Ready, name)?;
+                self.board.replace(client.number);
+                Ok(())
+            }
             Err(Broken(text)) => give_up_with(format!("after a restart (it had failed: {reason}): {text}")),
         }
     }
@@ -272,6 +280,7 @@ impl Run<'_> {
             Action::Start { within_ms, .. }
             | Action::Go { within_ms, .. }
             | Action::Await { within_ms, .. }
+            | Action::AwaitPrimary { within_ms }
             | Action::Expect { within_ms, .. } => within_ms,
             Action::Inject { .. } | Action::Heal { .. } => 0,
         });
@@ -330,7 +339,7 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
     match answer {
         Ok(Answer::Message(FromClient::Ok { old, .. })) => {
             completion.outcome = Outcome::Ok;
-            completion.old = reading(old);
+            completion.old = if completion.f == Function::Hold { Reading::Unknown } else { reading(old) };
         }
         Ok(Answer::Message(FromClient::Fail(problem))) if written => {
             indeterminate(&shorten(&problem.error), format!("`fail` after `written`: {}", shorten(&problem.text)));

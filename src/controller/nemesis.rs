@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::{Run, RunError};
-use crate::cluster::{STORE, client_name, node_name};
+use crate::cluster::{client_name, node_name, sentinel_name};
 use crate::faults::{AgentError, Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
 use crate::history::{Body, FaultKind, FaultStep, NemesisEvent};
 use crate::nemesis::{Between, Change, Cut, Fault, Target, Who};
@@ -18,6 +18,9 @@ use crate::nemesis::{Between, Change, Cut, Fault, Target, Who};
 /// How long a node may take to say whether it has a key.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
 const ASK_AGAIN: Duration = Duration::from_millis(5);
+/// How long it may take until a client that was killed is ready again; one that was doing nothing is not missed before its
+/// next operation.
+const REPLACED_LIMIT: Duration = Duration::from_secs(10);
 
 /// A fault in effect.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub(super) struct InEffect {
     kind: FaultKind,
     /// Names of the members that it hits.
     members: Vec<String>,
+    /// Clients among them, with how often each had been replaced before.
+    clients: Vec<(u32, u64)>,
 }
 
 impl Run<'_> {
@@ -138,12 +143,36 @@ impl Run<'_> {
                 Target::Node(number) => names.push(node_name(*number)),
                 Target::Nodes => names.extend((0..self.scenario.nodes).map(node_name)),
                 Target::Voter => names.push(self.voter().await),
-                Target::Storage => names.push(STORE.to_string()),
+                Target::Primary => names.push(self.primary().await),
+                Target::Replica => names.push(self.replica().await),
+                Target::Sentinels => names.extend((0..self.scenario.workload.topology.sentinels()).map(sentinel_name)),
+                Target::Storage => names.extend(self.cluster.store().map(|store| store.name.clone())),
                 // The plan has drawn these.
                 Target::AnyClient | Target::AnyNode | Target::Minority | Target::Majority => {}
             }
         }
         names
+    }
+
+    /// The primary of the first resource's lock. Waits until there is one.
+    pub(super) async fn primary(&self) -> String {
+        loop {
+            if let Some(primary) = self.cluster.primary_of(&crate::client::lock_key("k0")).await {
+                return primary;
+            }
+            sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// The replica of that primary which is next in line. Waits until there is one.
+    async fn replica(&self) -> String {
+        loop {
+            let replicas = self.cluster.replicas_of(&self.primary().await).await;
+            if let Some(next) = replicas.into_iter().next() {
+                return next;
+            }
+            sleep(ASK_AGAIN).await;
+        }
     }
 
     /// A node that has the key of the first resource's lock. Waits until one has.
@@ -166,7 +195,10 @@ impl Run<'_> {
 
     /// Injects a fault and records what was seen of it.
     pub(super) async fn inject(&self, fault: u32, what: &Fault, injection: Injection) -> Result<InEffect, RunError> {
-        let in_effect = InEffect { fault, kind: injection.kind(), members: injection.members() };
+        let members = injection.members();
+        let clients = (0..self.scenario.clients).filter(|client| members.contains(&client_name(*client)));
+        let clients = clients.map(|client| (client, self.board.replaced(client))).collect();
+        let in_effect = InEffect { fault, kind: injection.kind(), members, clients };
         self.record(&in_effect, FaultStep::Inject, false, what.to_string())?;
         let seen = self.cluster.agent.inject(fault, &injection).await;
         self.status.send_modify(|status| status.faults.push((fault, what.to_string())));
@@ -178,7 +210,7 @@ impl Run<'_> {
     pub(super) async fn heal(&self, in_effect: &InEffect) -> Result<(), RunError> {
         self.record(in_effect, FaultStep::Heal, false, String::new())?;
         let restarted = match in_effect.kind {
-            FaultKind::Kill | FaultKind::PowerLoss => self.start_again(&in_effect.members).await,
+            FaultKind::Kill | FaultKind::PowerLoss => self.start_again(in_effect).await,
             _ => Ok(()),
         };
         let mut seen = self.cluster.agent.heal(in_effect.fault).await;
@@ -190,12 +222,20 @@ impl Run<'_> {
         self.record_seen(in_effect, FaultStep::Healed, seen)
     }
 
-    /// Starts servers again that were killed. A client that was killed is replaced by the one who waits for its answer.
-    async fn start_again(&self, members: &[String]) -> Result<(), String> {
+    /// Starts servers again that were killed. A client that was killed is replaced by the one who waits for its answer, so
+    /// that one is waited for.
+    async fn start_again(&self, in_effect: &InEffect) -> Result<(), String> {
         let servers: Vec<String> = (0..self.scenario.nodes).map(node_name).collect();
-        let killed = members.iter().filter(|member| servers.contains(member));
+        let killed = in_effect.members.iter().filter(|member| servers.contains(member));
         let started = join_all(killed.map(|member| self.cluster.restart_server(member))).await;
-        started.into_iter().collect::<Result<(), _>>().map_err(|error| error.to_string())
+        started.into_iter().collect::<Result<(), _>>().map_err(|error| error.to_string())?;
+        for (client, before) in &in_effect.clients {
+            let replaced = self.board.until(*client, |standing| (standing.replaced > *before).then_some(()));
+            if timeout(REPLACED_LIMIT, replaced).await.is_err() {
+                return Err(format!("{} has not been replaced", client_name(*client)));
+            }
+        }
+        Ok(())
     }
 
     /// Records what the agent saw; an order that it could not carry out was not observed.
@@ -214,12 +254,12 @@ impl Run<'_> {
     }
 
     fn skip(&self, fault: u32, what: &Fault, reason: &str) -> Result<(), RunError> {
-        let never = InEffect { fault, kind: what.kind(), members: Vec::new() };
+        let never = InEffect { fault, kind: what.kind(), members: Vec::new(), clients: Vec::new() };
         self.record(&never, FaultStep::Skipped, false, reason.to_string())
     }
 
     fn record(&self, fault: &InEffect, step: FaultStep, observed: bool, text: String) -> Result<(), RunError> {
-        let InEffect { fault, kind, members } = fault;
+        let InEffect { fault, kind, members, .. } = fault;
         let event = NemesisEvent { fault: *fault, kind: *kind, step, targets: members.clone(), observed, text };
         self.recorder.append(Body::Nemesis(event))?;
         Ok(())

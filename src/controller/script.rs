@@ -13,7 +13,7 @@ use tracing::info;
 use super::clients::{Cue, Manner};
 use super::nemesis::InEffect;
 use super::{Run, RunError};
-use crate::history::{Body, StepEvent, StepOutcome};
+use crate::history::{Body, Phase, StepEvent, StepOutcome};
 use crate::nemesis::Event;
 use crate::plan::{Action, PlannedStep};
 
@@ -27,21 +27,46 @@ pub(super) struct Director {
     cues: Vec<UnboundedSender<Cue>>,
     /// Operations that each client was told to begin.
     begun: Vec<u64>,
+    /// The primary of the lock's key when the script began, or the one that it last changed to.
+    primary: Option<String>,
+    /// The gates of the operation that each client was told to begin last, as far as they have not been opened.
+    closed: Vec<Vec<Phase>>,
 }
+
+/// Between two looks at who is the primary.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Why a step did not come to what it was to bring about.
 struct Failed(String);
 
 impl Director {
     pub fn new(cues: Vec<UnboundedSender<Cue>>) -> Director {
-        let begun = vec![0; cues.len()];
-        Director { cues, begun }
+        let (begun, closed) = (vec![0; cues.len()], vec![Vec::new(); cues.len()]);
+        Director { cues, begun, closed, primary: None }
     }
 
     fn begin(&mut self, client: u32, manner: Manner) {
+        if let Some(closed) = self.closed.get_mut(client as usize) {
+            closed.clone_from(&manner.gates);
+        }
         self.tell(client, Cue::Begin(manner));
         if let Some(begun) = self.begun.get_mut(client as usize) {
             *begun += 1;
+        }
+    }
+
+    /// The client goes on from this gate.
+    fn open(&mut self, client: u32, gate: Phase) {
+        if let Some(closed) = self.closed.get_mut(client as usize) {
+            closed.retain(|closed| *closed != gate);
+        }
+        self.tell(client, Cue::Go(gate));
+    }
+
+    /// The client is kept at no gate any more.
+    fn let_go(&mut self, client: u32) {
+        for gate in self.closed.get_mut(client as usize).map(std::mem::take).unwrap_or_default() {
+            self.tell(client, Cue::Go(gate));
         }
     }
 
@@ -67,7 +92,10 @@ impl Run<'_> {
             _ = stop.wait_for(|stop| *stop) => Ok(()),
             outcome = self.play(&mut director, &mut in_effect) => outcome,
         };
-        // What a script leaves when it breaks off.
+        // What a script leaves when it breaks off: clients at their gates, and faults.
+        for client in 0..self.scenario.clients {
+            director.let_go(client);
+        }
         for fault in in_effect.into_values().rev() {
             self.heal(&fault).await?;
         }
@@ -77,6 +105,9 @@ impl Run<'_> {
 
     async fn play(&self, director: &mut Director, in_effect: &mut BTreeMap<u32, InEffect>) -> Result<(), RunError> {
         self.everybody(director, OPENING).await;
+        if self.scenario.workload.topology.has_roles() {
+            director.primary = Some(self.primary().await);
+        }
         for (number, step) in (1..).zip(&self.plan.script) {
             let (outcome, text) = match self.step(step, director, in_effect).await? {
                 Ok(()) => (StepOutcome::Happened, String::new()),
@@ -124,12 +155,13 @@ impl Run<'_> {
                 gates.first().filter(|_| *stops).map(|gate| (*client, Event::Phase(*gate), *within_ms))
             }
             Action::Go { client, from, to, within_ms } => {
-                director.tell(*client, Cue::Go(*from));
+                director.open(*client, *from);
                 to.map(|to| (*client, Event::Phase(to), *within_ms))
             }
             Action::Await { client, event, within_ms, .. } | Action::Expect { client, event, within_ms } => {
                 Some((*client, *event, *within_ms))
             }
+            Action::AwaitPrimary { within_ms } => return Ok(self.new_primary(director, *within_ms).await),
             Action::Wait { ms } => {
                 sleep(Duration::from_millis(*ms)).await;
                 None
@@ -154,6 +186,27 @@ impl Run<'_> {
         })
     }
 
+    /// Waits until another node than before is the primary.
+    async fn new_primary(&self, director: &mut Director, within_ms: u64) -> Result<(), Failed> {
+        let before = director.primary.clone();
+        let changed = async {
+            loop {
+                let primary = self.primary().await;
+                if before.as_ref() != Some(&primary) {
+                    return primary;
+                }
+                sleep(LOOK_AGAIN).await;
+            }
+        };
+        match timeout(Duration::from_millis(within_ms), changed).await {
+            Ok(primary) => {
+                director.primary = Some(primary);
+                Ok(())
+            }
+            Err(_) => Err(Failed(format!("{} was still the primary", before.unwrap_or_default()))),
+        }
+    }
+
     /// Waits until the operation that a client was told to begin last has come so far.
     async fn awaited(&self, director: &Director, client: u32, event: Event, within_ms: u64) -> Result<(), Failed> {
         let number = director.begun(client);
@@ -173,5 +226,31 @@ impl Run<'_> {
             Ok(false) => Err(Failed(format!("client c{client} came to the end of its operation without `{event}`"))),
             Err(_) => Err(Failed(format!("client c{client} did not come to `{event}` within {within_ms} ms"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    #[test]
+    fn a_client_that_is_let_go_passes_the_gates_that_are_left() {
+        let (sender, mut told) = unbounded_channel();
+        let mut director = Director::new(vec![sender]);
+        let gates = vec![Phase::Acquired, Phase::BeforeWrite, Phase::Releasing];
+        director.begin(0, Manner { gates, acquire_timeout: Duration::ZERO });
+        director.open(0, Phase::Acquired);
+        director.let_go(0);
+        director.let_go(0);
+        let mut gates = Vec::new();
+        while let Ok(cue) = told.try_recv() {
+            gates.extend(match cue {
+                Cue::Go(gate) => Some(gate),
+                Cue::Begin(_) => None,
+            });
+        }
+        assert_eq!(gates, [Phase::Acquired, Phase::BeforeWrite, Phase::Releasing], "each once");
     }
 }

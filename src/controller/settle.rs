@@ -5,13 +5,17 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{Run, RunError};
+use crate::cluster::Roles;
 use crate::faults::{AgentError, RedisCommand, RedisReply};
 use crate::history::{Body, Completion, Fact, FactName, Function, Invocation, Outcome, Process, Reading};
 
-/// How long a server may take to answer its first PING.
+/// How long a server may take to give its first answer.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long a server may take to answer after the last heal.
 const HEALTHY_LIMIT: Duration = Duration::from_secs(5);
+/// How long nodes may take after the last heal to agree on who is what. Sentinels tell a primary that was deposed so only
+/// once it has called itself one for eight seconds.
+const ROLES_LIMIT: Duration = Duration::from_secs(40);
 /// One request of ours to a server.
 const REQUEST_LIMIT: Duration = Duration::from_secs(2);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
@@ -22,12 +26,18 @@ impl Run<'_> {
         let silent = self.silent_servers(START_LIMIT).await;
         if !silent.is_empty() {
             return Err(RunError::NotReady(format!(
-                "{} did not answer PING within {} s; look at the logs in the run folder, or try another --image",
+                "{} did not answer within {} s; look at the logs in the run folder, or try another --image",
                 silent.join(", "),
                 START_LIMIT.as_secs()
             )));
         }
-        self.fact(FactName::NodesReady, true, format!("{} nodes and the resource answer PING", self.scenario.nodes))?;
+        match self.cluster.settle_roles(START_LIMIT).await {
+            Ok(roles) => {
+                let text = format!("{} nodes and the resource answer{}", self.scenario.nodes, in_words(roles));
+                self.fact(FactName::NodesReady, true, text)?;
+            }
+            Err(reason) => return Err(RunError::NotReady(format!("the nodes' roles are not settled: {reason}"))),
+        }
         let (empty, text) = match self.ask(&self.cluster.store_url(), RedisCommand::Dbsize).await {
             Ok(RedisReply::Count(keys)) => (keys == 0, format!("{keys} keys")),
             other => (false, format!("{other:?}")),
@@ -35,15 +45,18 @@ impl Run<'_> {
         self.fact(FactName::ResourceEmpty, empty, text)
     }
 
-    /// After the last heal: do all servers answer again?
+    /// After the last heal: do all servers answer again, and does every node know its place again?
     pub(super) async fn check_health(&self) -> Result<(), RunError> {
         let silent = self.silent_servers(HEALTHY_LIMIT).await;
-        let text = if silent.is_empty() {
-            "every node and the resource answer PING".to_string()
-        } else {
-            format!("{} did not answer within {} s", silent.join(", "), HEALTHY_LIMIT.as_secs())
+        if !silent.is_empty() {
+            let text = format!("{} did not answer within {} s", silent.join(", "), HEALTHY_LIMIT.as_secs());
+            return self.fact(FactName::NodesHealthy, false, text);
+        }
+        let (settled, text) = match self.cluster.settle_roles(ROLES_LIMIT).await {
+            Ok(roles) => (true, format!("every node and the resource answer{}", in_words(roles))),
+            Err(reason) => (false, format!("the nodes' roles did not settle in {} s: {reason}", ROLES_LIMIT.as_secs())),
         };
-        self.fact(FactName::NodesHealthy, silent.is_empty(), text)
+        self.fact(FactName::NodesHealthy, settled, text)
     }
 
     /// Reads every key, after the last client is gone and what it had sent has been carried out.
@@ -106,19 +119,16 @@ impl Run<'_> {
         }
     }
 
-    /// The servers that do not answer PING before the time is over.
+    /// The servers that do not answer before the time is over.
     async fn silent_servers(&self, limit: Duration) -> Vec<String> {
         let deadline = Instant::now() + limit;
-        let servers =
-            (0..).zip(self.cluster.node_urls()).map(|(number, url): (u32, String)| (format!("n{number}"), url));
-        let servers: Vec<_> = servers.chain([("the resource".to_string(), self.cluster.store_url())]).collect();
-        let answers = servers.into_iter().map(|(name, url)| async move {
+        let answers = self.cluster.members().filter(|member| member.role.is_server()).map(|server| async move {
             loop {
-                if matches!(self.ask(&url, RedisCommand::Ping).await, Ok(RedisReply::Pong)) {
+                if self.cluster.is_ready(server).await.is_ok() {
                     return None;
                 }
                 if Instant::now() >= deadline {
-                    return Some(name);
+                    return Some(server.name.clone());
                 }
                 sleep(BETWEEN_TRIES).await;
             }
@@ -134,4 +144,8 @@ impl Run<'_> {
         self.recorder.append(Body::Fact(Fact { name, holds, text }))?;
         Ok(())
     }
+}
+
+fn in_words(roles: Option<Roles>) -> String {
+    roles.map_or(String::new(), |roles| format!("; {roles}"))
 }

@@ -121,7 +121,7 @@ impl Agent {
         }
     }
 
-    /// Asks a Redis server, for no longer than `limit`.
+    /// Asks a server, for no longer than `limit`.
     pub async fn redis(&self, url: &str, command: RedisCommand, limit: Duration) -> Result<RedisReply, AgentError> {
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         match self.order(Order::Redis { url: url.to_string(), command, limit_ms }, limit + ORDER_LIMIT).await? {

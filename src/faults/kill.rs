@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use super::member::Member;
 use super::process::Process;
 use super::wire::Observation;
+use super::{power, skew};
 
 /// A killed process is gone within milliseconds, unless it waits for a disk.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -23,6 +24,11 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
     // Children of a dead process are nobody's descendants any more, so they are found before.
     let mut held = member.processes()?;
+    // So is what it keeps on its disk, which is reached by way of the process.
+    let files = match skew::control_of(member) {
+        Ok(_) => power::files(member)?.unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
     if !member.init.signal(Signal::KILL)? {
         return Ok(Observation::gone(&member.name));
     }
@@ -32,6 +38,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
             effect = Some(micros(ordered));
             // Nothing of it is left to go on.
             member.paused = false;
+            power::remember(member, &files);
         }
         held.retain(Process::runs);
         for process in &held {

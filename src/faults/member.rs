@@ -1,6 +1,7 @@
 //! Members as the agent knows them: a name, the process that the controller vouched for, and all that belong to it.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::net::Ipv4Addr;
 
@@ -20,6 +21,8 @@ pub(crate) struct Member {
     namespace: Option<String>,
     /// What its wall clock shows is said here; opened when it is first needed.
     pub control: Option<Control>,
+    /// How many bytes of its append-only files were durable when it was killed, by the files' names.
+    pub durable: HashMap<OsString, u64>,
     /// Whether its processes were ordered to stop and not yet ordered to go on.
     pub paused: bool,
 }
@@ -45,7 +48,15 @@ impl Member {
         if pid == 1 || is_or_descends_from(std::process::id(), pid) {
             return Err(io::Error::other(format!("process {pid} is the agent's own or one that it descends from")));
         }
-        Ok(Member { name: name.to_string(), init, address: None, namespace, control: None, paused: false })
+        Ok(Member {
+            name: name.to_string(),
+            init,
+            address: None,
+            namespace,
+            control: None,
+            durable: HashMap::new(),
+            paused: false,
+        })
     }
 
     /// Every process of the member that exists now, each taken hold of. Empty when the member is gone.

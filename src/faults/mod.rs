@@ -12,6 +12,7 @@
 //! (whoever started it does).
 
 pub(crate) mod clock;
+mod etcd_probe;
 mod handle;
 mod injection;
 mod kill;
@@ -19,12 +20,14 @@ mod member;
 mod memory;
 pub(crate) mod network;
 mod pause;
+mod postgres_probe;
 mod power;
 mod probe;
 mod process;
 mod serve;
 mod skew;
 mod wire;
+mod zookeeper_probe;
 
 pub use clock::Skew;
 pub use handle::{Agent, AgentError, AgentStreams};

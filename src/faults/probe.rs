@@ -1,4 +1,4 @@
-//! Questions to Redis servers, asked from where the members' network can be reached.
+//! Questions to servers, asked from where the members' network can be reached: to Redis here, to others in their own words.
 //!
 //! One connection a server, kept; closed as soon as a request on it fails or times out, since a late answer must never
 //! be taken for the answer to the next request. No request is repeated.
@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError};
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Value};
 use tokio::sync::Mutex;
 
 use super::wire::{RedisCommand, RedisReply};
+use super::{etcd_probe, postgres_probe, zookeeper_probe};
 
 /// How much later than the caller the library gives up.
 const BEYOND: Duration = Duration::from_secs(1);
@@ -24,6 +25,13 @@ pub(crate) struct Probes(Mutex<HashMap<String, Slot>>);
 impl Probes {
     /// Asks the server at `url`, all in all for no longer than `limit`.
     pub async fn ask(&self, url: &str, command: &RedisCommand, limit: Duration) -> Result<RedisReply, String> {
+        let named = |error| format!("{url}: {error}");
+        match url.split(':').next() {
+            Some("http") => return etcd_probe::ask(url, command, limit).await.map_err(named),
+            Some("postgres") => return postgres_probe::ask(url, command, limit).await.map_err(named),
+            Some("zookeeper") => return zookeeper_probe::ask(url, command, limit).await.map_err(named),
+            _ => {}
+        }
         let slot = Arc::clone(self.0.lock().await.entry(url.to_string()).or_default());
         let answer = tokio::time::timeout(limit, async {
             let mut slot = slot.lock().await;
@@ -70,10 +78,27 @@ async fn query(connection: &mut MultiplexedConnection, command: &RedisCommand) -
             let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(connection).await?;
             Ok(RedisReply::Count(seconds.saturating_mul(1_000_000).saturating_add(micros)))
         }
+        RedisCommand::Words(words) => {
+            let mut command = redis::Cmd::new();
+            words.iter().for_each(|word| _ = command.arg(word));
+            command.query_async(connection).await.map(|answer| RedisReply::Text(text(&answer)))
+        }
         RedisCommand::Version => {
             let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
             Ok(RedisReply::Version(version(&info)))
         }
+    }
+}
+
+/// An answer of whatever type as text, its parts on lines of their own.
+fn text(answer: &Value) -> String {
+    match answer {
+        Value::Array(parts) => parts.iter().map(text).collect::<Vec<_>>().join("\n"),
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::SimpleString(text) => text.clone(),
+        Value::Int(number) => number.to_string(),
+        Value::Okay => "OK".to_string(),
+        _ => String::new(),
     }
 }
 

@@ -8,8 +8,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{mem, thread};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -100,11 +100,20 @@ fn clock() -> Answer {
     Answer::Clock { mono_ns: now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec) }
 }
 
+/// A fault that was ordered.
+#[derive(Clone)]
+struct Ordered {
+    injection: Injection,
+    /// Held while it is injected and while it is undone: an injection that is still under way would break, after the heal
+    /// has passed, what the heal found whole.
+    busy: Arc<tokio::sync::Mutex<()>>,
+}
+
 #[derive(Default)]
 struct Server {
     members: Mutex<HashMap<String, Arc<Mutex<Member>>>>,
     /// By number. A fault is in here from before it is injected until it was seen to be undone.
-    in_effect: Mutex<BTreeMap<u32, Injection>>,
+    in_effect: Mutex<BTreeMap<u32, Ordered>>,
     /// The members' network, once the controller has said which.
     network: Mutex<Option<Network>>,
     probes: Probes,
@@ -140,6 +149,7 @@ impl Server {
             if earlier.paused {
                 pause::heal(&mut earlier).map_err(|error| error.to_string())?;
             }
+            member.durable = mem::take(&mut earlier.durable);
         }
         lock(&self.members).insert(name.to_string(), Arc::new(Mutex::new(member)));
         Ok(())
@@ -149,6 +159,8 @@ impl Server {
         for name in injection.members() {
             self.member(&name)?;
         }
+        let busy = Arc::new(tokio::sync::Mutex::new(()));
+        let _busy = Arc::clone(&busy).lock_owned().await;
         {
             let mut in_effect = lock(&self.in_effect);
             if self.ending.load(Ordering::SeqCst) {
@@ -158,7 +170,7 @@ impl Server {
                 return Err(format!("there is a fault {fault} already"));
             }
             // Before anything is done: whatever happens from here on, a heal must follow.
-            in_effect.insert(fault, injection.clone());
+            in_effect.insert(fault, Ordered { injection: injection.clone(), busy });
         }
         match injection {
             Injection::Pause { members } => self.each(members, pause::inject).await,
@@ -180,9 +192,8 @@ impl Server {
     /// Undoes a fault. It is forgotten once that was seen, so that until then every further attempt tries again.
     async fn heal(self: Arc<Self>, fault: u32) -> Result<Observation, String> {
         let found = lock(&self.in_effect).get(&fault).cloned();
-        let Some(injection) = found else {
-            return Ok(Observation { observed: true, ..Observation::unseen("nothing to undo".to_string()) });
-        };
+        let Some(Ordered { injection, busy }) = found else { return Ok(nothing_to_undo()) };
+        let _busy = busy.lock().await;
         let seen = match injection {
             Injection::Pause { members } => {
                 let (kept, members) = self.kept_by_another(fault, FaultKind::Pause, members);
@@ -196,21 +207,23 @@ impl Server {
                 let text = format!("{}: what was lost stays lost", members.join(", "));
                 Ok(Observation { observed: true, ..Observation::unseen(text) })
             }
-            Injection::Evict { members } => Arc::clone(&self).each_server(members, memory::unbound).await,
+            Injection::Evict { members } => {
+                // The bound of a server that died meanwhile died with it.
+                let runs = |name: &String| self.member(name).is_ok_and(|member| lock(&member).init.runs());
+                match members.into_iter().filter(runs).collect::<Vec<_>>() {
+                    none if none.is_empty() => Ok(nothing_to_undo()),
+                    members => Arc::clone(&self).each_server(members, memory::unbound).await,
+                }
+            }
             Injection::Clock { members, .. } => {
                 let (kept, members) = self.kept_by_another(fault, FaultKind::Clock, members);
                 Arc::clone(&self).each(members, skew::heal).await.map(|seen| besides(seen, &kept))
             }
+            // One that was refused is in effect nowhere.
+            Injection::Network { .. } if !self.is_on_network(fault) => Ok(nothing_to_undo()),
             Injection::Network { .. } => {
                 let server = Arc::clone(&self);
-                blocking(move || {
-                    server.on_network(|network| match network.in_effect().contains(&fault) {
-                        true => network.heal(fault),
-                        // It was refused.
-                        false => Ok(network::Seen { observed: true, ..network::Seen::nothing() }),
-                    })
-                })
-                .await
+                blocking(move || server.on_network(|network| network.heal(fault))).await
             }
         };
         if seen.as_ref().is_ok_and(|seen| seen.observed) {
@@ -224,8 +237,8 @@ impl Server {
         let in_effect = lock(&self.in_effect);
         let others: Vec<&Injection> = in_effect
             .iter()
-            .filter(|(number, injection)| **number != fault && injection.kind() == kind)
-            .map(|(_, injection)| injection)
+            .filter(|(number, ordered)| **number != fault && ordered.injection.kind() == kind)
+            .map(|(_, ordered)| &ordered.injection)
             .collect();
         members.into_iter().partition(|member| others.iter().any(|injection| injection.members().contains(member)))
     }
@@ -234,6 +247,10 @@ impl Server {
         let network = Network::open(bridge, table).map_err(|error| error.to_string())?;
         *lock(&self.network) = Some(network);
         Ok(())
+    }
+
+    fn is_on_network(&self, fault: u32) -> bool {
+        lock(&self.network).as_ref().is_some_and(|network| network.in_effect().contains(&fault))
     }
 
     fn on_network(&self, job: impl FnOnce(&mut Network) -> io::Result<network::Seen>) -> Result<Observation, String> {
@@ -264,8 +281,14 @@ impl Server {
     /// Heals everything, several times where that is needed, and returns what would not heal. What was killed stays so:
     /// nobody is left who would start it.
     async fn heal_for_good(self: Arc<Self>) -> Vec<String> {
-        let killed = |injection: &Injection| matches!(injection, Injection::Kill { .. } | Injection::PowerLoss { .. });
-        lock(&self.in_effect).retain(|_, injection| !killed(injection));
+        let ordered: Vec<(u32, Ordered)> =
+            lock(&self.in_effect).iter().map(|(fault, ordered)| (*fault, ordered.clone())).collect();
+        for (fault, Ordered { injection, busy }) in ordered {
+            if matches!(injection, Injection::Kill { .. } | Injection::PowerLoss { .. }) {
+                let _done = busy.lock().await;
+                lock(&self.in_effect).remove(&fault);
+            }
+        }
         let mut unhealed = Vec::new();
         for attempt in 0..LAST_ATTEMPTS {
             if attempt > 0 {
@@ -321,6 +344,10 @@ impl Server {
     fn member(&self, name: &str) -> Result<Arc<Mutex<Member>>, String> {
         lock(&self.members).get(name).cloned().ok_or_else(|| format!("no member `{name}` was adopted"))
     }
+}
+
+fn nothing_to_undo() -> Observation {
+    Observation { observed: true, ..Observation::unseen("nothing to undo".to_string()) }
 }
 
 /// What was seen of some members, with those that another fault keeps as they are.
@@ -382,6 +409,21 @@ mod tests {
         assert_ne!(stat(child.id()).unwrap().state, 'T', "the agent's last deed");
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_heal_waits_for_the_injection_that_it_undoes() {
+        let server = Arc::new(Server::default());
+        let busy = Arc::new(tokio::sync::Mutex::new(()));
+        let injecting = Arc::clone(&busy).lock_owned().await;
+        let injection = Injection::Flush { members: vec!["n0".to_string()] };
+        lock(&server.in_effect).insert(3, Ordered { injection, busy });
+        let heal = tokio::spawn(Arc::clone(&server).heal(3));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!heal.is_finished());
+        drop(injecting);
+        assert!(heal.await.unwrap().unwrap().observed);
+        assert!(lock(&server.in_effect).is_empty());
     }
 
     #[tokio::test(flavor = "multi_thread")]

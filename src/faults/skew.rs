@@ -41,7 +41,7 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
 fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) -> io::Result<Observation> {
     let ordered = Instant::now();
     let (name, pid) = (member.name.clone(), member.init.pid);
-    let control = control(member)?;
+    let control = control_of(member)?;
     let before = control.readings();
     change(control)?;
     let mut applied = false;
@@ -63,8 +63,8 @@ fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) 
     Ok(Observation { observed, effect_us, took_us: micros(ordered), ..Observation::unseen(text) })
 }
 
-/// The member's control page.
-fn control(member: &mut Member) -> io::Result<&Control> {
+/// The member's control page, which the member keeps from now on.
+pub(super) fn control_of(member: &mut Member) -> io::Result<&Control> {
     let pid = member.init.pid;
     let control = match member.control.take() {
         Some(control) => control,
@@ -79,10 +79,6 @@ fn control_path(pid: u32) -> io::Result<PathBuf> {
         return Err(io::Error::other("it was not started with the preload library, so its clock can't be touched"));
     }
     Ok(PathBuf::from(format!("/proc/{pid}/root{CONTROL_PATH}")))
-}
-
-pub(super) fn synced_by(member: &mut Member) -> io::Result<&Control> {
-    control(member)
 }
 
 fn micros(since: Instant) -> u64 {

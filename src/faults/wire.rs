@@ -31,7 +31,7 @@ pub(crate) enum Order {
     Heal { fault: u32 },
     /// Undo every fault.
     HealAll,
-    /// Ask a Redis server, within a time limit.
+    /// Ask a server, within a time limit.
     Redis { url: String, command: RedisCommand, limit_ms: u64 },
 }
 
@@ -45,7 +45,7 @@ pub enum Scope {
     Descendants,
 }
 
-/// What the controller may ask a Redis server. Reads only: nobody but clients and faults writes.
+/// What the controller may ask a Redis server, and in their own words others (those answer what makes sense of them). Reads only: nobody but clients and faults writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RedisCommand {
@@ -62,6 +62,8 @@ pub enum RedisCommand {
     Exists(String),
     /// Its wall clock, in microseconds since 1970.
     Time,
+    /// Any question in these words, such as `CLUSTER NODES`.
+    Words(Vec<String>),
 }
 
 /// A Redis server's answer.
@@ -73,6 +75,8 @@ pub enum RedisReply {
     /// `None`: there is no such key.
     Value(Option<String>),
     Version(String),
+    /// The answer to a question in words: a line for each of its parts.
+    Text(String),
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -90,7 +90,7 @@ pub(super) fn to_line(event: &Event) -> String {
             line.key = Some(invocation.key.clone());
             line.value = Some(match invocation.f {
                 Function::Rmw => Value::Array(vec![Value::Null, option_to_json(&invocation.new)]),
-                Function::Read => Value::Null,
+                Function::Hold | Function::Read => Value::Null,
             });
         }
         Body::Complete(completion) => {
@@ -106,6 +106,7 @@ pub(super) fn to_line(event: &Event) -> String {
             let old = reading_to_json(&completion.old).unwrap_or(Value::Null);
             line.value = Some(match completion.f {
                 Function::Rmw => Value::Array(vec![old, option_to_json(&completion.new)]),
+                Function::Hold => Value::Null,
                 Function::Read => old,
             });
             line.error = completion.error.clone();
@@ -161,7 +162,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             let f: Function = from_word(need(line.f, "f")?, "f")?;
             let new = match f {
                 Function::Rmw => Some(rmw_value(line.value)?.1),
-                Function::Read => None,
+                Function::Hold | Function::Read => None,
             };
             Body::Invoke(Invocation { process: process_from_json(&line.process)?, f, key: need(line.key, "key")?, new })
         }
@@ -185,10 +186,12 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
                     let (old, new) = rmw_value(line.value)?;
                     (old, Some(new))
                 }
+                Function::Hold => (Value::Null, None),
                 Function::Read => (need(line.value, "value")?, None),
             };
             // Of an operation that is not known to have happened, null says that nobody knows what it read.
             let old = match (outcome, old) {
+                _ if f == Function::Hold => Reading::Unknown,
                 (Outcome::Ok, old) => reading_from_json(old)?,
                 (_, Value::Null) => Reading::Unknown,
                 (_, old) => reading_from_json(old)?,

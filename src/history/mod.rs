@@ -10,6 +10,7 @@
 pub mod formats;
 mod line;
 mod load;
+mod locks;
 mod record;
 pub mod table;
 mod values;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::nemesis::Progress;
 
 pub use load::{HistoryError, load, load_reader};
+pub use locks::lock_table;
 pub use record::{Recorder, SharedRecorder};
 
 /// The version of the file format that this build writes and the newest that it reads.
@@ -172,8 +174,17 @@ pub enum Process {
 pub enum Function {
     /// Acquire the lock, read the resource, think, write a new value, release.
     Rmw,
+    /// Acquire the lock, think, release: the lock alone.
+    Hold,
     /// Read the resource without the lock.
     Read,
+}
+
+impl Function {
+    /// Whether it takes the lock.
+    pub fn is_locked(self) -> bool {
+        matches!(self, Function::Rmw | Function::Hold)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -229,6 +240,8 @@ pub enum Reading {
 pub enum Phase {
     /// The first request for the lock is about to leave.
     Acquiring,
+    /// The lock has been taken, and another request that belongs to its acquisition is about to leave.
+    HalfAcquired,
     /// The client believes to hold the lock; stamped after the last reply was in hand.
     Acquired,
     /// The library prolonged the lock.
@@ -243,6 +256,8 @@ pub enum Phase {
     Lost,
     /// The release is about to leave.
     Releasing,
+    /// The release has looked whose the lock is, and is about to free it in another request.
+    HalfReleased,
     /// The release is over.
     Released,
 }

@@ -1,69 +1,58 @@
 //! The locks under test, one file each.
 //!
-//! A lock is written against two small traits, what it may ask of a Redis node ([`Node`]) and of time ([`Clock`]), so
-//! that the same code runs against real servers and in virtual time. It never retries a request by itself: a request
-//! that timed out may have been carried out, and only the algorithm knows what that means.
+//! A lock is an [`Algorithm`], written against small traits: what it may ask of a Redis node ([`Node`]), of time
+//! ([`Clock`]), and, where contenders talk to each other, of the post ([`Mail`]). So the same code runs against real servers
+//! and in virtual time. It never retries a request by itself: a request that timed out may have been carried out, and
+//! only the algorithm knows what that means.
+//!
+//! Locks of other systems than Redis have a trait of their own in their file, for what they ask of it.
+//!
+//! A new lock is a file with its algorithm, a variant of [`LockSpec`] with its options, and a line in
+//! [`Lock::from_settings`].
 
-mod redlock;
-mod single;
+mod algorithm;
+mod clock;
+pub mod etcd;
+pub mod fenced;
+mod holding;
+pub mod incr;
+mod mail;
+mod node;
+pub mod paired_token;
+pub mod redlock;
+pub mod redlock_tokens;
+pub mod setnx_expire;
+mod settings;
+pub mod single;
+pub mod single_constant;
+pub mod single_get_del;
+mod spec;
+pub mod steal;
+pub mod zookeeper;
 
-use std::future::Future;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+pub use algorithm::{Algorithm, Held, Token, Witness};
+pub use clock::Clock;
+pub use holding::{Holding, Renewal};
+pub use mail::Mail;
+pub use node::{NoAnswer, Node, RequestError};
+pub use settings::{LockGroup, LockOptions, LockSettings};
+pub use spec::{
+    Ask, ClockSource, LockSpec, NoOptions, NodeOptions, RedlockOptions, ReleaseOn, SingleOptions, StealOptions,
+};
 
-pub use redlock::Redlock;
-pub use single::Single;
-
-/// What a lock may ask of one Redis node. Each request is bounded in time by the implementation.
-pub trait Node: Send + Sync {
-    /// `SET key value NX PX ttl`: whether the key was absent and is now set.
-    fn set_if_absent(
-        &self,
-        key: &str,
-        value: &str,
-        ttl: Duration,
-    ) -> impl Future<Output = Result<bool, RequestError>> + Send;
-
-    /// Deletes the key if it holds the value, atomically: whether it did.
-    fn delete_if_equals(&self, key: &str, value: &str) -> impl Future<Output = Result<bool, RequestError>> + Send;
-}
-
-/// Why a request brought no answer that could be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
-    /// It certainly was not carried out: nothing was sent, or the server refused it.
-    #[error("not carried out: {0}")]
-    NotDone(String),
-    /// It may have been carried out, may yet be, or never will.
-    #[error("no answer within {}", humantime::format_duration(*.0))]
-    Timeout(Duration),
-    /// The connection broke with the request under way: as uncertain as a timeout.
-    #[error("connection lost: {0}")]
-    ConnectionLost(String),
-}
-
-/// Time as a lock sees it, and the randomness of its waits.
-pub trait Clock: Send + Sync {
-    /// A reading of the clock. Only differences mean anything; where it is the time of day, later ones may be smaller.
-    fn now(&self) -> Duration;
-
-    fn sleep(&self, length: Duration) -> impl Future<Output = ()> + Send;
-
-    /// A length drawn evenly from the range, both ends included.
-    fn draw(&self, range: (Duration, Duration)) -> Duration;
-}
-
-/// A lock that was acquired.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// The random value that marks this acquisition on the nodes.
-    pub mark: String,
-    /// How much longer the algorithm promises exclusion, reckoned when the last reply was in hand.
-    pub validity: Duration,
-    /// Which nodes said yes, where there are several.
-    pub votes: Vec<bool>,
-}
+use algorithm::AnyAlgorithm;
+use fenced::Fenced;
+use incr::Incr;
+use paired_token::PairedToken;
+use redlock::Redlock;
+use redlock_tokens::RedlockTokens;
+use setnx_expire::SetnxExpire;
+use single::Single;
+use single_constant::SingleConstant;
+use single_get_del::SingleGetDel;
+use steal::Steal;
 
 /// Why a lock was not acquired. Certain: the caller does not hold it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,133 +63,112 @@ pub struct NotAcquired {
     pub last: String,
 }
 
-/// A lock by its name in the catalogue, with every length resolved; the `lock` of the protocol's `hello`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LockSettings {
-    pub name: String,
-    pub ttl_ms: u64,
-    /// The lock's nodes as `redis://` URLs.
-    pub nodes: Vec<String>,
-    pub options: LockOptions,
-}
-
-/// Options of every lock; a lock ignores what it has no use for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LockOptions {
-    /// How long one request to one node may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_timeout_ms: Option<u64>,
+/// Any lock of this crate, ready to be acquired.
+pub struct Lock<C> {
+    /// None is no lock at all: everybody holds it always.
+    algorithm: Option<Box<dyn AnyAlgorithm>>,
+    clock: C,
     /// Bounds of the wait between attempts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_delay_ms: Option<(u64, u64)>,
-    /// Part of the TTL that clocks may drift apart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drift_factor: Option<f64>,
-    /// Whether nodes are asked one after the other.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sequential: Option<bool>,
-    /// Whether the time that asking took is left out of account, which it must not be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unchecked: Option<bool>,
-    /// Whether the client reckons by the time of day.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wall_clock: Option<bool>,
-    /// Whether only nodes that said yes are told of a release.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release_acquired: Option<bool>,
+    retry_delay: (Duration, Duration),
+    /// Whether a holder looks at its validity again before it writes.
+    recheck: bool,
+    /// How often a holder renews the lock.
+    renew_every: Option<Duration>,
 }
 
-/// Any lock of this crate over nodes of type `N` and a clock of type `C`.
-pub enum Lock<N, C> {
-    /// No lock at all: everybody holds it always.
-    None,
-    Single(Single<N, C>),
-    Redlock(Redlock<N, C>),
-}
-
-impl<N: Node, C: Clock> Lock<N, C> {
-    /// Builds the lock that the settings name; an error names what is missing or unknown.
-    pub fn from_settings(settings: &LockSettings, nodes: Vec<N>, clock: C) -> Result<Lock<N, C>, String> {
+impl<C: Clock> Lock<C> {
+    /// Builds the lock that the settings name, within a runtime; an error names what is missing or unknown. The mail is
+    /// used by locks whose contenders talk to each other only.
+    pub fn from_settings<N: Node + 'static>(
+        settings: &LockSettings,
+        nodes: Vec<N>,
+        clock: C,
+        mail: impl Mail,
+    ) -> Result<Lock<C>, String> {
+        let LockSettings { name, options, .. } = settings;
         let ttl = Duration::from_millis(settings.ttl_ms);
-        let millis = |(low, high): (u64, u64)| (Duration::from_millis(low), Duration::from_millis(high));
-        let retry_delay = settings.options.retry_delay_ms.map(millis);
-        let need_delay = || retry_delay.ok_or_else(|| format!("lock {} needs `retry_delay_ms`", settings.name));
-        match settings.name.as_str() {
-            "none" => Ok(Lock::None),
+        let mut nodes = nodes.into_iter();
+        let mut node = || nodes.next().ok_or_else(|| format!("lock {name} needs a node"));
+        let algorithm: Box<dyn AnyAlgorithm> = match name.as_str() {
+            "none" => {
+                let never = (Duration::ZERO, Duration::ZERO);
+                return Ok(Lock { algorithm: None, clock, retry_delay: never, recheck: false, renew_every: None });
+            }
             "single" => {
-                let node = nodes.into_iter().next().ok_or("lock single needs a node")?;
-                Ok(Lock::Single(Single { node, clock, ttl, retry_delay: need_delay()? }))
+                let wait = options.wait_replicas.unwrap_or(0);
+                Box::new(Single { node: node()?, clock: clock.clone(), ttl, wait })
             }
-            "redlock" if nodes.is_empty() => Err("lock redlock needs nodes".into()),
-            "redlock" => Ok(Lock::Redlock(Redlock {
-                nodes,
-                clock,
-                ttl,
-                drift_factor: settings.options.drift_factor.ok_or("lock redlock needs `drift_factor`")?,
-                sequential: settings.options.sequential.unwrap_or(false),
-                retry_delay: need_delay()?,
-                check_elapsed: !settings.options.unchecked.unwrap_or(false),
-                release_on_all: !settings.options.release_acquired.unwrap_or(false),
-            })),
-            other => Err(format!("unknown lock `{other}`; this client knows none, single and redlock")),
-        }
+            "setnx-expire" => Box::new(SetnxExpire { node: node()?, clock: clock.clone(), ttl }),
+            "incr" => Box::new(Incr { node: node()?, clock: clock.clone(), ttl, retry_delay: settings.retry_delay()? }),
+            "single-constant" => Box::new(SingleConstant { node: node()?, clock: clock.clone(), ttl }),
+            "single-get-del" => Box::new(SingleGetDel { node: node()?, clock: clock.clone(), ttl }),
+            "fenced" => Box::new(Fenced { node: node()?, clock: clock.clone(), ttl }),
+            "paired-token" => Box::new(PairedToken { node: node()?, clock: clock.clone(), ttl }),
+            "redlock" => Box::new(Redlock::from_settings(settings, nodes.collect(), clock.clone())?),
+            "redlock-tokens" => {
+                Box::new(RedlockTokens { redlock: Redlock::from_settings(settings, nodes.collect(), clock.clone())? })
+            }
+            "steal" => {
+                let redlock = Redlock::from_settings(settings, nodes.collect(), clock.clone())?;
+                let factor = options.stolen_consistency_factor;
+                let factor = factor.ok_or_else(|| format!("lock {name} needs `stolen_consistency_factor`"))?;
+                Box::new(Steal::new(redlock, options.priority.unwrap_or(0), factor, mail))
+            }
+            other => {
+                return Err(format!(
+                    "unknown lock `{other}`; this client knows etcd, fenced, incr, none, paired-token, redlock, \
+                     redlock-tokens, setnx-expire, single, single-constant, single-get-del, steal and \
+                     zookeeper"
+                ));
+            }
+        };
+        Lock::of(algorithm, settings, clock)
     }
 
-    /// Tries to acquire until `within` has passed; `None` as the held lock where there is no lock.
-    pub async fn acquire(&self, key: &str, within: Duration) -> Result<Option<Held>, NotAcquired> {
-        match self {
-            Lock::None => Ok(None),
-            Lock::Single(lock) => retry(&lock.clock, lock.retry_delay, within, || lock.attempt(key)).await.map(Some),
-            Lock::Redlock(lock) => retry(&lock.clock, lock.retry_delay, within, || lock.attempt(key)).await.map(Some),
-        }
+    /// A lock of another system than Redis.
+    pub fn elsewhere<A: Algorithm + 'static>(
+        algorithm: A,
+        settings: &LockSettings,
+        clock: C,
+    ) -> Result<Lock<C>, String> {
+        Lock::of(Box::new(algorithm), settings, clock)
     }
 
-    /// Releases what was acquired; a release that fails leaves the rest to the TTL.
-    pub async fn release(&self, key: &str, held: &Held) {
-        match self {
-            Lock::None => {}
-            Lock::Single(lock) => lock.release(key, &held.mark).await,
-            Lock::Redlock(lock) => lock.release(key, held).await,
-        }
+    fn of(algorithm: Box<dyn AnyAlgorithm>, settings: &LockSettings, clock: C) -> Result<Lock<C>, String> {
+        Ok(Lock {
+            algorithm: Some(algorithm),
+            clock,
+            retry_delay: settings.retry_delay()?,
+            recheck: settings.options.recheck.unwrap_or(false),
+            renew_every: settings.options.renew_every_ms.map(Duration::from_millis),
+        })
     }
-}
 
-/// Attempts again after a random delay until one succeeds or the time is over.
-async fn retry<C: Clock, A, F>(
-    clock: &C,
-    delay: (Duration, Duration),
-    within: Duration,
-    attempt: A,
-) -> Result<Held, NotAcquired>
-where
-    A: Fn() -> F,
-    F: Future<Output = Result<Held, String>>,
-{
-    let deadline = clock.now() + within;
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        match attempt().await {
-            Ok(held) => return Ok(held),
-            Err(last) => {
-                let pause = clock.draw(delay);
-                if clock.now() + pause >= deadline {
-                    return Err(NotAcquired { within, attempts, last });
+    /// Tries to acquire until `within` has passed, with a random delay between attempts; `None` as the held lock where
+    /// there is no lock.
+    pub async fn acquire<'a>(
+        &'a self,
+        key: &'a str,
+        within: Duration,
+        witness: &dyn Witness,
+    ) -> Result<Option<Holding<'a, C>>, NotAcquired> {
+        let Some(algorithm) = &self.algorithm else { return Ok(None) };
+        let deadline = self.clock.now() + within;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match algorithm.attempt(key, witness).await {
+                Ok(held) => return Ok(Some(Holding::new(self, key, held))),
+                Err(last) => {
+                    let pause = self.clock.draw(self.retry_delay);
+                    if self.clock.now() + pause >= deadline {
+                        return Err(NotAcquired { within, attempts, last });
+                    }
+                    self.clock.sleep(pause).await;
                 }
-                clock.sleep(pause).await;
             }
         }
     }
-}
-
-/// A value that no other acquisition has: 20 bytes from the system's secure source, as hexadecimal text.
-///
-/// # Panics
-/// Where the operating system has no random source, without which no lock of this kind is a lock.
-fn random_mark() -> String {
-    let mut bytes = [0u8; 20];
-    getrandom::fill(&mut bytes).expect("the operating system's random source");
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -3,84 +3,116 @@
 //! Source: the Redis documentation, "Correct implementation with a single instance". It promises exclusion while the
 //! work is shorter than the TTL and the node neither stops nor forgets. The time that the request took counts against
 //! the validity, as in Redlock: a reply that comes late has used the TTL up.
+//!
+//! Where nodes replicate, the node is whichever is the primary, and replication is asynchronous: it may forget the lock
+//! when another node takes its place. WAIT asks for acknowledgements of replicas before the lock counts as acquired; the
+//! documentation of WAIT says that this makes the loss less likely and not impossible.
 
 use std::time::Duration;
 
-use super::{Clock, Held, Node, random_mark};
+use super::algorithm::random_mark;
+use super::{Algorithm, Clock, Held, Node, Witness};
 
 pub struct Single<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
-    /// Bounds of the wait between attempts.
-    pub retry_delay: (Duration, Duration),
+    /// How many replicas have to acknowledge it.
+    pub wait: u32,
+}
+
+impl<N: Node, C: Clock> Algorithm for Single<N, C> {
+    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+        let start = self.clock.now();
+        let mut held = Held::on_one_node(random_mark(), self.ttl);
+        let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
+            Ok(false) => return Err("held by another".into()),
+            Ok(true) => match self.acknowledged().await {
+                Ok(()) => match held.use_up(self.clock.now().saturating_sub(start)) {
+                    Ok(()) => return Ok(held),
+                    Err(too_late) => too_late,
+                },
+                Err(too_few) => too_few,
+            },
+            // The node may have set it all the same.
+            Err(error) => error.to_string(),
+        };
+        self.release(key, &held, witness).await;
+        Err(refused)
+    }
+
+    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+        let _ = self.node.delete_if_equals(key, &held.mark).await;
+    }
 }
 
 impl<N: Node, C: Clock> Single<N, C> {
-    /// One attempt; the error says why it failed, and then nothing is held.
-    pub(super) async fn attempt(&self, key: &str) -> Result<Held, String> {
-        let mark = random_mark();
-        let start = self.clock.now();
-        match self.node.set_if_absent(key, &mark, self.ttl).await {
-            Ok(false) => Err("held by another".into()),
-            Ok(true) => {
-                let validity = self.ttl.saturating_sub(self.clock.now() - start);
-                if validity.is_zero() {
-                    self.release(key, &mark).await;
-                    return Err("the reply took longer than the TTL".into());
-                }
-                Ok(Held { mark, validity, votes: Vec::new() })
-            }
-            Err(error) => {
-                // The node may have set it all the same.
-                self.release(key, &mark).await;
-                Err(error.to_string())
-            }
+    /// Whether as many replicas acknowledged what was just set as have to.
+    async fn acknowledged(&self) -> Result<(), String> {
+        if self.wait == 0 {
+            return Ok(());
         }
-    }
-
-    pub(super) async fn release(&self, key: &str, mark: &str) {
-        let _ = self.node.delete_if_equals(key, mark).await;
+        match self.node.wait_for(self.wait).await {
+            Ok(replicas) if replicas >= self.wait => Ok(()),
+            Ok(replicas) => Err(format!("{replicas} replicas acknowledged it where {} have to", self.wait)),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, FakeClock, FakeNode};
+    use super::super::fake::{Answer, FakeClock, FakeNode, Nobody};
     use super::*;
 
     fn lock(answers: &[Answer]) -> Single<FakeNode, FakeClock> {
         let clock = FakeClock::default();
-        Single {
-            node: FakeNode::new(answers, clock.clone()),
-            clock,
-            ttl: Duration::from_millis(100),
-            retry_delay: (Duration::from_millis(5), Duration::from_millis(5)),
-        }
+        Single { node: FakeNode::new(answers, clock.clone()), clock, ttl: Duration::from_millis(100), wait: 0 }
     }
 
     #[tokio::test]
     async fn acquires_a_free_lock_and_reckons_the_time_it_took() {
         let lock = lock(&[Answer::Set { after_ms: 30 }]);
-        let held = lock.attempt("k").await.unwrap();
-        assert_eq!(held.validity, Duration::from_millis(70));
+        let held = lock.attempt("k", &Nobody).await.unwrap();
+        assert_eq!(held.validity, Some(Duration::from_millis(70)));
         assert_eq!(held.mark.len(), 40, "20 bytes as hexadecimal");
-        lock.release("k", &held.mark).await;
+        lock.release("k", &held, &Nobody).await;
         assert_eq!(lock.node.deleted(), [held.mark]);
     }
 
     #[tokio::test]
     async fn a_reply_later_than_the_ttl_a_refusal_and_a_timeout_are_no_lock() {
         let late = lock(&[Answer::Set { after_ms: 100 }]);
-        assert!(late.attempt("k").await.is_err());
+        assert!(late.attempt("k", &Nobody).await.is_err());
         assert_eq!(late.node.deleted().len(), 1, "what was set too late is released");
 
         let taken = lock(&[Answer::Taken]);
-        assert_eq!(taken.attempt("k").await, Err("held by another".into()));
+        assert_eq!(taken.attempt("k", &Nobody).await, Err("held by another".into()));
         assert!(taken.node.deleted().is_empty(), "another's lock is not touched");
 
         let silent = lock(&[Answer::Silent]);
-        assert!(silent.attempt("k").await.is_err());
+        assert!(silent.attempt("k", &Nobody).await.is_err());
         assert_eq!(silent.node.deleted().len(), 1, "a timeout is not a failure: it may have been set");
+    }
+
+    #[tokio::test]
+    async fn as_many_replicas_as_have_to_acknowledge_it_or_it_is_released() {
+        let waiting = |wait| Single { wait, ..lock(&[]) };
+        let enough = waiting(FakeNode::REPLICAS);
+        let held = enough.attempt("k", &Nobody).await.unwrap();
+        assert_eq!(enough.node.value("k"), Some(held.mark));
+        let too_few = waiting(FakeNode::REPLICAS + 1);
+        assert!(too_few.attempt("k", &Nobody).await.unwrap_err().contains("where 2 have to"));
+        assert_eq!(too_few.node.value("k"), None);
+    }
+
+    #[tokio::test]
+    async fn a_late_release_leaves_the_next_holder_alone() {
+        let lock = lock(&[]);
+        let first = lock.attempt("k", &Nobody).await.unwrap();
+        lock.clock.sleep(lock.ttl).await;
+        let second = lock.attempt("k", &Nobody).await.unwrap();
+        lock.release("k", &first, &Nobody).await;
+        assert_eq!(lock.node.value("k"), Some(second.mark));
     }
 }

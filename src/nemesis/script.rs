@@ -24,6 +24,8 @@ pub enum Step {
     /// `expect client:1 acquired within 0.5ttl`: as above, but what a lock owes: where it does not come, the lock was not
     /// live. The script goes on.
     Expect { client: u32, event: Event, within: Length },
+    /// `await primary changes within 1ttl`: waits until another node than before is the primary of the lock's key.
+    AwaitPrimary { within: Length },
     /// `wait 1.1ttl`.
     Wait(Length),
     /// A fault, which stays in effect until it is healed.
@@ -43,8 +45,9 @@ pub enum Event {
     End,
 }
 
-const PHASES: [(&str, Phase); 9] = [
+const PHASES: [(&str, Phase); 11] = [
     ("acquiring", Phase::Acquiring),
+    ("half-acquired", Phase::HalfAcquired),
     ("acquired", Phase::Acquired),
     ("extended", Phase::Extended),
     ("read", Phase::Read),
@@ -52,12 +55,13 @@ const PHASES: [(&str, Phase); 9] = [
     ("written", Phase::Written),
     ("lost", Phase::Lost),
     ("releasing", Phase::Releasing),
+    ("half-released", Phase::HalfReleased),
     ("released", Phase::Released),
 ];
 
 const EXPECTED: &str = "`start client:N`, `start client:N to PHASE giving up after 1ttl`, `go client:N`, `go client:N to PHASE`, \
                         `await client:N PHASE`, `await client:N end within 3ttl or go on`, \
-                        `expect client:N PHASE within 1ttl`, `wait 1.1ttl`, a fault, \
+                        `expect client:N PHASE within 1ttl`, `await primary changes within 1ttl`, `wait 1.1ttl`, a fault, \
                         `heal FAULT` or `heal all`";
 
 impl FromStr for Step {
@@ -74,6 +78,10 @@ impl FromStr for Step {
                 client_to(rest).map(|(client, to)| Step::Start { client, to, gives_up })
             }
             "go" => client_to(rest).map(|(client, to)| Step::Go { client, to }),
+            "await" if rest.starts_with("primary") => match rest.strip_prefix("primary changes within ") {
+                Some(within) => Ok(Step::AwaitPrimary { within: length(within.trim())? }),
+                None => Err(PhraseError::expected(text, "`await primary changes within 1ttl`")),
+            },
             "await" => awaited(rest),
             "expect" => match awaited(rest)? {
                 Step::Await { client, event, within: Some(within), or_go_on: false } => {
@@ -153,6 +161,7 @@ impl fmt::Display for Step {
                 f.write_str(if *or_go_on { " or go on" } else { "" })
             }
             Step::Expect { client, event, within } => write!(f, "expect client:{client} {event} within {within}"),
+            Step::AwaitPrimary { within } => write!(f, "await primary changes within {within}"),
             Step::Wait(length) => write!(f, "wait {length}"),
             Step::Inject(fault) => fault.fmt(f),
             Step::Heal(fault) => write!(f, "heal {fault}"),
@@ -181,8 +190,10 @@ mod tests {
             "await client:1 end within 3ttl or go on",
             "await client:1 end or go on",
             "expect client:1 acquired within 0.5ttl",
+            "await primary changes within 1ttl",
             "wait 1.1ttl",
             "pause client:0",
+            "partition primary from replica",
             "partition client:0 from node:3,node:4",
             "heal pause client:0",
             "heal all",
@@ -205,6 +216,9 @@ mod tests {
             ("await client:0 read within soon", "not a length"),
             ("expect client:0 acquired", "within 0.5ttl"),
             ("expect client:0 end within 1s or go on", "within 0.5ttl"),
+            ("await primary", "`await primary changes within 1ttl`"),
+            ("await primary changes", "`await primary changes within 1ttl`"),
+            ("await primary changes within soon", "not a length"),
             ("wait", "not a length"),
             ("heal", "expected `pause WHO`"),
             ("pause", "expected `pause WHO`"),

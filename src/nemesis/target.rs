@@ -28,6 +28,12 @@ pub enum Target {
     Majority,
     /// A node that has the lock's key at that moment.
     Voter,
+    /// The primary of the lock's key at that moment, where nodes have roles.
+    Primary,
+    /// The replica of that primary which is next in line.
+    Replica,
+    /// Every Sentinel.
+    Sentinels,
     /// The Redis that holds the protected resource.
     Storage,
 }
@@ -36,7 +42,7 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who(pub Vec<Target>);
 
-const WORDS: [(&str, Target); 9] = [
+const WORDS: [(&str, Target); 12] = [
     ("holder", Target::Holder),
     ("client", Target::AnyClient),
     ("clients", Target::Clients),
@@ -45,6 +51,9 @@ const WORDS: [(&str, Target); 9] = [
     ("minority", Target::Minority),
     ("majority", Target::Majority),
     ("voter", Target::Voter),
+    ("primary", Target::Primary),
+    ("replica", Target::Replica),
+    ("sentinels", Target::Sentinels),
     ("storage", Target::Storage),
 ];
 
@@ -56,7 +65,7 @@ impl Target {
 
     /// Whether it means nodes of the lock.
     pub fn is_node(self) -> bool {
-        !self.is_client() && self != Target::Storage
+        !self.is_client() && !matches!(self, Target::Storage | Target::Sentinels)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::scenario::Scenario;
 pub struct PlannedFault {
     /// Number in the run, from 0, in the order of their times.
     pub fault: u32,
-    /// With everything drawn that can be: the holder and the voter are whoever they are when the time has come.
+    /// With everything drawn that can be: the holder, the voter and the primary are whoever they are when the time has come.
     pub what: Fault,
     /// When to begin, in milliseconds after clients start.
     pub at_ms: u64,
@@ -140,6 +140,19 @@ fn members(rng: &mut impl Rng, who: &Who, scenario: &Scenario) -> Result<Who, Pl
                 return Err(PlanError::Nemesis(format!(
                     "target `node:{number}`, but the lock has {} nodes, counted from 0",
                     scenario.nodes
+                )));
+            }
+            Target::Primary | Target::Replica if !scenario.workload.topology.has_roles() => {
+                return Err(PlanError::Nemesis(format!(
+                    "target `{target}`, but the nodes of workload {} are independent; those of `replicated` and `cluster` \
+                     are not",
+                    scenario.workload_name
+                )));
+            }
+            Target::Sentinels if scenario.workload.topology.sentinels() == 0 => {
+                return Err(PlanError::Nemesis(format!(
+                    "target `{target}`, but nobody watches the nodes of workload {}; `replicated` has Sentinels",
+                    scenario.workload_name
                 )));
             }
             target => settled.push(*target),

@@ -232,10 +232,29 @@ mod tests {
             (&["heal pause client:0"], "step 1, `heal pause client:0`: no earlier step"),
             (&["pause client:0", "heal pause client:0", "heal pause client:0"], "step 3"),
             (&["pause node:7"], "the lock has 5 nodes"),
+            (&["await primary changes within 1ttl"], "step 1, `await primary changes within 1ttl`: the lock's nodes"),
+            (&["partition primary from nodes"], "target `primary`"),
         ] {
             let error = Plan::draw(&scripted(steps)).unwrap_err().to_string();
             assert!(error.contains(expected), "{steps:?}: {error}");
         }
+    }
+
+    #[test]
+    fn primaries_are_for_nodes_that_have_one() {
+        let on = |workload: &str, steps: &[&str]| {
+            let (workload_name, workload) = catalogue::workload(workload).unwrap();
+            let nodes = workload.nodes;
+            Plan::draw(&Scenario { workload_name, workload, nodes, ..scripted(steps) })
+        };
+        let steps = ["partition primary from replica", "await primary changes within 2ttl"];
+        for workload in ["replicated", "cluster"] {
+            let plan = on(workload, &steps).unwrap();
+            assert_eq!(plan.script[1].action, Action::AwaitPrimary { within_ms: 2000 });
+        }
+        on("replicated", &["partition primary from sentinels"]).unwrap();
+        let error = on("cluster", &["partition primary from sentinels"]).unwrap_err().to_string();
+        assert!(error.contains("target `sentinels`"), "{error}");
     }
 
     #[test]
@@ -296,6 +315,7 @@ mod tests {
         fn pause(who: &str) -> OneOf {
             OneOf(vec![format!("pause {who}").parse().unwrap()])
         }
+        refused(|s| s.nemesis.faults[0].fault = pause("primary"), "the nodes of workload redlock are independent");
         refused(|s| s.nemesis.faults[0].fault = pause("client:3"), "there are 3 clients");
         refused(|s| s.nemesis.faults[0].fault = pause("node:5"), "the lock has 5 nodes");
         refused(

@@ -50,6 +50,10 @@ pub enum Action {
         event: Event,
         within_ms: u64,
     },
+    /// Until another node than before is the primary of the lock's key.
+    AwaitPrimary {
+        within_ms: u64,
+    },
     Wait {
         ms: u64,
     },
@@ -139,6 +143,10 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                 let within_ms = within.map_or(within_ms, |within| millis(within.resolve(scenario.ttl)));
                 Action::Await { client: *client, event: *event, within_ms, or_go_on: *or_go_on }
             }
+            Step::AwaitPrimary { .. } if !scenario.workload.topology.has_roles() => {
+                return Err(wrong("the lock's nodes are independent, and none of them is a primary of others"));
+            }
+            Step::AwaitPrimary { within } => Action::AwaitPrimary { within_ms: millis(within.resolve(scenario.ttl)) },
             Step::Wait(length) => Action::Wait { ms: millis(length.resolve(scenario.ttl)) },
             Step::Inject(fault) => {
                 in_effect.push((next_fault, fault));

@@ -45,13 +45,22 @@ pub(super) fn headline_of(story: &Story) -> String {
             cause(story, true)
         ),
         Validity::Invalid if exclusion_broken => {
-            let none_lost =
-                if story.contradictions(Claim::Updates) == 0 { "; no acknowledged update was lost" } else { "" };
+            let none_lost = if acknowledged > 0 && story.contradictions(Claim::Updates) == 0 {
+                "; no acknowledged update was lost"
+            } else {
+                ""
+            };
             format!(
                 "{lock} let two clients hold the lock at once {}{}{none_lost}.",
                 if overlaps == 1 { "once".to_string() } else { format!("{} times", count(overlaps)) },
                 cause(story, false)
             )
+        }
+        Validity::Invalid if story.has(AnomalyKind::NeverReacquired) => {
+            format!("{lock} was never acquired again after the last fault was healed.")
+        }
+        Validity::Invalid if story.has(AnomalyKind::AcquiredLate) => {
+            format!("{lock} could not be acquired when it was to be had.")
         }
         Validity::Invalid => {
             verdict.reasons.first().cloned().unwrap_or_else(|| format!("{lock} broke what the workload claims."))
@@ -184,7 +193,7 @@ pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
         }
     }
     sentences.extend(both_held(incident));
-    sentences.push(consequence(story, incident));
+    sentences.extend(consequence(story, incident));
     sentences.join(" ")
 }
 
@@ -340,13 +349,14 @@ fn both_held(incident: &Incident) -> Option<String> {
     }
 }
 
-/// What it did to the data.
-fn consequence(story: &Story, incident: &Incident) -> String {
-    match incident.lost[..] {
+/// What it did to the data; nothing, where the clients write none.
+fn consequence(story: &Story, incident: &Incident) -> Option<String> {
+    Some(match incident.lost[..] {
         [] if !incident.claimed && story.resource_refuses() => {
-            "Harmless here: the resource refuses a write whose old value is no longer current.".to_string()
+            format!("Harmless here: {}.", story.refusal().unwrap_or_default())
         }
         [] if incident.has(AnomalyKind::LostUpdate) => "What was overwritten had not been acknowledged.".to_string(),
+        [] if story.report.verdict.lost_updates.acknowledged == 0 => return None,
         [] => "No acknowledged update was lost this time.".to_string(),
         [index] => {
             let operation = story.operation(index);
@@ -367,5 +377,5 @@ fn consequence(story: &Story, incident: &Incident) -> String {
                 count(total as u64)
             )
         }
-    }
+    })
 }

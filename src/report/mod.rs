@@ -12,6 +12,7 @@
 //! - [`counterexample`]: the fewest operations that no order explains, in words and as a drawing
 //! - [`linear`]: what a check against a model found
 //! - [`plots`]: the four plots
+//! - [`matrix`]: what a suite of runs showed
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read it
 
 mod axis;
@@ -21,6 +22,7 @@ mod facts;
 mod html;
 mod incident;
 pub mod linear;
+pub mod matrix;
 mod moments;
 mod plots;
 mod results;

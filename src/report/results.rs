@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::explain::{explain_incident, headline_of};
 use super::story::Story;
 use super::{Report, words};
-use crate::checker::{AnomalyKind, Counts, Gate, LockProperties, LostUpdates, MutualExclusion, Validity};
+use crate::checker::{AnomalyKind, Counts, Gate, LockProperties, LostUpdates, MutualExclusion, Validity, wilson_95};
 use crate::history::Process;
 
 /// The file's content; the order of the fields is the order in the file.
@@ -18,8 +18,14 @@ struct Results<'a> {
     summary: String,
     reasons: &'a [String],
     lost_updates: LostUpdates,
+    /// Between which shares the true one lies with a confidence of 95 %; `null` where nothing was acknowledged.
+    lost_95: Option<(f64, f64)>,
     mutual_exclusion: MutualExclusion,
     lock: &'a LockProperties,
+    /// From the first operation to the first violation of what the workload claims; `null` where there was none.
+    first_violation_s: Option<f64>,
+    /// `null` where clients were not busy for any time.
+    acknowledged_per_second: Option<f64>,
     counts: Counts,
     faults: Faults,
     workload: Option<&'a str>,
@@ -92,8 +98,11 @@ pub fn results_json(report: &Report) -> String {
         summary: headline_of(&story),
         reasons: &verdict.reasons,
         lost_updates: verdict.lost_updates,
+        lost_95: wilson_95(verdict.lost_updates.count, verdict.lost_updates.acknowledged),
         mutual_exclusion: verdict.mutual_exclusion,
         lock: &verdict.lock,
+        first_violation_s: first_violation_s(&story),
+        acknowledged_per_second: per_second(&story),
         counts: verdict.counts,
         faults: faults(&story),
         workload: story.workload(),
@@ -154,4 +163,13 @@ pub fn per_second(story: &Story) -> Option<f64> {
         .count();
     let seconds = story.busy_seconds();
     (seconds > 0.0).then(|| acknowledged as f64 / seconds)
+}
+
+/// From the first operation of a client to the first anomaly that contradicts what the workload claims, in seconds.
+fn first_violation_s(story: &Story) -> Option<f64> {
+    let anomalies = &story.report.verdict.anomalies;
+    let claimed = anomalies.iter().filter(|anomaly| story.claims(anomaly.kind.contradicts()));
+    let first = claimed.map(|anomaly| anomaly.time).min()?;
+    let began = story.client_operations().map(|operation| operation.invoked).min().unwrap_or(0);
+    Some(first.saturating_sub(began) as f64 / 1e9)
 }

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use super::{Report, moments};
 use crate::checker::{Anomaly, AnomalyKind, Validity};
 use crate::history::{Claim, FaultKind, FaultWindow, Function, Operation, Outcome, Process};
-use crate::scenario::{Expectation, Fencing, LockSpec};
+use crate::locks::LockSpec;
+use crate::scenario::{Expectation, Fencing, ResourceKind};
 
 /// A report's material, looked up once.
 pub struct Story<'a> {
@@ -106,10 +107,18 @@ impl<'a> Story<'a> {
 
     /// What the sentences are about.
     pub fn lock_name(&self) -> &'static str {
-        match self.report.scenario.map(|scenario| &scenario.workload.lock) {
+        let workload = self.report.scenario.map(|scenario| &scenario.workload);
+        match workload.map(|workload| &workload.lock) {
             Some(LockSpec::None(_)) => "Running without a lock",
-            Some(LockSpec::Single(_)) => "The single-node lock",
             Some(LockSpec::Redlock(_)) => "Redlock",
+            Some(LockSpec::RedlockTokens(_)) => "Redlock with tokens",
+            Some(LockSpec::Steal(_)) => "Redlock with priorities",
+            Some(LockSpec::Fenced(_) | LockSpec::PairedToken(_)) => "The fenced lock",
+            Some(LockSpec::Etcd(_)) => "The lock in etcd",
+            Some(LockSpec::Zookeeper(_)) => "The lock in ZooKeeper",
+            Some(LockSpec::Postgres(_)) => "The row lock in PostgreSQL",
+            Some(_) if workload.is_some_and(|workload| workload.topology.has_roles()) => "The lock on the primary",
+            Some(_) => "The single-node lock",
             None => "The lock",
         }
     }
@@ -149,13 +158,31 @@ impl<'a> Story<'a> {
 
     /// Whether the resource guards itself, so that an overlap does no harm.
     pub fn resource_refuses(&self) -> bool {
-        self.report.scenario.is_some_and(|scenario| scenario.workload.resource.fencing != Fencing::None)
+        self.refusal().is_some()
     }
 
-    /// What the run was expected to show, by the user or else by the workload's author.
+    /// How the resource guards itself, if it does.
+    pub fn refusal(&self) -> Option<&'static str> {
+        let resource = self.report.scenario?.workload.resource;
+        match (resource.kind, resource.fencing) {
+            (ResourceKind::Row, _) => Some("the database ends the transaction of a holder that comes too late"),
+            (_, Fencing::None) => None,
+            (_, Fencing::OldValue) => Some("the resource refuses a write whose old value is no longer current"),
+            (_, Fencing::Token) => Some("the resource refuses a write with an older token than it has seen"),
+            (_, Fencing::TokenReads) => Some("the resource refuses whoever comes with an older token than it has seen"),
+        }
+    }
+
+    /// What the run was expected to show, by the user or else by the author of the workload or nemesis.
     pub fn expectation(&self) -> Option<Expectation> {
         let scenario = self.report.scenario?;
-        scenario.expect.or_else(|| scenario.workload.expect.get(&scenario.nemesis_name).copied())
+        let of_workload = scenario.workload.expect.get(&scenario.nemesis_name);
+        scenario.expect.or_else(|| of_workload.or(scenario.nemesis.expect.get(&scenario.workload_name)).copied())
+    }
+
+    /// Whether the checker found anything of this kind.
+    pub fn has(&self, kind: AnomalyKind) -> bool {
+        self.report.verdict.anomalies.iter().any(|anomaly| anomaly.kind == kind)
     }
 
     /// Contradictions of `claim` that were seen.

@@ -1,7 +1,10 @@
 //! A run that proves nothing is unknown: every gate passed, and every gate failed.
 
 use redjepsen::checker::{Gate, Validity};
-use redjepsen::history::{ClientEvent, ClientStep, End, Fact, FactName, Outcome};
+use redjepsen::history::{
+    Claim, ClientEvent, ClientStep, End, Fact, FactName, FaultKind, Outcome, StepEvent, StepOutcome,
+};
+use redjepsen::nemesis::Progress;
 
 use crate::build::{Build, MS};
 
@@ -62,6 +65,85 @@ fn facts_must_be_said_and_hold() {
             build.history.facts.push(Fact { name, holds: true, text: String::new() });
         });
     }
+}
+
+/// Steps of a script, with how each came out.
+fn play(build: &mut Build, outcomes: &[StepOutcome]) {
+    build.header().script_steps = 3;
+    for (number, outcome) in (1..).zip(outcomes) {
+        let step = "expect client:1 acquired within 0.5ttl".to_string();
+        let event = StepEvent { number, step, outcome: *outcome, text: "nothing came".into() };
+        build.history.steps.push((3_000 * MS, event));
+    }
+}
+
+#[test]
+fn every_step_of_a_script_must_have_been_played() {
+    use StepOutcome::{Failed, Happened, WentOn};
+    let mut played = with_fault();
+    play(&mut played, &[Happened, WentOn, Happened]);
+    assert_eq!(played.check().valid, Validity::Valid);
+    only_fails("script-played", "step 2, `expect", |build| play(build, &[Happened, Failed]));
+    only_fails("script-played", "2 of 3 steps", |build| play(build, &[Happened, Happened]));
+    only_fails("script-played", "0 of 3 steps", |build| play(build, &[]));
+}
+
+#[test]
+fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
+    let late = |claims: &[Claim]| {
+        let mut build = with_fault();
+        build.header().claims = claims.to_vec();
+        play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+        build.check()
+    };
+    let verdict = late(&[Claim::Updates, Claim::Liveness]);
+    assert_eq!(verdict.valid, Validity::Invalid);
+    assert_eq!(verdict.reasons, ["1 client did not get the lock in the time in which it was to be had"]);
+    let said = &verdict.anomalies[0].summary;
+    assert!(said.starts_with("c1 asked for the lock at") && said.contains("`expect client:1"), "{said}");
+    assert_eq!(late(&[Claim::Updates]).valid, Validity::Valid);
+}
+
+#[test]
+fn as_much_must_be_acknowledged_meanwhile_as_the_nemesis_leaves() {
+    only_fails("progress-during", "acknowledged where none was to be", |build| {
+        build.header().progress = Progress::None
+    });
+    let quiet = |progress: Progress| {
+        let mut build = Build::sound();
+        build.header().faults_expected = true;
+        build.header().progress = progress;
+        // Nothing both begins and ends within it.
+        build.fault(0, "c1", 1_010, 1_040);
+        build.check().valid
+    };
+    assert_eq!(quiet(Progress::None), Validity::Valid);
+    assert_eq!(quiet(Progress::Any), Validity::Valid);
+    let nothing_meanwhile = |progress: Progress| {
+        let mut build = with_fault();
+        build.header().progress = progress;
+        build.history.operations.retain(|operation| {
+            operation.key != "base" || !(1_000 * MS..=1_500 * MS).contains(&operation.completed.unwrap_or(0))
+        });
+        build.check().gates.into_iter().find(|gate| gate.name == "progress-during").unwrap().passed
+    };
+    assert!(!nothing_meanwhile(Progress::Some));
+    assert!(nothing_meanwhile(Progress::Any) && nothing_meanwhile(Progress::None));
+}
+
+#[test]
+fn a_client_that_a_fault_killed_is_excused_until_the_heal_and_not_after() {
+    let ended = |at: u64| {
+        let mut build = Build::sound();
+        build.fault(0, "c1", 30, 60);
+        build.history.faults[0].kind = FaultKind::Kill;
+        let event = ClientEvent { process: 1, step: ClientStep::Ended, text: "it ended".into() };
+        build.history.clients.push((at * MS, event));
+        build.check().gates.into_iter().find(|gate| gate.name == "clients-steady").unwrap().passed
+    };
+    assert!(ended(40), "it was to die");
+    assert!(!ended(20), "before it was killed");
+    assert!(!ended(70), "after it ran again");
 }
 
 #[test]

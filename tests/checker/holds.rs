@@ -1,7 +1,9 @@
 //! Overlapping belief: what is certain from the clients' stamps, and what is not.
 
+use proptest::prelude::*;
+use redjepsen::checker::linear::{self, Answer, ModelSpec};
 use redjepsen::checker::{AnomalyKind::OverlappingHolders, Validity};
-use redjepsen::history::{Claim, Outcome, Phase};
+use redjepsen::history::{Claim, Function, Outcome, Phase, Reading, lock_table};
 
 use crate::build::Build;
 
@@ -122,4 +124,95 @@ fn the_fault_on_the_earlier_holder_explains() {
     let mut build = Build::new();
     build.hold(0, 10, 1_000).hold(1, 100, 200).fault(0, "c1", 110, 120).fault(1, "c0", 20, 900);
     assert_eq!(build.check().anomalies[0].fault, Some(1));
+}
+
+/// Whether the lock of a run was a mutex, by the general model of one.
+fn is_mutex(build: &Build, model: ModelSpec) -> bool {
+    let (table, _) = lock_table(&build.history);
+    let objects = linear::check(&table, model, &linear::Options::default());
+    objects.iter().all(|object| match object.answer {
+        Answer::Linearizable => true,
+        Answer::NotLinearizable(_) => false,
+        Answer::Undecided(ref why) => panic!("{why:?}"),
+    })
+}
+
+#[test]
+fn a_run_is_checked_against_the_models_of_locks() {
+    let mut build = Build::new();
+    build.hold(0, 10, 20).hold(1, 30, 40).hold(2, 40, 50);
+    assert!(is_mutex(&build, ModelSpec::OwnerMutex), "holds may touch");
+    assert!(is_mutex(&build, ModelSpec::Mutex));
+    let with_tokens = |tokens: [u64; 3]| {
+        let mut build = build.clone();
+        for (operation, token) in build.history.operations.iter_mut().zip(tokens) {
+            operation.phases[0].token = Some(token);
+        }
+        is_mutex(&build, ModelSpec::FencedMutex)
+    };
+    assert!(with_tokens([1, 2, 7]));
+    assert!(!with_tokens([1, 7, 2]), "a token went back");
+    build.hold(3, 45, 55);
+    assert!(!is_mutex(&build, ModelSpec::OwnerMutex));
+}
+
+/// How a client had the lock: from when to when, and how it stopped.
+#[derive(Clone, Debug)]
+struct Had {
+    client: u32,
+    asks: u64,
+    waits: u64,
+    holds: u64,
+    end: u8,
+}
+
+#[test]
+fn the_lock_alone_is_held_to_exclusion_and_to_nothing_that_it_does_not_do() {
+    let mut build = Build::sound();
+    for operation in build.history.operations.iter_mut().filter(|operation| operation.f == Function::Rmw) {
+        (operation.f, operation.old, operation.new) = (Function::Hold, Reading::Unknown, None);
+    }
+    build.history.operations.last_mut().unwrap().old = Reading::Empty;
+    let verdict = build.check();
+    assert_eq!((verdict.valid, verdict.lost_updates.acknowledged), (Validity::Valid, 0), "{:?}", verdict.reasons);
+    // The second client has it before the first gives it back.
+    build.operation(101).phases[0].stamped = Some(130_000_000);
+    let verdict = build.check();
+    assert_eq!((verdict.valid, verdict.mutual_exclusion.violations), (Validity::Invalid, 1));
+}
+
+proptest! {
+    /// Two checks that know nothing of each other: a sweep over certain holds, and the model of a mutex.
+    #[test]
+    fn two_hold_at_once_exactly_where_the_lock_is_no_mutex(
+        had in prop::collection::vec(
+            (0..4_u32, 0..6_u64, 0..6_u64, 0..12_u64, 0..4_u8)
+                .prop_map(|(client, asks, waits, holds, end)| Had { client, asks, waits, holds, end }),
+            1..9,
+        )
+    ) {
+        let mut build = Build::new();
+        // When each client is free for its next operation; no two events of the test at one moment.
+        let mut free = [0_u64; 4];
+        for (number, had) in had.iter().enumerate() {
+            let unit = 10;
+            let at = |steps: u64| 20 + steps * unit + number as u64;
+            let asked = free[had.client as usize] + had.asks;
+            let (acquired, gave_up) = (asked + 1 + had.waits, asked + 2 + had.waits + had.holds);
+            let new = format!("v{number}");
+            build.rmw("k0", Outcome::Info, had.client, at(asked), None, "?", &new);
+            build.phase(at(asked), Phase::Acquiring, at(asked)).phase(at(asked), Phase::Acquired, at(acquired));
+            match had.end {
+                // Never heard of again after an act as the holder.
+                0 => build.phase(at(asked), Phase::BeforeWrite, at(gave_up)),
+                1 => build.phase(at(asked), Phase::Written, at(gave_up)).phase(at(asked), Phase::Lost, at(gave_up + 1)),
+                _ => {
+                    build.phase(at(asked), Phase::Releasing, at(gave_up));
+                    build.phase(at(asked), Phase::Released, at(gave_up + 1))
+                }
+            };
+            free[had.client as usize] = gave_up + 2;
+        }
+        prop_assert_eq!(overlaps(&build).0 == 0, is_mutex(&build, ModelSpec::OwnerMutex));
+    }
 }

@@ -13,6 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use redjepsen::checker::*;
 use redjepsen::history::*;
+use redjepsen::locks::{Ask, ClockSource, LockSpec, RedlockOptions, ReleaseOn};
 use redjepsen::nemesis::{Nemesis, Progress};
 use redjepsen::report::{Report, RunFacts};
 use redjepsen::scenario::*;
@@ -384,6 +385,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
         persistence: Persistence::None,
         expect: None,
         workload: Workload {
+            topology: Default::default(),
             nodes: 5,
             description: "Redlock over five nodes guards a register".into(),
             source: "redis.io/docs, antirez; Kleppmann 2016: unsafe where a holder may be paused".into(),
@@ -395,6 +397,8 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
                 check_elapsed: true,
                 clock: ClockSource::Monotonic,
                 release: ReleaseOn::All,
+                recheck: false,
+                renew_every: None,
             }),
             resource: ResourceSpec { kind: ResourceKind::Register, fencing: play.fencing },
             claims,

@@ -6,13 +6,13 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use super::check::CheckFlags;
-use super::{Exit, Failure, exit_for};
+use super::{Exit, Failure, exit_for, print};
 use crate::checker::Validity;
 use crate::checker::linear::explain::Explanation;
 use crate::checker::linear::words::{self, Words};
 use crate::checker::linear::{self, Answer, Conflict, How, Limits, ModelSpec, Object};
-use crate::history::formats::{Loaded, Options, Source};
-use crate::history::table::{Content, Op, Table, Value};
+use crate::history::formats::{Format, Loaded, Options, Source};
+use crate::history::table::{Content, Op, OpFunction, Table, Value};
 use crate::report::linear::{KeyAnswer, LinearReport};
 use crate::report::{Counterexample, Origin, linear_html};
 
@@ -38,7 +38,15 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
     let start = Instant::now();
     let times = flags.json || flags.pages.any();
     let options = Options { independent: flags.independent, times };
-    let mut loaded = source.table(&options).map_err(Failure::could_not_run)?;
+    let of_locks = source.format() == Format::Run && asked.is_some_and(|spec| spec.is_lock());
+    let loaded = if of_locks { source.locks(&options) } else { source.table(&options) };
+    let mut loaded = loaded.map_err(Failure::could_not_run)?;
+    let bears_token = |op: &Op| op.f == OpFunction::Acquire && op.a != Value::NIL;
+    if asked == Some(ModelSpec::FencedMutex) && of_locks && !loaded.table.operations.iter().any(bears_token) {
+        let text = "no acquisition of this run bore a token, so there is nothing that fenced-mutex could find wrong; \
+                    owner-mutex asks whether the lock excluded";
+        return Err(Failure::could_not_run(text));
+    }
     let load_seconds = start.elapsed().as_secs_f64();
     let spec = match asked {
         Some(spec) => spec,
@@ -62,9 +70,9 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
         check_seconds,
     };
     if flags.json {
-        print!("{}", report.json());
+        print(report.json())?;
     } else {
-        print!("{}", report.text(std::io::stdout().is_terminal()));
+        print(report.text(std::io::stdout().is_terminal()))?;
     }
     let svg = || report.counterexample().map(Counterexample::standalone);
     flags.pages.write(|| linear_html(&report), svg)?;

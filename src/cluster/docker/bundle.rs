@@ -10,12 +10,13 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sha2::{Digest, Sha256};
 
 use crate::cluster::error::{ClusterError, one_line};
+use crate::cluster::installed::Installed;
 use crate::cluster::redis_program;
 
 /// The files that make up a program, found but not yet read.
@@ -23,10 +24,18 @@ use crate::cluster::redis_program;
 pub struct Bundle {
     /// Where the program lies in the image.
     pub program: PathBuf,
+    /// What the image runs: the program, and arguments that come before all others.
+    pub command: Vec<String>,
+    /// The program's version, where it matters.
+    pub version: Option<String>,
     /// Processor that it is built for, as Docker names it.
     pub architecture: &'static str,
     /// Paths in the image, and the files that they are copied from.
     files: BTreeMap<PathBuf, PathBuf>,
+    /// Files that exist only in the image, and their content.
+    texts: BTreeMap<PathBuf, String>,
+    /// Folder for PATH, where one is needed.
+    pub path: Option<PathBuf>,
     /// Folders that hold the libraries, for LD_LIBRARY_PATH: the image has no `ld.so.cache`.
     library_folders: BTreeSet<PathBuf>,
 }
@@ -39,22 +48,33 @@ impl Bundle {
         let elf = Elf::read(&real).map_err(|error| fail(error.to_string()))?;
         let mut bundle = Bundle {
             program: program.to_path_buf(),
+            command: vec![program.display().to_string()],
+            version: None,
             architecture: elf.architecture,
             files: BTreeMap::from([(program.to_path_buf(), real.clone())]),
+            texts: BTreeMap::new(),
+            path: None,
             library_folders: BTreeSet::new(),
         };
         let Some(loader) = elf.loader else { return Ok(bundle) };
         bundle.add_library(&loader).map_err(|error| fail(format!("{}: {error}", loader.display())))?;
+        bundle.add_what_loads(&loader, &real)?;
+        Ok(bundle)
+    }
+
+    /// Adds what the loader would load for a program or a library.
+    fn add_what_loads(&mut self, loader: &Path, file: &Path) -> Result<(), ClusterError> {
+        let fail = |reason: String| ClusterError::Program { program: file.display().to_string(), reason };
         // Without the caller's environment: a library found by LD_LIBRARY_PATH only here would not be found there.
-        let listing = Command::new(&loader).arg("--list").arg(&real).env_clear().stdin(Stdio::null()).output();
+        let listing = Command::new(loader).arg("--list").arg(file).env_clear().stdin(Stdio::null()).output();
         let listing = listing.map_err(|error| fail(format!("{}: {error}", loader.display())))?;
         if !listing.status.success() {
             return Err(fail(one_line(&String::from_utf8_lossy(&listing.stderr))));
         }
         for library in libraries(&String::from_utf8_lossy(&listing.stdout)).map_err(fail)? {
-            bundle.add_library(&library).map_err(|error| fail(format!("{}: {error}", library.display())))?;
+            self.add_library(&library).map_err(|error| fail(format!("{}: {error}", library.display())))?;
         }
-        Ok(bundle)
+        Ok(())
     }
 
     /// A server program's files; in the image it is called redis-server, or valkey-server where that is its name.
@@ -63,18 +83,42 @@ impl Bundle {
             program: path.display().to_string(),
             reason: error.to_string(),
         })?;
-        Bundle::of(&real, &real.with_file_name(redis_program::called(&real)))
+        let version = redis_program::version(path).ok();
+        Ok(Bundle { version, ..Bundle::of(&real, &real.with_file_name(redis_program::called(&real)))? })
+    }
+
+    /// A server of this machine that is no Redis, with everything that belongs to it at the same place as here.
+    pub(crate) fn of_installed(installed: &Installed) -> Result<Bundle, ClusterError> {
+        let mut bundle = Bundle::of(installed.program(), installed.program())?;
+        for program in &installed.programs {
+            let other = Bundle::of(program, program)?;
+            bundle.files.extend(other.files);
+            bundle.library_folders.extend(other.library_folders);
+        }
+        let loader = Elf::read(installed.program()).ok().and_then(|elf| elf.loader);
+        for (library, loader) in installed.libraries.iter().zip(loader.iter().cycle()) {
+            bundle.add_what_loads(loader, library)?;
+        }
+        for file in &installed.files {
+            let real = fs::canonicalize(file).map_err(|error| bundle.fail(file, &error))?;
+            bundle.files.insert(file.clone(), real);
+        }
+        if let Some(user) = installed.user {
+            // Some programs insist on a user with a name.
+            bundle.texts.insert("/etc/passwd".into(), format!("{user}:x:999:999::/:/bin/sh\n"));
+        }
+        let (command, version) = (installed.command.clone(), Some(installed.version.clone()));
+        Ok(Bundle { command, version, path: installed.path.clone(), ..bundle })
     }
 
     fn add_library(&mut self, path: &Path) -> io::Result<()> {
-        self.files.insert(path.to_path_buf(), fs::canonicalize(path)?);
-        self.library_folders.extend(path.parent().map(Path::to_path_buf));
+        let real = fs::canonicalize(path)?;
+        // A program may name the place of its libraries by its own, as in `bin/../lib`.
+        let winding = path.components().any(|part| part == Component::ParentDir);
+        let target = if winding { real.clone() } else { path.to_path_buf() };
+        self.library_folders.extend(target.parent().map(Path::to_path_buf));
+        self.files.insert(target, real);
         Ok(())
-    }
-
-    /// The file that the program is copied from.
-    pub fn source(&self) -> &Path {
-        self.files.get(&self.program).unwrap_or(&self.program)
     }
 
     /// Value for LD_LIBRARY_PATH in the image; empty for a program without shared libraries.
@@ -102,8 +146,12 @@ impl Bundle {
     /// The tar, and the first 12 hex digits of its SHA-256.
     pub fn tar(&self) -> Result<(Vec<u8>, String), ClusterError> {
         let mut builder = tar::Builder::new(Vec::new());
-        for (target, source) in &self.files {
-            let content = fs::read(source).map_err(|error| self.fail(source, &error))?;
+        let texts = self.texts.iter().map(|(target, text)| (target, target, Some(text)));
+        for (target, source, text) in texts.chain(self.files.iter().map(|(target, source)| (target, source, None))) {
+            let content = match text {
+                Some(text) => text.clone().into_bytes(),
+                None => fs::read(source).map_err(|error| self.fail(source, &error))?,
+            };
             let mut header = tar::Header::new_gnu();
             header.set_size(content.len() as u64);
             header.set_mode(0o755);

@@ -21,6 +21,7 @@ use super::start::AT_ONCE;
 use super::{LABEL, LABEL_RUN};
 use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
+use crate::cluster::server::Program;
 use crate::cluster::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 
 /// Removing is tried anew while the engine is busy with the same things, such as for another caller.
@@ -49,7 +50,8 @@ impl Docker {
             }
         }
         if options.images {
-            for kind in [Kind::Runtime, Kind::Node, Kind::Client] {
+            let servers = Program::ALL.map(Kind::Server);
+            for kind in [Kind::Runtime, Kind::Client].into_iter().chain(servers) {
                 for made in self.made_images(kind, None).await? {
                     match self.remove_made(&made.image).await {
                         Ok(()) => cleaned.images.push(made.image.name),

@@ -1,7 +1,6 @@
 //! How the container of each kind of member is made.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 
 use bollard::models::{
     ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig, Mount, MountType,
@@ -14,28 +13,29 @@ use super::made::RUNTIME_PROGRAM;
 use super::network::Network;
 use super::upload::Upload;
 use crate::cluster::back_off::SHORT_BACK_OFF;
-use crate::cluster::{AGENT, ClientCommand, ClusterSpec, Role, address, server};
+use crate::cluster::server::Server;
+use crate::cluster::{AGENT, ClientCommand, ClusterSpec, Member, Role};
 use crate::faults::clock::ENVIRONMENT;
 use crate::scenario::Persistence;
 
 /// A member about to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub name: String,
-    pub role: Role,
-    pub address: Option<Ipv4Addr>,
+    pub member: Member,
     pub upload: Upload,
     pub body: ContainerCreateBody,
 }
 
 /// All members of a cluster. Addresses go by place: nodes, store, clients.
 pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short_rto: bool) -> Vec<Plan> {
-    let mut plans: Vec<Plan> = (spec.members().zip(0u64..))
-        .map(|((name, role), place)| {
-            let address = address::address(network.subnet, place);
-            let persistence = spec.persistence_of(role);
-            let upload = Upload { data: persistence != Persistence::None, preload: spec.preloads(role) };
-            let mut body = if role == Role::Client { client(spec, images) } else { redis(images, persistence) };
+    let mut plans: Vec<Plan> = (spec.members(network.subnet).into_iter())
+        .map(|member| {
+            let upload = Upload {
+                data: member.server.as_ref().is_some_and(|server| server.data),
+                files: member.server.iter().flat_map(|server| server.files.clone()).collect(),
+                preload: spec.preloads(member.role),
+            };
+            let mut body = member.server.as_ref().map_or_else(|| client(spec, images), |of| server(images, of));
             if upload.preload {
                 let preloaded = ENVIRONMENT.map(|(name, value)| format!("{name}={value}"));
                 body.env.get_or_insert_default().extend(preloaded);
@@ -46,26 +46,27 @@ pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short
                 // They work only when they are set at creation.
                 host.sysctls = Some(SHORT_BACK_OFF.map(|(name, value)| (name.to_string(), value.to_string())).into());
             }
-            body.networking_config = Some(on_network(network, address, &name));
-            body.hostname = Some(name.clone());
-            body.labels = Some(labels_of(spec, role.word()));
-            Plan { name, role, address, upload, body }
+            body.networking_config = Some(on_network(network, &member));
+            body.hostname = Some(member.name.clone());
+            body.labels = Some(labels_of(spec, member.role.word()));
+            Plan { member, upload, body }
         })
         .collect();
     let mut body = agent(spec, images);
     body.labels = Some(labels_of(spec, Role::Agent.word()));
     // First, since all the others wait for it to be adopted.
-    let upload = Upload::default();
-    plans.insert(0, Plan { name: AGENT.to_string(), role: Role::Agent, address: None, upload, body });
+    plans.insert(0, Plan { member: Member::agent(), upload: Upload::default(), body });
     plans
 }
 
-/// A Redis from any image that runs one: its entrypoint stays.
-fn redis(images: &Images, persistence: Persistence) -> ContainerCreateBody {
-    let program = [images.node.server.clone()];
+/// A server from any image that runs its program: the image's entrypoint stays.
+fn server(images: &Images, server: &Server) -> ContainerCreateBody {
+    let image = images.of(server.program);
     ContainerCreateBody {
-        image: Some(images.node.image.id.clone()),
-        cmd: Some(program.into_iter().chain(server::arguments(persistence)).collect()),
+        image: Some(image.image.id.clone()),
+        cmd: Some(image.command.iter().chain(&server.arguments).cloned().collect()),
+        user: server.program.user().map(str::to_string),
+        env: Some(server.env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
         // So that its log can be collected, whatever the engine's default is.
         host_config: Some(HostConfig { log_config: Some(log("json-file")), ..Default::default() }),
         ..Default::default()
@@ -141,11 +142,11 @@ fn log(driver: &str) -> HostConfigLogConfig {
     HostConfigLogConfig { typ: Some(driver.to_string()), config: None }
 }
 
-fn on_network(network: &Network, address: Option<Ipv4Addr>, name: &str) -> NetworkingConfig {
+fn on_network(network: &Network, member: &Member) -> NetworkingConfig {
     let endpoint = EndpointSettings {
-        ipam_config: address
+        ipam_config: (member.address)
             .map(|address| EndpointIpamConfig { ipv4_address: Some(address.to_string()), ..Default::default() }),
-        aliases: Some(vec![name.to_string()]),
+        aliases: Some(vec![member.name.clone()]),
         ..Default::default()
     };
     NetworkingConfig { endpoints_config: Some(HashMap::from([(network.id.clone(), endpoint)])) }

@@ -13,9 +13,11 @@ use futures_util::StreamExt;
 use super::ask::{ask, in_words};
 use super::bundle::Bundle;
 use super::engine::Docker;
-use super::made::{self, RUNTIME_PROGRAM};
+use super::made::{self, Made, RUNTIME_PROGRAM};
 use crate::cluster::error::ClusterError;
+use crate::cluster::installed;
 use crate::cluster::redis_program;
+use crate::cluster::server::Program;
 
 /// What a lock node runs when nobody says otherwise.
 pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
@@ -24,6 +26,8 @@ pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
 #[derive(Clone, Debug, Default)]
 pub struct ImageRequest {
     pub node: NodeSource,
+    /// What the lock nodes run. Where that is no Redis, [`ImageRequest::node`] is about the resource's alone.
+    pub nodes_run: Program,
     /// The image of the user's own lock client, where the built-in one is not used.
     pub client: Option<String>,
     /// The program that agents and built-in clients run, which must be redjepsen; this very program when not given.
@@ -45,7 +49,10 @@ pub enum NodeSource {
 /// The images of a run, all of them present in the engine.
 #[derive(Clone, Debug)]
 pub struct Images {
+    /// Runs Redis.
     pub node: NodeImage,
+    /// Runs the lock nodes, where they are no Redis.
+    pub service: Option<NodeImage>,
     pub runtime: Image,
     pub client: Option<Image>,
 }
@@ -57,12 +64,45 @@ pub struct Image {
     pub id: String,
 }
 
-/// An image that runs a Redis-compatible server.
+/// An image that runs a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeImage {
     pub image: Image,
-    /// What the image's entrypoint is to run: `redis-server`, `valkey-server`, or a path that ends so.
-    pub server: String,
+    /// What the image's entrypoint is to run: `redis-server`, `valkey-server`, or a path that ends so; for other servers a
+    /// program and its first arguments.
+    pub command: Vec<String>,
+}
+
+impl From<Made> for NodeImage {
+    fn from(made: Made) -> NodeImage {
+        NodeImage { image: made.image, command: made.command }
+    }
+}
+
+/// The image that the makers of a server publish.
+struct Official {
+    image: &'static str,
+    /// What its entrypoint is to run.
+    command: &'static [&'static str],
+}
+
+fn official(program: Program) -> Official {
+    match program {
+        Program::Redis => Official { image: DEFAULT_NODE_IMAGE, command: &["redis-server"] },
+        Program::Postgres => Official { image: "postgres:17", command: &["sh"] },
+        Program::Zookeeper => Official { image: "zookeeper:3.9", command: &["zkServer.sh", "start-foreground"] },
+        Program::Etcd => Official { image: "quay.io/coreos/etcd:v3.5.21", command: &["etcd"] },
+    }
+}
+
+impl Images {
+    /// What a server of this program is made of.
+    pub(crate) fn of(&self, program: Program) -> &NodeImage {
+        match &self.service {
+            Some(service) if program != Program::Redis => service,
+            _ => &self.node,
+        }
+    }
 }
 
 /// A registry that does not answer within this time is not waited for.
@@ -79,12 +119,20 @@ impl Docker {
         note: &mut (dyn FnMut(String) + Send),
     ) -> Result<Images, ClusterError> {
         let runtime = self.runtime_image(request.program.as_deref()).await?;
-        let node = self.node_image(&request.node, note).await?;
         let client = match &request.client {
             None => None,
             Some(name) => Some(self.named_image(name, note).await?.0),
         };
-        Ok(Images { node, runtime, client })
+        let service = match request.nodes_run {
+            Program::Redis => None,
+            program => Some(self.service_image(program, note).await?),
+        };
+        let node = match &service {
+            // Then there is no Redis.
+            Some(service) if request.nodes_run.keeps_resource() => service.clone(),
+            _ => self.node_image(&request.node, note).await?,
+        };
+        Ok(Images { node, service, runtime, client })
     }
 
     /// The image of our own program, made when there is none of this build of it.
@@ -111,12 +159,12 @@ impl Docker {
         match source {
             NodeSource::Named(name) => {
                 let (image, server) = self.named_image(name, note).await?;
-                Ok(NodeImage { image, server })
+                Ok(NodeImage { image, command: vec![server] })
             }
             NodeSource::Program(path) => self.node_image_of(path, note).await,
             NodeSource::Default => {
                 if let Some((image, server)) = self.present(DEFAULT_NODE_IMAGE).await? {
-                    return Ok(NodeImage { image, server });
+                    return Ok(NodeImage { image, command: vec![server] });
                 }
                 let local = redis_program::find();
                 if let Some(node) = self.node_image_made_before(local.as_deref()).await? {
@@ -125,7 +173,7 @@ impl Docker {
                 match self.pull(DEFAULT_NODE_IMAGE, note).await {
                     Ok(()) => {
                         let (image, server) = self.named_image(DEFAULT_NODE_IMAGE, note).await?;
-                        Ok(NodeImage { image, server })
+                        Ok(NodeImage { image, command: vec![server] })
                     }
                     Err(reason) => match local {
                         Some(path) => {
@@ -146,8 +194,8 @@ impl Docker {
             Some(path) => Some(Bundle::of_server(path)?.fingerprint()?),
             None => None,
         };
-        let made = self.made_images(made::Kind::Node, fingerprint.as_deref()).await?;
-        Ok(made.into_iter().next().map(|made| NodeImage { image: made.image, server: made.program }))
+        let made = self.made_images(made::Kind::Server(Program::Redis), fingerprint.as_deref()).await?;
+        Ok(made.into_iter().next().map(NodeImage::from))
     }
 
     /// A node image made of a server program.
@@ -158,16 +206,53 @@ impl Docker {
     ) -> Result<NodeImage, ClusterError> {
         let version = redis_program::version(path)?;
         let bundle = Bundle::of_server(path)?;
-        let (image, new) = self.made_image(&bundle, made::Kind::Node).await.map_err(|error| match error {
-            ClusterError::ForeignProgram { found, wanted, .. } => {
-                ClusterError::ForeignProgram { program: path.display().to_string(), found, wanted }
-            }
-            other => other,
-        })?;
+        let (image, new) =
+            self.made_image(&bundle, made::Kind::Server(Program::Redis)).await.map_err(|error| match error {
+                ClusterError::ForeignProgram { found, wanted, .. } => {
+                    ClusterError::ForeignProgram { program: path.display().to_string(), found, wanted }
+                }
+                other => other,
+            })?;
         if new {
             note(format!("made {} of this machine's {} ({version})", image.name, path.display()));
         }
-        Ok(NodeImage { image, server: bundle.program.display().to_string() })
+        Ok(NodeImage { image, command: bundle.command })
+    }
+
+    /// The image of a server that is no Redis: its official one, or one made of what this machine has installed.
+    async fn service_image(
+        &self,
+        program: Program,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<NodeImage, ClusterError> {
+        let Official { image: name, command } = official(program);
+        let command = || command.iter().map(|word| (*word).to_string()).collect();
+        if let Some((image, _)) = self.present(name).await? {
+            return Ok(NodeImage { image, command: command() });
+        }
+        let installed = installed::find(program);
+        let bundle = installed.as_ref().map(Bundle::of_installed).transpose()?;
+        // As with Redis: the one of what is installed now, or, where nothing is, the newest.
+        let fingerprint = bundle.as_ref().map(Bundle::fingerprint).transpose()?;
+        let before = self.made_images(made::Kind::Server(program), fingerprint.as_deref()).await?;
+        if let Some(made) = before.into_iter().next() {
+            return Ok(NodeImage::from(made));
+        }
+        let reason = match self.pull(name, note).await {
+            Ok(()) => {
+                let (image, _) = self.named_image(name, note).await?;
+                return Ok(NodeImage { image, command: command() });
+            }
+            Err(reason) => reason,
+        };
+        let Some(bundle) = bundle else {
+            let package = installed::package(program);
+            return Err(ClusterError::NoService { program, image: name.to_string(), reason, package });
+        };
+        note(format!("{name} cannot be pulled ({reason})"));
+        let (image, _) = self.made_image(&bundle, made::Kind::Server(program)).await?;
+        note(format!("made {} of this machine's {program}", image.name));
+        Ok(NodeImage { image, command: bundle.command })
     }
 
     /// The image that the user named, pulled where it is not present, with the server that it runs.

@@ -15,7 +15,7 @@ use super::bundle::Bundle;
 use super::engine::Docker;
 use super::images::{Image, label_filters};
 use crate::cluster::error::ClusterError;
-use crate::cluster::redis_program;
+use crate::cluster::server::Program;
 
 /// Where our own program lies in a runtime image. Not in the folder that files are uploaded to.
 pub(crate) const RUNTIME_PROGRAM: &str = "/bin/redjepsen";
@@ -26,6 +26,8 @@ const KIND: &str = "redjepsen.image";
 const SOURCE: &str = "redjepsen.source";
 /// Where its program lies.
 const PROGRAM: &str = "redjepsen.program";
+/// The program with its first arguments, as JSON, where there are any.
+const COMMAND: &str = "redjepsen.command";
 
 /// An image this young may belong to a run of another terminal that has not made its containers yet.
 const TOO_YOUNG_TO_REMOVE: Duration = Duration::from_secs(600);
@@ -34,8 +36,8 @@ const IMPORT_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Runs a Redis server.
-    Node,
+    /// Runs a server.
+    Server(Program),
     /// Runs our own program: agents and built-in clients.
     Runtime,
     /// Runs a client made of programs of this machine.
@@ -46,14 +48,18 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     pub image: Image,
-    pub program: String,
+    /// What it runs: a program, and arguments that come before all others.
+    pub command: Vec<String>,
     created: i64,
 }
 
 impl Kind {
     fn word(self) -> &'static str {
         match self {
-            Kind::Node => "node",
+            Kind::Server(Program::Redis) => "node",
+            Kind::Server(Program::Etcd) => "etcd",
+            Kind::Server(Program::Zookeeper) => "zookeeper",
+            Kind::Server(Program::Postgres) => "postgres",
             Kind::Runtime => "runtime",
             Kind::Client => "client",
         }
@@ -61,7 +67,10 @@ impl Kind {
 
     fn repository(self) -> &'static str {
         match self {
-            Kind::Node => "redjepsen/redis",
+            Kind::Server(Program::Redis) => "redjepsen/redis",
+            Kind::Server(Program::Etcd) => "redjepsen/etcd",
+            Kind::Server(Program::Zookeeper) => "redjepsen/zookeeper",
+            Kind::Server(Program::Postgres) => "redjepsen/postgres",
             Kind::Runtime => "redjepsen/runtime",
             Kind::Client => "redjepsen/client",
         }
@@ -116,18 +125,23 @@ impl Docker {
             // Tens of megabytes to read and digest.
             tokio::task::spawn_blocking(move || bundle.tar()).await.map_err(fail)??
         };
-        let tag = match kind {
-            Kind::Node => format!("{}-{hash}", version_for_tag(bundle)),
-            Kind::Runtime | Kind::Client => hash,
+        let tag = match &bundle.version {
+            Some(version) => format!("{}-{hash}", version_for_tag(version)),
+            None => hash,
         };
         let name = format!("{}:{tag}", kind.repository());
         let program = bundle.program.display().to_string();
+        let command = serde_json::Value::from(bundle.command.clone()).to_string();
         let mut changes = vec![
             format!("LABEL {LABEL}=1 {KIND}={} {SOURCE}={fingerprint} {PROGRAM}={}", kind.word(), quoted(&program)),
-            format!("CMD [{}]", quoted(&program)),
+            format!("LABEL {COMMAND}={}", quoted(&command)),
+            format!("CMD {command}"),
         ];
         if !bundle.library_path().is_empty() {
             changes.push(format!("ENV LD_LIBRARY_PATH={}", quoted(&bundle.library_path())));
+        }
+        if let Some(path) = &bundle.path {
+            changes.push(format!("ENV PATH={}", quoted(&path.display().to_string())));
         }
         let options = CreateImageOptionsBuilder::new()
             .from_src("-")
@@ -175,16 +189,20 @@ impl Docker {
 impl Made {
     fn from_summary(summary: ImageSummary, kind: Kind) -> Option<Made> {
         let program = summary.labels.get(PROGRAM)?.clone();
+        let command = summary.labels.get(COMMAND).and_then(|words| serde_json::from_str(words).ok());
         let ours = |tag: &&String| tag.starts_with(kind.repository());
         // Untagged when another image took its name; it still is what its labels say.
         let name = summary.repo_tags.iter().find(ours).unwrap_or(&summary.id).clone();
-        Some(Made { image: Image { name, id: summary.id }, program, created: summary.created })
+        Some(Made {
+            image: Image { name, id: summary.id },
+            command: command.unwrap_or_else(|| vec![program]),
+            created: summary.created,
+        })
     }
 }
 
-/// The server's version for an image's tag, which takes few characters.
-fn version_for_tag(bundle: &Bundle) -> String {
-    let version = redis_program::version(bundle.source()).unwrap_or_else(|_| "unknown".to_string());
+/// A server's version for an image's tag, which takes few characters.
+fn version_for_tag(version: &str) -> String {
     version.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).take(40).collect()
 }
 

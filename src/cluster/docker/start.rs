@@ -90,9 +90,18 @@ impl Docker {
         tracing::debug!("network made after {:?}", began.elapsed());
         let plans = plan(spec, images, &network, short_rto);
         // Every one is awaited even when one fails, so that none is still being made while they are removed.
-        let starts = plans.into_iter().map(|plan| self.start_member(&spec.run_id, plan, start));
-        let seats: Vec<_> = stream::iter(starts).buffered(AT_ONCE).collect().await;
-        let seats = seats.into_iter().map(|seat| seat.map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        let made = plans.into_iter().map(|plan| self.make_member(&spec.run_id, plan, start));
+        let made: Vec<_> = stream::iter(made).buffered(AT_ONCE).collect().await;
+        let seats = made.into_iter().map(|seat| seat.map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        for watchers in [false, true] {
+            let (mut now, mut starts) = (seats.clone(), Vec::new());
+            now.retain(|seat| seat.member.role.watches() == watchers);
+            for seat in &now {
+                starts.push(self.start_member(seat, start));
+            }
+            let started: Vec<_> = stream::iter(starts).buffered(AT_ONCE).collect().await;
+            started.into_iter().collect::<Result<Vec<()>, _>>()?;
+        }
         start.go_on()?;
         tracing::debug!("members started after {:?}", began.elapsed());
         let agent = seats.iter().find_map(|seat| if seat.member.role == Role::Agent { seat.take() } else { None });
@@ -104,9 +113,10 @@ impl Docker {
         }
         let cluster = Cluster {
             run_id: spec.run_id.clone(),
+            topology: spec.topology.clone(),
             description: Description {
                 cluster: "docker",
-                nodes: images.node.image.name.clone(),
+                nodes: images.of(spec.program).image.name.clone(),
                 server: String::new(),
                 kernel: self.engine.kernel.clone(),
                 engine: Some(self.engine.version.clone()),
@@ -121,24 +131,26 @@ impl Docker {
         Ok(cluster.called(server))
     }
 
-    async fn start_member(&self, run_id: &str, plan: Plan, start: &Start) -> Result<Seat, ClusterError> {
+    /// A member with all its files, not yet started.
+    async fn make_member(&self, run_id: &str, plan: Plan, start: &Start) -> Result<Seat, ClusterError> {
         start.go_on()?;
-        let name = container_name(run_id, &plan.name);
+        let name = container_name(run_id, &plan.member.name);
         let options = CreateContainerOptionsBuilder::new().name(&name).build();
         let doing = format!("make the container {name}");
         let made = ask(doing, self.api.create_container(Some(options), plan.body)).await.map_err(|error| {
             if error.is_conflict() { ClusterError::RunExists { run_id: run_id.to_string() } } else { error }
         })?;
-        let member = Member { name: plan.name, role: plan.role, address: plan.address, container: Some(made.id) };
+        let member = Member { container: Some(made.id), ..plan.member };
         start.go_on()?;
         self.upload(&member, plan.upload).await?;
-        let seat = Seat::new(member);
+        Ok(Seat::new(member))
+    }
+
+    async fn start_member(&self, seat: &Seat, start: &Start) -> Result<(), ClusterError> {
+        start.go_on()?;
         if seat.member.role.is_server() {
-            self.start_container(&seat.member).await?;
-        } else {
-            let process = self.start_attached(&seat.member, &seat.log).await?;
-            seat.keep(process);
+            return self.start_container(&seat.member).await;
         }
-        Ok(seat)
+        self.start_attached(&seat.member, &seat.log).await.map(|process| seat.keep(process))
     }
 }

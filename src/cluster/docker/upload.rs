@@ -5,22 +5,25 @@ use bollard::query_parameters::UploadToContainerOptionsBuilder;
 use super::ask::ask;
 use super::engine::Docker;
 use crate::cluster::error::ClusterError;
-use crate::cluster::{FILES, Member, server};
+use crate::cluster::server::{self, ServerFile};
+use crate::cluster::{FILES, Member};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 
 /// What a container is given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Upload {
     /// [`server::DATA`].
     pub data: bool,
+    /// What a server starts with.
+    pub files: Vec<ServerFile>,
     /// The library that makes its clock go wrong, with its control file.
     pub preload: bool,
 }
 
 impl Upload {
     /// The files as a tar, none where there is nothing to upload.
-    fn tar(self) -> std::io::Result<Option<Vec<u8>>> {
-        if self == Upload::default() {
+    fn tar(&self) -> std::io::Result<Option<Vec<u8>>> {
+        if *self == Upload::default() {
             return Ok(None);
         }
         let mut builder = tar::Builder::new(Vec::new());
@@ -41,6 +44,9 @@ impl Upload {
         add(FILES, 0o755, None)?;
         if self.data {
             add(server::DATA, 0o777, None)?;
+        }
+        for file in &self.files {
+            add(&file.path, 0o666, Some(file.content.as_bytes()))?;
         }
         if self.preload {
             add(LIBRARY_PATH, 0o755, Some(LIBRARY))?;

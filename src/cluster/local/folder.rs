@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::cluster::clean::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
-use crate::cluster::{FILES, server};
+use crate::cluster::server;
+use crate::cluster::{FILES, Member};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 
 /// Every run's folder is called so, followed by the run's id.
@@ -56,13 +57,18 @@ impl Folder {
     }
 
     /// Makes the files that a member starts with.
-    pub fn furnish(&self, member: &str, preload: bool) -> Result<(), ClusterError> {
-        let files = self.files_of(member);
+    pub fn furnish(&self, member: &Member, preload: bool) -> Result<(), ClusterError> {
+        let files = self.files_of(&member.name);
         // As the member sees it, and as it is here.
         let here = |seen: &str| files.join(seen.trim_start_matches(FILES).trim_start_matches('/'));
         let make = || {
             fs::create_dir(&files)?;
             fs::create_dir(here(server::DATA))?;
+            // Whoever the server runs as; nobody else sees this folder.
+            fs::set_permissions(here(server::DATA), fs::Permissions::from_mode(0o777))?;
+            for file in member.server.iter().flat_map(|server| &server.files) {
+                fs::write(here(&file.path), &file.content)?;
+            }
             if preload {
                 fs::write(here(LIBRARY_PATH), LIBRARY)?;
                 fs::set_permissions(here(LIBRARY_PATH), fs::Permissions::from_mode(0o755))?;

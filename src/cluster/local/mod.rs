@@ -20,8 +20,10 @@ use super::cluster::{Cluster, Description, Seat};
 use super::error::ClusterError;
 use super::hub::channel::Begin;
 use super::hub::links::BRIDGE;
+use super::installed::{self, Installed};
+use super::server::Program;
 use super::settle::agent_on;
-use super::{AGENT, ClusterSpec, Member, Role, address, redis_program};
+use super::{ClusterSpec, Member, Role, address, redis_program};
 
 use self::folder::Folder;
 pub(crate) use self::folder::clean;
@@ -38,6 +40,8 @@ const AT_ONCE: usize = 64;
 pub struct Local {
     /// The program that servers run.
     server: PathBuf,
+    /// What the lock nodes run, where that is no Redis.
+    service: Option<Installed>,
     /// The program that the hub and built-in clients run, which must be redjepsen.
     program: PathBuf,
 }
@@ -56,12 +60,56 @@ impl Local {
             reason: error.to_string(),
         })?;
         // This very file, even when another one has taken its place meanwhile.
-        Ok(Local { server, program: program.unwrap_or_else(|| "/proc/self/exe".into()) })
+        Ok(Local { server, service: None, program: program.unwrap_or_else(|| "/proc/self/exe".into()) })
+    }
+
+    /// The same with nodes that run this program, which this machine must have.
+    pub fn with_nodes(self, program: Program) -> Result<Local, ClusterError> {
+        if program == Program::Redis {
+            return Ok(Local { service: None, ..self });
+        }
+        let missing = || ClusterError::NoServiceProgram { program, package: installed::package(program) };
+        if program.user().is_some() && !rustix::process::geteuid().is_root() {
+            return Err(ClusterError::Program {
+                program: program.to_string(),
+                reason:
+                    "it refuses to be root, which members of a local cluster are unless redjepsen itself runs as root; \
+                         use --cluster docker, or sudo"
+                        .to_string(),
+            });
+        }
+        Ok(Local { service: Some(installed::find(program).ok_or_else(missing)?), ..self })
+    }
+
+    /// Value for PATH of a server of this program, where it needs more than this process has.
+    pub(crate) fn path_of(&self, program: Program) -> Option<String> {
+        let folder = self.service.as_ref().filter(|_| program != Program::Redis)?.path.as_ref()?;
+        let inherited = std::env::var("PATH").unwrap_or_default();
+        Some(format!("{}:{inherited}", folder.display()))
+    }
+
+    /// What the lock nodes run.
+    fn nodes_program(&self) -> &Path {
+        self.service.as_ref().map_or(&self.server, Installed::program)
     }
 
     /// The program that servers run.
     pub fn server_program(&self) -> &Path {
         &self.server
+    }
+
+    /// What a server of this program runs, and its first arguments, its own name before them.
+    pub(crate) fn program_of(&self, program: Program) -> (PathBuf, Vec<String>) {
+        match &self.service {
+            Some(service) if program != Program::Redis => {
+                // Members are root in their namespaces. One that refuses to be is nobody.
+                let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].map(str::to_string);
+                let disguise = program.user().map_or(&[][..], |_| &nobody);
+                let argv: Vec<String> = disguise.iter().chain(&service.command).cloned().collect();
+                (argv.first().map(PathBuf::from).unwrap_or_default(), argv)
+            }
+            _ => (self.server.clone(), vec![redis_program::called(&self.server).to_string()]),
+        }
     }
 
     /// Whether the cluster can be had here, as far as that can be told before it is started.
@@ -80,8 +128,7 @@ impl Local {
         let subnet = subnet(&spec);
         let gateway = subnet.hosts().next().unwrap_or(subnet.network());
         let begin = Begin { gateway, prefix: subnet.prefix_len(), root: folder.root() };
-        let agent_seat =
-            Seat::new(Member { name: AGENT.to_string(), role: Role::Agent, address: None, container: None });
+        let agent_seat = Seat::new(Member::agent());
         let (hub, process) = Hub::start(&self.program, begin, &agent_seat.log).await?;
         tracing::debug!("hub ready after {:?}", began.elapsed());
         let agent = agent_on(process);
@@ -89,25 +136,26 @@ impl Local {
             let told = agent.network(BRIDGE, &format!("redjepsen-{}", spec.run_id)).await;
             told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
         }
-        let placed = spec.members().zip(0u64..).map(|((name, role), place)| Member {
-            name,
-            role,
-            address: address::address(subnet, place),
-            container: None,
-        });
-        let seats: Vec<Arc<Seat>> = [agent_seat].into_iter().chain(placed.map(Seat::new)).map(Arc::new).collect();
-        let run = LocalRun::new(self, &spec, folder, hub, agent.clone())?;
-        let started = join_all(seats.iter().map(async |seat| match seat.member.role {
-            Role::Agent => Ok(()),
-            Role::Node | Role::Store => run.start_server(&seat.member).await,
-            Role::Client => run.start_attached(&seat.member, &seat.log).await.map(|process| seat.keep(process)),
-        }));
-        let started: Result<Vec<()>, ClusterError> = started.await.into_iter().collect();
+        let members = spec.members(subnet);
+        let run = LocalRun::new(self, &spec, &members, folder, hub, agent.clone())?;
+        let placed = members.into_iter().map(Seat::new);
+        let seats: Vec<Arc<Seat>> = [agent_seat].into_iter().chain(placed).map(Arc::new).collect();
+        let mut started = Ok(Vec::new());
+        for watchers in [false, true] {
+            let now = seats.iter().filter(|seat| seat.member.role.watches() == watchers);
+            let starts = join_all(now.map(async |seat| match seat.member.role {
+                Role::Agent => Ok(()),
+                role if role.is_server() => run.start_server(&seat.member).await,
+                _ => run.start_attached(&seat.member, &seat.log).await.map(|process| seat.keep(process)),
+            }));
+            started = started.and(starts.await.into_iter().collect::<Result<Vec<()>, ClusterError>>());
+        }
         let cluster = Cluster {
             run_id: spec.run_id.clone(),
+            topology: spec.topology.clone(),
             description: Description {
                 cluster: "local",
-                nodes: self.server.display().to_string(),
+                nodes: self.nodes_program().display().to_string(),
                 server: String::new(),
                 kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
                 engine: None,

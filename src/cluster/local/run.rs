@@ -15,7 +15,8 @@ use super::hub::Hub;
 use crate::cluster::error::ClusterError;
 use crate::cluster::hub::channel::{Spawn, State};
 use crate::cluster::lines::{ClientProcess, Log, Piece, follow, pieces};
-use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState, Role, redis_program, server};
+use crate::cluster::server::Server;
+use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState, Role};
 use crate::faults::Agent;
 use crate::faults::clock::ENVIRONMENT;
 
@@ -29,10 +30,11 @@ pub(crate) struct LocalRun {
     hub: Hub,
     folder: Folder,
     agent: Agent,
-    recipes: HashMap<Role, Recipe>,
+    /// By the members' names.
+    recipes: HashMap<String, Recipe>,
 }
 
-/// How members of one role are started.
+/// How a member is started.
 struct Recipe {
     program: PathBuf,
     argv: Vec<String>,
@@ -44,21 +46,22 @@ impl LocalRun {
     pub(super) fn new(
         local: &Local,
         spec: &ClusterSpec,
+        members: &[Member],
         folder: Folder,
         hub: Hub,
         agent: Agent,
     ) -> Result<LocalRun, ClusterError> {
-        for (member, role) in spec.members() {
-            folder.furnish(&member, spec.preloads(role))?;
+        for member in members {
+            folder.furnish(member, spec.preloads(member.role))?;
         }
-        let recipes = [Role::Node, Role::Store, Role::Client].map(|role| {
-            let mut recipe = if role == Role::Client { client(local, spec) } else { server(local, spec, role) };
-            if spec.preloads(role) {
+        let recipes = members.iter().map(|member| {
+            let mut recipe = member.server.as_ref().map_or_else(|| client(local, spec), |of| server(local, of));
+            if spec.preloads(member.role) {
                 recipe.env.extend(ENVIRONMENT.map(|(name, value)| (name.to_string(), value.to_string())));
             }
-            (role, recipe)
+            (member.name.clone(), recipe)
         });
-        Ok(LocalRun { hub, folder, agent, recipes: recipes.into() })
+        Ok(LocalRun { recipes: recipes.collect(), hub, folder, agent })
     }
 
     pub async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
@@ -85,7 +88,7 @@ impl LocalRun {
 
     async fn spawn(&self, member: &Member, stdio: [OwnedFd; 3]) -> Result<(), ClusterError> {
         let unknown = || ClusterError::UnknownMember { member: member.name.clone() };
-        let recipe = self.recipes.get(&member.role).ok_or_else(unknown)?;
+        let recipe = self.recipes.get(&member.name).ok_or_else(unknown)?;
         let spawn = Spawn {
             member: member.name.clone(),
             program: recipe.program.clone(),
@@ -146,12 +149,15 @@ impl LocalRun {
     }
 }
 
-fn server(local: &Local, spec: &ClusterSpec, role: Role) -> Recipe {
-    let name = redis_program::called(&local.server).to_string();
+fn server(local: &Local, server: &Server) -> Recipe {
+    let (program, mut argv) = local.program_of(server.program);
+    argv.extend(server.arguments.iter().cloned());
+    let mut env = server.env.clone();
+    env.extend(local.path_of(server.program).map(|path| ("PATH".to_string(), path)));
     Recipe {
-        program: local.server.clone(),
-        argv: [name].into_iter().chain(server::arguments(spec.persistence_of(role))).collect(),
-        env: Vec::new(),
+        program,
+        argv,
+        env,
         // Whatever it writes without being told where.
         directory: FILES.into(),
     }

@@ -100,6 +100,28 @@ impl Skew {
     }
 }
 
+/// A file, as the preload library knows it. It may become another one when its file system is mounted again, as the root of
+/// a container is that starts again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FileId(u64);
+
+impl FileId {
+    /// Fails where there is no such file.
+    ///
+    /// The file must be reached in the same mount as the member does, such as under /proc/PID/root.
+    pub fn of(file: &Path) -> io::Result<FileId> {
+        let wanted = StatxFlags::INO | StatxFlags::BTIME;
+        let found = statx(CWD, file, AtFlags::empty(), wanted)?;
+        let born_ns = if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME) {
+            let (seconds, ns) = (found.stx_btime.tv_sec.cast_unsigned(), found.stx_btime.tv_nsec);
+            seconds.wrapping_mul(NS_PER_S.cast_unsigned()).wrapping_add(u64::from(ns))
+        } else {
+            0
+        };
+        Ok(FileId(file_key(makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino, born_ns)))
+    }
+}
+
 /// The control page of a member, as the agent holds it: mapped, so that it outlives the file's name.
 ///
 /// One at a time may write it; the agent is the only one that does.
@@ -182,26 +204,15 @@ impl Control {
     }
 
     /// How many bytes of a file would survive a loss of power now, as its member has synced so many; `None`: it never
-    /// was. Fails where the file can't be looked up, and where the page lost count: more than [`FILES`] files, or a
-    /// kernel that doesn't tell the library which file is which.
-    ///
-    /// The file must be reached in the same mount as the member does, such as under /proc/PID/root.
-    pub fn synced(&self, file: &Path) -> io::Result<Option<u64>> {
+    /// was. Fails where the page lost count: more than [`FILES`] files, or a kernel that doesn't tell the library which
+    /// file is which.
+    pub fn synced(&self, file: FileId) -> io::Result<Option<u64>> {
         if self.page().incomplete.load(Ordering::Acquire) != 0 {
             return Err(io::Error::other(format!(
                 "it is not known what was synced: more than {FILES} files, or files that the kernel tells nothing about"
             )));
         }
-        let wanted = StatxFlags::INO | StatxFlags::BTIME;
-        let found = statx(CWD, file, AtFlags::empty(), wanted)?;
-        let born_ns = if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME) {
-            let (seconds, ns) = (found.stx_btime.tv_sec.cast_unsigned(), found.stx_btime.tv_nsec);
-            seconds.wrapping_mul(NS_PER_S.cast_unsigned()).wrapping_add(u64::from(ns))
-        } else {
-            0
-        };
-        let key = file_key(makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino, born_ns);
-        let slot = self.page().files.iter().find(|slot| slot.key.load(Ordering::Acquire) == key);
+        let slot = self.page().files.iter().find(|slot| slot.key.load(Ordering::Acquire) == file.0);
         Ok(slot.and_then(|slot| slot.durable_bytes()))
     }
 

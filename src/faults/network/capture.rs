@@ -8,6 +8,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::time::Duration;
 
 use libc::{c_int, sock_filter, sockaddr_ll, socklen_t};
 
@@ -39,7 +40,14 @@ pub(super) struct Received {
     pub interface: u32,
     /// Whether it was leaving.
     pub outgoing: bool,
+    /// When the kernel saw it, by its wall clock, since 1970. Whoever reads late is not misled. [`None`] where the kernel
+    /// does not say.
+    pub seen: Option<Duration>,
 }
+
+/// Room for the one control message that is asked for, as aligned as the kernel wants it.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
 
 impl PacketSocket {
     /// Opens a socket that sees frames of all interfaces that the filter accepts.
@@ -55,6 +63,9 @@ impl PacketSocket {
         // The first goes beyond the machine's limit, where this is allowed.
         if socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER).is_err() {
             socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER)?;
+        }
+        if frames == Frames::BothWays {
+            socket.set::<c_int>(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)?;
         }
         if frames == Frames::WithOffload {
             socket.set::<c_int>(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
@@ -85,18 +96,18 @@ impl PacketSocket {
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         // SAFETY: all zeros is a valid address.
         let mut address: sockaddr_ll = unsafe { mem::zeroed() };
-        let mut address_length = length_of(&address);
-        // SAFETY: both pointers come with the lengths of the live buffers that they point to.
-        let length = unsafe {
-            libc::recvfrom(
-                self.fd.as_raw_fd(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                libc::MSG_DONTWAIT | libc::MSG_TRUNC,
-                ptr::from_mut(&mut address).cast(),
-                &mut address_length,
-            )
-        };
+        let mut control = Control([0; 64]);
+        let mut content = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // SAFETY: all zeros is a valid message.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_name = ptr::from_mut(&mut address).cast();
+        message.msg_namelen = length_of(&address);
+        message.msg_iov = &mut content;
+        message.msg_iovlen = 1;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = control.0.len() as _;
+        // SAFETY: all pointers come with the lengths of the live buffers that they point to.
+        let length = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, libc::MSG_DONTWAIT | libc::MSG_TRUNC) };
         let Ok(length) = usize::try_from(length) else {
             let error = io::Error::last_os_error();
             return match error.kind() {
@@ -111,6 +122,7 @@ impl PacketSocket {
             length,
             interface: u32::try_from(address.sll_ifindex).unwrap_or(0),
             outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
+            seen: stamp(&message),
         }))
     }
 
@@ -167,6 +179,24 @@ impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// The time that the kernel gave a frame.
+fn stamp(message: &libc::msghdr) -> Option<Duration> {
+    // SAFETY: the kernel has filled in the control messages and their length, and the buffer is alive.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !next.is_null() {
+        // SAFETY: not null, so it points to a control message in the buffer.
+        let header = unsafe { &*next };
+        if (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+            // SAFETY: this kind of message holds one timespec, which may lie at any address.
+            let time = unsafe { libc::CMSG_DATA(next).cast::<libc::timespec>().read_unaligned() };
+            return Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?));
+        }
+        // SAFETY: as above.
+        next = unsafe { libc::CMSG_NXTHDR(message, next) };
+    }
+    None
 }
 
 fn length_of<T>(value: &T) -> socklen_t {

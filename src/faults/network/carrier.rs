@@ -7,12 +7,12 @@
 //! While rules change, there are some milliseconds in which packets are both held and forwarded: they arrive twice,
 //! which TCP ignores, and never less than once.
 
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{io, mem};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -41,25 +41,40 @@ pub(super) struct Carrier {
 }
 
 /// What it did since it was asked last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Packets held, and those not held since they would not have fitted.
-    pub held: u64,
+    /// By the way that the packets took.
+    pub ways: BTreeMap<Pair, Carried>,
+    /// Packets not held since they would not have fitted.
     pub no_room: u64,
-    /// Segments answered by a RST.
-    pub reset: u64,
     /// Frames that went by unread.
     pub missed: u64,
 }
 
+/// What was done to the packets of one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Carried {
+    /// Packets held.
+    pub held: u64,
+    /// Segments answered by a RST.
+    pub reset: u64,
+}
+
 impl Tally {
-    pub fn plus(self, more: Tally) -> Tally {
-        Tally {
-            held: self.held + more.held,
-            no_room: self.no_room + more.no_room,
-            reset: self.reset + more.reset,
-            missed: self.missed + more.missed,
+    pub fn add(&mut self, more: Tally) {
+        for (pair, carried) in more.ways {
+            let sum = self.ways.entry(pair).or_default();
+            sum.held += carried.held;
+            sum.reset += carried.reset;
         }
+        self.no_room += more.no_room;
+        self.missed += more.missed;
+    }
+
+    /// Takes out what concerns these ways, and what was lost, whichever way it took.
+    pub fn take(&mut self, ways: &BTreeSet<Pair>) -> Tally {
+        let carried = ways.iter().filter_map(|pair| self.ways.remove_entry(pair)).collect();
+        Tally { ways: carried, no_room: mem::take(&mut self.no_room), missed: mem::take(&mut self.missed) }
     }
 }
 
@@ -184,7 +199,7 @@ impl Work {
         }
         (self.handling, self.bridge) = (handling, bridge);
         self.tally.missed += self.socket.missed()?;
-        Ok(std::mem::take(&mut self.tally))
+        Ok(mem::take(&mut self.tally))
     }
 
     /// Reads what waits, up to a number of frames.
@@ -227,7 +242,7 @@ impl Work {
                 for forged in reset::forge(captured) {
                     self.send(&[&[0; OFFLOAD_HEADER], &forged[..]].concat());
                 }
-                self.tally.reset += 1;
+                self.tally.ways.entry(pair).or_default().reset += 1;
                 return;
             }
             Some(Handling::Hold { pass, least, most, .. }) => (*pass, *least, *most),
@@ -238,7 +253,7 @@ impl Work {
         }
         let spread = self.random.random_range(least..=most);
         if self.queue.push(pair, Instant::now() + spread, bytes) {
-            self.tally.held += 1;
+            self.tally.ways.entry(pair).or_default().held += 1;
         } else {
             self.tally.no_room += 1;
         }

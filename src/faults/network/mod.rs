@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use carrier::{Carrier, Tally};
+use carrier::{Carried, Carrier, Tally};
 use condition::{Condition, Handling, combined};
 use observe::{FORWARDED_AT_LAST as IN_TIME, Goal, LATE, Sight, observe};
 use probe::Prober;
@@ -77,13 +77,6 @@ pub(crate) struct Seen {
     pub took_us: u64,
 }
 
-impl Seen {
-    /// There was nothing to look at.
-    pub fn nothing() -> Seen {
-        Seen { observed: false, text: "nothing to undo".to_string(), effect_us: None, took_us: 0 }
-    }
-}
-
 /// A fault that was injected.
 #[derive(Clone, Debug)]
 struct Fault {
@@ -101,6 +94,8 @@ pub(crate) struct Network {
     faults: BTreeMap<u32, Fault>,
     /// Those whose rules are gone, but whose heal was not seen yet.
     unseen: BTreeMap<u32, Fault>,
+    /// What was carried by hand and not yet told.
+    tally: Tally,
     open: bool,
 }
 
@@ -124,6 +119,7 @@ impl Network {
             carrier: None,
             faults: BTreeMap::new(),
             unseen: BTreeMap::new(),
+            tally: Tally::default(),
             open: true,
         })
     }
@@ -167,13 +163,11 @@ impl Network {
         let Some(healed) = in_effect.clone().or_else(|| self.unseen.get(&fault).cloned()) else {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no network fault {fault}")));
         };
-        let tally = match self.change(before) {
-            Ok(tally) => tally,
-            Err(error) => {
-                self.faults.extend(in_effect.map(|healed| (fault, healed)));
-                return Err(error);
-            }
-        };
+        if let Err(error) = self.change(before) {
+            self.faults.extend(in_effect.map(|healed| (fault, healed)));
+            return Err(error);
+        }
+        let tally = self.tally.take(&healed.pairs);
         self.unseen.insert(fault, healed.clone());
         let now = combined(self.faults.values());
         let goal = |pair| goal_of_heal(healed.effect, now.get(pair).unwrap_or(&Condition::WELL));
@@ -185,7 +179,7 @@ impl Network {
                     self.unseen.remove(&fault);
                 }
                 let mut text = sight.tell("open again", "still broken by another fault");
-                text.push_str(&tell_tally(healed.effect, tally));
+                text.push_str(&tell_tally(healed.effect, &tally));
                 seen(observed, text, sight.effect, ordered)
             }
             Err(error) => seen(false, format!("nothing was seen: {error}"), None, ordered),
@@ -210,7 +204,7 @@ impl Network {
         let before = self.by_hand();
         self.faults.clear();
         // Whatever becomes of packets that wait, the rules must go.
-        let carried = self.change(before).map(|_| ());
+        let carried = self.change(before);
         let deleted = self.table.delete();
         self.carrier = None;
         self.open = deleted.is_err();
@@ -234,19 +228,19 @@ impl Network {
 
     /// Makes `self.faults` the faults in effect; `before` is what was done by hand so far. Where this fails, all is as it
     /// was.
-    fn change(&mut self, before: BTreeMap<Pair, Handling>) -> io::Result<Tally> {
+    fn change(&mut self, before: BTreeMap<Pair, Handling>) -> io::Result<()> {
         let now = self.by_hand();
         // Until the rules are gone, what they still drop on a way that was slow is passed on by hand without a delay.
         let mut meanwhile = now.clone();
         for (pair, _) in before.iter().filter(|(_, handling)| matches!(handling, Handling::Hold { .. })) {
             meanwhile.entry(*pair).or_insert(Handling::PASS_ON);
         }
-        let tally = self.carry(meanwhile)?;
+        self.carry(meanwhile)?;
         if let Err(error) = self.table.apply(&self.faults) {
             self.carry(before)?;
             return Err(error);
         }
-        Ok(tally.plus(self.carry(now)?))
+        self.carry(now)
     }
 
     fn by_hand(&self) -> BTreeMap<Pair, Handling> {
@@ -255,13 +249,14 @@ impl Network {
     }
 
     /// Has these ways carried by hand.
-    fn carry(&mut self, handling: BTreeMap<Pair, Handling>) -> io::Result<Tally> {
+    fn carry(&mut self, handling: BTreeMap<Pair, Handling>) -> io::Result<()> {
         let carrier = match &mut self.carrier {
             Some(carrier) => carrier,
-            None if handling.values().all(|handling| *handling == Handling::Cut) => return Ok(Tally::default()),
+            None if handling.values().all(|handling| *handling == Handling::Cut) => return Ok(()),
             none => none.insert(Carrier::start(&self.bridge, links::bridge(&self.bridge)?)?),
         };
-        carrier.carry(handling, links::bridge(&self.bridge)?)
+        self.tally.add(carrier.carry(handling, links::bridge(&self.bridge)?)?);
+        Ok(())
     }
 
     fn look(&mut self, goals: &BTreeMap<Pair, Goal>) -> io::Result<Sight> {
@@ -352,10 +347,11 @@ fn tell_injection(effect: Effect, sight: &Sight) -> String {
 }
 
 /// What was done by hand, as far as it concerns this effect, and what went wrong there.
-fn tell_tally(effect: Effect, tally: Tally) -> String {
+fn tell_tally(effect: Effect, tally: &Tally) -> String {
+    let sum = |count: fn(&Carried) -> u64| tally.ways.values().map(count).sum::<u64>();
     let mut text = match effect {
-        Effect::Delay { .. } => format!("; {} packets were held", tally.held),
-        Effect::Reset => format!("; {} segments were answered by RST", tally.reset),
+        Effect::Delay { .. } => format!("; {} packets were held", sum(|way| way.held)),
+        Effect::Reset => format!("; {} segments were answered by RST", sum(|way| way.reset)),
         Effect::Drop | Effect::Lose { .. } => String::new(),
     };
     for (count, what) in [(tally.no_room, "lost for want of room"), (tally.missed, "missed and so lost")] {

@@ -174,7 +174,7 @@ impl Tally {
         self.forged += usize::from(trace.forged.is_some());
         self.last_entered = self.last_entered.max(trace.entered);
         self.last_left = self.last_left.max(trace.left);
-        self.transits.extend(trace.entered.zip(trace.left).map(|(entered, left)| left.duration_since(entered)));
+        self.transits.extend(trace.transit());
     }
 
     fn fastest(&self) -> Duration {
@@ -193,7 +193,6 @@ fn judge(goal: &Goal, tally: &Tally) -> Judgement {
         Goal::Lossy { .. } if tally.left == 0 => Open("nothing passed"),
         Goal::Lossy { .. } if tally.left == tally.entered => Open("nothing was lost"),
         Goal::Lossy { .. } => Good(tally.last_entered),
-        // Read a little late, a delay looks shorter than it is.
         Goal::Delayed { least, .. } if tally.left > 0 && tally.fastest() + FORWARDED < *least => {
             Bad("packets pass without delay")
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::capture::{Frames, PacketSocket};
+use super::capture::{Frames, PacketSocket, Received};
 use super::frame::{self, ETHERTYPE_ARP, ETHERTYPE_IPV4, Mac, Tcp, flags};
 use super::links::Bridge;
 use super::reset::FORGED;
@@ -53,6 +53,18 @@ pub(super) struct Trace {
     pub forged: Option<Instant>,
     /// The port where it entered.
     port: u32,
+    /// When the kernel saw it enter and leave, by the wall clock.
+    stamps: (Option<Duration>, Option<Duration>),
+}
+
+impl Trace {
+    /// How long it took from where it entered to where it left. By the kernel's stamps, since whoever reads both late finds
+    /// them close together.
+    pub fn transit(&self) -> Option<Duration> {
+        let read = self.left?.duration_since(self.entered?);
+        let stamped = self.stamps.0.zip(self.stamps.1).map(|(entered, left)| left.saturating_sub(entered));
+        Some(stamped.unwrap_or(read))
+    }
 }
 
 pub(super) struct Prober {
@@ -91,7 +103,7 @@ impl Prober {
             }
             let end = Instant::now() + Duration::from_millis(wait_ms);
             loop {
-                self.read(|bytes, _, _| {
+                self.read(|bytes, _| {
                     if let Some((address, mac)) = frame::arp_answer(bytes, bridge.mac) {
                         found.insert(address, mac);
                     }
@@ -174,7 +186,8 @@ impl Prober {
     /// Reads all that waits and enters it into the traces.
     fn note(&mut self, bridge: &Bridge, probes: &[Probe], first: u32, traces: &mut [Trace]) -> io::Result<()> {
         let (nonce, identifier, first_sequence) = (self.nonce.to_be_bytes(), self.identifier, self.first_sequence());
-        self.read(|bytes, interface, outgoing| {
+        self.read(|bytes, received| {
+            let (interface, outgoing) = (received.interface, received.outgoing);
             let Some(packet) = frame::ipv4(bytes).filter(|_| bridge.ports.contains(&interface)) else { return };
             let number = if let Some((found, _, payload)) = frame::echo_reply(&packet) {
                 let number = payload.strip_prefix(&nonce).filter(|_| found == identifier);
@@ -191,19 +204,21 @@ impl Prober {
             let (trace, now) = (&mut traces[at], Instant::now());
             if !outgoing {
                 trace.entered.get_or_insert(now);
+                trace.stamps.0 = trace.stamps.0.or(received.seen);
                 trace.port = interface;
             } else if packet.identification == FORGED && probe.kind == Kind::Tcp {
                 trace.forged.get_or_insert(now);
             } else if interface != trace.port {
                 trace.left.get_or_insert(now);
+                trace.stamps.1 = trace.stamps.1.or(received.seen);
             }
         })
     }
 
-    /// Hands over every frame that waits: its bytes, the interface, and whether it was leaving there.
-    fn read(&mut self, mut each: impl FnMut(&[u8], u32, bool)) -> io::Result<()> {
+    /// Hands over every frame that waits.
+    fn read(&mut self, mut each: impl FnMut(&[u8], &Received)) -> io::Result<()> {
         while let Some(received) = self.socket.receive(&mut self.buffer)? {
-            each(&self.buffer[..received.length], received.interface, received.outgoing);
+            each(&self.buffer[..received.length], &received);
         }
         Ok(())
     }

@@ -3,10 +3,12 @@
 mod hub;
 
 use std::io::{ErrorKind, Read, Write};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use hub::{Hub, in_hub};
 
+use super::capture::{Frames, PacketSocket};
 use super::*;
 
 const NAME: &str = "redjepsen-test";
@@ -335,6 +337,50 @@ fn large_payloads_survive_a_delay_with_jitter() {
         assert!(received == payload);
         println!("{} segments were sent again", hub.tcp_counter(0, "RetransSegs"));
         assert_eq!(hub.tcp_counter(1, "InErrs"), 0, "wrong checksums");
+    });
+}
+
+#[test]
+fn frames_that_are_read_late_still_tell_when_they_came() {
+    in_hub(2, |hub| {
+        let mut connection = hub.connection(0, 1);
+        let accept_all = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0xffff }];
+        let socket = PacketSocket::open(Frames::BothWays, &accept_all).unwrap();
+        for byte in [b"a", b"b"] {
+            connection.client.write_all(byte).unwrap();
+            connection.server.read_exact(&mut [0]).unwrap();
+            thread::sleep(Duration::from_millis(30));
+        }
+        let mut buffer = [0; 2048];
+        let mut seen = Vec::new();
+        while let Some(received) = socket.receive(&mut buffer).unwrap() {
+            seen.push(received.seen.expect("the kernel stamps every frame"));
+        }
+        let (first, last) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
+        assert!(*last - *first >= Duration::from_millis(30), "{seen:?}");
+    });
+}
+
+#[test]
+fn each_of_two_delays_tells_of_its_own_packets() {
+    in_hub(3, |hub| {
+        let mut network = open(hub);
+        let mut connection = hub.connection(0, 1);
+        let effect = Effect::Delay { ms: 5, jitter_ms: 0 };
+        assert_observed(&network.inject(1, &[(hub.address(0), hub.address(1))], effect).unwrap());
+        assert_observed(&network.inject(2, &[(hub.address(0), hub.address(2))], effect).unwrap());
+        for _ in 0..50 {
+            connection.client.write_all(b"held").unwrap();
+            connection.server.read_exact(&mut [0; 4]).unwrap();
+        }
+        let held = |seen: &Seen| {
+            let told = seen.text.split_once("; ").and_then(|(_, told)| told.strip_suffix(" packets were held"));
+            told.and_then(|number| number.parse::<u64>().ok()).unwrap_or_else(|| panic!("{seen:?}"))
+        };
+        // Healed first, it would have told of all that was carried so far. Probes of either way are held, too.
+        let idle = held(&network.heal(2).unwrap());
+        let busy = held(&network.heal(1).unwrap());
+        assert!(busy >= 50 && idle < 50, "{busy} on the way that was used, {idle} on the other");
     });
 }
 

@@ -162,6 +162,22 @@ impl<'r> Source<'r> {
         })
     }
 
+    /// Reads the history of a run as what became of its locks: acquires and releases, each taken by an operation on its
+    /// way. Fails where it is no run of redjepsen.
+    pub fn locks(self, options: &Options) -> Result<Loaded, HistoryError> {
+        let (format, compression) = (self.format, self.compression);
+        let history = self.run()?;
+        let (table, times) = super::lock_table(&history);
+        Ok(Loaded {
+            table,
+            times: if options.times { times } else { Vec::new() },
+            named: Vec::new(),
+            format,
+            compression,
+            truncated_at_line: history.truncated_at_line,
+        })
+    }
+
     /// Reads it as the history of a run, which has more to it than operations.
     pub fn run(self) -> Result<History, HistoryError> {
         super::load_reader(self.input.into_reader(), &self.name)

@@ -10,7 +10,7 @@ use crate::report::results::faults_in_words;
 use crate::report::story::{Story, fault_words};
 use crate::report::terminal::in_folder;
 use crate::report::words::{length, line, list, moment, tame};
-use crate::scenario::{Ask, Fencing, LockSpec, ResourceKind, Scenario};
+use crate::scenario::{Fencing, ResourceKind, Scenario};
 
 /// More faults than this are cut from the table.
 const ROWS: usize = 300;
@@ -132,38 +132,34 @@ pub fn scenario(story: &Story) -> Markup {
 
 fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
     let workload = &scenario.workload;
-    let lock = match &workload.lock {
-        LockSpec::None(_) => "none".to_string(),
-        LockSpec::Single(lock) => {
-            format!("single: node timeout {}, retry after {}", lock.node_timeout, lock.retry_delay)
-        }
-        LockSpec::Redlock(lock) => format!(
-            "redlock: nodes asked {}, node timeout {}, drift factor {}, retry after {}",
-            match lock.ask {
-                Ask::Parallel => "all at once",
-                Ask::Sequential => "one after the other",
-            },
-            lock.node_timeout,
-            lock.drift_factor,
-            lock.retry_delay
-        ),
-    };
     let kind = match workload.resource.kind {
         ResourceKind::Register => "register",
+        ResourceKind::Row => "row",
+        ResourceKind::None => "none: the lock alone",
     };
     let guard = match workload.resource.fencing {
+        Fencing::None if workload.resource.kind == ResourceKind::Row => {
+            "written in the transaction that holds the lock"
+        }
         Fencing::None => "takes every write",
         Fencing::OldValue => "refuses a write whose old value is not current",
+        Fencing::Token => "refuses a write with an older token than one that has written",
+        Fencing::TokenReads => "refuses a read or write with an older token than one that has read or written",
+    };
+    let resource = match workload.resource.kind {
+        ResourceKind::None => kind.to_string(),
+        ResourceKind::Register | ResourceKind::Row => format!("{kind}, {guard}"),
     };
     let text = |duration: std::time::Duration| length(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     vec![
         ("workload", format!("{}: {}", scenario.workload_name, workload.description)),
         ("its source", workload.source.clone()),
-        ("lock", lock),
-        ("resource", format!("{kind}, {guard}")),
+        ("lock", workload.lock.to_string()),
+        ("resource", resource),
         ("nemesis", format!("{}: {}", scenario.nemesis_name, scenario.nemesis.description)),
         ("its story", scenario.nemesis.story.clone()),
         ("clients, nodes, keys", format!("{}, {}, {}", scenario.clients, scenario.nodes, scenario.keys)),
+        ("nodes are", workload.topology.to_string()),
         ("lock's TTL", text(scenario.ttl)),
         ("holders think for", scenario.hold.to_string()),
         ("rate aimed at", format!("{} operations a second", scenario.rate)),

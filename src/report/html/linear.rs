@@ -1,12 +1,11 @@
 //! The page of a check against a model: the verdict, then each key that has no order, told, drawn and listed.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
-use super::{STYLE, prose, verdict_word};
+use super::{page, prose, verdict_word};
 use crate::checker::linear::Answer;
 use crate::checker::linear::words::called;
-use crate::report::counterexample::{self, Counterexample, Told};
-use crate::report::incident;
+use crate::report::counterexample::{Counterexample, Told};
 use crate::report::linear::{KeyAnswer, LinearReport};
 use crate::report::words::{count, line, plural, quoted, tame};
 
@@ -20,43 +19,29 @@ pub fn linear_html(report: &LinearReport) -> String {
     let (word, class) = verdict_word(report.valid);
     let file = tame(&report.file, 120);
     let troubled = report.troubled();
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (word) " · " (report.model) " · " (file) " · redjepsen" }
-                style { (PreEscaped(STYLE)) (PreEscaped(incident::style())) (PreEscaped(counterexample::style())) }
-            }
-            body {
-                main {
-                    header class={ "verdict " (class) } {
-                        p class="about" { b { "redjepsen" } span { (file) } span { "model " (report.model) } }
-                        h1 { (word) }
-                        p class="headline" { (capital(&report.summary())) "." }
-                    }
-                    (numbers(report))
-                    @if !troubled.is_empty() {
-                        section id="counterexamples" {
-                            h2 { "Why" @if report.answers.len() > 1 { " " span class="count" { (plural(troubled.len() as u64, "key")) " of " (count(report.answers.len() as u64)) } } }
-                            @for (number, key) in troubled.iter().take(KEYS).enumerate() { (case(report, number, key)) }
-                            @if troubled.len() > KEYS {
-                                p class="fine" { (plural((troubled.len() - KEYS) as u64, "more key")) ", which " code { "--json" } " tells of." }
-                            }
-                        }
-                    }
-                    (terms())
-                    section id="check" {
-                        h2 { "What was checked" }
-                        table class="pairs" { tbody { @for (name, text) in report.facts() { tr { th { (name) } td { (text) } } } } }
-                    }
+    let content = html! {
+        header class={ "verdict " (class) } {
+            p class="about" { b { "redjepsen" } span { (file) } span { "model " (report.model) } }
+            h1 { (word) }
+            p class="headline" { (capital(&report.summary())) "." }
+        }
+        (numbers(report))
+        @if !troubled.is_empty() {
+            section id="counterexamples" {
+                h2 { "Why" @if report.answers.len() > 1 { " " span class="count" { (plural(troubled.len() as u64, "key")) " of " (count(report.answers.len() as u64)) } } }
+                @for (number, key) in troubled.iter().take(KEYS).enumerate() { (case(report, number, key)) }
+                @if troubled.len() > KEYS {
+                    p class="fine" { (plural((troubled.len() - KEYS) as u64, "more key")) ", which " code { "--json" } " tells of." }
                 }
             }
         }
-    }
-    .into_string()
+        (terms())
+        section id="check" {
+            h2 { "What was checked" }
+            table class="pairs" { tbody { @for (name, text) in report.facts() { tr { th { (name) } td { (text) } } } } }
+        }
+    };
+    page(&[word, &report.model.to_string(), &file], &content)
 }
 
 fn capital(text: &str) -> String {

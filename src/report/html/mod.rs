@@ -23,6 +23,28 @@ pub fn html(report: &Report) -> String {
     let names: Vec<String> =
         [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 60)).collect();
     let (word, _) = verdict_word(report.verdict.valid);
+    let content = html! {
+        (verdict::verdict(&story))
+        (incidents::incidents(&story))
+        @if let Some(fewest) = report.fewest { (incidents::fewest(fewest)) }
+        (evidence::plots(&story))
+        (evidence::gates(&story))
+        (evidence::terms())
+        (evidence::scenario(&story))
+        (evidence::faults(&story))
+        (evidence::repeat(&story))
+    };
+    page(&[word, &names.join(" · ")], &content)
+}
+
+/// The page of one history.
+fn page(title: &[&str], content: &Markup) -> String {
+    whole_page(title, &[incident::style(), counterexample::style()], &html! { main { (content) } })
+}
+
+/// A whole page that needs nothing but itself. Its title is these words and our name; it has these styles beside the
+/// common one.
+pub(super) fn whole_page(title: &[&str], styles: &[&str], body: &Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -30,22 +52,10 @@ pub fn html(report: &Report) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (word) " · " (names.join(" · ")) " · redjepsen" }
-                style { (PreEscaped(STYLE)) (PreEscaped(incident::style())) (PreEscaped(counterexample::style())) }
+                title { (title.join(" · ")) " · redjepsen" }
+                style { (PreEscaped(STYLE)) @for style in styles { (PreEscaped(style)) } }
             }
-            body {
-                main {
-                    (verdict::verdict(&story))
-                    (incidents::incidents(&story))
-                    @if let Some(fewest) = report.fewest { (incidents::fewest(fewest)) }
-                    (evidence::plots(&story))
-                    (evidence::gates(&story))
-                    (evidence::terms())
-                    (evidence::scenario(&story))
-                    (evidence::faults(&story))
-                    (evidence::repeat(&story))
-                }
-            }
+            body { (body) }
         }
     }
     .into_string()

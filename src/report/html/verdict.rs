@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{prose, verdict_word};
-use crate::checker::Validity;
+use crate::checker::{AnomalyKind, Validity};
 use crate::history::Claim;
 use crate::report::explain::headline_of;
 use crate::report::results::{faults, per_second};
@@ -117,6 +117,9 @@ fn claim(story: &Story, claim: Claim) -> Markup {
             };
             ("Fencing tokens rise", found)
         }
+        Claim::Liveness if story.has(AnomalyKind::AcquiredLate) => {
+            ("The lock is to be had", "not acquired in time".to_string())
+        }
         Claim::Liveness => {
             let found = match verdict.lock.reacquired_after_ns {
                 Some(after) => format!("acquired {} after the last heal", length(after)),
@@ -139,7 +142,7 @@ fn claim(story: &Story, claim: Claim) -> Markup {
             p class="what" { (title) }
             p class="standing" { b { (word) } span { (found) } }
             @if standing == Standing::Unclaimed && harmless {
-                p class="why" { "The resource refuses a write whose old value is no longer current, so a holder that comes too late changes nothing." }
+                p class="why" { "A holder that comes too late changes nothing: " (story.refusal().unwrap_or_default()) "." }
             }
         }
     }

@@ -64,6 +64,7 @@ fn outcome_word(outcome: Outcome) -> &'static str {
 fn function_word(function: Function) -> &'static str {
     match function {
         Function::Rmw => "rmw",
+        Function::Hold => "hold",
         Function::Read => "read",
     }
 }
@@ -82,4 +83,4 @@ fn fault_ink(kind: FaultKind) -> Ink {
 }
 
 const OUTCOMES: [Outcome; 3] = [Outcome::Ok, Outcome::Info, Outcome::Fail];
-const FUNCTIONS: [Function; 2] = [Function::Rmw, Function::Read];
+const FUNCTIONS: [Function; 3] = [Function::Rmw, Function::Hold, Function::Read];

@@ -58,6 +58,14 @@ const NAMES: [(&str, ModelSpec); 11] = [
     ("fenced-mutex", ModelSpec::FencedMutex),
 ];
 
+impl ModelSpec {
+    /// Whether it is about acquires and releases.
+    pub fn is_lock(self) -> bool {
+        use ModelSpec::{FencedMutex, Mutex, OwnerMutex, ReentrantMutex, Semaphore};
+        matches!(self, Mutex | OwnerMutex | ReentrantMutex | FencedMutex | Semaphore(_))
+    }
+}
+
 impl FromStr for ModelSpec {
     type Err = String;
 

@@ -1,0 +1,224 @@
+//! `redjepsen suite`: from a suite's file to its matrix and exit code.
+
+mod drive;
+mod merge;
+mod progress;
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use sha2::{Digest, Sha256};
+
+use self::drive::{Driver, Ended};
+use super::{Exit, Failure, interrupt, print, understood};
+use crate::catalogue;
+use crate::cluster::{Platform, PlatformKind, PlatformRequest, Program};
+use crate::plan::Plan;
+use crate::report::matrix as pages;
+use crate::report::words::{length, plural};
+use crate::store;
+use crate::suite::file::Cluster;
+use crate::suite::matrix::{Circumstances, Matrix, Overall};
+use crate::suite::outcome::RunOutcome;
+use crate::suite::plan::{Clusters, Shard, Source, Suite};
+use crate::suite::state::{Earlier, Identity, State};
+
+#[derive(Debug, Args)]
+pub struct SuiteFlags {
+    /// A name from `redjepsen list`, or the path of a .toml file
+    #[arg(required_unless_present = "merge")]
+    suite: Option<String>,
+    /// Show the cells, what is expected of them and how long they take, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Stop at the first surprise
+    #[arg(long)]
+    fail_fast: bool,
+    /// Run only a part of the suite, such as 2/4, where the other parts are run elsewhere
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// Start anew, even where an interrupted suite could go on
+    #[arg(long)]
+    fresh: bool,
+    /// What the clusters are made of, in place of what the suite says
+    #[arg(long, value_enum)]
+    cluster: Option<Cluster>,
+    /// Folder that keeps the runs
+    #[arg(long, default_value = "store")]
+    store: PathBuf,
+    /// Join the shards in these folders into one matrix, instead of running anything
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "shard", "fresh", "cluster"])]
+    merge: Vec<PathBuf>,
+}
+
+pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
+    let Some(wanted) = &flags.suite else { return merge::merge(&flags.merge, &flags.store) };
+    // Everything that can be wrong with any cell is found before anything is started.
+    let unsettled = flags.plan(wanted, Cluster::Auto)?;
+    if flags.dry_run {
+        print(format!("{}\n{}\n", pages::planned(&unsettled), announcement(&unsettled)))?;
+        return Ok(Exit::Valid);
+    }
+    let interrupt = interrupt::wanted().map_err(Failure::could_not_run)?;
+    let auto = prepare(&unsettled).await?;
+    let suite = flags.plan(wanted, auto)?;
+    let mut state = flags.state(&suite)?;
+    eprintln!("{} · {}", announcement(&suite), state.folder().display());
+
+    let driver = Driver { suite: &suite, interrupt, fail_fast: flags.fail_fast };
+    let ended = driver.drive(&mut state).await?;
+    let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
+    if matches!(ended, Ended::FailFast) || matches!(ended, Ended::Done) && failed == 0 {
+        state.end().map_err(|error| Failure::could_not_run(format!("{}: {error}", state.folder().display())))?;
+    }
+    let circumstances = Circumstances {
+        shard: flags.shard,
+        started: state.started.clone(),
+        versions: versions(state.folder(), &state.runs),
+        repeat: flags.repeat(wanted),
+    };
+    let matrix = Matrix::new(&suite, &state.runs, circumstances);
+    let exit = conclude(&matrix, state.folder())?;
+    match ended {
+        Ended::Done => {
+            if failed > 0 {
+                print(format!("{} could not be made; the same command tries again\n", plural(failed, "run")))?;
+            }
+            Ok(exit)
+        }
+        Ended::FailFast => {
+            print("stopped at the first surprise (--fail-fast)\n")?;
+            Ok(exit)
+        }
+        Ended::Interrupted => {
+            print("interrupted; the same command goes on where it was\n")?;
+            Ok(exit)
+        }
+        Ended::CannotRun(reason) if exit == Exit::Invalid => {
+            eprintln!("redjepsen: {reason}");
+            Ok(exit)
+        }
+        Ended::CannotRun(reason) => Err(Failure::could_not_run(reason)),
+    }
+}
+
+impl SuiteFlags {
+    fn plan(&self, wanted: &str, auto: Cluster) -> Result<Suite, Failure> {
+        let (name, file, folder) = catalogue::suite(wanted).map_err(Failure::arguments)?;
+        let resolve = |arguments: &[String]| {
+            let scenario = understood(arguments)?.scenario().map_err(|failure| failure.text)?;
+            let plan = Plan::draw(&scenario).map_err(|error| error.to_string())?;
+            Ok((scenario, plan))
+        };
+        let clusters = Clusters { instead: self.cluster, auto };
+        let source = Source { name: &name, file: &file, folder: &folder };
+        let suite = Suite::plan(&source, clusters, &resolve).map_err(Failure::arguments)?;
+        Ok(match self.shard {
+            Some(shard) => suite.shard(shard),
+            None => suite,
+        })
+    }
+
+    /// The command that makes all these runs again, whichever of them this process makes.
+    fn repeat(&self, wanted: &str) -> String {
+        let cluster = self.cluster.map_or(String::new(), |cluster| format!(" --cluster {}", cluster.word()));
+        format!("redjepsen suite {}{cluster}", super::flags::quoted(wanted))
+    }
+
+    /// The state of an earlier suite that was interrupted, where there is one that this one may go on with; else a new one.
+    fn state(&self, suite: &Suite) -> Result<State, Failure> {
+        let identity = Identity {
+            suite: suite.name.clone(),
+            suite_sha256: suite.sha256.clone(),
+            program_sha256: program_sha256().map_err(Failure::could_not_run)?,
+            shard: self.shard,
+        };
+        let earlier = store::suites(&self.store, &suite.name);
+        let found = if self.fresh { Earlier::Nothing } else { State::find(&earlier, &identity) };
+        match found {
+            Earlier::Unfinished(state) => {
+                let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
+                eprintln!("going on with {}: {done} of {} runs are done", state.folder().display(), suite.runs());
+                return Ok(state);
+            }
+            Earlier::Changed { folder, why } => {
+                eprintln!("starting anew: {} is not finished, but {why}", folder.display());
+            }
+            Earlier::Busy { folder } => {
+                eprintln!("starting anew: another process is at work on {}", folder.display());
+            }
+            Earlier::Nothing => {}
+        }
+        let failed = |error| Failure::could_not_run(format!("--store {}: {error}", self.store.display()));
+        let folder = store::create_suite(&self.store, &suite.name).map_err(failed)?;
+        State::begin(&folder, &identity).map_err(failed)
+    }
+}
+
+fn announcement(suite: &Suite) -> String {
+    format!(
+        "{}: {} in {}, planned for {}",
+        suite.name,
+        plural(suite.runs() as u64, "run"),
+        plural(suite.cells.len() as u64, "cell"),
+        length(suite.planned_ms() * 1_000_000)
+    )
+}
+
+/// Sees to it that what the clusters are made of is there before the first run, once for all of them. Says what a cluster
+/// is made of where anything will do.
+async fn prepare(suite: &Suite) -> Result<Cluster, Failure> {
+    let mut auto = Cluster::Auto;
+    let mut prepared: Vec<(PlatformKind, Program)> = Vec::new();
+    for cell in &suite.cells {
+        let flags = understood(&cell.arguments).map_err(Failure::arguments)?;
+        let request: PlatformRequest = flags.platform(flags.scenario()?.workload.lock.program())?;
+        let kind = request.kind;
+        if prepared.contains(&(kind, request.program)) {
+            continue;
+        }
+        prepared.push((kind, request.program));
+        let mut note = |line: String| eprintln!("{line}");
+        let platform = Platform::find(request, &mut note).await.map_err(Failure::could_not_run)?;
+        if kind == PlatformKind::Auto {
+            auto = match platform {
+                Platform::Docker { .. } => Cluster::Docker,
+                Platform::Local(_) => Cluster::Local,
+            };
+        }
+    }
+    Ok(auto)
+}
+
+/// Writes the matrix, shows it, and says how the program ends.
+fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
+    pages::write(folder, matrix).map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.display())))?;
+    let matrix_page = folder.join("matrix.html");
+    let shown = pages::terminal(matrix, std::io::stdout().is_terminal());
+    print(format!("{shown}\n  matrix  {}\n", matrix_page.display()))?;
+    Ok(match matrix.verdict {
+        Overall::AsExpected => Exit::Valid,
+        Overall::Surprise => Exit::Invalid,
+        Overall::Unknown => Exit::Unknown,
+    })
+}
+
+/// What the runs ran on, as each says by itself.
+fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
+    let mut versions: BTreeMap<String, String> = BTreeMap::new();
+    for run in runs.iter().filter(|run| !run.folder.is_empty()) {
+        let Some(results) = drive::results(&folder.join(&run.folder)) else { continue };
+        for (name, version) in results.versions {
+            versions.entry(name).or_insert(version);
+        }
+    }
+    versions
+}
+
+/// SHA-256 of this program's file, in hexadecimal.
+fn program_sha256() -> std::io::Result<String> {
+    let digest = Sha256::digest(std::fs::read(drive::PROGRAM)?);
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}

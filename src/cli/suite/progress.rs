@@ -1,0 +1,106 @@
+//! Shows how far a suite has come: a line for each run that ended, with the time that is left; on a terminal also what the
+//! one under way is doing.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::checker::Validity;
+use crate::report::words::{length, tame};
+use crate::scenario::Expectation;
+use crate::suite::file::Found;
+use crate::suite::outcome::RunOutcome;
+use crate::suite::plan::PlannedCell;
+
+const LIVE_EVERY: Duration = Duration::from_millis(100);
+
+pub struct Progress {
+    bar: ProgressBar,
+    all: usize,
+    done: usize,
+    began: Instant,
+    /// What the runs that are still to be made were planned for.
+    left: Duration,
+    /// What those that were made now were planned for.
+    passed: Duration,
+}
+
+impl Progress {
+    pub fn new(all: usize, done: usize, left: Duration) -> Progress {
+        let bar = ProgressBar::hidden();
+        if std::io::stderr().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{spinner} {prefix} · {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.enable_steady_tick(LIVE_EVERY);
+        }
+        Progress { bar, all, done, began: Instant::now(), left, passed: Duration::ZERO }
+    }
+
+    /// Where a run's own progress is shown.
+    pub fn line(&self) -> ProgressBar {
+        self.bar.clone()
+    }
+
+    pub fn begins(&self, cell: &PlannedCell, seed: u64) {
+        self.bar.set_prefix(format!("{}, seed {seed}", tame(&cell.name, 60)));
+        self.bar.set_message(format!("{} left", self.left_in_words()));
+    }
+
+    pub fn ended(&mut self, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration) {
+        self.done += 1;
+        self.left = self.left.saturating_sub(planned);
+        self.passed += planned;
+        let width = self.all.to_string().len();
+        let mut line = format!(
+            "[{:width$}/{}] {}, seed {}: {} · {:.1} s",
+            self.done,
+            self.all,
+            tame(&cell.name, 80),
+            outcome.seed,
+            told(cell, outcome),
+            outcome.seconds
+        );
+        if self.done < self.all {
+            line.push_str(&format!(" · {} left", self.left_in_words()));
+        }
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    /// What is planned for the rest, at the pace of the runs so far.
+    fn left_in_words(&self) -> String {
+        let pace = match self.passed {
+            Duration::ZERO => 1.0,
+            passed => self.began.elapsed().as_secs_f64() / passed.as_secs_f64(),
+        };
+        let left = self.left.mul_f64(pace.clamp(0.1, 10.0));
+        format!("about {}", length(left.as_secs().max(1) * 1_000_000_000))
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
+    let word = match outcome.valid {
+        Some(Validity::Valid) => "valid",
+        Some(Validity::Invalid) => "violation",
+        Some(Validity::Unknown) => "UNKNOWN",
+        None => return tame(&outcome.summary, 300),
+    };
+    let note = match (outcome.valid, cell.expected, cell.found) {
+        (Some(Validity::Unknown), _, _) => "",
+        (_, None, _) => ", nothing is expected",
+        (Some(Validity::Valid), Some(Expectation::Violation), Some(Found::Some)) => {
+            ", where some run is to show a violation"
+        }
+        (Some(Validity::Valid), Some(Expectation::Valid), _)
+        | (Some(Validity::Invalid), Some(Expectation::Violation), _) => ", as expected",
+        _ => ", NOT AS EXPECTED",
+    };
+    format!("{word}{note}")
+}

@@ -1,0 +1,74 @@
+//! Requests to whichever server Sentinels call the primary, as the documentation asks of clients: ask one Sentinel after
+//! the other for its address, see that the server there says so itself, and ask again when the connection is lost.
+//!
+//! Source: the Redis documentation, "Guidelines for Redis clients with support for Redis Sentinel".
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, FromRedisValue, Value};
+use tokio::sync::Mutex;
+
+use super::connection::Connection;
+use crate::locks::RequestError;
+
+pub struct BySentinel {
+    sentinels: Vec<Connection>,
+    /// What the Sentinels know the primary by.
+    name: String,
+    limit: Duration,
+    /// The server that is taken to be the primary, until one of its answers says otherwise or does not come.
+    primary: Mutex<Option<Arc<Connection>>>,
+}
+
+impl BySentinel {
+    /// Fails only where a URL makes no sense.
+    pub fn new(sentinels: &[String], name: &str, limit: Duration) -> Result<BySentinel, String> {
+        let sentinels = sentinels.iter().map(|url| Connection::new(url, limit)).collect::<Result<_, _>>()?;
+        Ok(BySentinel { sentinels, name: name.to_string(), limit, primary: Mutex::new(None) })
+    }
+
+    pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RequestError> {
+        let mut slot = self.primary.lock().await;
+        let primary = match slot.take() {
+            Some(primary) => primary,
+            None => self.find().await?,
+        };
+        let answer = primary.request(command).await;
+        // Whatever went wrong, it may be that it is the primary no longer.
+        if answer.is_ok() {
+            *slot = Some(primary);
+        }
+        answer
+    }
+
+    /// The server that answered the last request.
+    pub async fn last_asked(&self) -> Option<Arc<Connection>> {
+        self.primary.lock().await.clone()
+    }
+
+    /// The first server that a Sentinel calls the primary and that says so itself. Nothing of the caller's was sent yet.
+    async fn find(&self) -> Result<Arc<Connection>, RequestError> {
+        let mut last = "there are no Sentinels".to_string();
+        for sentinel in &self.sentinels {
+            match self.find_by(sentinel).await {
+                Ok(primary) => return Ok(Arc::new(primary)),
+                Err(reason) => last = reason,
+            }
+        }
+        Err(RequestError::NotDone(format!("no Sentinel knows a primary: {last}")))
+    }
+
+    async fn find_by(&self, sentinel: &Connection) -> Result<Connection, String> {
+        let mut command = redis::cmd("SENTINEL");
+        command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
+        let found: Option<(String, u16)> = sentinel.request(&command).await.map_err(|error| error.to_string())?;
+        let (host, port) = found.ok_or_else(|| format!("it does not know `{}`", self.name))?;
+        let server = Connection::new(&format!("redis://{host}:{port}"), self.limit)?;
+        let role: Value = server.request(&redis::cmd("ROLE")).await.map_err(|error| format!("{host}: {error}"))?;
+        match role {
+            Value::Array(words) if words.first() == Some(&Value::BulkString(b"master".to_vec())) => Ok(server),
+            _ => Err(format!("{host} says that it is no primary")),
+        }
+    }
+}

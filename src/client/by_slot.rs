@@ -1,0 +1,157 @@
+//! Requests to whichever node of a Redis Cluster serves the key's slot.
+//!
+//! Which one that is, nodes are asked one after the other before the first request and after one that failed. A node that
+//! answers MOVED or ASK has not carried the request out and says who will, so following it repeats nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
+use tokio::sync::Mutex;
+
+use super::connection::Connection;
+use crate::locks::RequestError;
+use crate::slots::{self, ClusterNode, SLOTS};
+
+/// A request is not sent on for longer than this: nodes that send it in circles know nothing.
+const MOST_REDIRECTIONS: u32 = 5;
+
+pub struct BySlot {
+    limit: Duration,
+    known: Mutex<Known>,
+}
+
+/// What is known of the cluster.
+struct Known {
+    /// Connections by `host:port`; at the start, to the nodes that were named.
+    servers: HashMap<String, Arc<Connection>>,
+    /// As a node has said; empty where nobody was asked yet, or what was said turned out wrong.
+    nodes: Vec<ClusterNode>,
+    /// Where each slot moved that did since then.
+    moved: HashMap<u16, String>,
+    /// Who answered the last request.
+    last: Option<Arc<Connection>>,
+}
+
+impl BySlot {
+    /// Fails only where a URL makes no sense.
+    pub fn new(urls: &[String], limit: Duration) -> Result<BySlot, String> {
+        let server = |url: &String| {
+            let address = url.strip_prefix("redis://").ok_or_else(|| format!("{url} does not begin with redis://"))?;
+            Ok::<_, String>((address.to_string(), Arc::new(Connection::new(url, limit)?)))
+        };
+        let servers = urls.iter().map(server).collect::<Result<_, _>>()?;
+        let known = Known { servers, nodes: Vec::new(), moved: HashMap::new(), last: None };
+        Ok(BySlot { limit, known: Mutex::new(known) })
+    }
+
+    pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RequestError> {
+        let mut known = self.known.lock().await;
+        let answer = self.follow(command, &mut known).await;
+        if answer.is_err() {
+            known.nodes.clear();
+            known.moved.clear();
+        }
+        answer
+    }
+
+    /// The server that answered the last request.
+    pub async fn last_asked(&self) -> Option<Arc<Connection>> {
+        self.known.lock().await.last.clone()
+    }
+
+    async fn follow<T: FromRedisValue>(&self, command: &Cmd, known: &mut Known) -> Result<T, RequestError> {
+        known.last = None;
+        let slot = slots::slot(key_of(command));
+        let mut address = self.owner(slot, known).await?;
+        let mut only_asked = false;
+        for _ in 0..=MOST_REDIRECTIONS {
+            let server = self.server(&address, known)?;
+            if only_asked {
+                server.request::<()>(&redis::cmd("ASKING")).await?;
+            }
+            match server.ask(command).await? {
+                Ok(value) => {
+                    known.last = Some(server);
+                    return Ok(value);
+                }
+                Err(refusal) => {
+                    let (there, moved) = redirection(&refusal)?;
+                    if moved {
+                        known.moved.insert(slot, there.clone());
+                    }
+                    (address, only_asked) = (there, !moved);
+                }
+            }
+        }
+        Err(RequestError::NotDone(format!("sent on more than {MOST_REDIRECTIONS} times")))
+    }
+
+    /// The `host:port` of the node that serves a slot, as far as is known; asks where nothing is.
+    async fn owner(&self, slot: u16, known: &mut Known) -> Result<String, RequestError> {
+        if known.nodes.is_empty() {
+            known.nodes = self.ask_around(known).await?;
+        }
+        let serves = |node: &&ClusterNode| node.serves(slot);
+        let owner = known.moved.get(&slot).cloned();
+        let owner = owner.or_else(|| known.nodes.iter().find(serves).map(|node| node.address.clone()));
+        owner.ok_or_else(|| RequestError::NotDone(format!("no node serves slot {slot} of {SLOTS}")))
+    }
+
+    /// What the first node that answers knows of all of them. Nothing of the caller's was sent yet.
+    async fn ask_around(&self, known: &Known) -> Result<Vec<ClusterNode>, RequestError> {
+        let mut last = "there are none".to_string();
+        for (address, server) in &known.servers {
+            let mut command = redis::cmd("CLUSTER");
+            command.arg("NODES");
+            match server.request::<String>(&command).await {
+                Ok(answer) => return Ok(slots::parse(&answer)),
+                Err(error) => last = format!("{address}: {error}"),
+            }
+        }
+        Err(RequestError::NotDone(format!("no node says who serves what: {last}")))
+    }
+
+    fn server(&self, address: &str, known: &mut Known) -> Result<Arc<Connection>, RequestError> {
+        if let Some(server) = known.servers.get(address) {
+            return Ok(Arc::clone(server));
+        }
+        let server = Connection::new(&format!("redis://{address}"), self.limit).map_err(RequestError::NotDone)?;
+        Ok(Arc::clone(known.servers.entry(address.to_string()).or_insert(Arc::new(server))))
+    }
+}
+
+/// Where the node that refused a request sends it, and whether for good; its refusal where it sends it nowhere.
+fn redirection(refusal: &RedisError) -> Result<(String, bool), RequestError> {
+    let moved = refusal.kind() == ErrorKind::Server(ServerErrorKind::Moved);
+    match refusal.redirect_node() {
+        Some((address, _)) => Ok((address.to_string(), moved)),
+        None => Err(RequestError::NotDone(refusal.to_string())),
+    }
+}
+
+/// The key that a command is about: its first argument, or a script's first key.
+fn key_of(command: &Cmd) -> &[u8] {
+    let word = |place| match command.args_iter().nth(place) {
+        Some(Arg::Simple(word)) => word,
+        _ => &[][..],
+    };
+    if word(0).eq_ignore_ascii_case(b"EVAL") { word(3) } else { word(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_goes_by_its_first_key() {
+        let mut set = redis::cmd("SET");
+        set.arg("lock:k0").arg("mark").arg("NX");
+        assert_eq!(key_of(&set), b"lock:k0");
+        let mut script = redis::cmd("EVAL");
+        script.arg("return 1").arg(1).arg("lock:k0").arg("mark");
+        assert_eq!(key_of(&script), b"lock:k0");
+        assert_eq!(key_of(&redis::cmd("PING")), b"");
+    }
+}

@@ -1,0 +1,36 @@
+//! Which lock a client is to take, on which servers.
+
+use std::time::Duration;
+
+use super::SystemClock;
+use super::etcd::EtcdServers;
+use super::protocol::Hello;
+use super::redis_mail::RedisMail;
+use super::redis_node::RedisNode;
+use super::zookeeper::ZookeeperServers;
+use crate::locks::Lock;
+use crate::locks::etcd::Etcd;
+use crate::locks::zookeeper::Zookeeper;
+
+/// Builds the lock that the controller names; an error names what is missing or unknown.
+pub fn lock(hello: &Hello) -> Result<Lock<SystemClock>, String> {
+    let settings = &hello.lock;
+    let limit = settings.node_timeout();
+    let (clock, ttl) = (SystemClock::new(hello), Duration::from_millis(settings.ttl_ms));
+    // Where any server will do, not all clients begin with the same one.
+    let first = usize::try_from(hello.seed).unwrap_or(0);
+    match settings.name.as_str() {
+        "etcd" => {
+            let leases = EtcdServers::new(&settings.nodes, first, limit)?;
+            Lock::elsewhere(Etcd { leases, clock: clock.clone(), ttl }, settings, clock)
+        }
+        "zookeeper" => {
+            let contest = ZookeeperServers::new(&settings.nodes, limit, ttl)?;
+            Lock::elsewhere(Zookeeper { contest, clock: clock.clone() }, settings, clock)
+        }
+        _ => {
+            let mail = RedisMail::new(&settings.nodes, limit)?;
+            Lock::from_settings(settings, RedisNode::of_lock(settings)?, clock, mail)
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What servers that belong together start with, so that they know each other from the first moment on: nobody has to
+//! introduce them, and nothing has to be waited for but their own first look around.
+//!
+//! Source: the documented formats of sentinel.conf and of a Redis Cluster's nodes.conf.
+
+use std::net::Ipv4Addr;
+
+use sha2::{Digest, Sha256};
+
+use super::server::{DATA, SENTINEL_PORT, Settings, as_file};
+use super::{ClusterSpec, Member, REDIS_PORT, Role};
+use crate::slots::SLOTS;
+use crate::topology::{SentinelOptions, Topology};
+
+/// What Sentinels know the primary by.
+pub(super) const GROUP_NAME: &str = "lock";
+/// Where a node of a Redis Cluster keeps what it knows of the others, in its folder.
+pub(super) const NODES_FILE: &str = "nodes.conf";
+
+/// The servers that belong together.
+pub(super) struct Group {
+    topology: Topology,
+    run_id: String,
+    nodes: Vec<Ipv4Addr>,
+    sentinels: Vec<Ipv4Addr>,
+    /// How many of the nodes, the first ones, are primaries.
+    primaries: usize,
+}
+
+impl Group {
+    pub fn new(spec: &ClusterSpec, members: &[Member]) -> Group {
+        let of_role = |role| {
+            let members = members.iter().filter(|member| member.role == role);
+            members.map(|member| member.address.unwrap_or(Ipv4Addr::UNSPECIFIED)).collect()
+        };
+        Group {
+            topology: spec.topology.clone(),
+            run_id: spec.run_id.clone(),
+            nodes: of_role(Role::Node),
+            sentinels: of_role(Role::Sentinel),
+            primaries: spec.topology.primaries(spec.nodes) as usize,
+        }
+    }
+
+    /// What a node is told beside what any Redis is.
+    pub fn settings(&self, number: usize) -> Settings {
+        // A replica that comes back is not kept waiting for others that may come as well.
+        let at_once = ("repl-diskless-sync-delay", "0".to_string());
+        match &self.topology {
+            Topology::Independent => Settings::new(),
+            Topology::Sentinel(_) => {
+                let mut settings = vec![at_once];
+                if let (1.., Some(primary)) = (number, self.nodes.first()) {
+                    settings.push(("replicaof", format!("{primary} {REDIS_PORT}")));
+                }
+                // The lower, the sooner it is promoted: so that who is the next in line does not go by chance.
+                settings.push(("replica-priority", (10 * (number + 1)).to_string()));
+                settings
+            }
+            Topology::Cluster(options) => vec![
+                at_once,
+                ("dir", DATA.to_string()),
+                ("cluster-enabled", "yes".to_string()),
+                ("cluster-config-file", NODES_FILE.to_string()),
+                ("cluster-node-timeout", options.node_timeout.as_millis().to_string()),
+                // A replica may be promoted however long it has not heard from its primary: with the default of 10 a
+                // cut of some seconds would leave the cluster without anybody to promote.
+                ("cluster-replica-validity-factor", "0".to_string()),
+            ],
+        }
+    }
+
+    /// A Sentinel's configuration.
+    pub fn sentinel_file(&self, number: usize) -> String {
+        let Topology::Sentinel(SentinelOptions { down_after, failover_timeout, .. }) = &self.topology else {
+            return String::new();
+        };
+        let mut settings: Settings = vec![
+            ("port", SENTINEL_PORT.to_string()),
+            ("bind", "0.0.0.0".to_string()),
+            ("protected-mode", "no".to_string()),
+            ("dir", DATA.to_string()),
+        ];
+        let mut sentinel = |words: String| settings.push(("sentinel", words));
+        let [primary, replicas @ ..] = &self.nodes[..] else { return String::new() };
+        let quorum = self.sentinels.len() / 2 + 1;
+        sentinel(format!("myid {}", self.id(&format!("s{number}"))));
+        sentinel(format!("monitor {GROUP_NAME} {primary} {REDIS_PORT} {quorum}"));
+        sentinel(format!("down-after-milliseconds {GROUP_NAME} {}", down_after.as_millis()));
+        sentinel(format!("failover-timeout {GROUP_NAME} {}", failover_timeout.as_millis()));
+        sentinel(format!("parallel-syncs {GROUP_NAME} {}", replicas.len().max(1)));
+        for replica in replicas {
+            sentinel(format!("known-replica {GROUP_NAME} {replica} {REDIS_PORT}"));
+        }
+        for (other, address) in self.sentinels.iter().enumerate().filter(|(other, _)| *other != number) {
+            let id = self.id(&format!("s{other}"));
+            sentinel(format!("known-sentinel {GROUP_NAME} {address} {SENTINEL_PORT} {id}"));
+        }
+        as_file(&settings)
+    }
+
+    /// What a node of a Redis Cluster knows of all of them: who serves which slots, and who is whose replica.
+    pub fn nodes_file(&self, number: usize) -> String {
+        let primaries = self.primaries.max(1);
+        let bus_port = REDIS_PORT + 10_000;
+        let mut text = String::new();
+        for (node, address) in self.nodes.iter().enumerate() {
+            let of = node % primaries;
+            let (role, primary) = match node < primaries {
+                true => ("master", "-".to_string()),
+                false => ("slave", self.id(&format!("n{of}"))),
+            };
+            let myself = if node == number { "myself," } else { "" };
+            let slots = if node < primaries { self.slots_of(node) } else { String::new() };
+            let id = self.id(&format!("n{node}"));
+            let epoch = of + 1;
+            let address = format!("{address}:{REDIS_PORT}@{bus_port}");
+            text.push_str(&format!("{id} {address} {myself}{role} {primary} 0 0 {epoch} connected{slots}\n"));
+        }
+        text + &format!("vars currentEpoch {primaries} lastVoteEpoch 0\n")
+    }
+
+    /// An even part of the slots.
+    fn slots_of(&self, primary: usize) -> String {
+        let edge = |part: usize| usize::from(SLOTS) * part / self.primaries.max(1);
+        format!(" {}-{}", edge(primary), edge(primary + 1) - 1)
+    }
+
+    /// What a server is known by: 40 hexadecimal digits, no two of a run the same.
+    fn id(&self, name: &str) -> String {
+        let digest = Sha256::digest(format!("{}/{name}", self.run_id));
+        digest.iter().take(20).map(|byte| format!("{byte:02x}")).collect()
+    }
+}

@@ -1,0 +1,138 @@
+//! The lock in a run of ours, as acquires and releases: what the models of locks work on.
+//!
+//! A run's operations take the lock on their way; when they did is said by their phases, which clients stamp on the safe
+//! side and on one clock. An acquire lasts from `acquiring` to `acquired` and bears the token, if there is one. A release
+//! lasts from `releasing` to `released`. Where a client stopped reporting, or was told that its lock is lost, the lock
+//! became free at an unknown time after its last act as the holder: an indeterminate release, since what releases then is the
+//! expiry. Attempts that brought nothing are left out, since an acquire that never came back explains nothing.
+
+use super::table::{NEVER, Op, OpFunction, Table, Value};
+use super::{History, Operation, Outcome, Phase, PhaseStamp, Process};
+
+/// One end of an acquire or release.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment {
+    /// Nanoseconds of run time.
+    time: i64,
+    among_equals: Rank,
+    /// Place in the list of acquires and releases.
+    number: usize,
+    is_completion: bool,
+}
+
+/// What comes first of what happens at one time: as little as possible may be in order for certain, so that holds may touch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Invoked,
+    /// The completion of an acquire and at once the invocation of its release: a hold without length.
+    Instant,
+    Completed,
+}
+
+/// An acquire or a release, in run time.
+struct Act<'h> {
+    operation: &'h Operation,
+    process: u32,
+    f: OpFunction,
+    token: Option<u64>,
+    invoked: i64,
+    /// None where it is indeterminate.
+    completed: Option<i64>,
+    /// Whether it is one end of a hold without length.
+    is_instant: bool,
+}
+
+/// Acquires and releases of a run, and the times of their ends by their places, in nanoseconds of run time.
+pub fn lock_table(history: &History) -> (Table, Vec<i64>) {
+    let mut acts = Vec::new();
+    for operation in history.operations.iter().filter(|operation| operation.f.is_locked()) {
+        if let Process::Client(process) = operation.process {
+            acts.extend(of_operation(operation, process).into_iter().flatten());
+        }
+    }
+    let mut moments = Vec::with_capacity(acts.len() * 2);
+    for (number, act) in acts.iter().enumerate() {
+        let rank = |usual| if act.is_instant { Rank::Instant } else { usual };
+        let (invoked, completed) = match act.f {
+            OpFunction::Acquire => (Rank::Invoked, rank(Rank::Completed)),
+            _ => (rank(Rank::Invoked), Rank::Completed),
+        };
+        moments.push(Moment { time: act.invoked, among_equals: invoked, number, is_completion: false });
+        let end = |time| Moment { time, among_equals: completed, number, is_completion: true };
+        moments.extend(act.completed.map(end));
+    }
+    moments.sort_unstable();
+
+    let mut table = Table::default();
+    let mut places = vec![0; acts.len()];
+    for (place, moment) in (0..).zip(&moments) {
+        let act = &acts[moment.number];
+        match moment.is_completion {
+            true => table.operations[places[moment.number]].completed = place,
+            false => {
+                places[moment.number] = table.operations.len();
+                let a = match (act.f, act.token.and_then(|token| i64::try_from(token).ok())) {
+                    (OpFunction::Acquire, Some(token)) => table.values.intern_int(token),
+                    _ => Value::NIL,
+                };
+                table.operations.push(Op {
+                    key: key(&mut table.keys, &act.operation.key),
+                    process: act.process,
+                    f: act.f,
+                    outcome: if act.completed.is_some() { Outcome::Ok } else { Outcome::Info },
+                    a,
+                    b: Value::NIL,
+                    invoked: place,
+                    completed: NEVER,
+                    line: u32::try_from(act.operation.index + 1).unwrap_or(u32::MAX),
+                });
+            }
+        }
+    }
+    (table, moments.iter().map(|moment| moment.time).collect())
+}
+
+/// The acquire and the release of an operation that held the lock; none of one that didn't, or doesn't say when.
+fn of_operation(operation: &Operation, process: u32) -> Option<[Act<'_>; 2]> {
+    let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
+    let at = &operation.phases[acquired];
+    let acquired_at = at.stamped?;
+    let asked = operation.phases[..acquired].iter().find(|stamp| stamp.phase == Phase::Acquiring);
+    let (gave_up, over) = gave_up(acquired_at, &operation.phases[acquired + 1..]);
+    // Without a stamp nobody knows when it asked; then it may have had the lock for any time before.
+    let asked = asked.and_then(|stamp| stamp.stamped).unwrap_or(i64::MIN).min(acquired_at);
+    let act = |f, invoked, completed| {
+        let is_instant = gave_up == acquired_at;
+        Act { operation, process, f, token: at.token, invoked, completed, is_instant }
+    };
+    Some([act(OpFunction::Acquire, asked, Some(acquired_at)), act(OpFunction::Release, gave_up, over)])
+}
+
+/// From when on the client may have released, and by when it had.
+fn gave_up(acquired: i64, phases: &[PhaseStamp]) -> (i64, Option<i64>) {
+    let mut last_act = acquired;
+    let mut releasing = false;
+    for stamp in phases {
+        match (stamp.phase, stamp.stamped) {
+            (Phase::Lost, _) => break,
+            (Phase::Released, stamped) if releasing => return (last_act, stamped.map(|stamped| stamped.max(last_act))),
+            (Phase::Releasing, Some(stamped)) => {
+                releasing = true;
+                last_act = last_act.max(stamped);
+            }
+            (Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended, Some(stamped)) if !releasing => {
+                last_act = last_act.max(stamped);
+            }
+            _ => {}
+        }
+    }
+    (last_act, None)
+}
+
+fn key(keys: &mut Vec<String>, name: &str) -> u32 {
+    let place = keys.iter().position(|known| known == name).unwrap_or_else(|| {
+        keys.push(name.to_string());
+        keys.len() - 1
+    });
+    u32::try_from(place).unwrap_or(u32::MAX)
+}

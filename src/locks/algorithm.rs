@@ -1,0 +1,144 @@
+//! What every lock of this crate is: a way to try, a way to give up, and, for some, a way to hold on.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+/// A lock algorithm over nodes of its own.
+pub trait Algorithm: Send + Sync {
+    /// Tries once. The error says why it failed, and then nothing is held; what may be left on a node has been taken back
+    /// as far as the algorithm knows how to.
+    fn attempt(&self, key: &str, witness: &dyn Witness) -> impl Future<Output = Result<Held, String>> + Send;
+
+    /// Gives up what was acquired; a release that fails leaves the rest to the TTL, where there is one.
+    fn release(&self, key: &str, held: &Held, witness: &dyn Witness) -> impl Future<Output = ()> + Send;
+
+    /// Lets what was acquired live for another TTL. Returns the new validity; the error says why the lock is not held
+    /// any more.
+    fn renew(&self, key: &str, held: &Held) -> impl Future<Output = Result<Duration, String>> + Send {
+        let _ = (key, held);
+        async { Err("this lock can't be renewed".to_string()) }
+    }
+
+    /// Comes back when the lock has been taken from its holder, with the reason; never, where nobody would say so.
+    fn taken(&self, held: &Held) -> impl Future<Output = String> + Send {
+        let _ = held;
+        std::future::pending()
+    }
+
+    /// The holder knows that its lock was taken, and does not act on it any more.
+    fn let_go(&self, held: &Held) -> impl Future<Output = ()> + Send {
+        let _ = held;
+        async {}
+    }
+
+    /// The holder is about to write, and can't be stopped from here on. The error says why it must not.
+    fn may_act(&self, held: &Held) -> Result<(), String> {
+        let _ = held;
+        Ok(())
+    }
+}
+
+/// A lock that was acquired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The value that marks this acquisition on the nodes.
+    pub mark: String,
+    /// How much longer the algorithm promises exclusion, reckoned when the last reply was in hand; none where it promises it
+    /// until the release.
+    pub validity: Option<Duration>,
+    /// Which nodes said yes, where there are several.
+    pub votes: Vec<bool>,
+    /// What the resource may tell this acquisition from others by.
+    pub token: Option<Token>,
+}
+
+/// A fencing token (Kleppmann 2016): a number that is to grow with each acquisition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub number: u64,
+    /// Of a paired token: the first number whose holder never gave its lock back and may still be about to write.
+    pub minor: Option<u64>,
+}
+
+/// Hears of the moments inside an acquisition or a release that is more than one step, which are the moments to break it.
+/// The algorithm goes on when the witness lets it.
+pub trait Witness: Send + Sync {
+    /// The lock has been taken, and something that belongs to it is still missing.
+    fn half_acquired(&self) -> BoxFuture<'_, ()>;
+
+    /// The release has looked, and has not yet acted.
+    fn half_released(&self) -> BoxFuture<'_, ()>;
+}
+
+impl Held {
+    /// Held on one node.
+    pub(super) fn on_one_node(mark: String, validity: Duration) -> Held {
+        Held { mark, validity: Some(validity), votes: Vec::new(), token: None }
+    }
+
+    /// Takes off what acquiring took. The error says that nothing is left.
+    pub(super) fn use_up(&mut self, took: Duration) -> Result<(), String> {
+        let Some(validity) = &mut self.validity else { return Ok(()) };
+        *validity = validity.saturating_sub(took);
+        if validity.is_zero() { Err("the reply took longer than the TTL".to_string()) } else { Ok(()) }
+    }
+}
+
+/// [`Algorithm`] behind a pointer.
+pub(super) trait AnyAlgorithm: Send + Sync {
+    fn attempt<'a>(&'a self, key: &'a str, witness: &'a dyn Witness) -> BoxFuture<'a, Result<Held, String>>;
+    fn release<'a>(&'a self, key: &'a str, held: &'a Held, witness: &'a dyn Witness) -> BoxFuture<'a, ()>;
+    fn renew<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<Duration, String>>;
+    fn taken<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, String>;
+    fn let_go<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, ()>;
+    fn may_act(&self, held: &Held) -> Result<(), String>;
+}
+
+impl<A: Algorithm> AnyAlgorithm for A {
+    fn attempt<'a>(&'a self, key: &'a str, witness: &'a dyn Witness) -> BoxFuture<'a, Result<Held, String>> {
+        Box::pin(Algorithm::attempt(self, key, witness))
+    }
+
+    fn release<'a>(&'a self, key: &'a str, held: &'a Held, witness: &'a dyn Witness) -> BoxFuture<'a, ()> {
+        Box::pin(Algorithm::release(self, key, held, witness))
+    }
+
+    fn renew<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<Duration, String>> {
+        Box::pin(Algorithm::renew(self, key, held))
+    }
+
+    fn taken<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, String> {
+        Box::pin(Algorithm::taken(self, held))
+    }
+
+    fn let_go<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, ()> {
+        Box::pin(Algorithm::let_go(self, held))
+    }
+
+    fn may_act(&self, held: &Held) -> Result<(), String> {
+        Algorithm::may_act(self, held)
+    }
+}
+
+/// A value that no other acquisition has: 20 bytes from the system's secure source, as hexadecimal text.
+///
+/// # Panics
+/// Where the operating system has no random source, without which no lock of this kind is a lock.
+pub(super) fn random_mark() -> String {
+    let mut bytes = [0u8; 20];
+    getrandom::fill(&mut bytes).expect("the operating system's random source");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_acquisitions_never_have_the_same_mark() {
+        let marks: std::collections::HashSet<String> = (0..100).map(|_| random_mark()).collect();
+        assert_eq!(marks.len(), 100);
+    }
+}

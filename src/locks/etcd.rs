@@ -1,0 +1,161 @@
+//! etcd: a key that lives as long as its lease, made by a transaction which wants that there is none.
+//!
+//! Source: etcd's documentation of leases and transactions. The servers agree on every step, so the lock survives what a
+//! minority of them suffers; what it cannot know is whether its holder still runs. A holder that stops for longer than its
+//! lease lives loses the key unaware (Kleppmann 2016). The revision at which the key was made is greater than that of any
+//! lock before: a fencing token, by which a resource can tell such a holder.
+//!
+//! A lease is never kept alive here: its time to live is the lock's.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::{Algorithm, Clock, Held, NoAnswer, Token, Witness};
+
+/// What the lock asks of etcd. Each request is bounded in time by the implementation.
+pub trait Leases: Send + Sync {
+    /// A new lease that ends by itself.
+    fn grant(&self, ttl: Duration) -> impl Future<Output = Result<Lease, NoAnswer>> + Send;
+
+    /// Whether the key exists.
+    fn exists(&self, key: &str) -> impl Future<Output = Result<bool, NoAnswer>> + Send;
+
+    /// Makes the key, to live as long as the lease, where there is none: at which revision, or nothing where there was one.
+    fn create(&self, key: &str, lease: i64) -> impl Future<Output = Result<Option<u64>, NoAnswer>> + Send;
+
+    /// Ends a lease and with it every key that lives by it. No error where it has ended already.
+    fn revoke(&self, lease: i64) -> impl Future<Output = Result<(), NoAnswer>> + Send;
+}
+
+/// A lease as the servers granted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub id: i64,
+    /// How long it lives; may be longer than what was asked for.
+    pub ttl: Duration,
+}
+
+pub struct Etcd<L, C> {
+    pub leases: L,
+    pub clock: C,
+    pub ttl: Duration,
+}
+
+impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
+    async fn attempt(&self, key: &str, _: &dyn Witness) -> Result<Held, String> {
+        // A look is cheap; a lease is agreed on by all servers and written to their disks.
+        if self.leases.exists(key).await.map_err(|error| error.to_string())? {
+            return Err("held by another".into());
+        }
+        let start = self.clock.now();
+        let lease = self.leases.grant(self.ttl).await.map_err(|error| error.to_string())?;
+        let mut held = Held::on_one_node(lease.id.to_string(), lease.ttl);
+        let failure = match self.leases.create(key, lease.id).await {
+            Ok(Some(number)) => {
+                held.token = Some(Token { number, minor: None });
+                match held.use_up(self.clock.now().saturating_sub(start)) {
+                    Ok(()) => return Ok(held),
+                    Err(too_late) => too_late,
+                }
+            }
+            Ok(None) => "another was faster".to_string(),
+            Err(error) => error.to_string(),
+        };
+        // Also after an error, since the key may have been made all the same. Where this fails, too, the lease ends by itself.
+        let _ = self.leases.revoke(lease.id).await;
+        Err(failure)
+    }
+
+    async fn release(&self, _: &str, held: &Held, _: &dyn Witness) {
+        if let Ok(lease) = held.mark.parse() {
+            let _ = self.leases.revoke(lease).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::super::fake::{FakeClock, Nobody};
+    use super::*;
+
+    /// What a fake etcd answers to the transaction.
+    #[derive(Clone, Copy)]
+    enum Create {
+        Made { after_ms: u64 },
+        Exists,
+        Silent,
+    }
+
+    struct FakeEtcd {
+        taken: bool,
+        create: Create,
+        clock: FakeClock,
+        granted: Mutex<Vec<i64>>,
+        revoked: Mutex<Vec<i64>>,
+    }
+
+    impl Leases for FakeEtcd {
+        async fn grant(&self, ttl: Duration) -> Result<Lease, NoAnswer> {
+            let mut granted = self.granted.lock().unwrap();
+            granted.push(7);
+            Ok(Lease { id: 7, ttl })
+        }
+
+        async fn exists(&self, _: &str) -> Result<bool, NoAnswer> {
+            Ok(self.taken)
+        }
+
+        async fn create(&self, _: &str, lease: i64) -> Result<Option<u64>, NoAnswer> {
+            assert_eq!(lease, 7);
+            match self.create {
+                Create::Made { after_ms } => {
+                    self.clock.sleep(Duration::from_millis(after_ms)).await;
+                    Ok(Some(33))
+                }
+                Create::Exists => Ok(None),
+                Create::Silent => Err(NoAnswer("no answer within 500ms".into())),
+            }
+        }
+
+        async fn revoke(&self, lease: i64) -> Result<(), NoAnswer> {
+            self.revoked.lock().unwrap().push(lease);
+            Ok(())
+        }
+    }
+
+    fn lock(taken: bool, create: Create) -> Etcd<FakeEtcd, FakeClock> {
+        let clock = FakeClock::default();
+        let leases =
+            FakeEtcd { taken, create, clock: clock.clone(), granted: Mutex::default(), revoked: Mutex::default() };
+        Etcd { leases, clock, ttl: Duration::from_secs(1) }
+    }
+
+    #[tokio::test]
+    async fn a_free_key_is_the_lock_and_its_revision_the_token() {
+        let lock = lock(false, Create::Made { after_ms: 30 });
+        let held = lock.attempt("k", &Nobody).await.unwrap();
+        let token = Some(Token { number: 33, minor: None });
+        assert_eq!((held.token, held.validity), (token, Some(Duration::from_millis(970))));
+        assert!(lock.leases.revoked.lock().unwrap().is_empty());
+        lock.release("k", &held, &Nobody).await;
+        assert_eq!(*lock.leases.revoked.lock().unwrap(), [7]);
+    }
+
+    #[tokio::test]
+    async fn a_key_that_exists_costs_no_lease() {
+        let lock = lock(true, Create::Exists);
+        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another".into()));
+        assert!(lock.leases.granted.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn whatever_else_happens_the_lease_is_ended() {
+        for create in [Create::Made { after_ms: 1000 }, Create::Exists, Create::Silent] {
+            let lock = lock(false, create);
+            assert!(lock.attempt("k", &Nobody).await.is_err());
+            assert_eq!(*lock.leases.revoked.lock().unwrap(), [7], "it may have made the key");
+        }
+    }
+}

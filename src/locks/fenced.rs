@@ -1,0 +1,88 @@
+//! One node: [`super::single`] that also counts its acquisitions, so that the resource can refuse a holder that comes late.
+//!
+//! Source: Kleppmann (2016), "Making the lock safe with fencing". The key is set and the counter raised in one script, since
+//! a number that is drawn after the lock was acquired may be drawn after it was lost, and then be the greater one. It
+//! promises numbers that grow for as long as its node remembers. What they are worth is up to the resource: one that looks
+//! at them on writes only is safe from one holder that comes late, not from two.
+
+use std::time::Duration;
+
+use super::algorithm::random_mark;
+use super::{Algorithm, Clock, Held, Node, Token, Witness};
+
+pub struct Fenced<N, C> {
+    pub node: N,
+    pub clock: C,
+    pub ttl: Duration,
+}
+
+/// Where the number of a lock's last acquisition is kept.
+pub(super) fn counter(key: &str) -> String {
+    format!("{key}:token")
+}
+
+impl<N: Node, C: Clock> Algorithm for Fenced<N, C> {
+    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+        let start = self.clock.now();
+        let mut held = Held::on_one_node(random_mark(), self.ttl);
+        let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
+            Ok(None) => return Err("held by another".into()),
+            Ok(Some(number)) => {
+                held.token = Some(Token { number, minor: None });
+                match held.use_up(self.clock.now().saturating_sub(start)) {
+                    Ok(()) => return Ok(held),
+                    Err(too_late) => too_late,
+                }
+            }
+            Err(error) => error.to_string(),
+        };
+        self.release(key, &held, witness).await;
+        Err(refused)
+    }
+
+    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+        let _ = self.node.delete_if_equals(key, &held.mark).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Answer, FakeClock, FakeNode, Nobody};
+    use super::*;
+
+    fn lock(answers: &[Answer]) -> Fenced<FakeNode, FakeClock> {
+        let clock = FakeClock::default();
+        Fenced { node: FakeNode::new(answers, clock.clone()), clock, ttl: Duration::from_millis(100) }
+    }
+
+    #[tokio::test]
+    async fn tokens_grow_over_releases_and_expiries() {
+        let lock = lock(&[]);
+        let mut numbers = Vec::new();
+        for released in [true, false, true] {
+            let held = lock.attempt("k", &Nobody).await.unwrap();
+            numbers.push(held.token.unwrap().number);
+            assert!(lock.attempt("k", &Nobody).await.is_err(), "and one that failed draws none");
+            match released {
+                true => lock.release("k", &held, &Nobody).await,
+                false => lock.clock.sleep(lock.ttl).await,
+            }
+        }
+        assert_eq!(numbers, [1, 2, 3]);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_forgets_begins_anew() {
+        let lock = lock(&[]);
+        let before = lock.attempt("k", &Nobody).await.unwrap();
+        lock.node.forget();
+        assert_eq!(lock.attempt("k", &Nobody).await.unwrap().token, before.token);
+    }
+
+    #[tokio::test]
+    async fn an_uncertain_attempt_is_taken_back() {
+        let lock = lock(&[Answer::Silent]);
+        assert!(lock.attempt("k", &Nobody).await.is_err());
+        assert_eq!(lock.node.deleted().len(), 1);
+    }
+}

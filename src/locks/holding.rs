@@ -1,0 +1,172 @@
+//! A lock in somebody's hands, from its acquisition to its release.
+
+use std::convert::Infallible;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::algorithm::AnyAlgorithm;
+use super::{Clock, Held, Lock, Witness};
+
+/// A lock that is held, or was: look before you write.
+pub struct Holding<'a, C> {
+    lock: &'a Lock<C>,
+    key: &'a str,
+    pub held: Held,
+    standing: Mutex<Standing>,
+}
+
+/// What the holder knows of its lock.
+struct Standing {
+    /// Until when it is valid, by the lock's clock; none where it does not expire.
+    until: Option<Duration>,
+    /// Why it is gone, once a renewal has found that out.
+    lost: Option<String>,
+}
+
+/// What came of a renewal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// The lock is valid for so long from now.
+    Extended(Duration),
+    /// It is not held any more, for this reason.
+    Lost(String),
+}
+
+impl<'a, C: Clock> Holding<'a, C> {
+    pub(super) fn new(lock: &'a Lock<C>, key: &'a str, held: Held) -> Holding<'a, C> {
+        let until = held.validity.map(|validity| lock.clock.now() + validity);
+        Holding { lock, key, held, standing: Mutex::new(Standing { until, lost: None }) }
+    }
+
+    /// Renews the lock again and again, where it is one that does so, and hears when it is taken away; tells each time how
+    /// it stands. Ends only with the caller's interest.
+    pub async fn keep(&self, tell: impl Fn(Renewal)) -> Infallible {
+        while let Some(algorithm) = &self.lock.algorithm {
+            let renewed = tokio::select! {
+                biased;
+                reason = algorithm.taken(&self.held) => Err(reason),
+                renewed = self.renewed(algorithm.as_ref()) => renewed,
+            };
+            match renewed {
+                Ok(validity) => {
+                    self.standing().until = Some(self.lock.clock.now() + validity);
+                    tell(Renewal::Extended(validity));
+                }
+                Err(reason) => {
+                    self.standing().lost = Some(reason.clone());
+                    tell(Renewal::Lost(reason));
+                    algorithm.let_go(&self.held).await;
+                    break;
+                }
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// The next renewal, when its time has come; never, where the lock is not renewed.
+    async fn renewed(&self, algorithm: &dyn AnyAlgorithm) -> Result<Duration, String> {
+        let Some(every) = self.lock.renew_every else { return std::future::pending().await };
+        self.lock.clock.sleep(every).await;
+        algorithm.renew(self.key, &self.held).await
+    }
+
+    /// The holder's last look before it writes, without asking anybody: the error says that its lock is gone. A lock without
+    /// a renewal, a look at the time, or thieves never says so.
+    pub fn look(&self) -> Result<(), String> {
+        let standing = self.standing();
+        if let Some(reason) = &standing.lost {
+            return Err(reason.clone());
+        }
+        let over = standing.until.is_some_and(|until| self.lock.clock.now() >= until);
+        if self.lock.recheck && over {
+            return Err("its validity is over".to_string());
+        }
+        self.lock.algorithm.as_ref().map_or(Ok(()), |algorithm| algorithm.may_act(&self.held))
+    }
+
+    /// Whether [`Holding::keep`] has found out already that the lock is gone.
+    pub fn is_known_lost(&self) -> bool {
+        self.standing().lost.is_some()
+    }
+
+    /// Gives the lock up.
+    pub async fn release(self, witness: &dyn Witness) {
+        if let Some(algorithm) = &self.lock.algorithm {
+            algorithm.release(self.key, &self.held, witness).await;
+        }
+    }
+
+    fn standing(&self) -> std::sync::MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{FakeClock, FakeMail, FakeNode, Nobody};
+    use super::super::{LockOptions, LockSettings};
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn redlock(clock: &FakeClock, options: LockOptions) -> Lock<FakeClock> {
+        let options = LockOptions { retry_delay_ms: Some((5, 9)), drift_factor: Some(0.01), ..options };
+        let settings = LockSettings { name: "redlock".into(), ttl_ms: 1000, nodes: Vec::new(), group: None, options };
+        let nodes = (0..3).map(|_| FakeNode::new(&[], clock.clone())).collect();
+        Lock::from_settings(&settings, nodes, clock.clone(), FakeMail::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn only_a_lock_that_looks_again_says_that_its_validity_is_over() {
+        for recheck in [false, true] {
+            let clock = FakeClock::default();
+            let lock = redlock(&clock, LockOptions { recheck: Some(recheck), ..LockOptions::default() });
+            let holding = lock.acquire("k", SECOND, &Nobody).await.unwrap().unwrap();
+            assert_eq!(holding.look(), Ok(()));
+            clock.sleep(SECOND - Duration::from_millis(12)).await;
+            assert_eq!(holding.look().is_err(), recheck);
+            assert!(!holding.is_known_lost());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_is_renewed_outlives_its_ttl_until_it_is_gone() {
+        let clock = FakeClock::default();
+        let renewed = LockOptions { renew_every_ms: Some(300), recheck: Some(true), ..LockOptions::default() };
+        let lock = redlock(&clock, renewed);
+        let holding = lock.acquire("k", SECOND, &Nobody).await.unwrap().unwrap();
+        let told = Mutex::new(Vec::new());
+        let kept = holding.keep(|renewal| {
+            told.lock().unwrap().push(renewal);
+            if told.lock().unwrap().len() == 5 {
+                // The holder was stopped for longer than the TTL.
+                let stopped = clock.sleep(SECOND);
+                futures_util::FutureExt::now_or_never(stopped);
+            }
+        });
+        let ended = tokio::time::timeout(Duration::from_millis(50), kept).await;
+        assert!(ended.is_err(), "it ends with its caller only");
+        let told = told.into_inner().unwrap();
+        assert!(told[..5].iter().all(|renewal| *renewal == Renewal::Extended(Duration::from_millis(988))), "{told:?}");
+        assert_eq!(told[5..], [Renewal::Lost("renewed on 0 of 3 nodes, 2 needed".into())]);
+        assert!(holding.is_known_lost() && holding.look().is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_or_unknown_is_named() {
+        let clock = FakeClock::default();
+        for (name, nodes, expected) in [
+            ("redlok", 1, "unknown lock `redlok`; this client knows"),
+            ("single", 0, "lock single needs a node"),
+            ("redlock", 0, "lock redlock needs nodes"),
+            ("redlock", 3, "lock redlock needs `drift_factor`"),
+            ("incr", 1, "lock incr needs `retry_delay_ms`"),
+        ] {
+            let options = LockOptions::default();
+            let settings = LockSettings { name: name.into(), ttl_ms: 1000, nodes: Vec::new(), group: None, options };
+            let nodes = (0..nodes).map(|_| FakeNode::new(&[], clock.clone())).collect();
+            let error = Lock::from_settings(&settings, nodes, clock.clone(), FakeMail::default()).err().unwrap();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

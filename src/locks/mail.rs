@@ -1,0 +1,14 @@
+//! Messages between the holders of a lock, for locks whose contenders talk to each other.
+
+use std::future::Future;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// Sends and receives short texts. Nothing is promised: a message may be lost, late, or come more than once.
+pub trait Mail: Send + Sync + 'static {
+    /// Sends a text to whoever listens at the address.
+    fn send(&self, address: &str, text: &str) -> impl Future<Output = ()> + Send;
+
+    /// What is sent to the address from now on, as long as this lives.
+    fn listen(&self, address: &str) -> UnboundedReceiver<String>;
+}

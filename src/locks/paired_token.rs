@@ -1,0 +1,118 @@
+//! One node: [`super::fenced`], whose token has a second number while a holder before it has expired without a release.
+//!
+//! Source: a comment by idelvall under Kleppmann's article (2016), against two holders that come late one after the other.
+//! If since the last release no later acquisition has expired, the token is an ordinary one. Otherwise it is paired: its
+//! major number is that of the acquisition, its minor number the first one that was not given back. The resource takes a
+//! write with a paired token only if none has written from the minor number on: of several that may all have read
+//! before, the first that writes wins. Kleppmann called it plausible and asked for a proof.
+//!
+//! It promises that tokens grow for as long as its node remembers. A release says of all tokens before it that they are
+//! done with, which is not so: who gives the lock back without having written lets the next one have an ordinary token,
+//! though an earlier holder may still be about to write.
+
+use std::time::Duration;
+
+use super::algorithm::random_mark;
+use super::fenced::counter;
+use super::{Algorithm, Clock, Held, Node, Token, Witness};
+
+pub struct PairedToken<N, C> {
+    pub node: N,
+    pub clock: C,
+    pub ttl: Duration,
+}
+
+/// Where the greatest number that was given back is kept.
+fn given_back(key: &str) -> String {
+    format!("{key}:released")
+}
+
+impl<N: Node, C: Clock> PairedToken<N, C> {
+    /// The token of acquisition `number`.
+    async fn token(&self, key: &str, number: u64) -> Result<Token, String> {
+        let given_back = self.node.get(&given_back(key)).await.map_err(|error| error.to_string())?;
+        let given_back = given_back.map_or(Ok(0), |text| text.parse::<u64>());
+        let first_left = given_back.map_err(|error| format!("the number given back last: {error}"))? + 1;
+        // What came between has expired, since the lock was free.
+        Ok(Token { number, minor: (first_left < number).then_some(first_left) })
+    }
+}
+
+impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
+    async fn attempt(&self, key: &str, _: &dyn Witness) -> Result<Held, String> {
+        let start = self.clock.now();
+        let mut held = Held::on_one_node(random_mark(), self.ttl);
+        let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
+            Ok(None) => return Err("held by another".into()),
+            Ok(Some(number)) => match self.token(key, number).await {
+                Ok(token) => {
+                    held.token = Some(token);
+                    match held.use_up(self.clock.now().saturating_sub(start)) {
+                        Ok(()) => return Ok(held),
+                        Err(too_late) => too_late,
+                    }
+                }
+                Err(error) => error,
+            },
+            Err(error) => error.to_string(),
+        };
+        // Nobody was told of this acquisition, but its number is not said to be given back: that would speak for others.
+        let _ = self.node.delete_if_equals(key, &held.mark).await;
+        Err(refused)
+    }
+
+    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+        if let Some(token) = held.token {
+            let _ = self.node.raise(&given_back(key), token.number).await;
+        }
+        let _ = self.node.delete_if_equals(key, &held.mark).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{FakeClock, FakeNode, Nobody};
+    use super::*;
+
+    fn lock() -> PairedToken<FakeNode, FakeClock> {
+        let clock = FakeClock::default();
+        PairedToken { node: FakeNode::new(&[], clock.clone()), clock, ttl: Duration::from_millis(100) }
+    }
+
+    fn token(number: u64, minor: Option<u64>) -> Option<Token> {
+        Some(Token { number, minor })
+    }
+
+    #[tokio::test]
+    async fn after_releases_tokens_are_ordinary() {
+        let lock = lock();
+        for number in 1..=3 {
+            let held = lock.attempt("k", &Nobody).await.unwrap();
+            assert_eq!(held.token, token(number, None));
+            lock.release("k", &held, &Nobody).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn after_expiries_they_name_the_first_that_was_not_given_back() {
+        let lock = lock();
+        let first = lock.attempt("k", &Nobody).await.unwrap();
+        lock.clock.sleep(lock.ttl).await;
+        assert_eq!(lock.attempt("k", &Nobody).await.unwrap().token, token(2, Some(1)));
+        lock.clock.sleep(lock.ttl).await;
+        assert_eq!(lock.attempt("k", &Nobody).await.unwrap().token, token(3, Some(1)));
+        lock.clock.sleep(lock.ttl).await;
+        lock.release("k", &first, &Nobody).await;
+        assert_eq!(lock.attempt("k", &Nobody).await.unwrap().token, token(4, Some(2)), "a late release counts");
+    }
+
+    #[tokio::test]
+    async fn a_release_speaks_for_all_before_it() {
+        let lock = lock();
+        lock.attempt("k", &Nobody).await.unwrap();
+        lock.clock.sleep(lock.ttl).await;
+        let second = lock.attempt("k", &Nobody).await.unwrap();
+        lock.release("k", &second, &Nobody).await;
+        assert_eq!(lock.attempt("k", &Nobody).await.unwrap().token, token(3, None));
+    }
+}

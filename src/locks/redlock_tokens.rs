@@ -1,0 +1,105 @@
+//! Redlock that counts its acquisitions on every node; the token is the highest count of a majority.
+//!
+//! Source: Kleppmann (2016), who doubts it: "Keeping counters on several nodes would mean they would go out of sync." It
+//! promises tokens that grow as long as every acquisition reaches all nodes and none forgets. With some of them out of
+//! reach by turns, the highest count of one majority is beyond all that the next one sees; a node that restarts empty
+//! begins at 1 again.
+
+use super::fenced::counter;
+use super::redlock::Redlock;
+use super::{Algorithm, Clock, Held, Node, Token, Witness};
+
+use futures_util::future::join_all;
+
+pub struct RedlockTokens<N, C> {
+    pub redlock: Redlock<N, C>,
+}
+
+impl<N: Node, C: Clock> Algorithm for RedlockTokens<N, C> {
+    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+        let mut held = self.redlock.attempt(key, witness).await?;
+        let acquired = self.redlock.clock.now();
+        witness.half_acquired().await;
+        let counter = counter(key);
+        let counts = join_all(self.redlock.nodes.iter().map(|node| node.increment(&counter))).await;
+        let counts: Vec<u64> = counts.into_iter().flatten().collect();
+        let refused = if counts.len() < self.redlock.quorum() {
+            format!("{} of {} nodes counted", counts.len(), self.redlock.nodes.len())
+        } else {
+            held.token = counts.into_iter().max().map(|number| Token { number, minor: None });
+            match held.use_up(self.redlock.clock.now().saturating_sub(acquired)) {
+                Ok(()) => return Ok(held),
+                Err(too_late) => too_late,
+            }
+        };
+        self.release(key, &held, witness).await;
+        Err(refused)
+    }
+
+    async fn release(&self, key: &str, held: &Held, witness: &dyn Witness) {
+        self.redlock.release(key, held, witness).await;
+    }
+
+    async fn renew(&self, key: &str, held: &Held) -> Result<std::time::Duration, String> {
+        self.redlock.renew(key, held).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::fake::{FakeClock, FakeNode, Nobody};
+    use super::*;
+
+    fn lock() -> RedlockTokens<FakeNode, FakeClock> {
+        let clock = FakeClock::default();
+        let redlock = Redlock {
+            nodes: (0..5).map(|_| FakeNode::new(&[], clock.clone())).collect(),
+            clock,
+            ttl: Duration::from_millis(1000),
+            drift_factor: 0.01,
+            sequential: false,
+            check_elapsed: true,
+            release_on_all: true,
+        };
+        RedlockTokens { redlock }
+    }
+
+    /// The token of an acquisition that reaches these nodes only.
+    async fn token(lock: &RedlockTokens<FakeNode, FakeClock>, reached: &[usize]) -> u64 {
+        for (number, node) in lock.redlock.nodes.iter().enumerate() {
+            node.cut_off(!reached.contains(&number));
+        }
+        let held = lock.attempt("k", &Nobody).await.unwrap();
+        lock.release("k", &held, &Nobody).await;
+        held.token.unwrap().number
+    }
+
+    #[tokio::test]
+    async fn tokens_grow_while_one_majority_is_reached() {
+        let lock = lock();
+        assert_eq!(token(&lock, &[0, 1, 2, 3, 4]).await, 1);
+        assert_eq!(token(&lock, &[0, 1, 2]).await, 2);
+        assert_eq!(token(&lock, &[2, 3, 4]).await, 3, "the majorities have node 2 in common");
+    }
+
+    #[tokio::test]
+    async fn they_go_back_when_the_node_with_the_highest_count_is_out_of_reach() {
+        let lock = lock();
+        assert_eq!(token(&lock, &[0, 1, 2]).await, 1);
+        assert_eq!(token(&lock, &[0, 3, 4]).await, 2);
+        assert_eq!(token(&lock, &[0, 1, 3]).await, 3);
+        assert_eq!(token(&lock, &[0, 2, 4]).await, 4);
+        assert_eq!(token(&lock, &[1, 2, 3]).await, 3);
+    }
+
+    #[tokio::test]
+    async fn without_a_majority_of_counts_there_is_no_lock() {
+        let lock = lock();
+        for node in &lock.redlock.nodes[..3] {
+            node.cut_off(true);
+        }
+        assert!(lock.attempt("k", &Nobody).await.is_err());
+    }
+}

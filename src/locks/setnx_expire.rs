@@ -1,0 +1,87 @@
+//! One node: `SETNX`, and then `PEXPIRE` in a second command, released by an atomic compare-and-delete.
+//!
+//! Source: the lock as many wrote it before `SET` took `NX` and `PX` at once (2.6.12), and as tutorials still show it. It
+//! promises what [`super::single`] does, as long as nobody dies between the two commands: then the key has no TTL, and
+//! the lock is held for ever by nobody.
+
+use std::time::Duration;
+
+use super::algorithm::random_mark;
+use super::{Algorithm, Clock, Held, Node, Witness};
+
+pub struct SetnxExpire<N, C> {
+    pub node: N,
+    pub clock: C,
+    pub ttl: Duration,
+}
+
+impl<N: Node, C: Clock> Algorithm for SetnxExpire<N, C> {
+    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+        let mut held = Held::on_one_node(random_mark(), self.ttl);
+        let refused = match self.node.set_for_ever_if_absent(key, &held.mark).await {
+            Ok(false) => return Err("held by another".into()),
+            Err(error) => error.to_string(),
+            Ok(true) => {
+                witness.half_acquired().await;
+                // The TTL runs from here.
+                let start = self.clock.now();
+                match self.node.expire(key, self.ttl).await {
+                    Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
+                        Ok(()) => return Ok(held),
+                        Err(too_late) => too_late,
+                    },
+                    Ok(false) => "the key was gone before it had a TTL".to_string(),
+                    Err(error) => error.to_string(),
+                }
+            }
+        };
+        self.release(key, &held, witness).await;
+        Err(refused)
+    }
+
+    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+        let _ = self.node.delete_if_equals(key, &held.mark).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Answer, FakeClock, FakeNode, Nobody, Record};
+    use super::*;
+
+    fn lock(answers: &[Answer]) -> SetnxExpire<FakeNode, FakeClock> {
+        let clock = FakeClock::default();
+        SetnxExpire { node: FakeNode::new(answers, clock.clone()), clock, ttl: Duration::from_millis(100) }
+    }
+
+    #[tokio::test]
+    async fn both_commands_make_the_lock_and_it_expires() {
+        let lock = lock(&[]);
+        let seen = Record::default();
+        let held = lock.attempt("k", &seen).await.unwrap();
+        assert_eq!(held.validity, Some(lock.ttl));
+        assert_eq!(seen.moments(), ["half-acquired"]);
+        assert!(lock.attempt("k", &Nobody).await.is_err());
+        lock.clock.sleep(lock.ttl).await;
+        assert!(lock.attempt("k", &Nobody).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn who_dies_between_the_two_commands_holds_it_for_ever() {
+        let lock = lock(&[]);
+        let dies = futures_util::future::select(
+            Box::pin(lock.attempt("k", &super::super::fake::Stuck)),
+            Box::pin(async { tokio::task::yield_now().await }),
+        );
+        drop(dies.await);
+        lock.clock.sleep(lock.ttl * 1000).await;
+        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another".into()));
+    }
+
+    #[tokio::test]
+    async fn an_uncertain_attempt_is_taken_back() {
+        let lock = lock(&[Answer::Silent]);
+        assert!(lock.attempt("k", &Nobody).await.is_err());
+        assert_eq!(lock.node.deleted().len(), 1);
+    }
+}

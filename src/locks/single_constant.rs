@@ -1,0 +1,78 @@
+//! One node: `SET key constant NX PX ttl`, released by a plain `DEL`.
+//!
+//! Source: what the Redis documentation warns of, and many a first version of a lock. Every holder writes the same value, so
+//! nobody can tell whose the key is. It promises exclusion as long as nobody works for longer than the TTL; a holder that
+//! comes late frees the next one's lock, and from there on everybody's.
+
+use std::time::Duration;
+
+use super::{Algorithm, Clock, Held, Node, Witness};
+
+pub struct SingleConstant<N, C> {
+    pub node: N,
+    pub clock: C,
+    pub ttl: Duration,
+}
+
+/// What every holder writes.
+const CONSTANT: &str = "locked";
+
+impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
+    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+        let start = self.clock.now();
+        let mut held = Held::on_one_node(CONSTANT.to_string(), self.ttl);
+        match self.node.set_if_absent(key, CONSTANT, self.ttl).await {
+            Ok(false) => Err("held by another".into()),
+            Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
+                Ok(()) => Ok(held),
+                Err(too_late) => {
+                    self.release(key, &held, witness).await;
+                    Err(too_late)
+                }
+            },
+            // What is there may be another's, so it is left to the TTL.
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    async fn release(&self, key: &str, _: &Held, _: &dyn Witness) {
+        let _ = self.node.delete(key).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Answer, FakeClock, FakeNode, Nobody};
+    use super::*;
+
+    fn lock(answers: &[Answer]) -> SingleConstant<FakeNode, FakeClock> {
+        let clock = FakeClock::default();
+        SingleConstant { node: FakeNode::new(answers, clock.clone()), clock, ttl: Duration::from_millis(100) }
+    }
+
+    #[tokio::test]
+    async fn one_has_it_until_its_release() {
+        let lock = lock(&[]);
+        let held = lock.attempt("k", &Nobody).await.unwrap();
+        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another".into()));
+        lock.release("k", &held, &Nobody).await;
+        assert_eq!(lock.node.value("k"), None);
+    }
+
+    #[tokio::test]
+    async fn a_late_release_frees_the_next_holders_lock() {
+        let lock = lock(&[]);
+        let first = lock.attempt("k", &Nobody).await.unwrap();
+        lock.clock.sleep(lock.ttl).await;
+        lock.attempt("k", &Nobody).await.unwrap();
+        lock.release("k", &first, &Nobody).await;
+        assert_eq!(lock.node.value("k"), None);
+    }
+
+    #[tokio::test]
+    async fn an_uncertain_attempt_is_no_lock_and_takes_nothing_back() {
+        let lock = lock(&[Answer::Silent]);
+        assert!(lock.attempt("k", &Nobody).await.is_err());
+        assert_eq!(lock.node.deletions("k"), 0);
+    }
+}

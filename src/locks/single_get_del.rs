@@ -1,0 +1,89 @@
+//! One node: as [`super::single`], released by `GET`, a comparison in the client, and `DEL`.
+//!
+//! Source: Zhang Tielei, "Are distributed locks on Redis safe?" (zhangtielei.com, in Chinese), and many a library that came
+//! before scripts. It promises what [`super::single`] does but for one window: a client that stops between its
+//! look and its `DEL` for longer than the rest of its TTL frees the next one's lock.
+
+use std::time::Duration;
+
+use super::algorithm::random_mark;
+use super::{Algorithm, Clock, Held, Node, Witness};
+
+pub struct SingleGetDel<N, C> {
+    pub node: N,
+    pub clock: C,
+    pub ttl: Duration,
+}
+
+impl<N: Node, C: Clock> Algorithm for SingleGetDel<N, C> {
+    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+        let start = self.clock.now();
+        let mut held = Held::on_one_node(random_mark(), self.ttl);
+        let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
+            Ok(false) => return Err("held by another".into()),
+            Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
+                Ok(()) => return Ok(held),
+                Err(too_late) => too_late,
+            },
+            Err(error) => error.to_string(),
+        };
+        self.release(key, &held, witness).await;
+        Err(refused)
+    }
+
+    async fn release(&self, key: &str, held: &Held, witness: &dyn Witness) {
+        if self.node.get(key).await == Ok(Some(held.mark.clone())) {
+            witness.half_released().await;
+            let _ = self.node.delete(key).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::BoxFuture;
+
+    use super::super::fake::{FakeClock, FakeNode, Nobody};
+    use super::*;
+
+    fn lock(clock: &FakeClock) -> SingleGetDel<FakeNode, FakeClock> {
+        let node = FakeNode::new(&[], clock.clone());
+        SingleGetDel { node, clock: clock.clone(), ttl: Duration::from_millis(100) }
+    }
+
+    #[tokio::test]
+    async fn a_release_that_comes_late_as_a_whole_leaves_the_next_holder_alone() {
+        let lock = lock(&FakeClock::default());
+        let first = lock.attempt("k", &Nobody).await.unwrap();
+        lock.clock.sleep(lock.ttl).await;
+        let second = lock.attempt("k", &Nobody).await.unwrap();
+        lock.release("k", &first, &Nobody).await;
+        assert_eq!(lock.node.value("k"), Some(second.mark.clone()));
+        lock.release("k", &second, &Nobody).await;
+        assert_eq!(lock.node.value("k"), None);
+    }
+
+    /// Lets the TTL run out and another acquire the lock between look and `DEL`.
+    struct Meanwhile<'a>(&'a SingleGetDel<FakeNode, FakeClock>);
+
+    impl Witness for Meanwhile<'_> {
+        fn half_acquired(&self) -> BoxFuture<'_, ()> {
+            Box::pin(async {})
+        }
+
+        fn half_released(&self) -> BoxFuture<'_, ()> {
+            Box::pin(async {
+                self.0.clock.sleep(self.0.ttl).await;
+                self.0.attempt("k", &Nobody).await.unwrap();
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_release_that_stops_half_way_frees_the_next_holders_lock() {
+        let lock = lock(&FakeClock::default());
+        let first = lock.attempt("k", &Nobody).await.unwrap();
+        lock.release("k", &first, &Meanwhile(&lock)).await;
+        assert_eq!(lock.node.value("k"), None);
+    }
+}

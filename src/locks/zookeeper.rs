@@ -1,0 +1,145 @@
+//! ZooKeeper: ephemeral nodes numbered in order; whoever made the lowest holds the lock.
+//!
+//! Source: ZooKeeper's recipe for locks, in the form that does not wait: one who finds that another was there before leaves
+//! again. A node lives as long as the session of its maker, and that as long as the servers hear from it. A holder that
+//! stops for longer loses its node unaware (Kleppmann 2016). The transaction that made a node has a number of its own, the
+//! zxid, greater than that of any before: a fencing token.
+//!
+//! Reads may be answered by a server that lags behind. A list that one asks for after having made a node of one's own shows
+//! all that were made before it, and one that is gone already does no harm.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::{Algorithm, Clock, Held, NoAnswer, Token, Witness};
+
+/// What the lock asks of ZooKeeper. Each request is bounded in time by the implementation, which gives up its session, and
+/// with it all nodes that it made, where one brings no answer.
+pub trait Contest: Send + Sync {
+    /// The numbers of the nodes below the lock's.
+    fn contenders(&self, key: &str) -> impl Future<Output = Result<Vec<i64>, NoAnswer>> + Send;
+
+    /// Makes a node below the lock's.
+    fn enter(&self, key: &str) -> impl Future<Output = Result<Entry, NoAnswer>> + Send;
+
+    /// Removes the node of this number. No error where it is gone already.
+    fn leave(&self, key: &str, number: i64) -> impl Future<Output = Result<(), NoAnswer>> + Send;
+}
+
+/// A node of one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub number: i64,
+    /// The transaction that made it.
+    pub zxid: u64,
+    /// How long the session lives without a word from its client.
+    pub ttl: Duration,
+}
+
+pub struct Zookeeper<Z, C> {
+    pub contest: Z,
+    pub clock: C,
+}
+
+impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
+    async fn attempt(&self, key: &str, _: &dyn Witness) -> Result<Held, String> {
+        let words = |error: NoAnswer| error.to_string();
+        // A look is cheap; a node is agreed on by all servers and written to their disks.
+        if !self.contest.contenders(key).await.map_err(words)?.is_empty() {
+            return Err("held by another".into());
+        }
+        let start = self.clock.now();
+        let entry = self.contest.enter(key).await.map_err(words)?;
+        let mut held = Held::on_one_node(entry.number.to_string(), entry.ttl);
+        held.token = Some(Token { number: entry.zxid, minor: None });
+        let failure = match self.contest.contenders(key).await {
+            Ok(numbers) if numbers.iter().min() == Some(&entry.number) => {
+                match held.use_up(self.clock.now().saturating_sub(start)) {
+                    Ok(()) => return Ok(held),
+                    Err(too_late) => too_late,
+                }
+            }
+            Ok(_) => "another was faster".to_string(),
+            Err(error) => error.to_string(),
+        };
+        let _ = self.contest.leave(key, entry.number).await;
+        Err(failure)
+    }
+
+    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+        if let Ok(number) = held.mark.parse() {
+            let _ = self.contest.leave(key, number).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::super::fake::{FakeClock, Nobody};
+    use super::*;
+
+    struct FakeContest {
+        /// What is seen before and after one's own node was made.
+        seen: Mutex<Vec<Result<Vec<i64>, NoAnswer>>>,
+        took: Duration,
+        clock: FakeClock,
+        left: Mutex<Vec<i64>>,
+    }
+
+    impl Contest for FakeContest {
+        async fn contenders(&self, _: &str) -> Result<Vec<i64>, NoAnswer> {
+            self.seen.lock().unwrap().remove(0)
+        }
+
+        async fn enter(&self, _: &str) -> Result<Entry, NoAnswer> {
+            self.clock.sleep(self.took).await;
+            Ok(Entry { number: 7, zxid: 33, ttl: Duration::from_secs(1) })
+        }
+
+        async fn leave(&self, _: &str, number: i64) -> Result<(), NoAnswer> {
+            self.left.lock().unwrap().push(number);
+            Ok(())
+        }
+    }
+
+    fn lock(seen: &[&[i64]], took_ms: u64) -> Zookeeper<FakeContest, FakeClock> {
+        let clock = FakeClock::default();
+        let seen = seen.iter().map(|numbers| Ok(numbers.to_vec())).collect();
+        let took = Duration::from_millis(took_ms);
+        let contest = FakeContest { seen: Mutex::new(seen), took, clock: clock.clone(), left: Mutex::default() };
+        Zookeeper { contest, clock }
+    }
+
+    #[tokio::test]
+    async fn the_lowest_node_is_the_lock_and_its_zxid_the_token() {
+        let lock = lock(&[&[], &[8, 7]], 30);
+        let held = lock.attempt("k", &Nobody).await.unwrap();
+        let token = Some(Token { number: 33, minor: None });
+        assert_eq!((held.token, held.validity), (token, Some(Duration::from_millis(970))));
+        lock.release("k", &held, &Nobody).await;
+        assert_eq!(*lock.contest.left.lock().unwrap(), [7]);
+    }
+
+    #[tokio::test]
+    async fn one_who_is_not_the_first_makes_no_node_or_leaves_again() {
+        let taken = lock(&[&[3]], 0);
+        assert_eq!(taken.attempt("k", &Nobody).await, Err("held by another".into()));
+        assert!(taken.contest.left.lock().unwrap().is_empty());
+        // Overtaken, gone already, or too late.
+        for (seen, took_ms) in [(&[6, 7][..], 0), (&[], 0), (&[7], 1000)] {
+            let lock = lock(&[&[], seen], took_ms);
+            assert!(lock.attempt("k", &Nobody).await.is_err());
+            assert_eq!(*lock.contest.left.lock().unwrap(), [7]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_that_is_not_answered_is_no_lock() {
+        let lock = lock(&[&[]], 0);
+        lock.contest.seen.lock().unwrap().push(Err(NoAnswer("no answer within 500ms".into())));
+        assert!(lock.attempt("k", &Nobody).await.is_err());
+        assert_eq!(*lock.contest.left.lock().unwrap(), [7]);
+    }
+}

@@ -1,0 +1,64 @@
+//! The matrix as JUnit XML, which CI systems show: a test case for each cell.
+
+use super::phrases;
+use crate::report::words::line;
+use crate::suite::matrix::{Cell, Matrix};
+use crate::suite::outcome::Standing;
+
+/// The content of `junit.xml`: a surprise is a failure, an unknown cell an error, and a cell that nothing is expected of, or
+/// that was not run, is skipped.
+pub fn junit(matrix: &Matrix) -> String {
+    let counts = matrix.counts;
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    text.push_str(&format!(
+        "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\" timestamp=\"{}\">\n",
+        escaped(&matrix.suite),
+        matrix.cells.len(),
+        counts.surprise,
+        counts.unknown,
+        counts.observed + counts.not_run,
+        matrix.took_s,
+        escaped(matrix.started.trim_end_matches('Z')),
+    ));
+    for cell in &matrix.cells {
+        let seconds: f64 = cell.runs.iter().map(|run| run.seconds).sum();
+        text.push_str(&format!(
+            "  <testcase classname=\"{}\" name=\"{}\" time=\"{seconds:.3}\">",
+            escaped(&format!("{}.{}", matrix.suite, cell.workload)),
+            escaped(&phrases::nemesis(cell)),
+        ));
+        text.push_str(&finding(cell));
+        text.push_str("</testcase>\n");
+    }
+    text + "</testsuite>\n"
+}
+
+fn finding(cell: &Cell) -> String {
+    let message = format!("expected {}: {}", phrases::expected(cell.expected, cell.found), phrases::seen(cell));
+    let runs = cell.runs.iter().filter(|run| phrases::alarms(cell, run));
+    let told: Vec<String> =
+        runs.map(|run| format!("seed {}: {}\n{}", run.seed, line(&run.summary, 600), line(&run.repeat, 600))).collect();
+    let (message, told) = (escaped(&message), escaped(&told.join("\n")));
+    match cell.standing {
+        Standing::AsExpected => String::new(),
+        Standing::Surprise => format!("<failure message=\"{message}\">{told}</failure>"),
+        Standing::Unknown => format!("<error message=\"{message}\">{told}</error>"),
+        Standing::NotRun | Standing::Observed => format!("<skipped message=\"{message}\"/>"),
+    }
+}
+
+/// Text as XML takes it, in elements and in attributes; [`line()`] has taken away the characters that it does not take.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c if c.is_control() && c != '\n' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,162 @@
+//! The words for cells and their numbers, the same on every page.
+
+use crate::checker::Validity;
+use crate::report::words::{count, length, percent};
+use crate::scenario::Expectation;
+use crate::suite::file::Found;
+use crate::suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
+use crate::suite::outcome::{RunOutcome, Standing};
+
+/// Where there is nothing to say.
+pub const NOTHING: &str = "–";
+
+/// The verdict in a word, and its class on the page.
+pub fn verdict(overall: Overall) -> (&'static str, &'static str) {
+    match overall {
+        Overall::AsExpected => ("AS EXPECTED", "valid"),
+        Overall::Surprise => ("SURPRISE", "invalid"),
+        Overall::Unknown => ("UNKNOWN", "unknown"),
+    }
+}
+
+pub fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Surprise => "SURPRISE",
+        Standing::Unknown => "UNKNOWN",
+        Standing::NotRun => "not run",
+        Standing::AsExpected => "as expected",
+        Standing::Observed => "observed",
+    }
+}
+
+pub fn expected(expected: Option<Expectation>, found: Option<Found>) -> &'static str {
+    match (expected, found) {
+        (None, _) => "nothing",
+        (Some(Expectation::Valid), _) => "valid",
+        (Some(Expectation::Violation), Some(Found::Some)) => "violation in some run",
+        (Some(Expectation::Violation), _) => "violation in every run",
+    }
+}
+
+/// What a cell's runs showed, in a word and its class.
+pub fn shown(cell: &Cell) -> (&'static str, &'static str) {
+    match cell.tally {
+        tally if tally.done() == 0 => ("not run", "open"),
+        tally if tally.invalid > 0 => ("broken", "broken"),
+        tally if tally.unknown + tally.could_not_run > 0 => ("unknown", "unproven"),
+        _ => ("held", "held"),
+    }
+}
+
+/// The same with its numbers: `broken in 2 of 3, 1 unknown`.
+pub fn seen(cell: &Cell) -> String {
+    let tally = cell.tally;
+    let (word, _) = shown(cell);
+    let mut text = match word {
+        "broken" => format!("broken in {} of {}", tally.invalid, tally.done()),
+        "held" => format!("held in {} of {}", tally.valid, tally.done()),
+        "unknown" if tally.valid > 0 => format!("held in {} of {}", tally.valid, tally.done()),
+        "unknown" => "nothing proven".to_string(),
+        other => other.to_string(),
+    };
+    for (number, what) in [(tally.unknown, "unknown"), (tally.could_not_run, "could not run")] {
+        if number > 0 {
+            text.push_str(&format!(", {number} {what}"));
+        }
+    }
+    if tally.done() > 0 && tally.done() < tally.planned {
+        text.push_str(&format!(", {} to go", tally.planned - tally.done()));
+    }
+    text
+}
+
+/// What a cell is called beside its workload.
+pub fn nemesis(cell: &Cell) -> String {
+    if cell.with.is_empty() { cell.nemesis.clone() } else { format!("{} with {}", cell.nemesis, cell.with) }
+}
+
+/// `12 of 610`; nothing where nothing was acknowledged.
+pub fn lost(numbers: &CellNumbers) -> String {
+    match numbers.lost_updates.acknowledged {
+        0 => NOTHING.to_string(),
+        acknowledged => format!("{} of {}", count(numbers.lost_updates.count), count(acknowledged)),
+    }
+}
+
+/// The share with its interval: `2 % (1.1 to 3.4)`. Nothing for a scenario, in which the share says how long the script
+/// is, not how often updates are lost.
+pub fn share(cell: &Cell) -> String {
+    let numbers = &cell.numbers;
+    let Some((low, high)) = numbers.lost_95.filter(|_| !cell.scripted) else { return NOTHING.to_string() };
+    let end = |share: f64| percent(share).trim_end_matches(" %").to_string();
+    format!("{} ({} to {})", percent(numbers.lost_updates.fraction), end(low), end(high))
+}
+
+pub fn overlaps(numbers: &CellNumbers) -> String {
+    if numbers.holds == 0 {
+        NOTHING.to_string()
+    } else {
+        format!("{} of {}", count(numbers.overlaps), count(numbers.holds))
+    }
+}
+
+/// A length of time that several runs have: the median, and the ends where they differ.
+pub fn seconds(spread: Option<Spread>) -> String {
+    let text = |seconds: f64| length((seconds.max(0.0) * 1e9) as u64);
+    spread_text(spread, text)
+}
+
+pub fn rate(spread: Option<Spread>) -> String {
+    spread_text(spread, |rate| format!("{rate:.1}"))
+}
+
+fn spread_text(spread: Option<Spread>, text: impl Fn(f64) -> String) -> String {
+    let Some(Spread { least, median, most }) = spread else { return NOTHING.to_string() };
+    let (least, median, most) = (text(least), text(median), text(most));
+    if least == most { median } else { format!("{median} ({least} to {most})") }
+}
+
+/// What it took and on what: for the head of a page.
+pub fn about(matrix: &Matrix) -> Vec<String> {
+    let runs: usize = matrix.cells.iter().map(|cell| cell.runs.len()).sum();
+    let mut about = vec![
+        format!("suite {}", matrix.suite),
+        matrix.started.clone(),
+        format!("{} of {} cells", count(runs as u64) + if runs == 1 { " run" } else { " runs" }, matrix.cells.len()),
+        format!("{} of runs", length((matrix.took_s * 1e9) as u64)),
+    ];
+    about.extend((!matrix.shards.is_empty()).then(|| {
+        let shards: Vec<String> = matrix.shards.iter().map(ToString::to_string).collect();
+        format!("shard {}", shards.join(", "))
+    }));
+    about
+}
+
+/// The cells that a reader has to look at, surprises first.
+pub fn alarming(matrix: &Matrix) -> Vec<&Cell> {
+    let mut cells: Vec<&Cell> =
+        matrix.cells.iter().filter(|cell| matches!(cell.standing, Standing::Surprise | Standing::Unknown)).collect();
+    cells.sort_by_key(|cell| cell.standing);
+    cells
+}
+
+/// Names in the order in which they first come.
+pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut distinct = Vec::new();
+    for name in names {
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    distinct
+}
+
+/// Whether this run is why its cell alarms: it is not what was expected, or proves nothing.
+pub fn alarms(cell: &Cell, run: &RunOutcome) -> bool {
+    let as_expected = match cell.expected {
+        Some(Expectation::Valid) => Some(Validity::Valid),
+        Some(Expectation::Violation) => Some(Validity::Invalid),
+        None => run.valid,
+    };
+    run.valid.is_none() || run.valid != as_expected
+}

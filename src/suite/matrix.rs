@@ -1,0 +1,278 @@
+//! A suite's result as one value: `matrix.json`, and what the pages are made of. Shards are joined by it.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use serde::{Deserialize, Serialize};
+
+use super::file::Found;
+use super::outcome::{RunOutcome, Standing, Tally};
+use super::plan::{Shard, Suite};
+use crate::checker::{LostUpdates, wilson_95};
+use crate::scenario::Expectation;
+
+/// What a suite showed. Fields may be added; those that are there keep their names and meanings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    pub suite: String,
+    pub description: String,
+    pub verdict: Overall,
+    pub counts: Counts,
+    /// RFC 3339.
+    pub started: String,
+    /// How long its runs were expected to take, in seconds; those of other shards not counted.
+    pub planned_s: f64,
+    /// How long the runs that were made took, in seconds, each by itself.
+    pub took_s: f64,
+    /// What it ran on, by name; several versions of one thing with ` / ` between them.
+    pub versions: BTreeMap<String, String>,
+    /// Which shards it is made of; empty where the suite was not cut.
+    pub shards: Vec<Shard>,
+    /// Shards that are missing, so that not every cell is here.
+    pub missing_shards: Vec<Shard>,
+    /// The command that repeats all of it.
+    pub repeat: String,
+    pub suite_sha256: String,
+    pub cells: Vec<Cell>,
+}
+
+/// What neither the suite nor its runs say by themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Circumstances {
+    pub shard: Option<Shard>,
+    /// RFC 3339.
+    pub started: String,
+    pub versions: BTreeMap<String, String>,
+    /// The command that repeats all of it.
+    pub repeat: String,
+}
+
+/// What the suite comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overall {
+    AsExpected,
+    /// At least one cell certainly shows something else than expected.
+    Surprise,
+    /// No surprise, but not every cell that something is expected of was run and proved it.
+    Unknown,
+}
+
+/// Cells by what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub as_expected: u64,
+    pub surprise: u64,
+    pub unknown: u64,
+    pub not_run: u64,
+    pub observed: u64,
+}
+
+/// One workload under one nemesis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    pub name: String,
+    pub workload: String,
+    pub nemesis: String,
+    /// The options that it does not share with the suite.
+    pub with: String,
+    pub scripted: bool,
+    pub expected: Option<Expectation>,
+    pub found: Option<Found>,
+    pub standing: Standing,
+    pub tally: Tally,
+    pub numbers: CellNumbers,
+    pub runs: Vec<RunOutcome>,
+}
+
+/// The numbers of a cell that compare with others', over all of its runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellNumbers {
+    /// Of all runs together.
+    pub lost_updates: LostUpdates,
+    /// Between which shares of acknowledged updates the true one lies with a confidence of 95 %, see [`wilson_95`]; none
+    /// where nothing was acknowledged.
+    pub lost_95: Option<(f64, f64)>,
+    pub overlaps: u64,
+    pub holds: u64,
+    pub first_violation_s: Option<Spread>,
+    pub without_lock_s: Option<Spread>,
+    pub per_second: Option<Spread>,
+}
+
+/// A number as several runs have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    pub least: f64,
+    pub median: f64,
+    pub most: f64,
+}
+
+/// Why matrices can't be joined.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MergeError(String);
+
+impl Matrix {
+    /// The matrix of a suite with the runs that have been made of it.
+    pub fn new(suite: &Suite, runs: &[RunOutcome], circumstances: Circumstances) -> Matrix {
+        let Circumstances { shard, started, versions, repeat } = circumstances;
+        let cells = suite.cells.iter().map(|cell| {
+            let mut of_cell: Vec<RunOutcome> = runs.iter().filter(|run| run.cell == cell.name).cloned().collect();
+            of_cell.sort_by_key(|run| run.run);
+            let tally = Tally::of(cell.seeds.len() as u32, of_cell.iter());
+            Cell {
+                name: cell.name.clone(),
+                workload: cell.workload.clone(),
+                nemesis: cell.nemesis.clone(),
+                with: cell.with.clone(),
+                scripted: cell.scripted,
+                expected: cell.expected,
+                found: cell.found,
+                standing: tally.standing(cell.expected, cell.found),
+                tally,
+                numbers: CellNumbers::of(&of_cell),
+                runs: of_cell,
+            }
+        });
+        let mut matrix = Matrix {
+            suite: suite.name.clone(),
+            description: suite.description.clone(),
+            verdict: Overall::Unknown,
+            counts: Counts::default(),
+            started,
+            planned_s: suite.planned_ms() as f64 / 1e3,
+            took_s: 0.0,
+            versions,
+            shards: shard.into_iter().collect(),
+            missing_shards: Vec::new(),
+            repeat,
+            suite_sha256: suite.sha256.clone(),
+            cells: cells.collect(),
+        };
+        matrix.conclude();
+        matrix
+    }
+
+    /// Joins shards of one suite, each with where its folder is, seen from the folder of the whole.
+    pub fn join(parts: Vec<(String, Matrix)>) -> Result<Matrix, MergeError> {
+        let mut parts = parts.into_iter();
+        let Some((folder, mut whole)) = parts.next() else { return Err(MergeError("there is nothing to join".into())) };
+        whole.move_runs(&folder);
+        let mut homes: BTreeMap<String, String> =
+            whole.cells.iter().map(|cell| (cell.name.clone(), folder.clone())).collect();
+        for (folder, mut part) in parts {
+            if (&part.suite, &part.suite_sha256) != (&whole.suite, &whole.suite_sha256) {
+                let text = "are not of the same suite, or its files were changed between them";
+                return Err(MergeError(format!("suite {} and suite {} in {folder} {text}", whole.suite, part.suite)));
+            }
+            if let Some(twice) = part.cells.iter().find(|cell| homes.contains_key(&cell.name)) {
+                let home = &homes[&twice.name];
+                return Err(MergeError(format!("the cell `{}` is in {home} and in {folder}", twice.name)));
+            }
+            homes.extend(part.cells.iter().map(|cell| (cell.name.clone(), folder.clone())));
+            part.move_runs(&folder);
+            whole.started = whole.started.min(part.started);
+            whole.planned_s += part.planned_s;
+            whole.shards.extend(part.shards);
+            whole.cells.extend(part.cells);
+            for (name, version) in part.versions {
+                match whole.versions.entry(name) {
+                    Entry::Vacant(entry) => drop(entry.insert(version)),
+                    Entry::Occupied(entry) if entry.get().split(" / ").any(|known| known == version) => {}
+                    Entry::Occupied(mut entry) => entry.get_mut().push_str(&format!(" / {version}")),
+                }
+            }
+        }
+        whole.shards.sort_by_key(|shard| (shard.of, shard.index));
+        if let Some(&Shard { of, .. }) = whole.shards.first() {
+            let all = (1..=of).map(|index| Shard { index, of });
+            whole.missing_shards = all.filter(|shard| !whole.shards.contains(shard)).collect();
+        }
+        whole.conclude();
+        Ok(whole)
+    }
+
+    fn move_runs(&mut self, folder: &str) {
+        for run in self.cells.iter_mut().flat_map(|cell| &mut cell.runs) {
+            if !run.folder.is_empty() {
+                run.folder = format!("{folder}/{}", run.folder);
+            }
+        }
+    }
+
+    /// Counts the cells and says what they come to.
+    fn conclude(&mut self) {
+        let count = |standing| self.cells.iter().filter(|cell| cell.standing == standing).count() as u64;
+        self.counts = Counts {
+            as_expected: count(Standing::AsExpected),
+            surprise: count(Standing::Surprise),
+            unknown: count(Standing::Unknown),
+            not_run: count(Standing::NotRun),
+            observed: count(Standing::Observed),
+        };
+        self.took_s = self.cells.iter().flat_map(|cell| &cell.runs).map(|run| run.seconds).sum();
+        let Counts { as_expected, surprise, unknown, not_run, .. } = self.counts;
+        self.verdict = if surprise > 0 {
+            Overall::Surprise
+        } else if unknown + not_run > 0 || !self.missing_shards.is_empty() || as_expected == 0 {
+            Overall::Unknown
+        } else {
+            Overall::AsExpected
+        };
+    }
+
+    /// What it comes to, in one sentence.
+    pub fn headline(&self) -> String {
+        let Counts { as_expected, surprise, unknown, not_run, observed } = self.counts;
+        let held = as_expected + surprise + unknown + not_run;
+        let mut text = match (held, as_expected) {
+            (0, _) => "Nothing is expected of any cell, so nothing was shown".to_string(),
+            (1, 1) => "The one cell came out as expected".to_string(),
+            (all, same) if all == same => format!("All {all} cells came out as expected"),
+            (all, same) => format!("{same} of {all} cells came out as expected"),
+        };
+        for (number, what) in [
+            (surprise, "not as expected"),
+            (unknown, "unknown"),
+            (not_run, "not run to the end"),
+            (observed, "observed without an expectation"),
+        ] {
+            if number > 0 {
+                text.push_str(&format!("; {number} {what}"));
+            }
+        }
+        if !self.missing_shards.is_empty() {
+            let missing: Vec<String> = self.missing_shards.iter().map(Shard::to_string).collect();
+            text.push_str(&format!("; missing: shard {}", missing.join(", ")));
+        }
+        text + "."
+    }
+}
+
+impl CellNumbers {
+    pub fn of(runs: &[RunOutcome]) -> CellNumbers {
+        let sum = |number: fn(&RunOutcome) -> u64| runs.iter().map(number).sum::<u64>();
+        let (count, acknowledged) = (sum(|run| run.numbers.lost), sum(|run| run.numbers.acknowledged));
+        let fraction = if acknowledged > 0 { count as f64 / acknowledged as f64 } else { 0.0 };
+        CellNumbers {
+            lost_updates: LostUpdates { count, acknowledged, fraction },
+            lost_95: wilson_95(count, acknowledged),
+            overlaps: sum(|run| run.numbers.overlaps),
+            holds: sum(|run| run.numbers.holds),
+            first_violation_s: Spread::of(runs.iter().filter_map(|run| run.numbers.first_violation_s)),
+            without_lock_s: Spread::of(runs.iter().filter_map(|run| run.numbers.without_lock_s)),
+            per_second: Spread::of(runs.iter().filter_map(|run| run.numbers.per_second)),
+        }
+    }
+}
+
+impl Spread {
+    /// None of no numbers at all; the lower one of two medians.
+    pub fn of(numbers: impl Iterator<Item = f64>) -> Option<Spread> {
+        let mut sorted: Vec<f64> = numbers.filter(|number| number.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (least, most) = (*sorted.first()?, *sorted.last()?);
+        Some(Spread { least, median: sorted[(sorted.len() - 1) / 2], most })
+    }
+}

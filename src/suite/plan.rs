@@ -1,0 +1,336 @@
+//! The cells that a suite's file means: complete, checked before anything starts, with the time that they take.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::file::{Block, Cluster, Found, Names, SuiteFile, With};
+use crate::catalogue::{self, CatalogueError};
+use crate::plan::{Action, Plan};
+use crate::scenario::{Expectation, Scenario};
+
+/// A suite whose every cell can be run.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    pub name: String,
+    pub description: String,
+    pub cells: Vec<PlannedCell>,
+    /// SHA-256 of all that decides what is run, in hexadecimal: what cells, workloads and nemeses say.
+    pub sha256: String,
+}
+
+/// One workload under one nemesis, to be run some times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedCell {
+    /// Unique in the suite, for people and for the state: `redlock under pause with ttl 400ms`.
+    pub name: String,
+    pub workload: String,
+    pub nemesis: String,
+    /// The options that this cell does not share with the suite.
+    pub with: String,
+    /// Whether the nemesis brings one moment about step by step.
+    pub scripted: bool,
+    pub expected: Option<Expectation>,
+    /// In how many runs a violation has to be found, where one is expected.
+    pub found: Option<Found>,
+    /// The arguments of `redjepsen run`, without the seed.
+    pub arguments: Vec<String>,
+    /// The seed of each run.
+    pub seeds: Vec<u64>,
+    /// How long all its runs are expected to take, in milliseconds.
+    pub planned_ms: u64,
+}
+
+/// A suite's file, and where it is from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    pub name: &'a str,
+    pub file: &'a SuiteFile,
+    /// Where paths in the file start.
+    pub folder: &'a Path,
+}
+
+/// What the clusters are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Clusters {
+    /// What the user wants in place of all that the file says of it.
+    pub instead: Option<Cluster>,
+    /// What there is where anything will do; [`Cluster::Auto`] as long as nobody has looked.
+    pub auto: Cluster,
+}
+
+/// Which part of a suite a machine takes: shard `index` of `of`, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    pub index: u32,
+    pub of: u32,
+}
+
+/// Why a suite can't be run: one message that names the cell.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SuiteError(String);
+
+/// Finds out what a run with these arguments would be, without starting anything: the same for the same arguments.
+pub type Resolve<'a> = dyn Fn(&[String]) -> Result<(Scenario, Plan), String> + 'a;
+
+/// More runs than anybody waits for are a slip of the keyboard.
+const MOST_RUNS: u32 = 1000;
+
+impl Suite {
+    /// Plans a suite.
+    pub fn plan(source: &Source, clusters: Clusters, resolve: &Resolve) -> Result<Suite, SuiteError> {
+        let Source { name, file, folder } = *source;
+        let refuse = |text: String| Err(SuiteError(format!("suite {name}: {text}")));
+        let mut cells: Vec<(PlannedCell, Scenario)> = Vec::new();
+        // What is named goes before what is only meant, whatever their order in the file; the matrix has the file's.
+        let mut order: Vec<(usize, &Block)> = file.cells.iter().enumerate().collect();
+        order.sort_by_key(|(_, block)| block.is_open());
+        let mut blocks = Vec::new();
+        for (number, block) in order {
+            let refuse = |text: String| Err(SuiteError(format!("suite {name}: block {}{text}", number + 1)));
+            let pairs = match pairs(block, folder) {
+                Ok(pairs) => pairs,
+                Err(error) => return refuse(format!(": {error}")),
+            };
+            for [workload, nemesis] in pairs {
+                let place = format!(" ({workload} under {nemesis})");
+                let planned = match cell(file, block, [workload, nemesis], clusters, resolve) {
+                    Ok(planned) => planned,
+                    Err(text) => return refuse(format!("{place}: {text}")),
+                };
+                let same = |(other, _): &&(PlannedCell, Scenario)| {
+                    (&other.workload, &other.nemesis) == (&planned.0.workload, &planned.0.nemesis)
+                };
+                if !(block.is_open() && cells.iter().any(|other| same(&other))) {
+                    cells.push(planned);
+                    blocks.push(number);
+                }
+            }
+        }
+        let mut in_order: Vec<_> = blocks.into_iter().zip(cells).collect();
+        in_order.sort_by_key(|(block, _)| *block);
+        let mut hash = Sha256::new();
+        for (_, (cell, scenario)) in &in_order {
+            hash.update(format!("{}\n{:?}\n{:?}\n", cell.name, cell.expected, cell.found));
+            hash.update(format!("{:?}\n{:?}\n", cell.arguments, cell.seeds));
+            hash.update(format!("{scenario:?}\n"));
+        }
+        let cells: Vec<PlannedCell> = in_order.into_iter().map(|(_, (cell, _))| cell).collect();
+        if cells.is_empty() {
+            return refuse("there are no `[[cells]]`, so nothing would be run".into());
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = cells.iter().find(|cell| !names.insert(&cell.name)) {
+            let text = "is there twice; ask for more `runs` of it, or give one of them other options";
+            return refuse(format!("the cell `{}` {text}", twice.name));
+        }
+        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Suite { name: name.to_string(), description: file.description.clone(), cells, sha256 })
+    }
+
+    /// How long it is expected to take, in milliseconds.
+    pub fn planned_ms(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.planned_ms).sum()
+    }
+
+    /// How many runs it has.
+    pub fn runs(&self) -> usize {
+        self.cells.iter().map(|cell| cell.seeds.len()).sum()
+    }
+
+    /// The part of it that a shard takes. Each cell goes, the longest first, to the shard that has the least to do by
+    /// then, so that the same suite is cut in the same way on every machine and no shard has much more to do than others.
+    pub fn shard(mut self, shard: Shard) -> Suite {
+        let mut places: Vec<usize> = (0..self.cells.len()).collect();
+        places.sort_by_key(|place| std::cmp::Reverse(self.cells[*place].planned_ms));
+        let mut loads = vec![0; shard.of as usize];
+        let mut of_cell = vec![0; self.cells.len()];
+        for place in places {
+            let lightest = (0..loads.len()).min_by_key(|number| loads[*number]).unwrap_or(0);
+            loads[lightest] += self.cells[place].planned_ms;
+            of_cell[place] = lightest;
+        }
+        let mut shards = of_cell.into_iter();
+        self.cells.retain(|_| shards.next() == Some(shard.index as usize - 1));
+        self
+    }
+}
+
+impl Block {
+    /// Whether it says less than which workloads are run under which nemeses.
+    fn is_open(&self) -> bool {
+        self.workload.is_none() || self.nemesis.is_none()
+    }
+}
+
+/// The workloads and nemeses of a block, by name or path.
+fn pairs(block: &Block, folder: &Path) -> Result<Vec<[String; 2]>, CatalogueError> {
+    let named = |names: &Names| names.0.iter().map(|name| in_folder(name, folder)).collect::<Vec<_>>();
+    let mut pairs = Vec::new();
+    match (&block.workload, &block.nemesis) {
+        (Some(workloads), Some(nemeses)) => {
+            for workload in named(workloads) {
+                pairs.extend(named(nemeses).into_iter().map(|nemesis| [workload.clone(), nemesis]));
+            }
+        }
+        (None, Some(nemeses)) => {
+            for nemesis in named(nemeses) {
+                let (name, file) = catalogue::nemesis(&nemesis)?;
+                let mut workloads: BTreeSet<String> = file.expect.into_keys().collect();
+                for (workload, _) in catalogue::WORKLOADS {
+                    if catalogue::workload(workload)?.1.expect.contains_key(&name) {
+                        workloads.insert(workload.to_string());
+                    }
+                }
+                pairs.extend(workloads.into_iter().map(|workload| [workload, nemesis.clone()]));
+            }
+        }
+        (workloads, None) => {
+            let all = || catalogue::WORKLOADS.iter().map(|(name, _)| name.to_string()).collect();
+            for workload in workloads.as_ref().map_or_else(all, named) {
+                let (name, file) = catalogue::workload(&workload)?;
+                let mut nemeses: BTreeSet<String> = file.expect.into_keys().collect();
+                for (nemesis, _) in catalogue::NEMESES {
+                    if catalogue::nemesis(nemesis)?.1.expect.contains_key(&name) {
+                        nemeses.insert(nemesis.to_string());
+                    }
+                }
+                pairs.extend(nemeses.into_iter().map(|nemesis| [workload.clone(), nemesis]));
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// A path that starts at the suite's own folder; names, phrases and absolute paths as they are.
+fn in_folder(names: &str, folder: &Path) -> String {
+    let one = |name: &str| {
+        let is_path = !name.contains(' ') && (name.contains('/') || name.ends_with(".toml"));
+        if is_path { folder.join(name).display().to_string() } else { name.to_string() }
+    };
+    names.split(',').map(|name| one(name.trim())).collect::<Vec<_>>().join(",")
+}
+
+fn cell(
+    file: &SuiteFile,
+    block: &Block,
+    [workload, nemesis]: [String; 2],
+    clusters: Clusters,
+    resolve: &Resolve,
+) -> Result<(PlannedCell, Scenario), String> {
+    let runs = block.runs.unwrap_or(file.runs);
+    if !(1..=MOST_RUNS).contains(&runs) {
+        return Err(format!("`runs = {runs}` makes no sense; it may be from 1 to {MOST_RUNS}"));
+    }
+    let instead = With { cluster: clusters.instead, ..With::default() };
+    let mut with = instead.or(&block.with).or(&file.with);
+    let of_suite = instead.or(&file.with).said();
+    let own = with.said().into_iter().filter(|said| !of_suite.contains(said));
+    let own: Vec<String> = own.map(|(name, value)| format!("{name} {value}")).collect();
+
+    with.cluster = with.cluster.filter(|kind| *kind != Cluster::Auto).or(Some(clusters.auto));
+    let mut arguments = vec!["--workload".to_string(), workload, "--nemesis".to_string(), nemesis];
+    for (name, value) in with.said() {
+        arguments.extend([format!("--{name}"), value]);
+    }
+    // With a seed, or one would be drawn, and the same suite would be another one each time.
+    let with_seed = [&arguments[..], &["--seed".to_string(), file.seed.to_string()]].concat();
+    let (scenario, plan) = resolve(&with_seed)?;
+    let expected = match block.expect {
+        Some(said) => said.expectation(),
+        None => expected_by_files(&scenario)?,
+    };
+    if let Some(expected) = expected {
+        let word = if expected == Expectation::Valid { "valid" } else { "violation" };
+        arguments.extend(["--expect".to_string(), word.to_string()]);
+    }
+    let scripted = !scenario.nemesis.script.is_empty();
+    let found = match (expected, block.found) {
+        (Some(Expectation::Violation), Some(said)) => Some(said),
+        (Some(Expectation::Violation), None) => Some(if scripted { Found::Every } else { Found::Some }),
+        (_, Some(_)) if block.expect.is_some() => {
+            return Err(
+                "`found` says how often an expected violation is to be found, but `expect` says that none is".into()
+            );
+        }
+        _ => None,
+    };
+    let named = format!("{} under {}", scenario.workload_name, scenario.nemesis_name);
+    let with_own = own.join(", ");
+    let cell = PlannedCell {
+        name: if own.is_empty() { named } else { format!("{named} with {with_own}") },
+        workload: scenario.workload_name.clone(),
+        nemesis: scenario.nemesis_name.clone(),
+        with: with_own,
+        scripted,
+        expected,
+        found,
+        arguments,
+        seeds: (0..u64::from(runs)).map(|run| file.seed.wrapping_add(run)).collect(),
+        planned_ms: u64::from(runs) * (run_ms(&scenario, &plan) + around_ms(with.cluster)),
+    };
+    Ok((cell, scenario))
+}
+
+/// What the files of the nemesis and of the workload say of each other.
+fn expected_by_files(scenario: &Scenario) -> Result<Option<Expectation>, String> {
+    let by_nemesis = scenario.nemesis.expect.get(&scenario.workload_name);
+    let by_workload = scenario.workload.expect.get(&scenario.nemesis_name);
+    match (by_nemesis, by_workload) {
+        (Some(one), Some(other)) if one != other => {
+            Err("the files of the workload and of the nemesis expect different things; say `expect` in the cell".into())
+        }
+        (one, other) => Ok(one.or(other).copied()),
+    }
+}
+
+/// How long clients work. A script ends when its last step is over; what it waits for comes at once, or not at all, and
+/// once somebody waits until a lock has expired. (Within a second or two of what the scenarios take.)
+fn run_ms(scenario: &Scenario, plan: &Plan) -> u64 {
+    let time_limit = scenario.time_limit.as_millis() as u64;
+    if plan.script.is_empty() {
+        return time_limit;
+    }
+    let steps = plan.script.iter().map(|step| match &step.action {
+        Action::Wait { ms } => *ms,
+        Action::Await { within_ms, or_go_on: true, .. } => within_ms / 2,
+        Action::Inject { .. } | Action::Heal { .. } => STEP_MS,
+        _ => 0,
+    });
+    (steps.sum::<u64>() + scenario.ttl.as_millis() as u64).min(time_limit)
+}
+
+/// How long a fault takes to come or to go.
+const STEP_MS: u64 = 100;
+
+/// What a run takes before and after its clients work: the cluster's start, the final reads, the cluster's end, the check
+/// and the report. Measured on two cores; where the kind of cluster is yet to be found out, it is the slower one.
+fn around_ms(cluster: Option<Cluster>) -> u64 {
+    match cluster {
+        Some(Cluster::Local) => 1_000,
+        Some(Cluster::Docker | Cluster::Auto) | None => 4_000,
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let parts = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
+        match parts {
+            Some((index, of)) if (1..=of).contains(&index) && of <= 1000 => Ok(Shard { index, of }),
+            _ => Err(format!("`{text}` is no shard; write `2/4` for the second of four")),
+        }
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
+    }
+}

@@ -1,0 +1,261 @@
+//! The runs of a suite that are done: one line of JSON each, written at once, so that a suite that was interrupted, or
+//! killed, goes on where it was.
+//!
+//! The file's first line says which suite by which program it is of. A last line that was cut off was not finished: its run
+//! is made again. While a suite runs it holds a lock on the file, so that no two go on with the same one.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::outcome::RunOutcome;
+use super::plan::Shard;
+
+/// The file's name in the suite's folder.
+pub const FILE: &str = "state.jsonl";
+
+/// What the runs in the file are of. Runs of one identity make one table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub suite: String,
+    /// [`Suite::sha256`](super::plan::Suite).
+    pub suite_sha256: String,
+    /// SHA-256 of the program's file.
+    pub program_sha256: String,
+    pub shard: Option<Shard>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Line {
+    Suite {
+        identity: Identity,
+        started: String,
+    },
+    Run(Box<RunOutcome>),
+    /// Nothing more is to be run.
+    End,
+}
+
+/// A suite's folder, being worked on by this process.
+pub struct State {
+    folder: PathBuf,
+    file: File,
+    pub started: String,
+    /// What is done, in the order in which it was.
+    pub runs: Vec<RunOutcome>,
+}
+
+/// What there is to go on with.
+pub enum Earlier {
+    Unfinished(State),
+    Nothing,
+    /// An unfinished one, but it is of something else: its folder, and what differs.
+    Changed {
+        folder: PathBuf,
+        why: &'static str,
+    },
+    /// Another process is at it.
+    Busy {
+        folder: PathBuf,
+    },
+}
+
+impl State {
+    /// Begins a file in a new folder.
+    pub fn begin(folder: &Path, identity: &Identity) -> io::Result<State> {
+        let file = OpenOptions::new().read(true).append(true).create_new(true).open(folder.join(FILE))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let started = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mut state = State { folder: folder.to_path_buf(), file, started: started.clone(), runs: Vec::new() };
+        state.write(&Line::Suite { identity: identity.clone(), started })?;
+        Ok(state)
+    }
+
+    /// Whether the newest of these folders, of the same shard, can be gone on with; the newest comes first. What is older
+    /// was given up. A file that can't be read is no reason not to run: it is passed over.
+    pub fn find(folders: &[PathBuf], identity: &Identity) -> Earlier {
+        for folder in folders {
+            let Ok(Some((file, content))) = open(folder) else { continue };
+            if content.identity.shard != identity.shard {
+                continue;
+            }
+            if content.ended {
+                return Earlier::Nothing;
+            }
+            let folder = folder.clone();
+            if content.identity.suite_sha256 != identity.suite_sha256 {
+                return Earlier::Changed { folder, why: "the suite, or a file that it names, has changed" };
+            }
+            if content.identity.program_sha256 != identity.program_sha256 {
+                return Earlier::Changed { folder, why: "it was begun by another build of redjepsen" };
+            }
+            match resume(&folder, file) {
+                Ok(Some(state)) => return Earlier::Unfinished(state),
+                Ok(None) => return Earlier::Busy { folder },
+                Err(_) => {}
+            }
+        }
+        Earlier::Nothing
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether this run of a cell has been made. One that could not be made is to be tried again.
+    pub fn is_done(&self, cell: &str, run: u32) -> bool {
+        self.runs.iter().any(|done| done.cell == cell && done.run == run && done.valid.is_some())
+    }
+
+    /// Adds a finished run, on disk when this returns.
+    pub fn add(&mut self, run: RunOutcome) -> io::Result<()> {
+        self.write(&Line::Run(Box::new(run.clone())))?;
+        put(&mut self.runs, run);
+        Ok(())
+    }
+
+    /// Says that nothing more is to be run.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.write(&Line::End)
+    }
+
+    fn write(&mut self, line: &Line) -> io::Result<()> {
+        let mut text = serde_json::to_string(line).map_err(io::Error::other)?;
+        text.push('\n');
+        self.file.write_all(text.as_bytes())?;
+        self.file.sync_data()
+    }
+}
+
+/// A run replaces the attempt at it that came to nothing.
+fn put(runs: &mut Vec<RunOutcome>, run: RunOutcome) {
+    runs.retain(|earlier| (&earlier.cell, earlier.run) != (&run.cell, run.run));
+    runs.push(run);
+}
+
+/// What a file says.
+struct Content {
+    identity: Identity,
+    started: String,
+    runs: Vec<RunOutcome>,
+    ended: bool,
+    /// How many bytes of it are whole lines that make sense.
+    whole: u64,
+}
+
+/// The file and what it says; none where its first line says nothing.
+fn open(folder: &Path) -> io::Result<Option<(File, Content)>> {
+    let mut file = OpenOptions::new().read(true).append(true).open(folder.join(FILE))?;
+    Ok(read(&mut file)?.map(|content| (file, content)))
+}
+
+fn read(file: &mut File) -> io::Result<Option<Content>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut bytes)?;
+    let mut content: Option<Content> = None;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let parsed = if line.ends_with(b"\n") { serde_json::from_slice(line).ok() } else { None };
+        // What comes after a line that was cut off is not to be trusted either.
+        let Some(parsed) = parsed else { break };
+        match (parsed, &mut content) {
+            (Line::Suite { identity, started }, None) => {
+                content = Some(Content { identity, started, runs: Vec::new(), ended: false, whole: 0 });
+            }
+            (Line::Run(run), Some(content)) => put(&mut content.runs, *run),
+            (Line::End, Some(content)) => content.ended = true,
+            _ => break,
+        }
+        if let Some(content) = &mut content {
+            content.whole += line.len() as u64;
+        }
+    }
+    Ok(content)
+}
+
+/// Takes a file over; none where another process has it.
+fn resume(folder: &Path, mut file: File) -> io::Result<Option<State>> {
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(None);
+    }
+    // Whoever had it until now may have written since it was read.
+    let Some(content) = read(&mut file)?.filter(|content| !content.ended) else { return Ok(None) };
+    file.set_len(content.whole)?;
+    Ok(Some(State { folder: folder.to_path_buf(), file, started: content.started, runs: content.runs }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::Validity;
+    use crate::suite::outcome::Numbers;
+
+    fn identity() -> Identity {
+        Identity { suite: "mine".into(), suite_sha256: "s".into(), program_sha256: "p".into(), shard: None }
+    }
+
+    fn run(run: u32, valid: Option<Validity>) -> RunOutcome {
+        RunOutcome {
+            cell: "redlock under pause".into(),
+            run,
+            seed: u64::from(run),
+            valid,
+            summary: "as it was".into(),
+            folder: String::new(),
+            repeat: String::new(),
+            seconds: 1.5,
+            numbers: Numbers::default(),
+        }
+    }
+
+    fn found(folder: &Path, identity: &Identity) -> Earlier {
+        State::find(&[folder.to_path_buf()], identity)
+    }
+
+    #[test]
+    fn what_was_cut_off_is_done_again_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut state = State::begin(folder.path(), &identity()).unwrap();
+        state.add(run(1, Some(Validity::Valid))).unwrap();
+        state.add(run(2, None)).unwrap();
+        assert!(matches!(found(folder.path(), &identity()), Earlier::Busy { .. }), "one process at a time");
+        drop(state);
+
+        let path = folder.path().join(FILE);
+        let whole = std::fs::read(&path).unwrap();
+        for torn in ["{\"run\":{\"cell\":\"redlock un", "{}", "\0\0\0\0"] {
+            std::fs::write(&path, [&whole[..], torn.as_bytes()].concat()).unwrap();
+            let Earlier::Unfinished(mut state) = found(folder.path(), &identity()) else { panic!("{torn}") };
+            assert!(state.is_done("redlock under pause", 1));
+            assert!(!state.is_done("redlock under pause", 2), "it could not be run, so it is tried again");
+            assert!(!state.is_done("redlock under pause", 3));
+            assert_eq!(std::fs::read(&path).unwrap(), whole, "{torn}");
+            state.add(run(2, Some(Validity::Invalid))).unwrap();
+            assert_eq!(state.runs, [run(1, Some(Validity::Valid)), run(2, Some(Validity::Invalid))]);
+        }
+    }
+
+    #[test]
+    fn only_the_same_suite_of_the_same_program_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(State::begin(folder.path(), &identity()).unwrap());
+        let suite = Identity { suite_sha256: "t".into(), ..identity() };
+        assert!(matches!(found(folder.path(), &suite), Earlier::Changed { why, .. } if why.contains("has changed")));
+        let program = Identity { program_sha256: "q".into(), ..identity() };
+        assert!(
+            matches!(found(folder.path(), &program), Earlier::Changed { why, .. } if why.contains("another build"))
+        );
+        let shard = Identity { shard: Some(Shard { index: 1, of: 2 }), ..identity() };
+        assert!(matches!(found(folder.path(), &shard), Earlier::Nothing));
+        let Earlier::Unfinished(mut state) = found(folder.path(), &identity()) else { panic!() };
+        state.end().unwrap();
+        drop(state);
+        assert!(matches!(found(folder.path(), &identity()), Earlier::Nothing), "it is finished");
+        std::fs::write(folder.path().join(FILE), "no JSON\n").unwrap();
+        assert!(matches!(found(folder.path(), &identity()), Earlier::Nothing));
+    }
+}

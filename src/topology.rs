@@ -1,0 +1,174 @@
+//! How the servers of a lock belong together.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::as_text;
+use crate::units::Length;
+
+/// How the nodes of a lock belong together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topology {
+    /// They know nothing of each other.
+    #[default]
+    Independent,
+    /// A primary, its replicas, and Sentinels that promote a replica when the primary is gone.
+    Sentinel(SentinelOptions),
+    /// A Redis Cluster: half of the nodes are primaries of a part of the keys each, the others a replica of one each.
+    Cluster(ClusterOptions),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SentinelOptions {
+    /// How many Sentinels there are; a majority of them has to agree.
+    pub sentinels: u32,
+    /// How long a primary may be silent before a Sentinel takes it to be down.
+    #[serde(with = "as_text")]
+    pub down_after: Duration,
+    /// How long a failover may take before another one is tried.
+    #[serde(with = "as_text")]
+    pub failover_timeout: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterOptions {
+    /// How long a node may be silent before the others take it to be down.
+    #[serde(with = "as_text")]
+    pub node_timeout: Duration,
+}
+
+/// Shorter times make servers take each other for dead that are only slow.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(60);
+
+impl Topology {
+    /// How many Sentinels there are beside the nodes.
+    pub fn sentinels(&self) -> u32 {
+        match self {
+            Topology::Sentinel(options) => options.sentinels,
+            Topology::Independent | Topology::Cluster(_) => 0,
+        }
+    }
+
+    /// How many of so many nodes are primaries at the start: the first ones.
+    pub fn primaries(&self, nodes: u32) -> u32 {
+        match self {
+            Topology::Independent => nodes,
+            Topology::Sentinel(_) => 1,
+            Topology::Cluster(_) => nodes / 2,
+        }
+    }
+
+    /// How many replicas a primary of so many nodes has at the start.
+    pub fn replicas_each(&self, nodes: u32) -> u32 {
+        nodes.checked_div(self.primaries(nodes)).map_or(0, |group| group - 1)
+    }
+
+    /// Whether a node's role is settled by the others and may change.
+    pub fn has_roles(&self) -> bool {
+        !self.is_independent()
+    }
+
+    pub fn is_independent(&self) -> bool {
+        *self == Topology::Independent
+    }
+
+    /// Refuses what makes no group; the error says what would.
+    pub fn check(&self, nodes: u32) -> Result<(), String> {
+        let length = |name: &str, length: Duration| match (SHORTEST..=LONGEST).contains(&length) {
+            true => Ok(()),
+            false => {
+                let text = |length| Length::Absolute(length).to_string();
+                Err(format!(
+                    "`{name} = \"{}\"` must lie between {} and {}",
+                    text(length),
+                    text(SHORTEST),
+                    text(LONGEST)
+                ))
+            }
+        };
+        match self {
+            Topology::Independent => Ok(()),
+            Topology::Sentinel(options) => {
+                if !(2..=9).contains(&nodes) {
+                    return Err(format!("a Sentinel group has a primary and its replicas, 2 to 9 nodes, not {nodes}"));
+                }
+                if !(1..=9).contains(&options.sentinels) {
+                    return Err(format!("`sentinels = {}` must lie between 1 and 9", options.sentinels));
+                }
+                length("down_after", options.down_after)?;
+                length("failover_timeout", options.failover_timeout)
+            }
+            Topology::Cluster(options) => {
+                if !(6..=18).contains(&nodes) || !nodes.is_multiple_of(2) {
+                    return Err(format!(
+                        "a Redis Cluster has 3 or more primaries with a replica each, 6, 8, … 18 nodes, not {nodes}"
+                    ));
+                }
+                length("node_timeout", options.node_timeout)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |length| Length::Absolute(length);
+        match self {
+            Topology::Independent => f.write_str("independent nodes"),
+            Topology::Sentinel(SentinelOptions { sentinels, down_after, failover_timeout }) => write!(
+                f,
+                "a primary and its replicas, watched by {sentinels} Sentinels: down after {}, failover timeout {}",
+                text(*down_after),
+                text(*failover_timeout)
+            ),
+            Topology::Cluster(ClusterOptions { node_timeout }) => {
+                write!(f, "Redis Cluster, a replica for each primary: node timeout {}", text(*node_timeout))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentinel() -> SentinelOptions {
+        let millis = Duration::from_millis;
+        SentinelOptions { sentinels: 3, down_after: millis(500), failover_timeout: millis(2000) }
+    }
+
+    #[test]
+    fn groups_that_make_sense_are_accepted_and_others_are_refused() {
+        let cluster = |millis| Topology::Cluster(ClusterOptions { node_timeout: Duration::from_millis(millis) });
+        Topology::Independent.check(1).unwrap();
+        Topology::Sentinel(sentinel()).check(3).unwrap();
+        cluster(500).check(6).unwrap();
+        for (topology, nodes, expected) in [
+            (Topology::Sentinel(sentinel()), 1, "2 to 9 nodes, not 1"),
+            (Topology::Sentinel(sentinel()), 10, "2 to 9 nodes, not 10"),
+            (Topology::Sentinel(SentinelOptions { sentinels: 0, ..sentinel() }), 3, "`sentinels = 0`"),
+            (Topology::Sentinel(SentinelOptions { down_after: Duration::ZERO, ..sentinel() }), 3, "down_after"),
+            (cluster(500), 5, "not 5"),
+            (cluster(500), 7, "not 7"),
+            (cluster(99), 6, "node_timeout"),
+        ] {
+            let error = topology.check(nodes).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn primaries_come_first() {
+        assert_eq!((Topology::Independent.primaries(5), Topology::Independent.replicas_each(5)), (5, 0));
+        let group = Topology::Sentinel(sentinel());
+        assert_eq!((group.primaries(3), group.replicas_each(3)), (1, 2));
+        let cluster = Topology::Cluster(ClusterOptions { node_timeout: Duration::from_millis(500) });
+        assert_eq!((cluster.primaries(6), cluster.replicas_each(6)), (3, 1));
+    }
+}
