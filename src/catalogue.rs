@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use crate::nemesis::{Fault, Nemesis, OneOf, Progress, RecurringFault};
+use crate::nemesis::{Fault, Nemesis, OneOf, Progress, RecurringFault, Target};
 use crate::scenario::Workload;
 use crate::suite::file::SuiteFile;
 use crate::units::{Length, LengthError};
@@ -69,6 +69,7 @@ pub const NEMESES: &[Entry] = &[
     ("eviction", include_str!("../nemeses/eviction.toml")),
     ("failover", include_str!("../nemeses/failover.toml")),
     ("failover-in-sync", include_str!("../nemeses/failover-in-sync.toml")),
+    ("failover-on-command", include_str!("../nemeses/failover-on-command.toml")),
     ("kill-node", include_str!("../nemeses/kill-node.toml")),
     ("late-release", include_str!("../nemeses/late-release.toml")),
     ("lost-ack", include_str!("../nemeses/lost-ack.toml")),
@@ -118,10 +119,10 @@ pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError
 /// does all that they do. A phrase such as `pause node:0` is one that does just that.
 pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError> {
     let mut all: Option<(String, Nemesis)> = None;
-    for wanted in names_or_paths.split(',').map(str::trim) {
+    for wanted in apart(names_or_paths) {
         let (name, nemesis): (String, Nemesis) = match wanted.contains(' ') {
-            true => spoken(wanted)?,
-            false => find("nemesis", NEMESES, wanted)?,
+            true => spoken(&wanted)?,
+            false => find("nemesis", NEMESES, &wanted)?,
         };
         if !nemesis.script.is_empty() && !nemesis.faults.is_empty() {
             let text = "has both a `script` and `[[faults]]`; a script says all that happens, so leave one of them out";
@@ -141,6 +142,19 @@ pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError
         });
     }
     all.ok_or_else(|| CatalogueError("no nemesis is named".to_string()))
+}
+
+/// What commas set apart. Those within a phrase are between its targets: `pause client:0,node:1` is one.
+fn apart(names_or_paths: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for part in names_or_paths.split(',').map(str::trim) {
+        let is_target = part.split(' ').next().is_some_and(|word| word.parse::<Target>().is_ok());
+        match parts.last_mut().filter(|before| is_target && before.contains(' ')) {
+            Some(phrase) => phrase.extend([",", part]),
+            None => parts.push(part.to_string()),
+        }
+    }
+    parts
 }
 
 /// A suite by name or path, with the name that it is filed under and the folder in which the paths in it start.
@@ -255,8 +269,14 @@ mod tests {
         assert_eq!((name.as_str(), both.faults.len()), ("pause+pause-node", 2));
         let (name, spoken) = nemesis("clock node:2 +2ttl").unwrap();
         assert_eq!((name.as_str(), spoken.faults.len()), ("clock-node-2--2ttl", 1));
+        let (_, spoken) = nemesis("pause client:0, node:1, partition primary from nodes,sentinels, kill-node").unwrap();
+        let faults: Vec<_> = spoken.faults.iter().map(|recurring| recurring.fault.0[0].to_string()).collect();
+        assert_eq!(faults[..2], ["pause client:0,node:1", "partition primary from nodes,sentinels"]);
+        assert_eq!(faults.len(), 3);
         for (wanted, expected) in [
             ("pause,paus", "unknown nemesis `paus`"),
+            ("pause,node", "unknown nemesis `node`"),
+            ("pause client:0,nod:1", "unknown nemesis `nod:1`"),
             ("pause,pause-before-write", "can't be composed"),
             ("paus holder", "expected `pause WHO`"),
             ("pause everybody", "unknown target `everybody`"),

@@ -80,6 +80,7 @@ scenarios!(
     eviction,
     failover,
     failover_in_sync,
+    failover_on_command,
     late_release,
     lost_ack,
     lost_reply,

@@ -48,7 +48,12 @@ fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
 fn telling(kind: FaultKind) -> u8 {
     match kind {
         FaultKind::Pause => 0,
-        FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Clock | FaultKind::Evict | FaultKind::Flush => 1,
+        FaultKind::Kill
+        | FaultKind::PowerLoss
+        | FaultKind::Clock
+        | FaultKind::Evict
+        | FaultKind::Flush
+        | FaultKind::Failover => 1,
         FaultKind::Loss | FaultKind::Delay | FaultKind::Reset => 2,
         FaultKind::Partition => 3,
     }

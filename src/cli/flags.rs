@@ -107,6 +107,13 @@ impl RunFlags {
             // Short enough to be typed again.
             None => u64::from(getrandom::u32().map_err(Failure::could_not_run)?),
         };
+        let program = workload.lock.program();
+        if self.persistence.is_some() && program != Program::Redis {
+            return Err(Failure::arguments(format!(
+                "--persistence is for Redis; lock {} lives in a database, which keeps what it has acknowledged",
+                workload.lock.name()
+            )));
+        }
         let usual = nemesis.ttl.map_or(TTL, |ttl| ttl.resolve(TTL));
         let ttl = self.ttl.unwrap_or(usual);
         let scenario = Scenario {

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use super::cluster::Cluster;
 use super::group_files::GROUP_NAME;
 use super::{Member, Role};
-use crate::faults::{RedisCommand, RedisReply};
+use crate::faults::{Injection, RedisCommand, RedisReply};
 use crate::locks::LockGroup;
 use crate::slots::{self, ClusterNode};
 use crate::topology::Topology;
@@ -86,6 +86,33 @@ impl Cluster {
                 Vec::new()
             }
         }
+    }
+
+    /// The order that an operator gives for a replica to take this primary's place: to a Sentinel that answers, or in a Redis
+    /// Cluster to the replica itself. None where there is nobody to give it to.
+    pub async fn failover_of(&self, primary: &str) -> Option<Injection> {
+        let replicas = self.replicas_of(primary).await;
+        let (told, words) = match self.topology {
+            Topology::Independent => return None,
+            Topology::Sentinel(_) => {
+                let answers = self.of_role(Role::Sentinel).map(async |sentinel| {
+                    let primary = self.primary_by(sentinel).await;
+                    primary.map(|_| sentinel)
+                });
+                let told = join_all(answers).await.into_iter().flatten().next()?;
+                (told, vec!["SENTINEL", "FAILOVER", GROUP_NAME])
+            }
+            Topology::Cluster(_) => {
+                let told = self.of_role(Role::Node).find(|node| replicas.first() == Some(&node.name))?;
+                (told, vec!["CLUSTER", "FAILOVER"])
+            }
+        };
+        Some(Injection::Failover {
+            primary: primary.to_string(),
+            replicas,
+            url: told.url()?,
+            words: words.into_iter().map(str::to_string).collect(),
+        })
     }
 
     /// Who is what, once all agree and replicas follow their primaries; else in words what is not so yet. Nothing where

@@ -78,6 +78,7 @@ impl Run<'_> {
             }
             Fault::Evict(who) => Injection::Evict { members: self.members(who).await },
             Fault::Flush(who) => Injection::Flush { members: self.members(who).await },
+            Fault::Failover(_) => self.failover().await,
             Fault::Partition(cut) => {
                 let mut pairs = Vec::new();
                 // The plan has drawn who is on which side of a shape.
@@ -159,6 +160,16 @@ impl Run<'_> {
         loop {
             if let Some(primary) = self.cluster.primary_of(&crate::client::lock_key("k0")).await {
                 return primary;
+            }
+            sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// The order by which a replica takes the place of the primary. Waits until there is a server that can be told.
+    async fn failover(&self) -> Injection {
+        loop {
+            if let Some(order) = self.cluster.failover_of(&self.primary().await).await {
+                return order;
             }
             sleep(ASK_AGAIN).await;
         }

@@ -24,6 +24,8 @@ pub enum Injection {
     Evict { members: Vec<String> },
     /// The servers lose all keys.
     Flush { members: Vec<String> },
+    /// One of the replicas takes the place of the primary: so the server at `url` is told, in these words.
+    Failover { primary: String, replicas: Vec<String>, url: String, words: Vec<String> },
 }
 
 impl Injection {
@@ -42,6 +44,7 @@ impl Injection {
             Injection::Clock { .. } => FaultKind::Clock,
             Injection::Evict { .. } => FaultKind::Evict,
             Injection::Flush { .. } => FaultKind::Flush,
+            Injection::Failover { .. } => FaultKind::Failover,
         }
     }
 
@@ -54,6 +57,7 @@ impl Injection {
             | Injection::Clock { members, .. }
             | Injection::Evict { members }
             | Injection::Flush { members } => members.clone(),
+            Injection::Failover { primary, .. } => vec![primary.clone()],
             Injection::Network { pairs, .. } => pairs.iter().flat_map(|(one, other)| [one, other]).cloned().collect(),
         };
         named.sort();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, cmd};
 
-use super::probe::connect;
+use super::probe::{connect, observed};
 use super::wire::Observation;
 
 /// How long all of it may take on one server.
@@ -18,7 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Removes every key, and observes that none was left.
 pub(crate) async fn flush(name: &str, url: &str) -> Observation {
-    observed(name, async {
+    observed(name, LIMIT, async {
         let mut server = connect(url, LIMIT).await?;
         // In one transaction, since clients go on writing meanwhile.
         let (before, (), after): (u64, (), u64) =
@@ -30,7 +30,7 @@ pub(crate) async fn flush(name: &str, url: &str) -> Observation {
 
 /// Bounds the memory to nothing and lets the server evict any key, and observes that it did.
 pub(crate) async fn evict(name: &str, url: &str) -> Observation {
-    observed(name, async {
+    observed(name, LIMIT, async {
         let mut server = connect(url, LIMIT).await?;
         let before = evicted(&mut server).await?;
         configure(&mut server, "maxmemory-policy", "allkeys-random").await?;
@@ -50,7 +50,7 @@ pub(crate) async fn evict(name: &str, url: &str) -> Observation {
 
 /// Lets the server use as much memory as it likes and observes that it may.
 pub(crate) async fn unbound(name: &str, url: &str) -> Observation {
-    observed(name, async {
+    observed(name, LIMIT, async {
         let mut server = connect(url, LIMIT).await?;
         configure(&mut server, "maxmemory", "0").await?;
         configure(&mut server, "maxmemory-policy", "noeviction").await?;
@@ -58,22 +58,6 @@ pub(crate) async fn unbound(name: &str, url: &str) -> Observation {
         Ok((bound == "0", "memory is not bounded any more".to_string()))
     })
     .await
-}
-
-async fn observed(name: &str, work: impl Future<Output = Result<(bool, String), RedisError>>) -> Observation {
-    let began = Instant::now();
-    let (observed, text) = match tokio::time::timeout(LIMIT, work).await {
-        Ok(Ok(seen)) => seen,
-        Ok(Err(error)) => (false, error.to_string()),
-        Err(_) => (false, format!("no answer within {} s", LIMIT.as_secs())),
-    };
-    let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-    Observation {
-        observed,
-        took_us,
-        effect_us: observed.then_some(took_us),
-        ..Observation::unseen(format!("{name}: {text}"))
-    }
 }
 
 async fn configure(server: &mut MultiplexedConnection, name: &str, value: &str) -> Result<(), RedisError> {

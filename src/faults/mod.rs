@@ -13,6 +13,7 @@
 
 pub(crate) mod clock;
 mod etcd_probe;
+mod failover;
 mod handle;
 mod injection;
 mod kill;

@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Value};
 use tokio::sync::Mutex;
 
-use super::wire::{RedisCommand, RedisReply};
+use super::wire::{Observation, RedisCommand, RedisReply};
 use super::{etcd_probe, postgres_probe, zookeeper_probe};
 
 /// How much later than the caller the library gives up.
@@ -59,6 +59,27 @@ pub(crate) async fn connect(url: &str, limit: Duration) -> Result<MultiplexedCon
     let beyond = Some(limit + BEYOND);
     let config = AsyncConnectionConfig::new().set_connection_timeout(beyond).set_response_timeout(beyond);
     Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}
+
+/// What came of something that was done to a server, seen by `work`, for no longer than `limit`.
+pub(crate) async fn observed(
+    name: &str,
+    limit: Duration,
+    work: impl Future<Output = Result<(bool, String), RedisError>>,
+) -> Observation {
+    let began = Instant::now();
+    let (observed, text) = match tokio::time::timeout(limit, work).await {
+        Ok(Ok(seen)) => seen,
+        Ok(Err(error)) => (false, error.to_string()),
+        Err(_) => (false, format!("not seen within {} s", limit.as_secs())),
+    };
+    let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    Observation {
+        observed,
+        took_us,
+        effect_us: observed.then_some(took_us),
+        ..Observation::unseen(format!("{name}: {text}"))
+    }
 }
 
 async fn query(connection: &mut MultiplexedConnection, command: &RedisCommand) -> Result<RedisReply, RedisError> {

@@ -21,7 +21,7 @@ use super::member::Member;
 use super::network::{self, Network};
 use super::probe::Probes;
 use super::wire::{Answer, Observation, Order, Request, Response, Scope};
-use super::{kill, memory, pause, power, skew};
+use super::{failover, kill, memory, pause, power, skew};
 use crate::cluster::REDIS_PORT;
 use crate::history::FaultKind;
 
@@ -177,6 +177,11 @@ impl Server {
             Injection::Kill { members } => self.each(members, kill::inject).await,
             Injection::Flush { members } => self.each_server(members, memory::flush).await,
             Injection::Evict { members } => self.each_server(members, memory::evict).await,
+            Injection::Failover { primary, replicas, url, words } => {
+                let servers = replicas.into_iter().map(|name| Ok((name.clone(), self.server_url(&name)?)));
+                let servers = servers.collect::<Result<Vec<_>, String>>()?;
+                Ok(failover::order(&primary, &servers, &url, &words).await)
+            }
             Injection::PowerLoss { members } => self.each(members, power::inject).await,
             Injection::Clock { members, skew } => self.each(members, move |member| skew::inject(member, skew)).await,
             Injection::Network { pairs, effect } => {
@@ -206,6 +211,9 @@ impl Server {
             Injection::Flush { members } => {
                 let text = format!("{}: what was lost stays lost", members.join(", "));
                 Ok(Observation { observed: true, ..Observation::unseen(text) })
+            }
+            Injection::Failover { .. } => {
+                Ok(Observation { observed: true, ..Observation::unseen("who is the primary now stays it".to_string()) })
             }
             Injection::Evict { members } => {
                 // The bound of a server that died meanwhile died with it.
@@ -334,11 +342,15 @@ impl Server {
     ) -> Result<Observation, String> {
         let mut seen = Vec::new();
         for name in members {
-            let address = lock(&*self.member(&name)?).address;
-            let address = address.ok_or_else(|| format!("{name} has no address"))?;
-            seen.push(job(&name, &format!("redis://{address}:{REDIS_PORT}")).await);
+            seen.push(job(&name, &self.server_url(&name)?).await);
         }
         Ok(Observation::all(seen))
+    }
+
+    fn server_url(&self, name: &str) -> Result<String, String> {
+        let address = lock(&*self.member(name)?).address;
+        let address = address.ok_or_else(|| format!("{name} has no address"))?;
+        Ok(format!("redis://{address}:{REDIS_PORT}"))
     }
 
     fn member(&self, name: &str) -> Result<Arc<Mutex<Member>>, String> {

@@ -343,6 +343,8 @@ pub enum FaultKind {
     Evict,
     /// A server loses all its keys.
     Flush,
+    /// An operator makes a replica the primary.
+    Failover,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

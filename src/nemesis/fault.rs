@@ -32,6 +32,8 @@ pub enum Fault {
     Evict(Who),
     /// `flush WHO`: all keys are lost.
     Flush(Who),
+    /// `failover primary`: an operator makes its replica the primary in its place.
+    Failover(Who),
 }
 
 /// How a wall clock goes wrong.
@@ -45,9 +47,13 @@ pub enum Change {
     Strobe(Length, Length),
 }
 
+/// What a fault may begin with.
+pub(super) const VERBS: [&str; 11] =
+    ["pause", "kill", "power-loss", "partition", "loss", "delay", "reset", "clock", "evict", "flush", "failover"];
+
 const EXPECTED: &str = "`pause WHO`, `kill WHO`, `power-loss WHO`, `partition A from B`, `partition minority` (or another \
-                        shape), `loss 30% A and B`, `delay 50ms A to B`, `reset A and B`, `clock WHO +2ttl`, `evict WHO` \
-                        or `flush WHO`";
+                        shape), `loss 30% A and B`, `delay 50ms A to B`, `reset A and B`, `clock WHO +2ttl`, `evict WHO`, \
+                        `flush WHO` or `failover primary`";
 
 impl Fault {
     /// The family that it belongs to.
@@ -63,6 +69,7 @@ impl Fault {
             Fault::Clock(..) => FaultKind::Clock,
             Fault::Evict(_) => FaultKind::Evict,
             Fault::Flush(_) => FaultKind::Flush,
+            Fault::Failover(_) => FaultKind::Failover,
         }
     }
 
@@ -74,7 +81,8 @@ impl Fault {
             | Fault::PowerLoss(who)
             | Fault::Clock(who, _)
             | Fault::Evict(who)
-            | Fault::Flush(who) => vec![who],
+            | Fault::Flush(who)
+            | Fault::Failover(who) => vec![who],
             Fault::Partition(Cut::Shape(..)) => Vec::new(),
             Fault::Partition(Cut::Between(parts)) => parts.iter().flat_map(|part| [&part.one, &part.other]).collect(),
             Fault::Loss(_, between) | Fault::Delay(_, between) | Fault::Reset(between) => {
@@ -96,6 +104,9 @@ impl Fault {
                 if !who.0.iter().all(|target| target.is_node()) =>
             {
                 refuse(who, "only nodes of the lock can")
+            }
+            Fault::Failover(who) if who.0 != [super::Target::Primary] => {
+                refuse(who, "only `primary` can be followed by its replica")
             }
             Fault::Clock(who, _) if who.0.contains(&super::Target::Storage) => {
                 refuse(who, "no clock matters to the resource")
@@ -135,6 +146,7 @@ impl FromStr for Fault {
             }
             "evict" => Fault::Evict(only(rest)?),
             "flush" => Fault::Flush(only(rest)?),
+            "failover" => Fault::Failover(only(rest)?),
             _ => return Err(PhraseError::expected(text, EXPECTED)),
         };
         fault.check()
@@ -181,6 +193,7 @@ impl fmt::Display for Fault {
             Fault::Clock(who, change) => write!(f, "clock {who} {change}"),
             Fault::Evict(who) => write!(f, "evict {who}"),
             Fault::Flush(who) => write!(f, "flush {who}"),
+            Fault::Failover(who) => write!(f, "failover {who}"),
         }
     }
 }
@@ -231,6 +244,7 @@ mod tests {
             "clock nodes strobe 200ms every 1ms",
             "evict majority",
             "flush node",
+            "failover primary",
         ] {
             let fault: Fault = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(fault.to_string(), text);
@@ -252,6 +266,8 @@ mod tests {
             ("flush client:0", "only nodes"),
             ("power-loss storage", "only nodes"),
             ("evict sentinels", "only nodes"),
+            ("failover node:0", "only `primary`"),
+            ("failover primary,replica", "only `primary`"),
             ("clock storage +1s", "no clock matters"),
             ("partition somewhere", "`A from B`"),
             ("partition one two", "`requests` or `replies`"),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::fault::Fault;
+use super::fault::{Fault, VERBS};
 use super::phrase::{PhraseError, first, length, serde_as_phrase};
 use super::target::Target;
 use crate::history::Phase;
@@ -92,8 +92,7 @@ impl FromStr for Step {
             "wait" => length(rest).map(Step::Wait),
             "heal" if rest == "all" => Ok(Step::HealAll),
             "heal" => rest.parse().map(Step::Heal),
-            "pause" | "kill" | "power-loss" | "partition" | "loss" | "delay" | "reset" | "clock" | "evict"
-            | "flush" => text.parse().map(Step::Inject),
+            verb if VERBS.contains(&verb) => text.parse().map(Step::Inject),
             _ => Err(PhraseError::expected(text, EXPECTED)),
         }
     }

@@ -100,6 +100,7 @@ pub(super) fn settle(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> 
         Fault::Clock(who, change) => Fault::Clock(members(rng, who, scenario)?, *change),
         Fault::Evict(who) => Fault::Evict(members(rng, who, scenario)?),
         Fault::Flush(who) => Fault::Flush(members(rng, who, scenario)?),
+        Fault::Failover(who) => Fault::Failover(members(rng, who, scenario)?),
         Fault::Loss(percent, pairs) => Fault::Loss(*percent, sides(rng, pairs, scenario)?),
         Fault::Delay(by, pairs) => {
             by.resolve(scenario.ttl)?;

@@ -134,6 +134,7 @@ fn what_was(kind: FaultKind, on_holder: bool) -> &'static str {
         (FaultKind::Reset, _) => "connections were reset",
         (FaultKind::Evict, _) => "nodes evicted keys",
         (FaultKind::Flush, _) => "nodes lost their keys",
+        (FaultKind::Failover, _) => "a replica took its primary's place",
     }
 }
 

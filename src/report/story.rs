@@ -333,5 +333,6 @@ pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str
         FaultKind::Clock => ("clock", "skewed", "wall clock"),
         FaultKind::Evict => ("eviction", "evicting", "maxmemory"),
         FaultKind::Flush => ("flush", "flushed", "FLUSHALL"),
+        FaultKind::Failover => ("failover", "replaced", "on an operator's command"),
     }
 }

@@ -79,6 +79,7 @@ fn fault_ink(kind: FaultKind) -> Ink {
         FaultKind::Loss | FaultKind::Delay | FaultKind::Reset => Ink(0xc2, 0xe0, 0xa6, 1.0),
         FaultKind::Clock => Ink(0xa0, 0xe3, 0xe9, 1.0),
         FaultKind::Evict | FaultKind::Flush => Ink(0xd0, 0xb8, 0x9c, 1.0),
+        FaultKind::Failover => Ink(0xc6, 0xb0, 0xe6, 1.0),
     }
 }
 

@@ -1,0 +1,64 @@
+//! The fault `failover`: a replica becomes the primary, since an operator says so.
+//!
+//! Nothing is broken by it, and nothing is to be undone. A Redis Cluster hands over in order: the primary stops answering
+//! until its replica has all that it has. Sentinels promote a replica that may lack what was written last, and tell the old
+//! primary only seconds later; until then both take writes.
+
+use std::time::{Duration, Instant};
+
+use redis::{RedisError, Value, cmd};
+
+use super::probe::{connect, observed};
+use super::wire::Observation;
+
+/// How long it may take until a replica calls itself a primary. Sentinels look at replicas once a second.
+const LIMIT: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Says these words to the server at `url`, and observes that one of the replicas, given with their addresses, becomes a
+/// primary.
+pub(crate) async fn order(primary: &str, replicas: &[(String, String)], url: &str, words: &[String]) -> Observation {
+    observed(primary, LIMIT, async {
+        let mut command = redis::Cmd::new();
+        words.iter().for_each(|word| _ = command.arg(word));
+        let ordered = Instant::now();
+        command.query_async::<()>(&mut connect(url, LIMIT).await?).await?;
+        loop {
+            for (name, url) in replicas {
+                if is_primary(url).await.unwrap_or(false) {
+                    let millis = ordered.elapsed().as_millis();
+                    let text = format!("{name} has taken its place {millis} ms after `{}`", words.join(" "));
+                    return Ok::<_, RedisError>((true, text));
+                }
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    })
+    .await
+}
+
+/// What the server says of itself, on a connection of its own: whoever is promoted is made to close those that it has.
+async fn is_primary(url: &str) -> Result<bool, RedisError> {
+    let role = cmd("ROLE").query_async(&mut connect(url, LIMIT).await?).await?;
+    Ok(says_primary(&role))
+}
+
+/// What ROLE answers begins with `master` or `slave`.
+fn says_primary(role: &Value) -> bool {
+    let Value::Array(parts) = role else { return false };
+    matches!(parts.first(), Some(Value::BulkString(word)) if word == b"master")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_primary_is_told_from_a_replica() {
+        let role = |word: &str| Value::Array(vec![Value::BulkString(word.into()), Value::Int(7)]);
+        assert!(says_primary(&role("master")));
+        assert!(
+            !says_primary(&role("slave")) && !says_primary(&Value::Nil) && !says_primary(&Value::Array(Vec::new()))
+        );
+    }
+}
