@@ -3,6 +3,8 @@
 //! Docker, where the same code does the same, with one that it breaks and one that it spares.
 
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redjepsen::catalogue;
 use redjepsen::scenario::Expectation;
@@ -20,30 +22,46 @@ fn with_one_of_each(scenario: &str) {
     play(scenario, "docker", [Expectation::Violation, Expectation::Valid].into_iter().filter_map(first));
 }
 
+/// Runs wait more than they work, and two at once see nothing of each other (tests/local.rs, tests/end_to_end.rs).
+const AT_ONCE: usize = 2;
+
 fn play<'e>(scenario: &str, cluster: &str, expected: impl Iterator<Item = (&'e String, &'e Expectation)>) {
-    let mut failures = Vec::new();
-    let mut played = 0;
-    for (workload, expectation) in expected {
-        played += 1;
-        let expected = match expectation {
-            Expectation::Valid => "valid",
-            Expectation::Violation => "violation",
-        };
-        let store = tempfile::tempdir().unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
-            .args(["run", "--workload", workload, "--nemesis", scenario, "--cluster", cluster, "--expect", expected])
-            .arg("--store")
-            .arg(store.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        if output.status.code() != Some(0) {
-            let text = [output.stdout, output.stderr].concat();
-            failures.push(format!("{workload} was to be {expected}:\n{}", String::from_utf8_lossy(&text)));
+    let pairs: Vec<_> = expected.collect();
+    assert!(!pairs.is_empty(), "{scenario} expects nothing of any lock");
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE.min(pairs.len()) {
+            scope.spawn(|| {
+                while let Some((workload, expectation)) = pairs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let failure = run(scenario, cluster, workload, **expectation).err();
+                    failures.lock().unwrap().extend(failure);
+                }
+            });
         }
-    }
-    assert!(played > 0, "{scenario} expects nothing of any lock");
+    });
+    let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{scenario} on {cluster}:\n{}", failures.join("\n"));
+}
+
+/// One run; all that it said, where it was not as expected.
+fn run(scenario: &str, cluster: &str, workload: &str, expectation: Expectation) -> Result<(), String> {
+    let expected = match expectation {
+        Expectation::Valid => "valid",
+        Expectation::Violation => "violation",
+    };
+    let store = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
+        .args(["run", "--workload", workload, "--nemesis", scenario, "--cluster", cluster, "--expect", expected])
+        .arg("--store")
+        .arg(store.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    if output.status.code() == Some(0) {
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    Err(format!("{workload} was to be {expected}:\n{}", String::from_utf8_lossy(&text)))
 }
 
 macro_rules! scenarios {
