@@ -87,6 +87,22 @@ fn incidents_are_explained_so_that_a_person_understands() {
 }
 
 #[test]
+fn what_is_done_once_is_not_said_to_last() {
+    let told = |kind| {
+        let mut run = support::of_a_node(invalid());
+        run.history.faults.iter_mut().for_each(|fault| fault.kind = kind);
+        report::explain(&run.report(), 0).unwrap()
+    };
+    let lasts = |text: &str, past: &str| {
+        let said = text.split_once(past).unwrap_or_else(|| panic!("{text}")).1;
+        said.split_once('(').unwrap().0.contains(" for ")
+    };
+    assert!(lasts(&told(FaultKind::Pause), "was paused"));
+    assert!(!lasts(&told(FaultKind::Flush), "was flushed"));
+    assert!(!lasts(&told(FaultKind::Failover), "was replaced"));
+}
+
+#[test]
 fn the_headline_says_whose_claim_is_broken() {
     let headline = |change: &dyn Fn(&mut Run)| {
         let mut run = invalid();

@@ -282,8 +282,12 @@ fn what_went_wrong(
         list(&fault.targets.iter().map(|target| tame(target, 30)).collect::<Vec<_>>())
     };
     let verb = if fault.targets.len() > 1 { "were" } else { "was" };
-    let for_long =
-        to.map_or(" and never let go on".to_string(), |to| format!(" for {}", length(to.saturating_sub(from))));
+    let for_long = match (fault.kind, to) {
+        // Done once, and not undone.
+        (FaultKind::Flush | FaultKind::Failover, _) => String::new(),
+        (_, Some(to)) => format!(" for {}", length(to.saturating_sub(from))),
+        (_, None) => " and never let go on".to_string(),
+    };
     let unseen = if fault.was_observed() { "" } else { "; that it took effect was not seen" };
     let then = match ran_out {
         Some(time) if whom == "It" && time >= from && to.is_none_or(|to| time <= to) => {

@@ -155,7 +155,9 @@ fn lane_of(lane: &Lane, crossing: &[u64], at: &impl Fn(u64) -> f64, top: f64) ->
             @let from = at(from) - if from == lane.hold.start { 0.0 } else { LEAD - 8.0 };
             (line("wait", from, middle, left - 2.0, middle))
             @let room = left - 14.0 - text_width("waits for the lock", SMALL, false);
-            @if room > from && crossing.iter().all(|time| !(room..left).contains(&at(*time))) {
+            @let crossed = crossing.iter().any(|time| (room..left).contains(&at(*time)));
+            @let covered = lane.pauses.iter().any(|pause| at(pause.from) < left && at(pause.to) > room);
+            @if room > from && !crossed && !covered {
                 text class="small halo" x=(px(left - 10.0)) y=(px(middle - 6.0)) text-anchor="end" { "waits for the lock" }
             }
         }
