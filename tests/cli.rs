@@ -61,6 +61,11 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected all, clock");
     refused(&["--workload", "missing/file.toml"], "missing/file.toml");
     refused(&["--expect", "victory"], "possible values: valid, violation");
+    refused(
+        &["--workload", "etcd", "--persistence", "always"],
+        "--persistence is for Redis; lock etcd lives in a database",
+    );
+    refused(&["--persistence", "always", "--time-limit", "3s"], "no fault fits into --time-limit 3s");
     refused(&["--cluster", "cloud"], "possible values: auto, docker, local");
     refused(&["--subnet", "10.0.0.0/99"], "10.0.0.0/99");
     refused(&["--cluster", "docker", "--client-cmd", "./client"], "--client-image");

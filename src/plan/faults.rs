@@ -7,6 +7,7 @@ use rand::{Rng, RngExt};
 use serde::Serialize;
 
 use super::{PlanError, millis, stream};
+use crate::cluster::Program;
 use crate::nemesis::{Between, Cut, Fault, Shape, Target, Way, Who};
 use crate::scenario::Scenario;
 
@@ -148,6 +149,12 @@ fn members(rng: &mut impl Rng, who: &Who, scenario: &Scenario) -> Result<Who, Pl
                     "target `{target}`, but the nodes of workload {} are independent; those of `replicated` and `cluster` \
                      are not",
                     scenario.workload_name
+                )));
+            }
+            Target::Voter if scenario.workload.lock.program() != Program::Redis => {
+                return Err(PlanError::Nemesis(format!(
+                    "target `{target}`, but lock {} lives in a database, of which no node has it alone; name a `node`",
+                    scenario.workload.lock.name()
                 )));
             }
             Target::Sentinels if scenario.workload.topology.sentinels() == 0 => {

@@ -316,6 +316,13 @@ mod tests {
             OneOf(vec![format!("pause {who}").parse().unwrap()])
         }
         refused(|s| s.nemesis.faults[0].fault = pause("primary"), "the nodes of workload redlock are independent");
+        refused(
+            |s| {
+                s.workload = catalogue::workload("etcd").unwrap().1;
+                s.nemesis.faults[0].fault = pause("voter");
+            },
+            "lock etcd lives in a database",
+        );
         refused(|s| s.nemesis.faults[0].fault = pause("client:3"), "there are 3 clients");
         refused(|s| s.nemesis.faults[0].fault = pause("node:5"), "the lock has 5 nodes");
         refused(
