@@ -31,9 +31,9 @@ pub struct RunFlags {
     /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
     #[arg(long)]
     nodes: Option<u32>,
-    /// Keys that the clients update
-    #[arg(long, default_value_t = 1)]
-    keys: u32,
+    /// Keys that the clients update, each with a lock of its own [default: what the workload says; 1 for redlock]
+    #[arg(long)]
+    keys: Option<u32>,
     /// The lock's time to live [default: what the nemesis says, else 1s]
     #[arg(long, value_parser = absolute)]
     ttl: Option<Duration>,
@@ -115,7 +115,7 @@ impl RunFlags {
             seed,
             clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
             nodes: self.nodes.unwrap_or(workload.nodes),
-            keys: self.keys,
+            keys: self.keys.unwrap_or(workload.keys),
             ttl,
             time_limit: self.time_limit,
             hold: self.hold,

@@ -241,7 +241,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
 
 /// Whether the operation replaced a value other than the one that it had read.
 fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
-    match (story.overwritten(operation), &operation.old) {
+    match (story.overwritten(operation).and_then(|last| last.new.as_ref()), &operation.old) {
         (Some(replaced), Reading::Value(read)) => replaced != read,
         (Some(_), Reading::Empty) => true,
         _ => false,
