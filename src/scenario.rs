@@ -318,6 +318,9 @@ mod tests {
         assert_eq!(toml::from_str::<Scenario>(&file).unwrap(), scenario, "{file}");
         let settings = scenario.lock_settings(vec!["redis://n0".into()]).unwrap();
         assert_eq!((settings.ttl_ms, settings.options.node_timeout_ms), (1000, Some(50)));
+        let (_, several) = catalogue::workload("several-keys").unwrap();
+        let file = toml::to_string(&several).unwrap();
+        assert_eq!((toml::from_str(&file), several.keys), (Ok(several), 5), "{file}");
     }
 
     #[test]

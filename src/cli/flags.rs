@@ -234,3 +234,29 @@ impl ValueEnum for Expectation {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        flags: RunFlags,
+    }
+
+    fn scenario(words: &str) -> Result<Scenario, Failure> {
+        Command::parse_from(std::iter::once("run").chain(words.split(' '))).flags.scenario()
+    }
+
+    #[test]
+    fn a_workload_says_how_many_keys_there_are_unless_the_user_does() {
+        for (words, keys) in [("--seed 1", 1), ("--workload several-keys", 5), ("--workload several-keys --keys 2", 2)]
+        {
+            assert_eq!(scenario(words).map(|scenario| scenario.keys).ok(), Some(keys), "{words}");
+        }
+        assert!(scenario("--workload several-keys --keys 0").is_err());
+    }
+}
