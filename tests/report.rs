@@ -170,6 +170,8 @@ fn counters_and_lists_are_told_by_where_they_end() {
     let counted =
         |verb: &str| incident.split(&format!("{verb} 1,")).nth(1).is_some_and(|rest| rest[3..].starts_with(" (`c"));
     assert!(counted("read") && counted("wrote"), "{incident}");
+    let incident = report::explain(&over(ResourceKind::List, &[one]).report(), 0).unwrap();
+    assert!(incident.contains(" elements up to `c"), "{incident}");
 }
 
 #[test]
@@ -179,10 +181,16 @@ fn a_page_lists_what_several_keys_came_to_and_never_all_of_many() {
     let several = page(&over(ResourceKind::Register, &[(100, 0, 0, None), (82, 8, 0, None)]));
     let rows: Vec<&str> =
         several.split("id=\"keys\"").nth(1).unwrap().split("</section>").next().unwrap().split("<tr").collect();
-    assert!(rows.len() == 4 && rows[2].contains("<td>k1</td><td>82</td><td>8</td></tr>"), "the loser first: {rows:?}");
+    assert!(
+        rows.len() == 4 && rows[2].contains("<td>k1</td><td class=\"n\">82</td><td class=\"n\">8</td></tr>"),
+        "the loser first: {rows:?}"
+    );
     let many = page(&over(ResourceKind::List, &[(10, 0, 0, Some(10)); 5_000]));
     assert!(many.contains("4,988 more keys") && many.contains("<th>ends at</th>"));
     assert!(many.len() < several.len() + 10_000);
+    let terminal =
+        report::terminal(&over(ResourceKind::Register, &[(100, 0, 0, None), (82, 8, 0, None)]).report(), false);
+    assert!(terminal.contains("  keys              1 of 2 lost updates\n"), "{terminal}");
 }
 
 #[test]

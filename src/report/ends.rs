@@ -28,6 +28,13 @@ pub(super) fn and_the_end(story: &Story) -> String {
     sum(story).map_or(String::new(), |sum| format!(": {}", where_it_ends(story, &sum)))
 }
 
+/// `4 of 5 lost updates`; none where there is but one key.
+pub(super) fn keys(story: &Story) -> Option<String> {
+    let keys = &story.report.verdict.keys;
+    let losers = keys.iter().filter(|key| key.lost > 0).count() as u64;
+    (keys.len() > 1).then(|| format!("{} of {} lost updates", count(losers), count(keys.len() as u64)))
+}
+
 /// What an update of this resource is called.
 pub(super) fn update(story: &Story) -> &'static str {
     match story.resource() {

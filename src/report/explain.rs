@@ -255,12 +255,12 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
     clauses
 }
 
-/// A value; of a counter its number comes first, which is `more` than the operation had read.
+/// A value; of a counter after its number, of a list after its length, which is `more` than the operation had read.
 fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> String {
-    match &operation.amount {
-        Some(amount) if story.resource() == Some(ResourceKind::Counter) => {
-            format!("{} ({})", count(amount.count().saturating_add(more)), quoted(value))
-        }
+    let amount = operation.amount.as_ref().map(|amount| amount.count().saturating_add(more));
+    match (amount, story.resource()) {
+        (Some(number), Some(ResourceKind::Counter)) => format!("{} ({})", count(number), quoted(value)),
+        (Some(length), Some(ResourceKind::List)) => format!("{} up to {}", plural(length, "element"), quoted(value)),
         _ => quoted(value),
     }
 }

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use redjepsen::checker::{AnomalyKind, Verdict};
 use redjepsen::history::{Amount, Outcome, Process};
+use redjepsen::report::{self, Report};
 use redjepsen::scenario::ResourceKind;
 use redjepsen::stored::Stored;
 
@@ -153,6 +154,9 @@ fn a_counter_has_no_room_for_more_updates_than_its_number() {
     assert_eq!((verdict.lost_updates.count, verdict.keys[0].lost_unnamed), (1, 1));
     let found = lost_update(&verdict);
     assert!(found[0].lost.is_empty() && found[0].summary.contains("leaves no room for 1 more"), "{found:#?}");
+    let facts = Default::default();
+    let report = Report { scenario: None, history: &gone.history, verdict: &verdict, facts: &facts, fewest: None };
+    assert!(report::html(&report).contains("leaves no room for 1 more"));
     // Of two that may have been there before, one was.
     let mut one = untold();
     one.ok(3, 22, 28, "c", "e").count(22, 1).count(50, 2).count(10_000, 3);

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::{prose, verdict_word};
 use crate::checker::{AnomalyKind, KeyEnd, Validity};
 use crate::history::Claim;
-use crate::report::ends::end_of_all;
+use crate::report::ends::{self, end_of_all};
 use crate::report::explain::headline_of;
 use crate::report::results::{faults, per_second};
 use crate::report::story::{Standing, Story};
@@ -145,7 +145,7 @@ fn claim(story: &Story, claim: Claim) -> Markup {
         div class={ "claim " (class) } {
             p class="what" { (title) }
             p class="standing" { b { (word) } span { (found) } }
-            @if let Some(end) = (claim == Claim::Updates).then(|| end_of_all(story)).flatten() { p class="why" { (end) "." } }
+            @if let Some(end) = (claim == Claim::Updates).then(|| end_of_all(story)).flatten() { p class="why" { (end) } }
             @if standing == Standing::Unclaimed && harmless {
                 p class="why" { "A holder that comes too late changes nothing: " (story.refusal().unwrap_or_default()) "." }
             }
@@ -197,14 +197,14 @@ fn keys(story: &Story) -> Markup {
     let rest = keys.len().saturating_sub(KEYS);
     html! {
         section id="keys" {
-            h2 { "Keys " span class="count" { (count(keys.len() as u64)) ", each with a lock of its own" } }
+            h2 { "Keys " span class="count" { (ends::keys(story).unwrap_or_default()) } }
             table {
                 thead { tr { th { "key" } th { "acknowledged updates" } th { "of them lost" } @if amounts { th { "ends at" } } } }
                 tbody {
                     @for key in &keys[..keys.len() - rest] {
                         tr class=[(key.lost > 0).then_some("failed")] {
-                            td { (tame(&key.key, 40)) } td { (count(key.acknowledged)) } td { (count(key.lost)) }
-                            @if amounts { td { (key.amount.map_or("–".to_string(), count)) } }
+                            td { (tame(&key.key, 40)) } td class="n" { (count(key.acknowledged)) } td class="n" { (count(key.lost)) }
+                            @if amounts { td class="n" { (key.amount.map_or("–".to_string(), count)) } }
                         }
                     }
                 }
