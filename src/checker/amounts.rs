@@ -194,7 +194,7 @@ pub(super) fn end(register: &Register, lineage: &Lineage, places: &[usize]) -> K
     if let (Some(amount), Root::Unknown) = (end.amount, root) {
         // The others were given the benefit of the doubt, but there is only so much room before the first of the descent.
         let room = amount.saturating_sub(unacknowledged + survivors);
-        end.lost_unnamed = (acknowledged - survivors - end.lost).saturating_sub(room);
+        end.lost_unnamed = acknowledged.saturating_sub(survivors + end.lost + room);
         end.lost += end.lost_unnamed;
     }
     // Whatever is there and was not acknowledged; without an amount, what the descent shows of it.
