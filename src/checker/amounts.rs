@@ -25,30 +25,26 @@ type Writers<'h> = HashMap<&'h str, usize>;
 
 /// The operations with the readings that whole lists tell of.
 pub(super) fn told_by_lists(operations: &[Operation]) -> Cow<'_, [Operation]> {
-    let mut operations = Cow::Borrowed(operations);
-    let mut told: Vec<(usize, Reading, u64)> = Vec::new();
-    let lists: Vec<usize> = (0..operations.len()).filter(|&place| elements(&operations[place]).is_some()).collect();
-    if !lists.is_empty() {
-        let writers = writers(&operations, 0..operations.len());
-        for place in lists {
-            let (read, whole) = (&operations[place], elements(&operations[place]).unwrap_or_default());
-            if flaw(&operations, &writers, read).is_none() {
-                let before = std::iter::once(Reading::Empty).chain(whole.iter().cloned().map(Reading::Value));
-                let known = whole.iter().zip(before).zip(0..);
-                let untold = known.map(|((element, before), count)| (writers[element.as_str()], before, count));
-                told.extend(untold.filter(|&(writer, ..)| operations[writer].old == Reading::Unknown));
+    let mut known = Cow::Borrowed(operations);
+    let reads: Vec<&Operation> = operations.iter().filter(|operation| elements(operation).is_some()).collect();
+    let writers = if reads.is_empty() { Writers::new() } else { writers(operations, 0..operations.len()) };
+    // A list with a flaw is no witness.
+    for read in reads.into_iter().filter(|read| flaw(operations, &writers, read).is_none()) {
+        let mut before = Reading::Empty;
+        for (element, count) in elements(read).unwrap_or_default().iter().zip(0..) {
+            let (writer, old) = (writers[element.as_str()], before);
+            before = Reading::Value(element.clone());
+            if operations[writer].old == Reading::Unknown {
+                let writer = &mut known.to_mut()[writer];
+                (writer.old, writer.amount) = (old, Some(Amount::Count(count)));
+                if writer.outcome != Outcome::Ok {
+                    // It read this at some time, which its completion need not have waited for.
+                    (writer.completed, writer.completed_index) = (None, None);
+                }
             }
         }
     }
-    for (writer, before, count) in told {
-        let writer = &mut operations.to_mut()[writer];
-        (writer.old, writer.amount) = (before, Some(Amount::Count(count)));
-        if writer.outcome != Outcome::Ok {
-            // It read this at some time, which its completion need not have waited for.
-            (writer.completed, writer.completed_index) = (None, None);
-        }
-    }
-    operations
+    known
 }
 
 /// One anomaly for each value that was read with another amount than its writer left, and for each list with a flaw.
@@ -90,7 +86,8 @@ fn wrong_counts(register: &Register, places: &[usize], writers: &Writers, words:
         }
     }
     let told = |(value, readers): (Option<&str>, Vec<usize>)| {
-        let counts: Vec<String> = readers.iter().filter_map(|&place| count_of(&operations[place])).collect();
+        let mut counts: Vec<String> = readers.iter().filter_map(|&place| count_of(&operations[place])).collect();
+        counts.dedup();
         let read = format!(
             "{} read {} with a count of {}",
             words.clients(readers.iter().copied()),
@@ -99,7 +96,7 @@ fn wrong_counts(register: &Register, places: &[usize], writers: &Writers, words:
         );
         let other = value.and_then(|value| left.get(value)).copied();
         let but = match other {
-            None => "which is that of an empty key no more".to_string(),
+            None => "although nothing is in an empty key".to_string(),
             Some((writer, left)) if operations[writer].new.as_deref() == value => {
                 format!("but {} had left a count of {left}", words.client(writer))
             }
@@ -171,35 +168,38 @@ impl Flaw<'_> {
     }
 }
 
-/// What a key came to: its amount after the last update, and the updates that it is to hold.
-pub(super) fn end(register: &Register, lineage: &Lineage, places: &[usize]) -> KeyEnd {
-    let nodes = &register.nodes;
-    let updates = || places.iter().filter_map(|&place| written(&register.operations[place]).map(|new| (place, new)));
-    let acknowledged = updates().filter(|&(place, _)| register.operations[place].outcome == Outcome::Ok).count() as u64;
-    let mut end = KeyEnd { key: register.key.to_string(), acknowledged, ..KeyEnd::default() };
-    end.lost = lineage.lines.iter().map(|line| line.lost.len() as u64).sum();
+/// What a key came to: its amount after the last update, and the updates that it is to hold, of which `lost` were found to
+/// be lost.
+pub(super) fn end(register: &Register, lineage: &Lineage, places: &[usize], lost: u64) -> KeyEnd {
+    let (operations, nodes) = (register.operations, &register.nodes);
+    let is_update = |place: &&usize| written(&operations[**place]).is_some();
+    let updates = places.iter().filter(is_update);
+    let acknowledged = updates.filter(|&&place| operations[place].outcome == Outcome::Ok).count() as u64;
+    let mut end = KeyEnd { key: register.key.to_string(), acknowledged, lost, ..KeyEnd::default() };
     let Some(last) = lineage.last.filter(|last| last.is_final) else { return end };
-    end.amount = register.operations[last.operation].amount.as_ref().map(Amount::count);
-    // Acknowledged or not, the updates from which the last value certainly descends.
-    let mut descent = [0, 0];
+    // The updates from which the last value certainly descends.
+    let (mut survivors, mut unacknowledged) = (0, 0);
     let mut node = last.node;
     let root = loop {
-        descent[usize::from(nodes[node].acknowledged)] += u64::from(node != EMPTY);
+        survivors += u64::from(nodes[node].acknowledged);
+        unacknowledged += u64::from(!nodes[node].acknowledged && node != EMPTY);
         match nodes[node].parent {
             Ok(parent) => node = parent,
             Err(root) => break root,
         }
     };
-    let [unacknowledged, survivors] = descent;
-    if let (Some(amount), Root::Unknown) = (end.amount, root) {
-        // The others were given the benefit of the doubt, but there is only so much room before the first of the descent.
-        let room = amount.saturating_sub(unacknowledged + survivors);
-        end.lost_unnamed = acknowledged.saturating_sub(survivors + end.lost + room);
-        end.lost += end.lost_unnamed;
+    end.unacknowledged = unacknowledged;
+    end.amount = operations[last.operation].amount.as_ref().map(Amount::count);
+    if let Some(amount) = end.amount {
+        if root == Root::Unknown {
+            // The others were given the benefit of the doubt, but there is only so much room before the first of the descent.
+            let room = amount.saturating_sub(survivors + unacknowledged);
+            end.lost_unnamed = acknowledged.saturating_sub(survivors + lost + room);
+            end.lost += end.lost_unnamed;
+        }
+        // Whatever is there and was not acknowledged, also where the descent shows but a part of it.
+        end.unacknowledged = (amount + end.lost).saturating_sub(acknowledged);
     }
-    // Whatever is there and was not acknowledged; without an amount, what the descent shows of it.
-    end.unacknowledged =
-        end.amount.map_or(unacknowledged, |amount| (amount + end.lost).saturating_sub(end.acknowledged));
     end
 }
 

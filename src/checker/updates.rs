@@ -16,7 +16,7 @@ use super::order;
 use super::register::{Register, effective};
 use super::verdict::{Anomaly, AnomalyKind, KeyEnd, LostUpdates};
 use super::words::{Words, reading, seconds};
-use crate::history::{Function, History, Operation};
+use crate::history::{Function, History, Operation, Outcome};
 
 /// What became of the updates.
 pub(super) struct Updates {
@@ -30,24 +30,28 @@ pub(super) fn check(history: &History) -> Updates {
     let words = Words::new(history);
     let operations = amounts::told_by_lists(&history.operations);
     let mut keys: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut acknowledged = 0;
     let touches = |operation: &Operation| operation.f != Function::Hold;
     for (place, operation) in operations.iter().enumerate().filter(|(_, operation)| touches(operation)) {
         keys.entry(&operation.key).or_default().push(place);
+        acknowledged += u64::from((operation.f, operation.outcome) == (Function::Rmw, Outcome::Ok));
     }
-    let (mut anomalies, mut ends) = (Vec::new(), Vec::new());
+    let mut anomalies = Vec::new();
+    let mut ends = Vec::new();
     for (key, places) in keys {
         let mut register = Register::new(&operations, key, &places);
-        anomalies.extend(amounts::check(&register, &places, words));
-        anomalies.extend(order::impossible_reads(&mut register, words));
+        let mut found = amounts::check(&register, &places, words);
+        found.extend(order::impossible_reads(&mut register, words));
         let lineage = Lineage::new(&register, &places);
-        anomalies.extend(losses(&register, &lineage, words));
-        anomalies.extend(order::check(&register, &lineage, words));
-        let end = amounts::end(&register, &lineage, &places);
-        anomalies.extend(amounts::no_room(&register, &lineage, &end, words));
+        found.extend(losses(&register, &lineage, words));
+        found.extend(order::check(&register, &lineage, words));
+        let lost = found.iter().map(|anomaly| anomaly.lost.len() as u64).sum();
+        let end = amounts::end(&register, &lineage, &places, lost);
+        found.extend(amounts::no_room(&register, &lineage, &end, words));
+        anomalies.extend(found);
         ends.push(end);
     }
     let count = ends.iter().map(|end| end.lost).sum();
-    let acknowledged = ends.iter().map(|end| end.acknowledged).sum();
     let fraction = if acknowledged == 0 { 0.0 } else { count as f64 / acknowledged as f64 };
     Updates { anomalies, lost: LostUpdates { count, acknowledged, fraction }, keys: ends }
 }
