@@ -170,6 +170,8 @@ fn counters_and_lists_are_told_by_where_they_end() {
     let counted =
         |verb: &str| incident.split(&format!("{verb} 1,")).nth(1).is_some_and(|rest| rest[3..].starts_with(" (`c"));
     assert!(counted("read") && counted("wrote"), "{incident}");
+    let drawing = report::drawing(&over(ResourceKind::Counter, &[one]).report(), 0).unwrap();
+    assert!(drawing.contains(">reads 1,") && drawing.contains(">writes 1,"), "{drawing}");
     let incident = report::explain(&over(ResourceKind::List, &[one]).report(), 0).unwrap();
     assert!(incident.contains(" elements up to `c"), "{incident}");
 }
