@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::lineage::Lineage;
 use super::order;
-use super::register::{EMPTY, Register, Root, written};
+use super::register::{EMPTY, Register, Root, completed, invoked, written};
 use super::verdict::{Anomaly, AnomalyKind, KeyEnd};
 use super::words::{Words, list, reading};
 use crate::history::{Amount, Operation, Outcome, Reading};
@@ -57,7 +57,11 @@ pub(super) fn check(register: &Register, places: &[usize], words: Words) -> Vec<
         match flaw(operations, &writers, &operations[place]) {
             // A last update from nowhere has been found as a value already.
             Some(Flaw::FromNowhere(element, _)) if operations[place].old == Reading::Value(element.to_string()) => {}
-            Some(flaw) => found.push(flaw.told(register, place, words)),
+            Some(flaw) => {
+                let mut anomaly = flaw.told(register, place, words);
+                anomaly.summary.push_str(&absent(operations, places, &operations[place]));
+                found.push(anomaly);
+            }
             None => {}
         }
     }
@@ -165,6 +169,18 @@ impl Flaw<'_> {
             Flaw::OtherEnd => (format!("{who} read a list of {key} that does not end with its last update"), None),
         };
         impossible(register, place, std::iter::once(place).chain(writer).collect(), summary)
+    }
+}
+
+/// How many elements a list lacks that had been acknowledged before it was read, as the end of a sentence.
+fn absent(operations: &[Operation], places: &[usize], read: &Operation) -> String {
+    let there: HashSet<&str> = elements(read).unwrap_or_default().iter().map(String::as_str).collect();
+    let before = places.iter().map(|&place| &operations[place]);
+    let before = before.filter(|update| update.outcome == Outcome::Ok && completed(update) < invoked(read));
+    match before.filter_map(written).filter(|element| !there.contains(element)).count() as u64 {
+        0 => String::new(),
+        1 => "; 1 acknowledged element is not in it".to_string(),
+        many => format!("; {many} acknowledged elements are not in it"),
     }
 }
 

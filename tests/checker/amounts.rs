@@ -112,8 +112,9 @@ fn a_list_shows_every_update_in_its_place_or_is_impossible() {
             "found b out of its place in the list of k0: c1 had appended it where it read k0 = a",
         ),
         (&["b", "a"], vec![10_000, 30], "found b out of its place"),
-        (&["a"], vec![10_000], "does not end with its last update"),
-        (&[], vec![10_000], "does not end with its last update"),
+        (&["b"], vec![10_000, 30], "where it read k0 = a; 1 acknowledged element is not in it"),
+        (&["a"], vec![10_000], "does not end with its last update; 1 acknowledged element is not in it"),
+        (&[], vec![10_000], "does not end with its last update; 2 acknowledged elements are not in it"),
     ] {
         build.elements(10_000, elements);
         let verdict = build.check();
