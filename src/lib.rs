@@ -8,6 +8,7 @@
 //! - [`cluster`]: what it runs on: real servers, client processes, an agent
 //! - [`controller`]: the run itself, the only place with control flow over time
 //! - [`client`], [`locks`], [`slots`]: the processes under test
+//! - [`stored`]: what the resource keeps under a key, for clients and controller alike
 //! - [`history`]: what happened, event by event
 //! - [`checker`]: what follows from it: a verdict
 //! - [`report`]: pages, pictures and numbers
@@ -29,6 +30,7 @@ pub mod report;
 pub mod scenario;
 pub mod slots;
 pub mod store;
+pub mod stored;
 pub mod suite;
 pub mod topology;
 pub mod units;

@@ -76,6 +76,9 @@ pub struct Workload {
     pub source: String,
     /// How many lock nodes a run has unless the user says otherwise.
     pub nodes: u32,
+    /// How many keys clients update unless the user says otherwise, each with a lock of its own.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub keys: u32,
     /// How they belong together.
     #[serde(default, skip_serializing_if = "Topology::is_independent")]
     pub topology: Topology,
@@ -96,11 +99,16 @@ pub struct ResourceSpec {
     pub fencing: Fencing,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceKind {
     /// One value a key, each written value unique in the run, in a Redis of its own.
+    #[default]
     Register,
+    /// The same with a number beside the value: each holder writes back one more than it read.
+    Counter,
+    /// Every value so far: each holder writes back what it read with its own value at the end.
+    List,
     /// The same in a row of the database that keeps the lock as well.
     Row,
     /// None: clients take the lock, think, and release it.
@@ -119,6 +127,14 @@ pub enum Fencing {
     Token,
     /// As `token`, and a read counts as a write does.
     TokenReads,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 impl Fencing {
@@ -302,6 +318,9 @@ mod tests {
         assert_eq!(toml::from_str::<Scenario>(&file).unwrap(), scenario, "{file}");
         let settings = scenario.lock_settings(vec!["redis://n0".into()]).unwrap();
         assert_eq!((settings.ttl_ms, settings.options.node_timeout_ms), (1000, Some(50)));
+        let (_, several) = catalogue::workload("several-keys").unwrap();
+        let file = toml::to_string(&several).unwrap();
+        assert_eq!((toml::from_str(&file), several.keys), (Ok(several), 5), "{file}");
     }
 
     #[test]

@@ -460,6 +460,49 @@ fn redlock_is_judged_as_in_docker() {
     assert_eq!(code, Some(1), "{text}");
 }
 
+/// A workload of this resource and lock, and the words that every report of a run without faults has of it.
+fn other_resource(store: &std::path::Path, kind: &str, fencing: &str, base: &str) -> String {
+    let (_, file) = redjepsen::catalogue::WORKLOADS.iter().find(|(name, _)| *name == base).unwrap();
+    let file = file.replace("kind = \"register\"", &format!("kind = \"{kind}\""));
+    let lines = file
+        .lines()
+        .map(|line| if line.starts_with("fencing") { format!("fencing = \"{fencing}\"") } else { line.into() });
+    let path = store.join(format!("{kind}-{fencing}.toml"));
+    fs::write(&path, lines.collect::<Vec<String>>().join("\n")).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn counters_and_lists_are_kept_under_every_fencing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, words) in [("counter", "after "), ("list", " were acknowledged")] {
+        for (fencing, base) in [("old-value", "cas-token"), ("token", "fenced"), ("token-reads", "fenced-reads")] {
+            let workload = other_resource(folder.path(), kind, fencing, base);
+            let flags =
+                format!("--cluster local --nemesis none --time-limit 2s --seed 5 --keys 2 --workload {workload}");
+            let (code, text, _store) = run(|_| {}, &flags);
+            assert_eq!(code, Some(0), "{text}");
+            let resource = text.lines().find(|line| line.starts_with("  resource")).unwrap_or_default();
+            assert!(resource.contains(&format!("the 2 {kind}s end")) && resource.contains(words), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_list_ends_short_of_what_was_acknowledged() {
+    let flags = "--cluster local --nemesis pause --workload list --ttl 400ms --time-limit 6s --seed 1";
+    let (code, text, store) = run(|_| {}, flags);
+    assert_eq!(code, Some(1), "{text}");
+    let results = fs::read_to_string(store.path().join("latest/results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_str(&results).unwrap();
+    let number = |name: &str| results["keys"][0][name].as_u64().unwrap();
+    assert!(number("lost") > 0, "{text}");
+    assert_eq!(number("amount") + number("lost"), number("acknowledged") + number("unacknowledged"), "{text}");
+    // The same from the history as a stranger's, which knows the identities only.
+    let check = Command::new(program()).arg("check").arg(store.path().join("latest")).args(["--model", "rmw"]).output();
+    assert_eq!(check.unwrap().status.code(), Some(1));
+}
+
 #[test]
 fn nobody_special_can_run_it() {
     // From root, which these tests may be run as, to somebody without any privileges, who need not get at what root has.
@@ -507,6 +550,22 @@ fn a_client_of_the_users_own_runs_as_it_is() {
     let (code, text, store) = run(|_| {}, flags);
     assert_eq!(code, Some(0), "{text}");
     assert!(fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap().contains("python-example 1"));
+    for kind in ["counter", "list"] {
+        let workload = other_resource(store.path(), kind, "none", "single");
+        let (code, text, _store) = run(|_| {}, &flags.replace("--workload single", &format!("--workload {workload}")));
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(&format!("the {kind} k0 ends")), "{text}");
+    }
+    // With one that writes what is no counter nothing is proven, and what it wrote is shown.
+    let careless = fs::read_to_string("workloads/clients/python/client.py").unwrap();
+    let careless = careless.replace("updated(kind, text, new))", "new)");
+    let path = store.path().join("careless.py");
+    fs::write(&path, careless).unwrap();
+    let workload = other_resource(store.path(), "counter", "none", "single");
+    let flags = flags.replace("--workload single", &format!("--workload {workload}"));
+    let (code, text, _store) =
+        run(|_| {}, &flags.replace("workloads/clients/python/client.py", path.to_str().unwrap()));
+    assert!(code == Some(2) && text.contains("which is no counter:"), "{text}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use redjepsen::checker::*;
 use redjepsen::history::*;
 use redjepsen::locks::{LockSpec, NoOptions};
 use redjepsen::report::{self, Counterexample, Report, RunFacts, Story};
-use redjepsen::scenario::Fencing;
+use redjepsen::scenario::{Fencing, ResourceKind};
 use support::{Play, Run, pause, play};
 
 /// Writes sample reports where a person can look at them: `REPORTS_TO=/tmp/rep cargo test --test report samples`.
@@ -134,6 +134,81 @@ fn the_headline_says_whose_claim_is_broken() {
     assert_eq!(headline(&stale), "Redlock produced 1 observation that no correct order of the updates explains.");
     let unfounded = |run: &mut Run| run.verdict.valid = Validity::Unknown;
     assert_eq!(headline(&unfounded), "This run proves nothing about the lock.");
+}
+
+/// The invalid run, over keys of this kind that came to this.
+fn over(kind: ResourceKind, ends: &[(u64, u64, u64, Option<u64>)]) -> Run {
+    let mut run = invalid();
+    run.scenario.workload.resource.kind = kind;
+    run.history.run.as_mut().unwrap().resource = kind;
+    let end = |(number, &(acknowledged, lost, unacknowledged, amount)): (usize, &(u64, u64, u64, Option<u64>))| {
+        KeyEnd { key: format!("k{number}"), acknowledged, lost, lost_unnamed: 0, unacknowledged, amount }
+    };
+    run.verdict.keys = ends.iter().enumerate().map(end).collect();
+    for (number, operation) in run.history.operations.iter_mut().enumerate() {
+        operation.amount = (operation.old != Reading::Unknown).then_some(Amount::Count(1000 + number as u64));
+    }
+    run
+}
+
+#[test]
+fn counters_and_lists_are_told_by_where_they_end() {
+    let told = |kind, ends: &[_]| {
+        let run = over(kind, ends);
+        let headline = report::headline(&run.report());
+        let terminal = report::terminal(&run.report(), false);
+        let resource = terminal.lines().find_map(|line| line.strip_prefix("  resource          ")).map(String::from);
+        (headline.split_once(": ").map(|(_, end)| end.to_string()), resource)
+    };
+    let both = |end: &str, terminal: &str| (Some(end.to_string()), Some(terminal.to_string()));
+    let one = (182, 8, 0, Some(174));
+    assert_eq!(
+        told(ResourceKind::Counter, &[one]),
+        both("the counter k0 ends at 174.", "the counter k0 ends at 174 after 182 acknowledged increments")
+    );
+    assert_eq!(
+        told(ResourceKind::List, &[(182, 8, 2, Some(176))]),
+        both(
+            "the list k0 ends with 176 elements (2 of them never acknowledged).",
+            "the list k0 ends with 176 elements (2 of them never acknowledged); 182 were acknowledged"
+        )
+    );
+    assert_eq!(
+        told(ResourceKind::Counter, &[one, (18, 0, 0, Some(18))]),
+        both("the 2 counters end at 192 in all.", "the 2 counters end at 192 in all after 200 acknowledged increments")
+    );
+    // A register has no amount, and what was not read is not told.
+    assert_eq!(told(ResourceKind::Register, &[(182, 8, 0, None)]), (None, None));
+    assert_eq!(told(ResourceKind::Counter, &[one, (18, 0, 0, None)]), (None, None));
+    let headline = report::headline(&over(ResourceKind::Counter, &[one]).report());
+    assert!(headline.starts_with("Redlock lost 8 of 182 acknowledged increments (4.4 %)"), "{headline}");
+    let incident = report::explain(&over(ResourceKind::Counter, &[one]).report(), 0).unwrap();
+    let counted =
+        |verb: &str| incident.split(&format!("{verb} 1,")).nth(1).is_some_and(|rest| rest[3..].starts_with(" (`c"));
+    assert!(counted("read") && counted("wrote"), "{incident}");
+    let drawing = report::drawing(&over(ResourceKind::Counter, &[one]).report(), 0).unwrap();
+    assert!(drawing.contains(">reads 1,") && drawing.contains(">writes 1,"), "{drawing}");
+    let incident = report::explain(&over(ResourceKind::List, &[one]).report(), 0).unwrap();
+    assert!(incident.contains(" elements up to `c"), "{incident}");
+}
+
+#[test]
+fn a_page_lists_what_several_keys_came_to_and_never_all_of_many() {
+    let page = |run: &Run| report::html(&run.report());
+    assert!(!page(&over(ResourceKind::Counter, &[(182, 8, 0, Some(174))])).contains("id=\"keys\""));
+    let several = page(&over(ResourceKind::Register, &[(100, 0, 0, None), (82, 8, 0, None)]));
+    let rows: Vec<&str> =
+        several.split("id=\"keys\"").nth(1).unwrap().split("</section>").next().unwrap().split("<tr").collect();
+    assert!(
+        rows.len() == 4 && rows[2].contains("<td>k1</td><td class=\"n\">82</td><td class=\"n\">8</td></tr>"),
+        "the loser first: {rows:?}"
+    );
+    let many = page(&over(ResourceKind::List, &[(10, 0, 0, Some(10)); 5_000]));
+    assert!(many.contains("4,988 more keys") && many.contains("<th>ends at</th>"));
+    assert!(many.len() < several.len() + 10_000);
+    let terminal =
+        report::terminal(&over(ResourceKind::Register, &[(100, 0, 0, None), (82, 8, 0, None)]).report(), false);
+    assert!(terminal.contains("  keys              1 of 2 lost updates\n"), "{terminal}");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! - [`gates`]: did the run prove anything?
 //! - [`updates`]: did every acknowledged update survive? In three parts: [`register`] links what the values say,
-//!   [`lineage`] decides what survived, [`order`] compares with real time
+//!   [`lineage`] decides what survived, [`order`] compares with real time; and of counters and lists, [`amounts`] asks whether
+//!   the numbers agree
 //! - [`holds`]: did two clients hold a lock at once?
 //! - [`locks`]: did tokens rise, did the lock come back, were losers told?
 //! - [`attribute`]: which fault explains it?
@@ -11,6 +12,7 @@
 //! The verdict is `invalid` where an anomaly contradicts a property that the workload claims, unless the evidence
 //! itself is in doubt; else `unknown` where a gate failed; else `valid`.
 
+mod amounts;
 mod attribute;
 mod fewest;
 mod gates;
@@ -34,7 +36,7 @@ use crate::history::{Claim, History, Outcome};
 /// Checks a history against the claims in its header; a history without a header is held to every property.
 pub fn check(history: &History) -> Verdict {
     let gates = gates::check(history);
-    let (mut anomalies, lost_updates) = updates::check(history);
+    let updates::Updates { mut anomalies, lost: lost_updates, keys } = updates::check(history);
     let overlaps = holds::check(history);
     let mut overlapping = overlaps.anomalies;
     attribute::explain_all(history, &mut overlapping);
@@ -76,7 +78,8 @@ pub fn check(history: &History) -> Verdict {
     } else {
         (Validity::Valid, Vec::new())
     };
-    Verdict { valid, reasons, lost_updates, mutual_exclusion, lock, gates, anomalies, counts: counts(history) }
+    let counts = counts(history);
+    Verdict { valid, reasons, lost_updates, keys, mutual_exclusion, lock, gates, anomalies, counts }
 }
 
 /// The properties that decide the verdict, each once, updates first.

@@ -227,7 +227,7 @@ impl Node {
 }
 
 /// What an rmw wrote or was to write.
-fn written(operation: &Operation) -> Option<&str> {
+pub(super) fn written(operation: &Operation) -> Option<&str> {
     operation.new.as_deref().filter(|_| operation.f == Function::Rmw)
 }
 

@@ -2,41 +2,58 @@
 //!
 //! Decides exactly whether some order of the operations on each key is legal for a register, where the values are
 //! unique: an anomaly is reported iff there is none. The parts: what the values say ([`super::register`]), what survived
-//! ([`super::lineage`]), what real time says ([`super::order`]); here the losses are put together.
+//! ([`super::lineage`]), what real time says ([`super::order`]), and how much there was ([`super::amounts`]); here the losses
+//! are put together.
 //!
 //! Known limits, all on the side of not accusing: an indeterminate write that nobody saw is never counted as having
 //! happened, not even where the store was reported to have acknowledged it.
 
 use std::collections::BTreeMap;
 
+use super::amounts;
 use super::lineage::{Last, Line, LineKind, Lineage};
 use super::order;
 use super::register::{Register, effective};
-use super::verdict::{Anomaly, AnomalyKind, LostUpdates};
+use super::verdict::{Anomaly, AnomalyKind, KeyEnd, LostUpdates};
 use super::words::{Words, reading, seconds};
 use crate::history::{Function, History, Operation, Outcome};
 
+/// What became of the updates.
+pub(super) struct Updates {
+    pub anomalies: Vec<Anomaly>,
+    pub lost: LostUpdates,
+    pub keys: Vec<KeyEnd>,
+}
+
 /// Checks every key apart. Near-linear: values are hashed, a key's independent lines are sorted.
-pub(super) fn check(history: &History) -> (Vec<Anomaly>, LostUpdates) {
+pub(super) fn check(history: &History) -> Updates {
     let words = Words::new(history);
+    let operations = amounts::told_by_lists(&history.operations);
     let mut keys: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut acknowledged = 0;
     let touches = |operation: &Operation| operation.f != Function::Hold;
-    for (place, operation) in history.operations.iter().enumerate().filter(|(_, operation)| touches(operation)) {
+    for (place, operation) in operations.iter().enumerate().filter(|(_, operation)| touches(operation)) {
         keys.entry(&operation.key).or_default().push(place);
         acknowledged += u64::from((operation.f, operation.outcome) == (Function::Rmw, Outcome::Ok));
     }
     let mut anomalies = Vec::new();
+    let mut ends = Vec::new();
     for (key, places) in keys {
-        let mut register = Register::new(&history.operations, key, &places);
-        anomalies.extend(order::impossible_reads(&mut register, words));
+        let mut register = Register::new(&operations, key, &places);
+        let mut found = amounts::check(&register, &places, words);
+        found.extend(order::impossible_reads(&mut register, words));
         let lineage = Lineage::new(&register, &places);
-        anomalies.extend(losses(&register, &lineage, words));
-        anomalies.extend(order::check(&register, &lineage, words));
+        found.extend(losses(&register, &lineage, words));
+        found.extend(order::check(&register, &lineage, words));
+        let lost = found.iter().map(|anomaly| anomaly.lost.len() as u64).sum();
+        let end = amounts::end(&register, &lineage, &places, lost);
+        found.extend(amounts::no_room(&register, &lineage, &end, words));
+        anomalies.extend(found);
+        ends.push(end);
     }
-    let count = anomalies.iter().map(|anomaly| anomaly.lost.len() as u64).sum();
+    let count = ends.iter().map(|end| end.lost).sum();
     let fraction = if acknowledged == 0 { 0.0 } else { count as f64 / acknowledged as f64 };
-    (anomalies, LostUpdates { count, acknowledged, fraction })
+    Updates { anomalies, lost: LostUpdates { count, acknowledged, fraction }, keys: ends }
 }
 
 /// One anomaly for every event that took acknowledged updates out of the lineage, however many it took.

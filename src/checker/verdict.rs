@@ -11,6 +11,9 @@ pub struct Verdict {
     /// Why the verdict is not `valid`, most important first, one sentence each; empty when it is.
     pub reasons: Vec<String>,
     pub lost_updates: LostUpdates,
+    /// What each key came to, in the order of their names.
+    #[serde(default)]
+    pub keys: Vec<KeyEnd>,
     pub mutual_exclusion: MutualExclusion,
     #[serde(default)]
     pub lock: LockProperties,
@@ -38,6 +41,27 @@ pub struct LostUpdates {
     pub acknowledged: u64,
     /// `count / acknowledged`, 0 where nothing was acknowledged.
     pub fraction: f64,
+}
+
+/// What a key came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyEnd {
+    pub key: String,
+    /// Updates of it that were acknowledged.
+    pub acknowledged: u64,
+    /// How many of them are certainly lost.
+    pub lost: u64,
+    /// How many of these no anomaly names, since only the amount tells that they are gone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_unnamed: u64,
+    /// Updates that took effect, as far as the final value tells, and that nobody had acknowledged.
+    pub unacknowledged: u64,
+    /// The number of a counter or the length of a list after the last update; none of a register, or where it was not read.
+    pub amount: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Times at which two clients certainly held the lock at once.

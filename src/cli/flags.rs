@@ -31,9 +31,9 @@ pub struct RunFlags {
     /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
     #[arg(long)]
     nodes: Option<u32>,
-    /// Keys that the clients update
-    #[arg(long, default_value_t = 1)]
-    keys: u32,
+    /// Keys that the clients update, each with a lock of its own [default: what the workload says; 1 for redlock]
+    #[arg(long)]
+    keys: Option<u32>,
     /// The lock's time to live [default: what the nemesis says, else 1s]
     #[arg(long, value_parser = absolute)]
     ttl: Option<Duration>,
@@ -122,7 +122,7 @@ impl RunFlags {
             seed,
             clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
             nodes: self.nodes.unwrap_or(workload.nodes),
-            keys: self.keys,
+            keys: self.keys.unwrap_or(workload.keys),
             ttl,
             time_limit: self.time_limit,
             hold: self.hold,
@@ -239,5 +239,31 @@ impl ValueEnum for Expectation {
             Expectation::Valid => "valid",
             Expectation::Violation => "violation",
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        flags: RunFlags,
+    }
+
+    fn scenario(words: &str) -> Result<Scenario, Failure> {
+        Command::parse_from(std::iter::once("run").chain(words.split(' '))).flags.scenario()
+    }
+
+    #[test]
+    fn a_workload_says_how_many_keys_there_are_unless_the_user_does() {
+        for (words, keys) in [("--seed 1", 1), ("--workload several-keys", 5), ("--workload several-keys --keys 2", 2)]
+        {
+            assert_eq!(scenario(words).map(|scenario| scenario.keys).ok(), Some(keys), "{words}");
+        }
+        assert!(scenario("--workload several-keys --keys 0").is_err());
     }
 }

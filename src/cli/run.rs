@@ -186,6 +186,7 @@ fn header(scenario: &Scenario, plan: &Plan) -> Header {
         keys: scenario.keys,
         ttl_ms: scenario.ttl.as_millis() as u64,
         time_limit_ms: scenario.time_limit.as_millis() as u64,
+        resource: scenario.workload.resource.kind,
         claims: scenario.workload.claims.clone(),
         faults_expected: scenario.nemesis.injects(),
         script_steps,

@@ -32,6 +32,7 @@ use self::row::RowLock;
 use crate::history::{Function, Phase};
 use crate::locks::{Clock, Holding, Lock, Renewal, RequestError, Witness};
 use crate::scenario::ResourceKind;
+use crate::stored::Stored;
 
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
@@ -107,6 +108,8 @@ enum Worker {
 struct Guarded {
     lock: Lock<SystemClock>,
     register: Register,
+    /// How what the register keeps is to be understood.
+    kind: ResourceKind,
 }
 
 impl Worker {
@@ -116,7 +119,9 @@ impl Worker {
         }
         match hello.resource.kind {
             ResourceKind::Row => RowLock::connect(hello).await.map(Worker::Row),
-            ResourceKind::Register | ResourceKind::None => Guarded::connect(hello).await.map(Worker::Apart),
+            ResourceKind::Register | ResourceKind::Counter | ResourceKind::List | ResourceKind::None => {
+                Guarded::connect(hello).await.map(Worker::Apart)
+            }
         }
     }
 
@@ -135,12 +140,15 @@ impl Worker {
                 Ok(answer)
             }
             (Function::Read, _) => {
-                let read = match self {
-                    Worker::Apart(guarded) => guarded.register.read(&invoke.key, None).await,
-                    Worker::Row(row) => row.read(&invoke.key).await.map(Read::Value),
+                let (read, kind) = match self {
+                    Worker::Apart(guarded) => (guarded.register.read(&invoke.key, None).await, guarded.kind),
+                    Worker::Row(row) => (row.read(&invoke.key).await.map(Read::Value), ResourceKind::Row),
                 };
                 Ok(match read {
-                    Ok(Read::Value(old)) => FromClient::Ok { id: invoke.id, old, new: None },
+                    Ok(Read::Value(text)) => match Stored::read(kind, text) {
+                        Ok(read) => FromClient::Ok { id: invoke.id, count: read.count(), old: read.value, new: None },
+                        Err(error) => fail(invoke, "unsupported", error),
+                    },
                     Ok(Read::Fenced) => fail(invoke, "fenced", FENCED),
                     Err(error) => fail(invoke, "unavailable", error),
                 })
@@ -153,7 +161,7 @@ impl Guarded {
     async fn connect(hello: &Hello) -> Result<Guarded, String> {
         let register = Register::new(RedisNode::new(&hello.resource.url, RESOURCE_LIMIT)?, hello.resource.fencing);
         register.connect().await.map_err(|error| format!("resource {}: {error}", hello.resource.url))?;
-        Ok(Guarded { lock: locking::lock(hello)?, register })
+        Ok(Guarded { lock: locking::lock(hello)?, register, kind: hello.resource.kind })
     }
 
     /// Takes the lock, does what is to be done under it, and releases it.
@@ -196,7 +204,7 @@ impl Guarded {
             Some(new) if invoke.f == Function::Rmw => self.read_think_write(invoke, new, holding, phases).await,
             _ => {
                 tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
-                Ok(FromClient::Ok { id: invoke.id, old: None, new: None })
+                Ok(FromClient::Ok { id: invoke.id, old: None, new: None, count: None })
             }
         }
     }
@@ -209,13 +217,18 @@ impl Guarded {
         phases: &Phases<'_>,
     ) -> anyhow::Result<FromClient> {
         let token = holding.and_then(|holding| holding.held.token);
-        let old = match self.register.read(&invoke.key, token).await {
-            Ok(Read::Value(old)) => old,
+        let text = match self.register.read(&invoke.key, token).await {
+            Ok(Read::Value(text)) => text,
             Ok(Read::Fenced) => return Ok(fail(invoke, "fenced", FENCED)),
             // Whatever became of the read, nothing was written.
             Err(error) => return Ok(fail(invoke, "unavailable", error)),
         };
-        phases.report(Phase::Read, |phase| phase.value = Some(old.clone())).await?;
+        let stored = match Stored::read(self.kind, text) {
+            Ok(stored) => stored,
+            Err(error) => return Ok(fail(invoke, "unsupported", error)),
+        };
+        let say = |phase: &mut PhaseMessage| (phase.value, phase.count) = (Some(stored.value.clone()), stored.count());
+        phases.report(Phase::Read, say).await?;
         tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
         if let Some(holding) = holding
             && let Err(reason) = holding.look()
@@ -226,10 +239,11 @@ impl Guarded {
             return Ok(fail(invoke, "lock-lost", reason));
         }
         phases.report(Phase::BeforeWrite, |_| {}).await?;
-        Ok(match self.register.write(&invoke.key, old.as_deref(), new, token).await {
+        Ok(match self.register.write(&invoke.key, stored.text(), &stored.updated(new), token).await {
             Ok(Write::Done) => {
                 phases.report(Phase::Written, |_| {}).await?;
-                FromClient::Ok { id: invoke.id, old, new: Some(new.to_string()) }
+                let (count, old) = (stored.count(), stored.value);
+                FromClient::Ok { id: invoke.id, old, new: Some(new.to_string()), count }
             }
             Ok(Write::Conflict) => fail(invoke, "conflict", "what was read is no longer current"),
             Ok(Write::Fenced) => fail(invoke, "fenced", FENCED),
@@ -306,6 +320,7 @@ impl Phases<'_> {
             token: None,
             validity_ms: None,
             value: None,
+            count: None,
             text: None,
         };
         fill(&mut message);

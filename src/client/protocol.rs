@@ -84,6 +84,9 @@ pub enum FromClient {
         old: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new: Option<String>,
+        /// How much was read, of a counter or list; absent where the client does not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        count: Option<u64>,
     },
     /// It certainly did not happen.
     Fail(Problem),
@@ -115,6 +118,9 @@ pub struct PhaseMessage {
     /// On `read`, what was read; absent where the client does not say, null for an empty register.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
     pub value: Option<Option<String>>,
+    /// On `read`, the number of a counter or the length of a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -173,6 +179,8 @@ mod tests {
             r#"{"type":"phase","id":17,"phase":"before-write"}"#,
             r#"{"type":"ok","id":17,"old":"c1:12","new":"c3:17"}"#,
             r#"{"type":"ok","id":17,"old":null,"new":"c3:17"}"#,
+            r#"{"type":"ok","id":17,"old":"c1:12","new":"c3:17","count":17}"#,
+            r#"{"type":"phase","id":17,"phase":"read","value":"c1:12","count":17}"#,
             r#"{"type":"fail","id":17,"error":"not-acquired","text":"…"}"#,
             r#"{"type":"info","id":17,"error":"timeout"}"#,
             r#"{"type":"failed","text":"no such module"}"#,
@@ -210,6 +218,7 @@ mod tests {
             "{}",
             r#"{"type":"okay","id":1}"#,
             r#"{"type":"ok"}"#,
+            r#"{"type":"ok","id":1,"count":-1}"#,
             r#"{"type":"phase","id":1,"phase":"thinking"}"#,
         ] {
             assert!(serde_json::from_str::<FromClient>(line).is_err(), "{line}");

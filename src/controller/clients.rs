@@ -17,7 +17,8 @@ use crate::client::protocol::{
 };
 use crate::cluster::{ClientOutput, ClientProcess};
 use crate::history::{
-    Body, ClientEvent, ClientStep, Completion, Function, Invocation, Outcome, Phase, PhaseReport, Process, Reading,
+    Amount, Body, ClientEvent, ClientStep, Completion, Function, Invocation, Outcome, Phase, PhaseReport, Process,
+    Reading,
 };
 use crate::plan::{Action, Operations, PlannedOperation};
 use crate::scenario::ResourceKind;
@@ -154,7 +155,9 @@ impl Run<'_> {
         let id = self.next_operation_id();
         let process = Process::Client(client.process);
         let (f, new) = match self.scenario.workload.resource.kind {
-            ResourceKind::Register | ResourceKind::Row => (Function::Rmw, Some(operation.value.clone())),
+            ResourceKind::Register | ResourceKind::Counter | ResourceKind::List | ResourceKind::Row => {
+                (Function::Rmw, Some(operation.value.clone()))
+            }
             ResourceKind::None => (Function::Hold, None),
         };
         self.recorder.append(Body::Invoke(Invocation { process, f, key: operation.key.clone(), new: new.clone() }))?;
@@ -178,6 +181,7 @@ impl Run<'_> {
             key: operation.key.clone(),
             outcome: Outcome::Info,
             old: Reading::Unknown,
+            amount: None,
             new,
             error: None,
             text: None,
@@ -337,8 +341,9 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
         completion.text = Some(text);
     };
     match answer {
-        Ok(Answer::Message(FromClient::Ok { old, .. })) => {
+        Ok(Answer::Message(FromClient::Ok { old, count, .. })) => {
             completion.outcome = Outcome::Ok;
+            completion.amount = count.map(Amount::Count);
             completion.old = if completion.f == Function::Hold { Reading::Unknown } else { reading(old) };
         }
         Ok(Answer::Message(FromClient::Fail(problem))) if written => {
@@ -377,6 +382,7 @@ fn report(process: u32, message: PhaseMessage) -> PhaseReport {
         token: message.token,
         validity_ms: message.validity_ms,
         value: message.value.map_or(Reading::Unknown, reading),
+        amount: message.count.map(Amount::Count),
         text: message.text.as_deref().map(shorten),
     }
 }
@@ -443,6 +449,7 @@ mod tests {
             key: "k0".into(),
             outcome: Outcome::Info,
             old: Reading::Unknown,
+            amount: None,
             new: Some("c0:1".into()),
             error: None,
             text: None,
@@ -467,7 +474,7 @@ mod tests {
 
     #[test]
     fn an_ok_happened_and_anything_else_in_its_place_is_a_crash() {
-        let ok = FromClient::Ok { id: 1, old: None, new: None };
+        let ok = FromClient::Ok { id: 1, old: None, new: None, count: None };
         assert_eq!(judged(ok, true), (Outcome::Ok, None));
         let nonsense = FromClient::Failed { text: "too late".into() };
         assert_eq!(judged(nonsense, false), (Outcome::Info, Some("crash".into())));

@@ -7,7 +7,9 @@ use tokio::time::{Instant, sleep};
 use super::{Run, RunError};
 use crate::cluster::Roles;
 use crate::faults::{AgentError, RedisCommand, RedisReply};
-use crate::history::{Body, Completion, Fact, FactName, Function, Invocation, Outcome, Process, Reading};
+use crate::history::{Amount, Body, Completion, Fact, FactName, Function, Invocation, Outcome, Process, Reading};
+use crate::scenario::ResourceKind;
+use crate::stored::Stored;
 
 /// How long a server may take to give its first answer.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -19,6 +21,8 @@ const ROLES_LIMIT: Duration = Duration::from_secs(40);
 /// One request of ours to a server.
 const REQUEST_LIMIT: Duration = Duration::from_secs(2);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+/// Of a list that takes more bytes only the length is recorded, so that its line stays one that can be loaded.
+const LONGEST_LIST: usize = 1 << 20;
 
 impl Run<'_> {
     /// Waits until every server answers and makes sure that the resource is empty.
@@ -75,11 +79,14 @@ impl Run<'_> {
                 new: None,
             }))?;
             let reply = self.ask(&self.cluster.store_url(), RedisCommand::Get(key.clone())).await;
-            let (outcome, old, text) = match reply {
-                Ok(RedisReply::Value(Some(value))) => (Outcome::Ok, Reading::Value(value), None),
-                Ok(RedisReply::Value(None)) => (Outcome::Ok, Reading::Empty, None),
-                Ok(other) => (Outcome::Fail, Reading::Unknown, Some(format!("{other:?}"))),
-                Err(error) => (Outcome::Fail, Reading::Unknown, Some(error.to_string())),
+            let read = match reply {
+                Ok(RedisReply::Value(text)) => final_value(self.scenario.workload.resource.kind, text),
+                Ok(other) => Err(format!("{other:?}")),
+                Err(error) => Err(error.to_string()),
+            };
+            let (outcome, (old, amount), text) = match read {
+                Ok(read) => (Outcome::Ok, read, None),
+                Err(text) => (Outcome::Fail, (Reading::Unknown, None), Some(text)),
             };
             if let Some(text) = &text {
                 failed = Some(format!("{key}: {text}"));
@@ -90,6 +97,7 @@ impl Run<'_> {
                 key,
                 outcome,
                 old,
+                amount,
                 new: None,
                 error: text.as_ref().map(|_| "unavailable".to_string()),
                 text,
@@ -146,6 +154,35 @@ impl Run<'_> {
     }
 }
 
+/// What a key was found to hold at the end, as a history says it.
+fn final_value(kind: ResourceKind, text: Option<String>) -> Result<(Reading, Option<Amount>), String> {
+    let bytes = text.as_ref().map_or(0, String::len);
+    let stored = Stored::read(kind, text).map_err(|error| error.to_string())?;
+    let amount = match stored.amount {
+        Some(Amount::Elements(elements)) if bytes > LONGEST_LIST => Some(Amount::Count(elements.len() as u64)),
+        amount => amount,
+    };
+    Ok((stored.value.map_or(Reading::Empty, Reading::Value), amount))
+}
+
 fn in_words(roles: Option<Roles>) -> String {
     roles.map_or(String::new(), |roles| format!("; {roles}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_final_read_holds_the_whole_list_unless_no_line_could() {
+        let text = |value: &str, times: usize| Some(serde_json::to_string(&vec![value; times]).unwrap());
+        let (old, amount) = final_value(ResourceKind::List, text("c1:0", 3)).unwrap();
+        assert_eq!((old, amount), (Reading::Value("c1:0".into()), Some(Amount::Elements(vec!["c1:0".into(); 3]))));
+        let (_, amount) = final_value(ResourceKind::List, text("c1:0", LONGEST_LIST / 7)).unwrap();
+        assert!(matches!(amount, Some(Amount::Elements(_))));
+        let (_, amount) = final_value(ResourceKind::List, text("c1:0", LONGEST_LIST / 6)).unwrap();
+        assert_eq!(amount, Some(Amount::Count(LONGEST_LIST as u64 / 6)));
+        assert_eq!(final_value(ResourceKind::Counter, None).unwrap(), (Reading::Empty, Some(Amount::Count(0))));
+        assert!(final_value(ResourceKind::Counter, Some("c1:0".into())).unwrap_err().contains("no counter"));
+    }
 }

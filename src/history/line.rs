@@ -1,7 +1,8 @@
 //! One event as one line of JSON, with Jepsen's field names where Jepsen has a field for it.
 //!
 //! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`, `key`,
-//! `value` (`[old, new]` of an rmw, what a read returned), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's
+//! `value` (`[old, new]` of an rmw, what a read returned), `count` (how much was read, of a counter or list) and `elements`
+//! (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's
 //! `info` lines of `process: "nemesis"`, with `value` naming the targets. The rest (`run`, `clock`, `fact`, `client`,
 //! `step`, `end`) carry an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
@@ -25,6 +26,10 @@ struct Line {
     // A JSON null is a value here (an empty register), so absence and null must stay apart.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     value: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    elements: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,6 +114,7 @@ pub(super) fn to_line(event: &Event) -> String {
                 Function::Hold => Value::Null,
                 Function::Read => old,
             });
+            (line.count, line.elements) = amount_to_json(&completion.amount);
             line.error = completion.error.clone();
             line.text = completion.text.clone();
         }
@@ -120,6 +126,7 @@ pub(super) fn to_line(event: &Event) -> String {
             line.token = report.token;
             line.validity_ms = report.validity_ms;
             line.value = reading_to_json(&report.value);
+            (line.count, line.elements) = amount_to_json(&report.amount);
             line.text = report.text.clone();
         }
         Body::Nemesis(event) => {
@@ -202,6 +209,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
                 key: need(line.key, "key")?,
                 outcome,
                 old,
+                amount: amount_from_json(line.count, line.elements)?,
                 new,
                 error: line.error,
                 text: line.text,
@@ -214,6 +222,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             token: line.token,
             validity_ms: line.validity_ms,
             value: line.value.map_or(Ok(Reading::Unknown), reading_from_json)?,
+            amount: amount_from_json(line.count, line.elements)?,
             text: line.text,
         }),
         "step" => Body::Step(need(line.script, "script")?),
@@ -285,6 +294,24 @@ fn reading_from_json(value: Value) -> Result<Reading, String> {
     }
 }
 
+fn amount_to_json(amount: &Option<Amount>) -> (Option<u64>, Option<Vec<String>>) {
+    let elements = match amount {
+        Some(Amount::Elements(elements)) => Some(elements.clone()),
+        Some(Amount::Count(_)) | None => None,
+    };
+    (amount.as_ref().map(Amount::count), elements)
+}
+
+fn amount_from_json(count: Option<u64>, elements: Option<Vec<String>>) -> Result<Option<Amount>, String> {
+    match (count, elements) {
+        (Some(count), Some(elements)) if count != elements.len() as u64 => {
+            Err(format!("field `count` is {count}, but `elements` has {}", elements.len()))
+        }
+        (_, Some(elements)) => Ok(Some(Amount::Elements(elements))),
+        (count, None) => Ok(count.map(Amount::Count)),
+    }
+}
+
 fn rmw_value(value: Option<Value>) -> Result<(Value, String), String> {
     match value {
         Some(Value::Array(pair)) => match <[Value; 2]>::try_from(pair) {
@@ -333,6 +360,7 @@ mod tests {
                 key: "k0".into(),
                 outcome,
                 old,
+                amount: Some(Amount::Count(7)),
                 new: Some("c3:1".into()),
                 error: Some("timeout".into()),
                 text: None,
@@ -343,7 +371,8 @@ mod tests {
             f: Function::Read,
             key: "k0".into(),
             outcome: Outcome::Ok,
-            old: Reading::Empty,
+            old: Reading::Value("c3:1".into()),
+            amount: Some(Amount::Elements(vec!["c1:0".into(), "c3:1".into()])),
             new: None,
             error: None,
             text: None,
@@ -356,6 +385,7 @@ mod tests {
                 token: None,
                 validity_ms: Some(950),
                 value,
+                amount: None,
                 text: None,
             }));
         }
@@ -392,6 +422,18 @@ mod tests {
             (r#"{"index":0,"time":0,"type":"ok","process":"x","f":"read","key":"k","value":null}"#, "process"),
             (r#"{"index":0,"time":0,"type":"ok","process":1,"f":"read","key":"k","value":3}"#, "string or null"),
             (r#"{"index":0,"time":0,"type":"ok","process":1,"f":"read","key":"k"}"#, "missing field `value`"),
+            (
+                r#"{"index":0,"time":0,"type":"ok","process":1,"f":"read","key":"k","value":"v","count":-1}"#,
+                "invalid value",
+            ),
+            (
+                r#"{"index":0,"time":0,"type":"ok","process":1,"f":"read","key":"k","value":"v","elements":[1]}"#,
+                "a string",
+            ),
+            (
+                r#"{"index":0,"time":0,"type":"ok","process":1,"f":"read","key":"k","value":"v","count":2,"elements":["v"]}"#,
+                "field `count` is 2, but `elements` has 1",
+            ),
             (
                 r#"{"index":0,"time":0,"type":"info","process":"nemesis","f":"pause","fault":0,"step":"injected","value":"c3"}"#,
                 "list of member names",

@@ -153,6 +153,7 @@ impl Builder {
             completed: None,
             outcome: Outcome::Info,
             old: Reading::Unknown,
+            amount: None,
             new: invocation.new,
             error: None,
             text: None,
@@ -176,9 +177,7 @@ impl Builder {
         operation.completed_index = Some(index);
         operation.completed = Some(time);
         operation.outcome = completion.outcome;
-        if completion.old != Reading::Unknown {
-            operation.old = completion.old;
-        }
+        operation.has_read(completion.old, completion.amount);
         operation.error = completion.error;
         operation.text = completion.text;
         Ok(())
@@ -190,8 +189,8 @@ impl Builder {
         };
         let clock = self.history.clock;
         let operation = &mut self.history.operations[open];
-        if report.phase == Phase::Read && report.value != Reading::Unknown {
-            operation.old = report.value;
+        if report.phase == Phase::Read {
+            operation.has_read(report.value, report.amount);
         }
         operation.phases.push(PhaseStamp {
             phase: report.phase,

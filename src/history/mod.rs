@@ -18,6 +18,7 @@ mod values;
 use serde::{Deserialize, Serialize};
 
 use crate::nemesis::Progress;
+use crate::scenario::ResourceKind;
 
 pub use load::{HistoryError, load, load_reader};
 pub use locks::lock_table;
@@ -77,6 +78,9 @@ pub struct Header {
     pub ttl_ms: u64,
     /// How long clients were to be kept busy, in milliseconds.
     pub time_limit_ms: u64,
+    /// What the lock protects. Histories older than this field are of registers.
+    #[serde(default)]
+    pub resource: ResourceKind,
     /// The properties that decide the verdict; the others are reported only.
     pub claims: Vec<Claim>,
     /// Whether the nemesis was to inject faults, so that a run without any proves nothing.
@@ -204,6 +208,8 @@ pub struct Completion {
     pub outcome: Outcome,
     /// What an `ok` operation read; [`Reading::Unknown`] otherwise.
     pub old: Reading,
+    /// How much an `ok` operation read, where the resource is a counter or a list.
+    pub amount: Option<Amount>,
     /// What an `rmw` wrote or was to write.
     pub new: Option<String>,
     /// The protocol's error word, on `fail` and `info`.
@@ -232,6 +238,24 @@ pub enum Reading {
     /// The key was empty, as at the start.
     Empty,
     Value(String),
+}
+
+/// How much a read of a counter or list found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Amount {
+    /// The number of a counter, or how long a list was.
+    Count(u64),
+    /// All that was in a list, first to last.
+    Elements(Vec<String>),
+}
+
+impl Amount {
+    pub fn count(&self) -> u64 {
+        match self {
+            Amount::Count(count) => *count,
+            Amount::Elements(elements) => elements.len() as u64,
+        }
+    }
 }
 
 /// How far an operation has come; the order is the protocol's.
@@ -274,6 +298,8 @@ pub struct PhaseReport {
     pub validity_ms: Option<u64>,
     /// What was read, on `read`.
     pub value: Reading,
+    /// How much was read, on `read` of a counter or list.
+    pub amount: Option<Amount>,
     /// The client's own words.
     pub text: Option<String>,
 }
@@ -409,6 +435,8 @@ pub struct Operation {
     pub outcome: Outcome,
     /// What it read: of an `ok` operation its answer, of another one what its `read` phase said.
     pub old: Reading,
+    /// How much it read, where it said so.
+    pub amount: Option<Amount>,
     /// What it wrote or was to write; none for a read.
     pub new: Option<String>,
     pub error: Option<String>,
@@ -453,6 +481,18 @@ impl Operation {
     /// The first stamp of `phase`, if the client reported it.
     pub fn phase(&self, phase: Phase) -> Option<&PhaseStamp> {
         self.phases.iter().find(|stamp| stamp.phase == phase)
+    }
+
+    /// Takes what is said of its reading, which may be said twice: as a phase and in the answer.
+    fn has_read(&mut self, old: Reading, amount: Option<Amount>) {
+        if old == Reading::Unknown {
+            return;
+        }
+        // An amount belongs to the value that it was read with.
+        if amount.is_some() || old != self.old {
+            self.amount = amount;
+        }
+        self.old = old;
     }
 }
 

@@ -3,11 +3,13 @@
 //! Every sentence says only what the history holds; what is missing is left out, and where the operations themselves
 //! are missing the checker's own summary stands.
 
+use super::ends::{and_the_end, update};
 use super::story::{Incident, Standing, Story, fault_words};
 use super::words::{count, length, line, list, moment, percent, plural, quoted, tame};
 use super::{Report, moments};
 use crate::checker::{AnomalyKind, Validity};
 use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading};
+use crate::scenario::ResourceKind;
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
 const CAST: usize = 3;
@@ -29,7 +31,8 @@ pub(super) fn headline_of(story: &Story) -> String {
     let verdict = story.report.verdict;
     let lock = story.lock_name();
     let (lost, acknowledged) = (verdict.lost_updates.count, verdict.lost_updates.acknowledged);
-    let of = if acknowledged == 1 { "acknowledged update" } else { "acknowledged updates" };
+    let update = update(story);
+    let end = and_the_end(story);
     let updates_broken = story.standing(Claim::Updates) == Standing::Broken;
     let exclusion_broken = story.standing(Claim::MutualExclusion) == Standing::Broken;
     let overlaps = story.contradictions(Claim::MutualExclusion);
@@ -37,7 +40,8 @@ pub(super) fn headline_of(story: &Story) -> String {
         Validity::Unknown => "This run proves nothing about the lock.".to_string(),
         Validity::Invalid if lost > 0 && updates_broken => {
             let share = percent(verdict.lost_updates.fraction);
-            format!("{lock} lost {} of {} {of} ({share}){}.", count(lost), count(acknowledged), cause(story, true))
+            let of = plural(acknowledged, &format!("acknowledged {update}"));
+            format!("{lock} lost {} of {of} ({share}){}{end}.", count(lost), cause(story, true))
         }
         Validity::Invalid if updates_broken => format!(
             "{lock} produced {} that no correct order of the updates explains{}.",
@@ -73,8 +77,8 @@ pub(super) fn headline_of(story: &Story) -> String {
             };
             let kept = match acknowledged {
                 0 => format!("{lock} broke none of its claims{through}"),
-                1 => format!("{lock} kept the one acknowledged update{through}"),
-                _ => format!("{lock} kept all {} acknowledged updates{through}", count(acknowledged)),
+                1 => format!("{lock} kept the one acknowledged {update}{through}"),
+                _ => format!("{lock} kept all {} acknowledged {update}s{through}", count(acknowledged)),
             };
             let never = match story.standing(Claim::MutualExclusion) {
                 Standing::Held if verdict.mutual_exclusion.claimed => {
@@ -82,7 +86,7 @@ pub(super) fn headline_of(story: &Story) -> String {
                 }
                 _ => "",
             };
-            format!("{kept}{never}.")
+            format!("{kept}{never}{end}.")
         }
     }
 }
@@ -247,9 +251,19 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
     match &operation.old {
         Reading::Unknown => {}
         Reading::Empty => clauses.push(format!("found the key empty{too}")),
-        Reading::Value(value) => clauses.push(format!("read {}{too}", quoted(value))),
+        Reading::Value(value) => clauses.push(format!("read {}{too}", with_count(story, operation, 0, value))),
     }
     clauses
+}
+
+/// A value; of a counter after its number, of a list after its length, which is `more` than the operation had read.
+fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> String {
+    let amount = operation.amount.as_ref().map(|amount| amount.count().saturating_add(more));
+    match (amount, story.resource()) {
+        (Some(number), Some(ResourceKind::Counter)) => format!("{} ({})", count(number), quoted(value)),
+        (Some(length), Some(ResourceKind::List)) => format!("{} up to {}", plural(length, "element"), quoted(value)),
+        _ => quoted(value),
+    }
 }
 
 /// That a lock was taken while an earlier one was still good, which no pause of its holder explains.
@@ -322,12 +336,13 @@ fn meanwhile(story: &Story, operation: &Operation, told: &FaultWindow) -> String
 }
 
 /// What became of an operation's write, as the end of a sentence.
-fn wrote(story: &Story, operation: &Operation, over: Option<&str>) -> Option<String> {
+fn wrote(story: &Story, operation: &Operation, over: Option<&Operation>) -> Option<String> {
     moments::write(operation)?;
-    let new = quoted(operation.new.as_deref()?);
+    let written = |operation: &Operation| Some(with_count(story, operation, 1, operation.new.as_deref()?));
+    let new = written(operation)?;
     let over = match (over, &operation.old) {
-        (Some(over), Reading::Value(old)) if over == old => String::new(),
-        (Some(over), _) => format!(" over {}", quoted(over)),
+        (Some(over), Reading::Value(old)) if over.new.as_ref() == Some(old) => String::new(),
+        (Some(over), _) => written(over).map_or(String::new(), |over| format!(" over {over}")),
         (None, _) => String::new(),
     };
     let error = operation.error.as_deref().map(|word| format!(" ({})", tame(word, 30))).unwrap_or_default();

@@ -8,6 +8,7 @@
 //! - [`facts`]: what neither scenario nor history hold
 //! - [`story`]: anomalies grouped into incidents, and the names of those involved
 //! - [`explain`]: the sentences
+//! - [`ends`]: what counters and lists came to, in words
 //! - [`incident`]: the drawing of one incident
 //! - [`counterexample`]: the fewest operations that no order explains, in words and as a drawing
 //! - [`linear`]: what a check against a model found
@@ -17,6 +18,7 @@
 
 mod axis;
 mod counterexample;
+mod ends;
 mod explain;
 mod facts;
 mod html;

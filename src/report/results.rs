@@ -7,7 +7,9 @@ use serde::Serialize;
 use super::explain::{explain_incident, headline_of};
 use super::story::Story;
 use super::{Report, words};
-use crate::checker::{AnomalyKind, Counts, Gate, LockProperties, LostUpdates, MutualExclusion, Validity, wilson_95};
+use crate::checker::{
+    AnomalyKind, Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, wilson_95,
+};
 use crate::history::Process;
 
 /// The file's content; the order of the fields is the order in the file.
@@ -18,6 +20,8 @@ struct Results<'a> {
     summary: String,
     reasons: &'a [String],
     lost_updates: LostUpdates,
+    /// What each key came to.
+    keys: &'a [KeyEnd],
     /// Between which shares the true one lies with a confidence of 95 %; `null` where nothing was acknowledged.
     lost_95: Option<(f64, f64)>,
     mutual_exclusion: MutualExclusion,
@@ -98,6 +102,7 @@ pub fn results_json(report: &Report) -> String {
         summary: headline_of(&story),
         reasons: &verdict.reasons,
         lost_updates: verdict.lost_updates,
+        keys: &verdict.keys,
         lost_95: wilson_95(verdict.lost_updates.count, verdict.lost_updates.acknowledged),
         mutual_exclusion: verdict.mutual_exclusion,
         lock: &verdict.lock,

@@ -81,12 +81,11 @@ impl<'a> Story<'a> {
         &of_key[start..end.max(start)]
     }
 
-    /// What the register held right before an operation wrote it, as far as the reported writes tell.
-    pub fn overwritten(&self, operation: &Operation) -> Option<&'a str> {
+    /// Who had written what the register held right before an operation wrote it, as far as the reported writes tell.
+    pub fn overwritten(&self, operation: &Operation) -> Option<&'a Operation> {
         let time = moments::effect(operation)?;
         let earlier = self.writes(&operation.key, 0, time);
-        let last = earlier.iter().rev().find(|(_, other)| other.index != operation.index)?;
-        last.1.new.as_deref()
+        earlier.iter().rev().find(|(_, other)| other.index != operation.index).map(|(_, last)| *last)
     }
 
     /// The name of the client behind a process: `c3`; `process 3` where the number of clients is unknown.
@@ -171,6 +170,11 @@ impl<'a> Story<'a> {
             (_, Fencing::Token) => Some("the resource refuses a write with an older token than it has seen"),
             (_, Fencing::TokenReads) => Some("the resource refuses whoever comes with an older token than it has seen"),
         }
+    }
+
+    /// What the lock protects, where the run says it.
+    pub fn resource(&self) -> Option<ResourceKind> {
+        self.report.history.run.as_ref().map(|run| run.resource)
     }
 
     /// What the run was expected to show, by the user or else by the author of the workload or nemesis.

@@ -1,5 +1,6 @@
 //! The run in a dozen lines: the verdict first, then the numbers, then the first incident and where to read on.
 
+use super::ends::{end_of_all, keys};
 use super::explain::{explain_incident, headline_of};
 use super::results::{faults_in_words, per_second};
 use super::story::{Standing, Story};
@@ -56,6 +57,9 @@ pub fn terminal(report: &Report, color: bool) -> String {
             Standing::Unproven => ("unproven", "33"),
         };
         lines.push(format!("  {label:LABEL$}{} {text}", paint(code, &format!("{word:12}"))));
+    }
+    for (label, text) in [("keys", keys(&story)), ("resource", end_of_all(&story))] {
+        lines.extend(text.map(|text| format!("  {label:LABEL$}{text}")));
     }
     let seconds = length((story.busy_seconds() * 1e9) as u64);
     let rate = per_second(&story).map_or(String::new(), |rate| format!(", {rate:.1} acknowledged a second"));

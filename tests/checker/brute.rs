@@ -113,6 +113,7 @@ fn random_history(rng: &mut ChaCha8Rng) -> History {
             completed: ends.then_some(completed / coarse),
             outcome,
             old,
+            amount: None,
             new,
             error: None,
             text: None,

@@ -4,7 +4,8 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 use redjepsen::checker::{AnomalyKind, Validity, Verdict, check};
-use redjepsen::history::{History, HistoryError, load, load_reader};
+use redjepsen::history::{Amount, History, HistoryError, Reading, load, load_reader};
+use redjepsen::scenario::ResourceKind;
 
 const HEALED_IN_TIME: &str = include_str!("../fixtures/pause-healed-in-time.jsonl");
 const OUTLIVES_LOCK: &str = include_str!("../fixtures/pause-outlives-lock.jsonl");
@@ -36,6 +37,8 @@ fn line_of(what: &str) -> usize {
 
 #[test]
 fn a_pause_that_ends_in_time_is_valid() {
+    let resource = read(HEALED_IN_TIME.as_bytes()).unwrap().run.unwrap().resource;
+    assert_eq!(resource, ResourceKind::Register, "it is older than the field");
     let verdict = verdict(HEALED_IN_TIME);
     assert_eq!(verdict.valid, Validity::Valid, "{:#?}", verdict.reasons);
     assert_eq!((verdict.lost_updates.acknowledged, verdict.counts.ok), (14, 15));
@@ -137,6 +140,44 @@ fn a_broken_line_is_named_wherever_it_is() {
         after as u64 + 1,
         "after the end",
     );
+}
+
+#[test]
+fn amounts_are_taken_from_the_phase_or_the_answer_and_stay_with_their_value() {
+    let (phase, ok) = (line_of("\"phase\":\"read\""), line_of(r#""type":"ok","process":0"#));
+    let counted = |phase_says: &str, ok_says: &str| {
+        let phase_says = format!("\"value\":{phase_says}}}");
+        let lines = HEALED_IN_TIME.lines().zip(1..).map(|(text, line)| match line {
+            line if line == phase => text.replacen("\"value\":null}", &phase_says, 1),
+            line if line == ok => text.replacen("\"f\":", &format!("{ok_says}\"f\":"), 1),
+            _ => text.to_string(),
+        });
+        let text: String = lines.map(|line| line + "\n").collect();
+        let history = read(text.as_bytes()).unwrap();
+        let first = history.operations.into_iter().find(|operation| operation.new.as_deref() == Some("c0:1")).unwrap();
+        (first.old, first.amount)
+    };
+    let empty = |amount| (Reading::Empty, amount);
+    assert_eq!(counted("null", ""), empty(None));
+    assert_eq!(counted("null,\"count\":0", ""), empty(Some(Amount::Count(0))));
+    assert_eq!(counted("null", "\"count\":0,"), empty(Some(Amount::Count(0))));
+    assert_eq!(
+        counted("null,\"count\":4", "\"count\":0,"),
+        empty(Some(Amount::Count(0))),
+        "the answer has the last word"
+    );
+    assert_eq!(counted("\"c9:9\",\"count\":4", ""), empty(None), "which belongs to another value");
+    for (field, reason) in [("\"count\":-1,", "invalid value"), ("\"elements\":7,", "invalid type")] {
+        refused(with_line(ok, |text| text.replacen("\"f\":", &format!("{field}\"f\":"), 1)), ok as u64, reason);
+        refused(
+            with_line(phase, |text| text.replacen("\"phase\":", &format!("{field}\"phase\":"), 1)),
+            phase as u64,
+            reason,
+        );
+    }
+    let both = "\"count\":2,\"elements\":[\"c0:1\"],";
+    let disagree = with_line(ok, |text| text.replacen("\"f\":", &format!("{both}\"f\":"), 1));
+    refused(disagree, ok as u64, "field `count` is 2, but `elements` has 1");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The checker, seen from outside: histories that it must accept beside ones that it must reject.
 
+mod amounts;
 mod brute;
 mod build;
 mod gates;

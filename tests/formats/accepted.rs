@@ -197,6 +197,13 @@ fn a_run_of_ours_is_read_without_what_is_no_operation() {
     assert_eq!(operations(&loaded.table)[0], "0 rmw@k0 nil \"c0:1\" ok 0..1");
     assert_eq!(loaded.process_name(loaded.table.operations[count - 1].process), "controller");
 
+    // Counters and lists are known by the identities of their updates; how much there was is for the run's own verdict.
+    let amounts = text
+        .replace("\"f\":\"rmw\",", "\"f\":\"rmw\",\"count\":7,")
+        .replace("\"f\":\"read\",", "\"f\":\"read\",\"count\":2,\"elements\":[\"c0:1\",\"a\\\"b\"],");
+    assert!(amounts.contains("\"elements\""));
+    assert_eq!(load(amounts.as_bytes()).unwrap().table, loaded.table);
+
     // A line that a dying writer left unfinished is no reason to refuse the rest.
     let cut = load(&text.as_bytes()[..text.len() - 5]).unwrap();
     assert_eq!(cut.truncated_at_line, Some(text.lines().count() as u64));

@@ -160,6 +160,7 @@ pub fn play(play: &Play) -> Run {
             completed: Some(if attempt.info { attempt.before + 2000 * MS } else { attempt.done }),
             outcome,
             old,
+            amount: None,
             new: Some(value(number)),
             error: match outcome {
                 Outcome::Ok => None,
@@ -182,6 +183,7 @@ pub fn play(play: &Play) -> Run {
             completed: Some(gave_up),
             outcome: Outcome::Fail,
             old: Reading::Unknown,
+            amount: None,
             new: Some(format!("c{process}:f{number}")),
             error: Some("not-acquired".into()),
             text: None,
@@ -244,6 +246,7 @@ pub fn play(play: &Play) -> Run {
     let invalid = lost_count > 0 || (claimed && violations > 0);
     let verdict = Verdict {
         lock: Default::default(),
+        keys: Vec::new(),
         valid: if invalid { Validity::Invalid } else { Validity::Valid },
         reasons: if invalid {
             vec![format!("{lost_count} acknowledged updates are in no lineage of the final value.")]
@@ -387,6 +390,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
         workload: Workload {
             topology: Default::default(),
             nodes: 5,
+            keys: 1,
             description: "Redlock over five nodes guards a register".into(),
             source: "redis.io/docs, antirez; Kleppmann 2016: unsafe where a holder may be paused".into(),
             lock: LockSpec::Redlock(RedlockOptions {
@@ -434,6 +438,7 @@ fn header(scenario: &Scenario, play: &Play) -> Header {
         keys: play.keys,
         ttl_ms: play.ttl_ms,
         time_limit_ms: play.seconds * 1000,
+        resource: ResourceKind::Register,
         claims: scenario.workload.claims.clone(),
         faults_expected: play.pause_every_s > 0,
         script_steps: 0,

@@ -33,6 +33,7 @@ fn nothing() -> Verdict {
         valid: Validity::Unknown,
         reasons: vec![],
         lost_updates: LostUpdates::default(),
+        keys: vec![],
         mutual_exclusion: MutualExclusion::default(),
         gates: vec![],
         anomalies: vec![],

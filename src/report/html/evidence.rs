@@ -134,6 +134,8 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
     let workload = &scenario.workload;
     let kind = match workload.resource.kind {
         ResourceKind::Register => "register",
+        ResourceKind::Counter => "counter",
+        ResourceKind::List => "list",
         ResourceKind::Row => "row",
         ResourceKind::None => "none: the lock alone",
     };
@@ -148,7 +150,9 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
     };
     let resource = match workload.resource.kind {
         ResourceKind::None => kind.to_string(),
-        ResourceKind::Register | ResourceKind::Row => format!("{kind}, {guard}"),
+        ResourceKind::Register | ResourceKind::Counter | ResourceKind::List | ResourceKind::Row => {
+            format!("{kind}, {guard}")
+        }
     };
     let text = |duration: std::time::Duration| length(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     vec![

@@ -1,10 +1,13 @@
 //! The top of the page: what came out, for which claim, and the numbers to it.
 
+use std::cmp::Reverse;
+
 use maud::{Markup, html};
 
 use super::{prose, verdict_word};
-use crate::checker::{AnomalyKind, Validity};
+use crate::checker::{AnomalyKind, KeyEnd, Validity};
 use crate::history::Claim;
+use crate::report::ends::{self, end_of_all};
 use crate::report::explain::headline_of;
 use crate::report::results::{faults, per_second};
 use crate::report::story::{Standing, Story};
@@ -39,6 +42,7 @@ pub fn verdict(story: &Story) -> Markup {
             @if comes_back(story) { (claim(story, Claim::Liveness)) }
         }
         (numbers(story))
+        (keys(story))
     }
 }
 
@@ -141,6 +145,7 @@ fn claim(story: &Story, claim: Claim) -> Markup {
         div class={ "claim " (class) } {
             p class="what" { (title) }
             p class="standing" { b { (word) } span { (found) } }
+            @if let Some(end) = (claim == Claim::Updates).then(|| end_of_all(story)).flatten() { p class="why" { (end) } }
             @if standing == Standing::Unclaimed && harmless {
                 p class="why" { "A holder that comes too late changes nothing: " (story.refusal().unwrap_or_default()) "." }
             }
@@ -174,6 +179,37 @@ fn numbers(story: &Story) -> Markup {
                 dt { "operations ok / fail / info" }
                 dd { (count(verdict.counts.ok)) small { " / " } (count(verdict.counts.fail)) small { " / " } (count(verdict.counts.info)) }
             }
+        }
+    }
+}
+
+/// More keys than this are counted, not listed.
+const KEYS: usize = 12;
+
+/// What each of several keys came to, those that lost most first.
+fn keys(story: &Story) -> Markup {
+    let mut keys: Vec<&KeyEnd> = story.report.verdict.keys.iter().collect();
+    if keys.len() < 2 {
+        return html! {};
+    }
+    keys.sort_by_key(|key| Reverse(key.lost));
+    let amounts = keys.iter().any(|key| key.amount.is_some());
+    let rest = keys.len().saturating_sub(KEYS);
+    html! {
+        section id="keys" {
+            h2 { "Keys " span class="count" { (ends::keys(story).unwrap_or_default()) } }
+            table {
+                thead { tr { th { "key" } th { "acknowledged updates" } th { "of them lost" } @if amounts { th { "ends at" } } } }
+                tbody {
+                    @for key in &keys[..keys.len() - rest] {
+                        tr class=[(key.lost > 0).then_some("failed")] {
+                            td { (tame(&key.key, 40)) } td class="n" { (count(key.acknowledged)) } td class="n" { (count(key.lost)) }
+                            @if amounts { td class="n" { (key.amount.map_or("–".to_string(), count)) } }
+                        }
+                    }
+                }
+            }
+            @if rest > 0 { p class="fine" { (plural(rest as u64, "more key")) ", in results.json." } }
         }
     }
 }

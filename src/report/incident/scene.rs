@@ -5,6 +5,7 @@ use crate::report::explain::cast;
 use crate::report::moments::{self, Hold};
 use crate::report::story::{Incident, Story, fault_words};
 use crate::report::words::{count, length, tame};
+use crate::scenario::ResourceKind;
 
 /// More values than this in the resource's lane are drawn as one.
 const VALUES_ONE_BY_ONE: usize = 4;
@@ -157,18 +158,17 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         marks.push(Mark { time: hold.start, label: "takes lock".to_string(), bad: false });
     }
     let read = moments::at(operation, Phase::Read);
-    let short = |value: &str| tame(value, 14);
     let old = match &operation.old {
         Reading::Unknown => None,
         Reading::Empty => Some("nothing".to_string()),
-        Reading::Value(value) => Some(short(value)),
+        Reading::Value(value) => Some(shown(story, operation, 0, value)),
     };
     if let Some(time) = read {
         marks.push(Mark { time, label: old.map_or("reads".into(), |old| format!("reads {old}")), bad: false });
         arrows.push(Arrow { from: time, to: time, kind: ArrowKind::Read });
     }
     if let Some(write) = moments::write(operation) {
-        let new = operation.new.as_deref().map(short).unwrap_or_default();
+        let new = operation.new.as_deref().map(|new| shown(story, operation, 1, new)).unwrap_or_default();
         let (sent, effect) = (write.sent, moments::effect(operation).unwrap_or(write.sent));
         let kind = match operation.outcome {
             Outcome::Fail => ArrowKind::NoWrite,
@@ -239,9 +239,17 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
     }
 }
 
+/// A value, or the number of a counter in its place, which is `more` than the operation had read.
+fn shown(story: &Story, operation: &Operation, more: u64, value: &str) -> String {
+    match (&operation.amount, story.resource()) {
+        (Some(amount), Some(ResourceKind::Counter)) => count(amount.count().saturating_add(more)),
+        _ => tame(value, 14),
+    }
+}
+
 /// Whether the operation replaced a value other than the one that it had read.
 fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
-    match (story.overwritten(operation), &operation.old) {
+    match (story.overwritten(operation).and_then(|last| last.new.as_ref()), &operation.old) {
         (Some(replaced), Reading::Value(read)) => replaced != read,
         (Some(_), Reading::Empty) => true,
         _ => false,
@@ -255,9 +263,9 @@ fn resource(story: &Story, incident: &Incident, cast: &[&Operation], start: u64,
         .iter()
         .filter(|operation| moments::at(operation, Phase::Read).is_some())
         .min_by_key(|operation| moments::at(operation, Phase::Read));
-    let before = match first_read.map(|operation| &operation.old) {
-        Some(Reading::Value(value)) => tame(value, 14),
-        Some(Reading::Empty) => "empty".to_string(),
+    let before = match first_read.map(|operation| (operation, &operation.old)) {
+        Some((operation, Reading::Value(value))) => shown(story, operation, 0, value),
+        Some((_, Reading::Empty)) => "empty".to_string(),
         _ => "?".to_string(),
     };
     let in_cast = |operation: &Operation| cast.iter().any(|one| one.index == operation.index);
@@ -276,7 +284,11 @@ fn resource(story: &Story, incident: &Incident, cast: &[&Operation], start: u64,
             continue;
         }
         merged = 0;
-        values.push(Value { from: *time, text: tame(operation.new.as_deref().unwrap_or("?"), 14), lost });
+        values.push(Value {
+            from: *time,
+            text: shown(story, operation, 1, operation.new.as_deref().unwrap_or("?")),
+            lost,
+        });
     }
     values
 }

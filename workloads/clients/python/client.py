@@ -16,6 +16,7 @@ import sys
 import time
 from urllib.parse import urlparse
 
+KINDS = ["register", "counter", "list"]
 COMPARE_AND_DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
 
 
@@ -104,6 +105,26 @@ class Lock:
             pass  # the TTL does the rest
 
 
+def understood(kind, text):
+    """The identity of the last update in a text of the resource, and how much there is (docs/resources.md)."""
+    if kind == "counter":
+        number, identity = text.split(" ", 1) if text else (0, None)
+        return identity, int(number)
+    if kind == "list":
+        elements = json.loads(text) if text else []
+        return elements[-1] if elements else None, len(elements)
+    return text, None
+
+
+def updated(kind, text, new):
+    """What a holder writes back that read this text."""
+    if kind == "counter":
+        return f"{understood(kind, text)[1] + 1} {new}"
+    if kind == "list":
+        return json.dumps((json.loads(text) if text else []) + [new])
+    return new
+
+
 def phase(operation, name, **more):
     say(type="phase", id=operation["id"], phase=name, mono_ns=time.monotonic_ns(), **more)
     if name in operation.get("gates", []):
@@ -113,7 +134,7 @@ def phase(operation, name, **more):
                 return
 
 
-def rmw(operation, lock, resource):
+def rmw(operation, lock, resource, kind):
     identity, key, new = operation["id"], operation["key"], operation["value"]
     phase(operation, "acquiring")
     held = lock.acquire("lock:" + key, operation["acquire_timeout_ms"])
@@ -122,11 +143,14 @@ def rmw(operation, lock, resource):
     mark, validity_ms = held
     phase(operation, "acquired", validity_ms=validity_ms)  # SAFE SIDE: stamped after the reply
     try:
-        old = resource.ask("GET", key)
+        text = resource.ask("GET", key)
+        old, count = understood(kind, text)
     except OSError as error:
         answer = dict(type="fail", id=identity, error="unavailable", text=str(error))  # nothing was written
+    except ValueError:
+        answer = dict(type="fail", id=identity, error="unsupported", text=f"no {kind}: {text}")
     else:
-        phase(operation, "read", value=old)
+        phase(operation, "read", value=old, count=count)
         time.sleep(operation["hold_ms"] / 1000)
         phase(operation, "before-write")  # SAFE SIDE: stamped before the request
         try:
@@ -135,9 +159,9 @@ def rmw(operation, lock, resource):
             answer = dict(type="fail", id=identity, error="unavailable", text=str(error))
         else:
             try:
-                resource.ask("SET", key, new)
+                resource.ask("SET", key, updated(kind, text, new))
                 phase(operation, "written")
-                answer = dict(type="ok", id=identity, old=old, new=new)
+                answer = dict(type="ok", id=identity, old=old, new=new, count=count)
             except OSError as error:
                 # SAFE SIDE: nobody knows whether it was written.
                 answer = dict(type="info", id=identity, error="timeout", text=str(error))
@@ -149,15 +173,16 @@ def rmw(operation, lock, resource):
 
 def main():
     hello = json.loads(sys.stdin.readline())
-    if hello["protocol"] != 1 or hello["resource"]["fencing"] != "none":
-        return say(type="failed", text="this client speaks protocol 1 and knows no fencing")
+    kind = hello["resource"]["kind"]
+    if hello["protocol"] != 1 or hello["resource"]["fencing"] != "none" or kind not in KINDS:
+        return say(type="failed", text=f"this client speaks protocol 1, knows no fencing, and of resources {', '.join(KINDS)}")
     lock, resource = Lock(hello["lock"]), Redis(hello["resource"]["url"], timeout=2)
     resource.connect()
     say(type="ready", protocol=1, name="python-example 1", capabilities=[])
     for line in sys.stdin:
         message = json.loads(line)
         if message["type"] == "invoke" and message["f"] == "rmw":
-            rmw(message, lock, resource)
+            rmw(message, lock, resource, kind)
         elif message["type"] == "invoke":
             say(type="fail", id=message["id"], error="unsupported", text=message["f"])
         elif message["type"] == "bye":

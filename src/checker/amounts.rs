@@ -1,0 +1,257 @@
+//! Counters and lists: do the amounts that were read agree with the updates, and how much is there in the end?
+//!
+//! A counter or list keeps the identity of its last update beside its amount ([`crate::stored`]), so which updates are lost
+//! follows from the identities as it does for any register. Amounts are evidence of their own, against clients and resources
+//! that are not what they say:
+//! - who reads a value reads as much as its writer left, which is what that had read and one more. No lock can change this;
+//! - in a whole list each element follows the one that its writer had read. So the elements are the line of descent that
+//!   [`super::lineage`] finds, neither more nor less, and what is acknowledged and absent is what that calls lost.
+//!
+//! And where a writer told nobody what it had read, amounts say what the identities leave open: a list says it outright,
+//! and a counter leaves no room for more updates than its number.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::lineage::Lineage;
+use super::order;
+use super::register::{EMPTY, Register, Root, completed, invoked, written};
+use super::verdict::{Anomaly, AnomalyKind, KeyEnd};
+use super::words::{Words, list, reading};
+use crate::history::{Amount, Operation, Outcome, Reading};
+
+/// Where each value was to be written, as places in the history.
+type Writers<'h> = HashMap<&'h str, usize>;
+
+/// The operations with the readings that whole lists tell of.
+pub(super) fn told_by_lists(operations: &[Operation]) -> Cow<'_, [Operation]> {
+    let mut known = Cow::Borrowed(operations);
+    let reads: Vec<&Operation> = operations.iter().filter(|operation| elements(operation).is_some()).collect();
+    let writers = if reads.is_empty() { Writers::new() } else { writers(operations, 0..operations.len()) };
+    // A list with a flaw is no witness.
+    for read in reads.into_iter().filter(|read| flaw(operations, &writers, read).is_none()) {
+        let mut before = Reading::Empty;
+        for (element, count) in elements(read).unwrap_or_default().iter().zip(0..) {
+            let (writer, old) = (writers[element.as_str()], before);
+            before = Reading::Value(element.clone());
+            if operations[writer].old == Reading::Unknown {
+                let writer = &mut known.to_mut()[writer];
+                (writer.old, writer.amount) = (old, Some(Amount::Count(count)));
+                if writer.outcome != Outcome::Ok {
+                    // It read this at some time, which its completion need not have waited for.
+                    (writer.completed, writer.completed_index) = (None, None);
+                }
+            }
+        }
+    }
+    known
+}
+
+/// One anomaly for each value that was read with another amount than its writer left, and for each list with a flaw.
+/// Linear in what was read.
+pub(super) fn check(register: &Register, places: &[usize], words: Words) -> Vec<Anomaly> {
+    let operations = register.operations;
+    let writers = writers(operations, places.iter().copied());
+    let mut found = wrong_counts(register, places, &writers, words);
+    for &place in places {
+        match flaw(operations, &writers, &operations[place]) {
+            // A last update from nowhere has been found as a value already.
+            Some(Flaw::FromNowhere(element, _)) if operations[place].old == Reading::Value(element.to_string()) => {}
+            Some(flaw) => {
+                let mut anomaly = flaw.told(register, place, words);
+                anomaly.summary.push_str(&absent(operations, places, &operations[place]));
+                found.push(anomaly);
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+fn wrong_counts(register: &Register, places: &[usize], writers: &Writers, words: Words) -> Vec<Anomaly> {
+    let operations = register.operations;
+    // By value: who said how much there is, and who read something else.
+    let mut left: HashMap<&str, (usize, u64)> = HashMap::new();
+    let mut wrong: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
+    for (&value, &writer) in writers {
+        let count = operations[writer].amount.as_ref().map(Amount::count);
+        left.extend(count.map(|count| (value, (writer, count.saturating_add(1)))));
+    }
+    for &place in places {
+        let operation = &operations[place];
+        let Some(count) = operation.amount.as_ref().map(Amount::count) else { continue };
+        match &operation.old {
+            Reading::Empty if count != 0 => wrong.entry(None).or_default().push(place),
+            // Where the writer did not say how much it left, all have to find the same.
+            Reading::Value(value) if left.entry(value).or_insert((place, count)).1 != count => {
+                wrong.entry(Some(value)).or_default().push(place);
+            }
+            Reading::Value(_) | Reading::Empty | Reading::Unknown => {}
+        }
+    }
+    let told = |(value, readers): (Option<&str>, Vec<usize>)| {
+        let mut counts: Vec<String> = readers.iter().filter_map(|&place| count_of(&operations[place])).collect();
+        counts.dedup();
+        let read = format!(
+            "{} read {} with a count of {}",
+            words.clients(readers.iter().copied()),
+            reading(register.key, &operations[readers[0]].old),
+            list(&counts)
+        );
+        let other = value.and_then(|value| left.get(value)).copied();
+        let but = match other {
+            None => "although nothing is in an empty key".to_string(),
+            Some((writer, left)) if operations[writer].new.as_deref() == value => {
+                format!("but {} had left a count of {left}", words.client(writer))
+            }
+            Some((reader, count)) => format!("but {} had found a count of {count} with it", words.client(reader)),
+        };
+        let places = readers.iter().copied().chain(other.map(|(place, _)| place)).collect();
+        impossible(register, readers[0], places, format!("{read}, {but}"))
+    };
+    wrong.into_iter().map(told).collect()
+}
+
+/// Why a list can't have come about.
+enum Flaw<'h> {
+    /// An element that is in it already.
+    Twice(&'h str),
+    /// An element that nobody was ever asked to append, or whose append failed for certain.
+    FromNowhere(&'h str, Option<usize>),
+    /// An element whose writer had read something else than what stands before it.
+    Misplaced(&'h str, usize),
+    /// It does not end with what was read as its last update.
+    OtherEnd,
+}
+
+/// The first flaw of a list; none where there is none, or no whole list was read.
+fn flaw<'h>(operations: &[Operation], writers: &Writers, read: &'h Operation) -> Option<Flaw<'h>> {
+    let whole = elements(read)?;
+    let mut before = Reading::Empty;
+    let mut seen = HashSet::new();
+    for element in whole {
+        let writer = writers.get(element.as_str()).copied().filter(|&writer| operations[writer].key == read.key);
+        match writer.map(|writer| (writer, &operations[writer])) {
+            _ if !seen.insert(element) => return Some(Flaw::Twice(element)),
+            None => return Some(Flaw::FromNowhere(element, None)),
+            Some((writer, operation)) if operation.outcome == Outcome::Fail => {
+                return Some(Flaw::FromNowhere(element, Some(writer)));
+            }
+            Some((writer, operation)) if operation.old != Reading::Unknown && operation.old != before => {
+                return Some(Flaw::Misplaced(element, writer));
+            }
+            Some(_) => before = Reading::Value(element.clone()),
+        }
+    }
+    (read.old != before).then_some(Flaw::OtherEnd)
+}
+
+impl Flaw<'_> {
+    fn told(&self, register: &Register, place: usize, words: Words) -> Anomaly {
+        let (key, who) = (register.key, words.client(place));
+        let (summary, writer) = match *self {
+            Flaw::Twice(element) => (format!("{who} found {element} twice in the list of {key}"), None),
+            Flaw::FromNowhere(element, None) => {
+                (format!("{who} found {element} in the list of {key}, which nobody was ever asked to append"), None)
+            }
+            Flaw::FromNowhere(element, Some(writer)) => {
+                let failed = format!("although {} had reported that appending it failed", words.client(writer));
+                (format!("{who} found {element} in the list of {key}, {failed}"), Some(writer))
+            }
+            Flaw::Misplaced(element, writer) => {
+                let had = reading(key, &register.operations[writer].old);
+                let summary = format!(
+                    "{who} found {element} out of its place in the list of {key}: {} had appended it where it read {had}",
+                    words.client(writer)
+                );
+                (summary, Some(writer))
+            }
+            Flaw::OtherEnd => (format!("{who} read a list of {key} that does not end with its last update"), None),
+        };
+        impossible(register, place, std::iter::once(place).chain(writer).collect(), summary)
+    }
+}
+
+/// How many elements a list lacks that had been acknowledged before it was read, as the end of a sentence.
+fn absent(operations: &[Operation], places: &[usize], read: &Operation) -> String {
+    let there: HashSet<&str> = elements(read).unwrap_or_default().iter().map(String::as_str).collect();
+    let before = places.iter().map(|&place| &operations[place]);
+    let before = before.filter(|update| update.outcome == Outcome::Ok && completed(update) < invoked(read));
+    match before.filter_map(written).filter(|element| !there.contains(element)).count() as u64 {
+        0 => String::new(),
+        1 => "; 1 acknowledged element is not in it".to_string(),
+        many => format!("; {many} acknowledged elements are not in it"),
+    }
+}
+
+/// What a key came to: its amount after the last update, and the updates that it is to hold, of which `lost` were found to
+/// be lost.
+pub(super) fn end(register: &Register, lineage: &Lineage, places: &[usize], lost: u64) -> KeyEnd {
+    let (operations, nodes) = (register.operations, &register.nodes);
+    let is_update = |place: &&usize| written(&operations[**place]).is_some();
+    let updates = places.iter().filter(is_update);
+    let acknowledged = updates.filter(|&&place| operations[place].outcome == Outcome::Ok).count() as u64;
+    let mut end = KeyEnd { key: register.key.to_string(), acknowledged, lost, ..KeyEnd::default() };
+    let Some(last) = lineage.last.filter(|last| last.is_final) else { return end };
+    // The updates from which the last value certainly descends.
+    let (mut survivors, mut unacknowledged) = (0, 0);
+    let mut node = last.node;
+    let root = loop {
+        survivors += u64::from(nodes[node].acknowledged);
+        unacknowledged += u64::from(!nodes[node].acknowledged && node != EMPTY);
+        match nodes[node].parent {
+            Ok(parent) => node = parent,
+            Err(root) => break root,
+        }
+    };
+    end.unacknowledged = unacknowledged;
+    end.amount = operations[last.operation].amount.as_ref().map(Amount::count);
+    if let Some(amount) = end.amount {
+        if root == Root::Unknown {
+            // The others were given the benefit of the doubt, but there is only so much room before the first of the descent.
+            let room = amount.saturating_sub(survivors + unacknowledged);
+            end.lost_unnamed = acknowledged.saturating_sub(survivors + lost + room);
+            end.lost += end.lost_unnamed;
+        }
+        // Whatever is there and was not acknowledged, also where the descent shows but a part of it.
+        end.unacknowledged = (amount + end.lost).saturating_sub(acknowledged);
+    }
+    end
+}
+
+/// The updates that the amount has no room for, where nobody knows which they are.
+pub(super) fn no_room(register: &Register, lineage: &Lineage, end: &KeyEnd, words: Words) -> Option<Anomaly> {
+    let (last, amount) = (lineage.last?, end.amount?);
+    let summary = format!(
+        "{} found a count of {amount} for {} at the end, which leaves no room for {} more of the updates that had been \
+         acknowledged",
+        words.client(last.operation),
+        register.key,
+        end.lost_unnamed,
+    );
+    let operation = &register.operations[last.operation];
+    let time = operation.completed.unwrap_or(operation.invoked);
+    let anomaly = || order::anomaly(register, AnomalyKind::LostUpdate, time, vec![last.operation], summary);
+    (end.lost_unnamed > 0).then(anomaly)
+}
+
+fn writers<'h>(operations: &'h [Operation], places: impl Iterator<Item = usize>) -> Writers<'h> {
+    places.filter_map(|place| written(&operations[place]).map(|new| (new, place))).collect()
+}
+
+fn elements(operation: &Operation) -> Option<&[String]> {
+    match &operation.amount {
+        Some(Amount::Elements(elements)) if operation.outcome == Outcome::Ok => Some(elements),
+        _ => None,
+    }
+}
+
+fn count_of(operation: &Operation) -> Option<String> {
+    operation.amount.as_ref().map(|amount| amount.count().to_string())
+}
+
+fn impossible(register: &Register, read: usize, places: Vec<usize>, summary: String) -> Anomaly {
+    let read = &register.operations[read];
+    let time = read.completed.unwrap_or(read.invoked);
+    order::anomaly(register, AnomalyKind::ImpossibleRead, time, places, summary)
+}
