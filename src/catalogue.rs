@@ -39,6 +39,8 @@ pub const WORKLOADS: &[Entry] = &[
     ("redlock-unchecked", include_str!("../workloads/redlock-unchecked.toml")),
     ("redlock-wall", include_str!("../workloads/redlock-wall.toml")),
     ("redlock-watchdog", include_str!("../workloads/redlock-watchdog.toml")),
+    ("register-cluster", include_str!("../workloads/register-cluster.toml")),
+    ("register-sentinel", include_str!("../workloads/register-sentinel.toml")),
     ("replicated", include_str!("../workloads/replicated.toml")),
     ("replicated-guarded", include_str!("../workloads/replicated-guarded.toml")),
     ("replicated-wait", include_str!("../workloads/replicated-wait.toml")),

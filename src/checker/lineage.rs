@@ -108,7 +108,7 @@ impl Lineage {
 fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
     let operation = |place: usize| &register.operations[place];
     let acknowledged = places.iter().filter(|&&place| operation(place).outcome == Outcome::Ok);
-    let updated = acknowledged.clone().filter(|&&place| operation(place).f == Function::Rmw);
+    let updated = acknowledged.clone().filter(|&&place| operation(place).f.writes());
     let updates_over = updated.map(|&place| completed(operation(place))).max().unwrap_or_default();
     let read = acknowledged.clone().rfind(|&&place| {
         let read = operation(place);
@@ -121,7 +121,7 @@ fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
     }
     let place = *acknowledged.max_by_key(|&&place| completed(operation(place)))?;
     let node = match (operation(place).f, &operation(place).new) {
-        (Function::Rmw, Some(new)) => register.node_of(&crate::history::Reading::Value(new.clone())),
+        (f, Some(new)) if f.writes() => register.node_of(&crate::history::Reading::Value(new.clone())),
         _ => register.node_of(&operation(place).old),
     };
     Some(Last { operation: place, node: node?, is_final: false })

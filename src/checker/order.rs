@@ -17,7 +17,7 @@ use super::lineage::{LineKind, Lineage};
 use super::register::{Moment, NEVER, Observation, Register, Root, completed};
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, reading, seconds};
-use crate::history::{Function, Outcome};
+use crate::history::Outcome;
 
 /// An operation at a moment that matters.
 type Witness = (Moment, usize);
@@ -155,7 +155,7 @@ fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec
 
 fn stale_read(register: &Register, read: &Observation, witness: usize, words: Words) -> Anomaly {
     let operation = &register.operations[witness];
-    let evidence = if operation.f == Function::Rmw && operation.outcome == Outcome::Ok {
+    let evidence = if operation.f.writes() && operation.outcome == Outcome::Ok {
         format!("{}'s write of {}", words.client(witness), words.new_value(witness))
     } else {
         format!("{}'s read of {}", words.client(witness), seen(register, witness))

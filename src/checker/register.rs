@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use crate::history::{Function, Operation, Outcome, Phase, Reading};
+use crate::history::{Operation, Outcome, Phase, Reading};
 
 /// A place in real time: run time in nanoseconds, then the index of the line, which orders what the clock does not.
 pub(super) type Moment = (u64, u64);
@@ -226,9 +226,9 @@ impl Node {
     }
 }
 
-/// What an rmw wrote or was to write.
+/// What an operation wrote or was to write.
 fn written(operation: &Operation) -> Option<&str> {
-    operation.new.as_deref().filter(|_| operation.f == Function::Rmw)
+    operation.new.as_deref().filter(|_| operation.f.writes())
 }
 
 pub(super) fn invoked(operation: &Operation) -> Moment {

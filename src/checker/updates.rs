@@ -24,7 +24,7 @@ pub(super) fn check(history: &History) -> (Vec<Anomaly>, LostUpdates) {
     let touches = |operation: &Operation| operation.f != Function::Hold;
     for (place, operation) in history.operations.iter().enumerate().filter(|(_, operation)| touches(operation)) {
         keys.entry(&operation.key).or_default().push(place);
-        acknowledged += u64::from((operation.f, operation.outcome) == (Function::Rmw, Outcome::Ok));
+        acknowledged += u64::from(operation.f.writes() && operation.outcome == Outcome::Ok);
     }
     let mut anomalies = Vec::new();
     for (key, places) in keys {

@@ -62,6 +62,12 @@ impl RedisNode {
         }
     }
 
+    /// The group that a lock's nodes are, for what is kept on it without a lock.
+    pub fn of_group(settings: &LockSettings) -> Result<RedisNode, String> {
+        let nodes = if settings.group.is_some() { RedisNode::of_lock(settings)? } else { Vec::new() };
+        nodes.into_iter().next().ok_or_else(|| "the nodes are no group that could keep the resource".to_string())
+    }
+
     /// Connects now, where there is one server and no connection to it. Its failure means that nothing was sent.
     pub async fn connect(&self) -> Result<(), RequestError> {
         match self {

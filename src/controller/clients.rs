@@ -155,6 +155,12 @@ impl Run<'_> {
         let process = Process::Client(client.process);
         let (f, new) = match self.scenario.workload.resource.kind {
             ResourceKind::Register | ResourceKind::Row => (Function::Rmw, Some(operation.value.clone())),
+            ResourceKind::Replicated => {
+                // A script waits for phases, and a compare-and-set is what goes through all of them.
+                let scripted = (!manner.gates.is_empty()).then_some(Function::Cas);
+                let f = scripted.or(operation.f).unwrap_or(Function::Read);
+                (f, f.writes().then(|| operation.value.clone()))
+            }
             ResourceKind::None => (Function::Hold, None),
         };
         self.recorder.append(Body::Invoke(Invocation { process, f, key: operation.key.clone(), new: new.clone() }))?;
@@ -339,7 +345,7 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
     match answer {
         Ok(Answer::Message(FromClient::Ok { old, .. })) => {
             completion.outcome = Outcome::Ok;
-            completion.old = if completion.f == Function::Hold { Reading::Unknown } else { reading(old) };
+            completion.old = if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
         }
         Ok(Answer::Message(FromClient::Fail(problem))) if written => {
             indeterminate(&shorten(&problem.error), format!("`fail` after `written`: {}", shorten(&problem.text)));

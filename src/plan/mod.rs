@@ -16,7 +16,8 @@ use serde::Serialize;
 pub use faults::PlannedFault;
 pub use script::{Action, PlannedStep};
 
-use crate::scenario::Scenario;
+use crate::history::Function;
+use crate::scenario::{OperationMix, ResourceKind, Scenario};
 use crate::units::LengthError;
 
 /// The faults and the first operations of a run, as saved in `plan.json`.
@@ -32,9 +33,12 @@ pub struct Plan {
     pub operations: Vec<Vec<PlannedOperation>>,
 }
 
-/// One read-modify-write.
+/// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedOperation {
+    /// What it does, where a workload mixes operations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub f: Option<Function>,
     pub key: String,
     /// The value to write, unique in the run.
     pub value: String,
@@ -62,6 +66,7 @@ pub struct Operations {
     hold_ms: (u64, u64),
     /// Think times are drawn evenly from 0 to twice their mean.
     longest_think_ms: u64,
+    mix: Option<OperationMix>,
 }
 
 impl Plan {
@@ -98,7 +103,22 @@ impl Operations {
             keys: scenario.keys,
             hold_ms: (millis(low), millis(high)),
             longest_think_ms: (2.0 * mean_think_ms) as u64,
+            mix: (scenario.workload.resource.kind == ResourceKind::Replicated)
+                .then(|| scenario.workload.operations.unwrap_or_default()),
         })
+    }
+
+    /// Draws which of the mixed functions is next; where nothing is mixed, nothing is drawn.
+    fn draw_function(&mut self) -> Option<Function> {
+        let weights = self.mix?.weights();
+        let whole: u32 = weights.iter().map(|(_, weight)| weight).sum();
+        let mut drawn = self.rng.random_range(0..whole.max(1));
+        let chosen = weights.into_iter().find(|(_, weight)| {
+            let here = drawn < *weight;
+            drawn = drawn.saturating_sub(*weight);
+            here
+        });
+        chosen.map(|(f, _)| f)
     }
 }
 
@@ -107,6 +127,7 @@ impl Iterator for Operations {
 
     fn next(&mut self) -> Option<PlannedOperation> {
         let operation = PlannedOperation {
+            f: self.draw_function(),
             key: format!("k{}", self.rng.random_range(0..self.keys.max(1))),
             value: format!("c{}:{}", self.client, self.next),
             hold_ms: self.rng.random_range(self.hold_ms.0..=self.hold_ms.1),

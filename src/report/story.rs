@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::{Report, moments};
 use crate::checker::{Anomaly, AnomalyKind, Validity};
-use crate::history::{Claim, FaultKind, FaultWindow, Function, Operation, Outcome, Process};
+use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Process};
 use crate::locks::LockSpec;
 use crate::scenario::{Expectation, Fencing, ResourceKind};
 
@@ -54,7 +54,7 @@ impl<'a> Story<'a> {
         let operations = report.history.operations.iter().map(|operation| (operation.index, operation)).collect();
         let mut writes: HashMap<&str, Vec<_>> = HashMap::new();
         for operation in &report.history.operations {
-            if operation.f == Function::Rmw
+            if operation.f.writes()
                 && operation.outcome != Outcome::Fail
                 && let Some(time) = moments::effect(operation)
             {

@@ -135,12 +135,14 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
     let kind = match workload.resource.kind {
         ResourceKind::Register => "register",
         ResourceKind::Row => "row",
+        ResourceKind::Replicated => "register on the nodes themselves",
         ResourceKind::None => "none: the lock alone",
     };
     let guard = match workload.resource.fencing {
         Fencing::None if workload.resource.kind == ResourceKind::Row => {
             "written in the transaction that holds the lock"
         }
+        Fencing::None if workload.resource.kind == ResourceKind::Replicated => "read, written, compared and set",
         Fencing::None => "takes every write",
         Fencing::OldValue => "refuses a write whose old value is not current",
         Fencing::Token => "refuses a write with an older token than one that has written",
@@ -148,7 +150,7 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
     };
     let resource = match workload.resource.kind {
         ResourceKind::None => kind.to_string(),
-        ResourceKind::Register | ResourceKind::Row => format!("{kind}, {guard}"),
+        ResourceKind::Register | ResourceKind::Replicated | ResourceKind::Row => format!("{kind}, {guard}"),
     };
     let text = |duration: std::time::Duration| length(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     vec![

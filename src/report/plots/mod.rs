@@ -66,6 +66,8 @@ fn function_word(function: Function) -> &'static str {
         Function::Rmw => "rmw",
         Function::Hold => "hold",
         Function::Read => "read",
+        Function::Write => "write",
+        Function::Cas => "cas",
     }
 }
 
@@ -83,4 +85,5 @@ fn fault_ink(kind: FaultKind) -> Ink {
 }
 
 const OUTCOMES: [Outcome; 3] = [Outcome::Ok, Outcome::Info, Outcome::Fail];
-const FUNCTIONS: [Function; 3] = [Function::Rmw, Function::Hold, Function::Read];
+const FUNCTIONS: [Function; 5] =
+    [Function::Rmw, Function::Hold, Function::Read, Function::Write, Function::Cas];
