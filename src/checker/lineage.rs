@@ -4,8 +4,8 @@
 //! that holds the final value is the surviving one; its branches are lost. The final value is what the controller read
 //! after every acknowledged update; without such a read it is what the operation that completed last saw or wrote.
 //!
-//! A tree other than the surviving one begins with an indeterminate operation of which nobody knows what it read, so
-//! it may have come earlier in the lineage of the final value. One path through it at most did: the path with the most
+//! A tree other than the surviving one begins with a write, or an indeterminate operation of which nobody knows what it
+//! read, so it may have come earlier in the lineage of the final value. One path through it at most did: the path with the most
 //! acknowledged updates is given the benefit of the doubt, unless real time rules it out ([`Lineage::doomed`]). That
 //! makes the count of lost updates a lower bound where such operations exist, and exact where they do not.
 
@@ -17,6 +17,8 @@ pub(super) struct Lineage {
     pub lines: Vec<Line>,
     /// The operation whose reading counts as the final one, as its place in the history, and the node it saw.
     pub last: Option<Last>,
+    /// Nodes that proved to be rolled back, and are left out of further comparisons.
+    pub gone: Vec<bool>,
     /// The line of each node, and its place on that line.
     place: Vec<(usize, usize)>,
 }
@@ -54,7 +56,8 @@ impl Lineage {
         let last = last_value(register, places);
         let doomed = doomed(register, last);
         let next = choose_survivors(register, last, &doomed);
-        let mut lineage = Lineage { lines: Vec::new(), last, place: vec![(0, 0); register.nodes.len()] };
+        let nodes = register.nodes.len();
+        let mut lineage = Lineage { lines: Vec::new(), last, gone: vec![false; nodes], place: vec![(0, 0); nodes] };
         for &head in &register.order {
             let kind = match register.nodes[head].parent {
                 Ok(parent) if next[parent] == Some(head) => continue,
@@ -168,9 +171,16 @@ fn choose_survivors(register: &Register, last: Option<Last>, doomed: &[bool]) ->
     let mut next = vec![None; register.nodes.len()];
     // Updates that the best path below a node keeps, and the latest moment on it to decide between equals.
     let mut best = vec![(0u64, (0, 0)); register.nodes.len()];
+    // Where a write may have hidden either of two branches, the one that was seen last is taken to have survived.
+    let mut seen = vec![(0, 0); register.nodes.len()];
     for &node in register.order.iter().rev() {
         let here = &register.nodes[node];
-        let child = here.children.iter().copied().max_by_key(|&child| best[child]);
+        let reads = here.reads.iter().map(|read| read.invoked);
+        let below = here.children.iter().map(|&child| seen[child]);
+        if register.has_writes {
+            seen[node] = reads.chain(below).fold(here.invoked, Moment::max);
+        }
+        let child = here.children.iter().copied().max_by_key(|&child| (seen[child], best[child]));
         let (kept, latest) = child.map_or((0, (0, 0)), |child| best[child]);
         let own = if here.acknowledged { here.completed } else { here.invoked };
         best[node] = (kept + u64::from(here.acknowledged && !doomed[node]), latest.max(own));

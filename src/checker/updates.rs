@@ -2,7 +2,7 @@
 //!
 //! Decides exactly whether some order of the operations on each key is legal for a register, where the values are
 //! unique: an anomaly is reported iff there is none. The parts: what the values say ([`super::register`]), what survived
-//! ([`super::lineage`]), what real time says ([`super::order`]); here the losses are put together.
+//! ([`super::lineage`], and under blind writes [`super::rollback`]), what real time says ([`super::order`]); here the losses are put together.
 //!
 //! Known limits, all on the side of not accusing: an indeterminate write that nobody saw is never counted as having
 //! happened, not even where the store was reported to have acknowledged it.
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::lineage::{Last, Line, LineKind, Lineage};
 use super::order;
+use super::rollback;
 use super::register::{Register, effective};
 use super::verdict::{Anomaly, AnomalyKind, LostUpdates};
 use super::words::{Words, reading, seconds};
@@ -30,8 +31,9 @@ pub(super) fn check(history: &History) -> (Vec<Anomaly>, LostUpdates) {
     for (key, places) in keys {
         let mut register = Register::new(&history.operations, key, &places);
         anomalies.extend(order::impossible_reads(&mut register, words));
-        let lineage = Lineage::new(&register, &places);
+        let mut lineage = Lineage::new(&register, &places);
         anomalies.extend(losses(&register, &lineage, words));
+        anomalies.extend(rollback::check(&register, &mut lineage, words));
         anomalies.extend(order::check(&register, &lineage, words));
     }
     let count = anomalies.iter().map(|anomaly| anomaly.lost.len() as u64).sum();
