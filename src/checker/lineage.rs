@@ -137,7 +137,8 @@ fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
 /// had completed before the operation was invoked.
 fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     let mut doomed = vec![false; register.nodes.len()];
-    let Some(last) = last else { return doomed };
+    // Where writes may hide what was lost, the last value is but the last of many sightings: `rollback` weighs them all.
+    let Some(last) = last.filter(|_| !register.has_writes) else { return doomed };
     let mut on_path = vec![false; register.nodes.len()];
     let (mut last_invoked, mut first_completed): (Moment, Moment) = ((0, 0), NEVER);
     let mut node = last.node;

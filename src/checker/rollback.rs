@@ -10,10 +10,11 @@
 //! - `w` is not in the lineage of `v`.
 //!
 //! Which of the two went wrong, the values alone can't always tell: either `w` was lost or the sighting was stale. As
-//! with the last value of a register, what was seen last is taken to have survived: `w` counts as lost only if nothing
-//! that saw it or built on it was begun after that sighting, and if `v` was not lost itself. So the side of a split
-//! brain that is thrown away bears no witness against the other one.
+//! with the last value of a register, what was seen last is taken to have survived. So the history is read backwards,
+//! and each operation is kept unless it contradicts what was kept: then a read was stale, and an update of which
+//! nothing is kept that saw it is lost. What was on the side of a split brain that is thrown away bears no witness.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::lineage::Lineage;
@@ -26,8 +27,13 @@ use crate::history::Outcome;
 /// An operation that found a value: its invocation, and its place in the history.
 type Sighting = (Moment, usize);
 
+/// When a value was last found, and its node.
+type Found = (Moment, usize);
+
+const NOTHING: Found = ((0, 0), EMPTY);
+
 /// Finds the updates that were rolled back, one anomaly for each first sighting of what was before them, and takes
-/// their nodes out of later comparisons, so that one cause is reported once. Sorts the nodes; linear otherwise.
+/// their nodes out of later comparisons, so that one cause is reported once. Sorts the operations; linear otherwise.
 pub(super) fn check(register: &Register, lineage: &mut Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     if !register.has_writes {
@@ -50,129 +56,240 @@ pub(super) fn check(register: &Register, lineage: &mut Lineage, words: Words) ->
 
 /// Nodes by the sighting that shows that they are gone, and by the node that was sighted.
 fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, usize), Vec<usize>> {
-    let known = Known::new(register);
-    let mut gone = vec![false; register.nodes.len()];
+    let mut kept = Kept::new(register);
     for &node in lineage.lines.iter().flat_map(|line| &line.lost) {
-        gone[node] = true;
+        kept.out[node] = true;
     }
-    // What was seen last decides first, so whoever bears witness against a node has been decided upon. Parents come
-    // before their children, which are seen no longer than they are.
-    let mut order = register.order.clone();
-    order.sort_by_key(|&node| std::cmp::Reverse(known.seen_until[node]));
-    let mut standing = Latest::new(register.nodes.len());
-    // The ancestor that was found last, and when.
-    let mut above = vec![((0, 0), EMPTY); register.nodes.len()];
-    let mut by_sighting: BTreeMap<(Sighting, usize), Vec<usize>> = BTreeMap::new();
-    for node in order.into_iter().filter(|&node| !known.broken[node]) {
-        if let Ok(parent) = register.nodes[node].parent {
-            let last = known.last_sighting(parent).filter(|_| !gone[parent]);
-            above[node] = last.map_or(above[parent], |(time, _)| above[parent].max((time, parent)));
-        }
-        if gone[node] {
-            continue;
-        }
-        let over = known.over[node].max(known.seen_until[node]);
-        let (last, seen) = standing.before(known.rank(register.nodes[node].invoked)).max(above[node]);
-        if node != EMPTY && last > over {
-            let first = known.sightings[seen].partition_point(|(invoked, _)| *invoked <= over);
-            gone[node] = true;
-            by_sighting.entry((known.sightings[seen][first], seen)).or_default().push(node);
-        } else if let Some((last, _)) = known.last_sighting(node) {
-            standing.add(known.rank(known.since[node]), (last, node));
+    let mut events: Vec<Event> = Vec::new();
+    for (node, here) in register.nodes.iter().enumerate().filter(|(node, _)| !kept.out[*node]) {
+        events.extend(here.reads.iter().map(|read| Event {
+            invoked: read.invoked,
+            over: read.completed,
+            place: read.place,
+            node,
+            writes: false,
+        }));
+        let over = kept.over[node];
+        events.extend(here.writer.map(|place| Event { invoked: here.invoked, over, place, node, writes: true }));
+    }
+    // Of one invocation that read and wrote, the write comes first: whoever saw it has been there already.
+    events.sort_unstable_by_key(|event| Reverse((event.invoked, event.writes)));
+    let mut gone: BTreeMap<(Sighting, usize), Vec<usize>> = BTreeMap::new();
+    for event in events {
+        let node = event.node;
+        match kept.against(&event) {
+            _ if event.writes && kept.stands[node] => kept.keep_write(register, &event),
+            None if event.writes => kept.keep_write(register, &event),
+            None => kept.keep_sighting(register, node, (event.invoked, event.place)),
+            Some(seen) if event.writes => {
+                // The sightings are in falling order.
+                let later = kept.sightings[seen].partition_point(|(invoked, _)| *invoked > event.over);
+                let Some(first) = later.checked_sub(1) else { continue };
+                gone.entry((kept.sightings[seen][first], seen)).or_default().push(node);
+            }
+            Some(_) => {}
         }
     }
-    by_sighting
+    gone
 }
 
-/// What is known of each node, by its number.
-struct Known {
-    /// Who found its value, by invocation.
-    sightings: Vec<Vec<Sighting>>,
-    /// By when it had certainly been written.
+/// An operation and the node that it read or wrote.
+struct Event {
+    invoked: Moment,
+    /// By when it had certainly happened.
+    over: Moment,
+    place: usize,
+    node: usize,
+    writes: bool,
+}
+
+/// What has been kept so far, from the end of the history on.
+struct Kept {
+    /// Whether a node is left out of it all: it is lost already, or its lineage has no beginning.
+    out: Vec<bool>,
+    /// By when a node had certainly been written.
     over: Vec<Moment>,
-    /// The last invocation of anything that saw it or built on it.
-    seen_until: Vec<Moment>,
-    /// By when a part of its lineage had certainly been there.
-    since: Vec<Moment>,
-    /// Whether its lineage has no beginning, which is reported already.
-    broken: Vec<bool>,
-    /// All of `since`, rising.
+    /// By when a part of a node's lineage had certainly been there, as a place among all such moments.
+    rank: Vec<usize>,
+    /// These moments, rising.
     beginnings: Vec<Moment>,
+    /// The first node of each node's tree.
+    tree: Vec<usize>,
+    /// Who found a node's value, in falling order.
+    sightings: Vec<Vec<Sighting>>,
+    /// Whether anything is kept that saw a node or built on it, or that wrote it.
+    stands: Vec<bool>,
+    /// By when a node had been replaced by one that stands.
+    replaced: Vec<Moment>,
+    found: Latest,
+    above: Above,
 }
 
-impl Known {
-    fn new(register: &Register) -> Known {
+impl Kept {
+    fn new(register: &Register) -> Kept {
         let nodes = &register.nodes;
-        let mut known = Known {
-            sightings: vec![Vec::new(); nodes.len()],
-            over: nodes.iter().map(|node| node.completed).collect(),
-            seen_until: nodes.iter().map(|node| node.invoked).collect(),
-            since: vec![NEVER; nodes.len()],
-            broken: vec![false; nodes.len()],
-            beginnings: Vec::new(),
-        };
+        let mut over: Vec<Moment> = nodes.iter().map(|node| node.completed).collect();
         for &node in register.order.iter().rev() {
-            let here = &nodes[node];
-            let children = here.children.iter().map(|&child| &nodes[child]);
-            let writers = children.filter_map(|child| Some((child.invoked, child.writer?)));
-            let readers = here.reads.iter().map(|read| (read.invoked, read.place));
-            known.sightings[node] = readers.chain(writers).collect();
-            known.sightings[node].sort_unstable();
-            for read in &here.reads {
-                known.over[node] = known.over[node].min(read.completed);
-                known.seen_until[node] = known.seen_until[node].max(read.invoked);
-            }
-            if let Ok(parent) = here.parent {
-                known.over[parent] = known.over[parent].min(known.over[node]);
-                known.seen_until[parent] = known.seen_until[parent].max(known.seen_until[node]);
-            }
-        }
-        for &node in &register.order {
             let read = nodes[node].reads.iter().map(|read| read.completed).min();
-            let own = nodes[node].completed.min(read.unwrap_or(NEVER));
-            (known.since[node], known.broken[node]) = match nodes[node].parent {
-                Ok(parent) => (known.since[parent].min(own), known.broken[parent]),
-                Err(Root::Empty) => ((0, 0), false),
-                Err(Root::Unknown) => (own, false),
-                Err(Root::Broken) => (own, true),
-            };
+            over[node] = over[node].min(read.unwrap_or(NEVER));
+            if let Ok(parent) = nodes[node].parent {
+                over[parent] = over[parent].min(over[node]);
+            }
         }
-        known.beginnings = known.since.clone();
-        known.beginnings.sort_unstable();
-        known
+        let (mut since, mut tree, mut out) = (over.clone(), vec![EMPTY; nodes.len()], vec![false; nodes.len()]);
+        for &node in &register.order {
+            match nodes[node].parent {
+                Ok(parent) => {
+                    (since[node], tree[node], out[node]) = (since[parent].min(since[node]), tree[parent], out[parent]);
+                }
+                Err(Root::Empty) => since[node] = (0, 0),
+                Err(root) => (tree[node], out[node]) = (node, root == Root::Broken),
+            }
+        }
+        let mut beginnings = since.clone();
+        beginnings.sort_unstable();
+        Kept {
+            rank: since.iter().map(|since| beginnings.partition_point(|other| other < since)).collect(),
+            out,
+            over,
+            beginnings,
+            tree,
+            sightings: vec![Vec::new(); nodes.len()],
+            stands: vec![false; nodes.len()],
+            replaced: vec![NEVER; nodes.len()],
+            found: Latest::new(nodes.len()),
+            above: Above::new(register),
+        }
     }
 
-    fn last_sighting(&self, node: usize) -> Option<Sighting> {
-        self.sightings[node].last().copied()
+    /// The node whose sighting an operation contradicts, if it contradicts one: it was over before that, and came after
+    /// a part of that node's lineage.
+    fn against(&self, event: &Event) -> Option<usize> {
+        let begun = self.beginnings.partition_point(|since| *since < event.invoked);
+        let elsewhere = self.found.before(begun, self.tree[event.node]);
+        let (last, seen) = elsewhere.max(self.above.of(event.node));
+        if last > event.over {
+            return Some(seen);
+        }
+        (!event.writes && self.replaced[event.node] < event.invoked).then_some(event.node)
     }
 
-    /// How many lineages had begun before a moment.
-    fn rank(&self, moment: Moment) -> usize {
-        self.beginnings.partition_point(|since| *since < moment)
+    fn keep_write(&mut self, register: &Register, event: &Event) {
+        self.stand(register, event.node);
+        if let Ok(parent) = register.nodes[event.node].parent {
+            self.keep_sighting(register, parent, (event.invoked, event.place));
+        }
+    }
+
+    fn keep_sighting(&mut self, register: &Register, node: usize, sighting: Sighting) {
+        self.stand(register, node);
+        self.sightings[node].push(sighting);
+        self.found.add(self.rank[node], (sighting.0, node), self.tree[node]);
+        self.above.add(node, (sighting.0, node));
+    }
+
+    fn stand(&mut self, register: &Register, node: usize) {
+        let mut node = node;
+        while !std::mem::replace(&mut self.stands[node], true) {
+            let Ok(parent) = register.nodes[node].parent else { return };
+            self.replaced[parent] = self.replaced[parent].min(self.over[node]);
+            node = parent;
+        }
     }
 }
 
-/// The latest sighting among those with a lower rank: a tree of maxima (Fenwick, 1994).
-struct Latest(Vec<(Moment, usize)>);
+/// The latest sightings among those of a lower rank, of two trees: a tree of maxima (Fenwick, 1994).
+struct Latest(Vec<[(Found, usize); 2]>);
 
 impl Latest {
     fn new(ranks: usize) -> Latest {
-        Latest(vec![((0, 0), EMPTY); ranks + 1])
+        Latest(vec![[(NOTHING, usize::MAX); 2]; ranks + 1])
     }
 
-    fn add(&mut self, rank: usize, sighting: (Moment, usize)) {
+    fn add(&mut self, rank: usize, found: Found, tree: usize) {
         let mut place = rank + 1;
-        while let Some(latest) = self.0.get_mut(place) {
-            *latest = sighting.max(*latest);
+        while let Some(best) = self.0.get_mut(place) {
+            join(best, (found, tree));
             place += place & place.wrapping_neg();
         }
     }
 
-    fn before(&self, rank: usize) -> (Moment, usize) {
-        let (mut latest, mut place) = (((0, 0), EMPTY), rank);
+    /// The latest of a lower rank and of another tree.
+    fn before(&self, rank: usize, tree: usize) -> Found {
+        let (mut best, mut place) = ([(NOTHING, usize::MAX); 2], rank);
         while place > 0 {
-            latest = latest.max(self.0[place]);
+            self.0[place].iter().for_each(|&one| join(&mut best, one));
             place &= place - 1;
+        }
+        best.iter().find(|(_, of)| *of != tree).map_or(NOTHING, |(found, _)| *found)
+    }
+}
+
+/// Keeps the latest two of different trees, the latest first.
+fn join(best: &mut [(Found, usize); 2], one: (Found, usize)) {
+    if one.1 == best[0].1 {
+        best[0].0 = best[0].0.max(one.0);
+    } else if one.0 > best[0].0 {
+        *best = [one, best[0]];
+    } else if one.0 > best[1].0 {
+        best[1] = one;
+    }
+}
+
+/// For each node, which one above it was found last: maxima over ranges of nodes that are numbered so that all below a
+/// node follow it.
+struct Above {
+    number: Vec<usize>,
+    /// How many nodes there are from each one on downwards.
+    size: Vec<usize>,
+    maxima: Vec<Found>,
+}
+
+impl Above {
+    fn new(register: &Register) -> Above {
+        let nodes = &register.nodes;
+        let mut size = vec![1; nodes.len()];
+        for &node in register.order.iter().rev() {
+            if let Ok(parent) = nodes[node].parent {
+                size[parent] += size[node];
+            }
+        }
+        let (mut number, mut next) = (vec![0; nodes.len()], 0);
+        // What is below a node and has no number yet begins here.
+        let mut free = vec![0; nodes.len()];
+        for &node in &register.order {
+            let from = match nodes[node].parent {
+                Ok(parent) => &mut free[parent],
+                Err(_) => &mut next,
+            };
+            number[node] = *from;
+            *from += size[node];
+            free[node] = number[node] + 1;
+        }
+        Above { number, size, maxima: vec![NOTHING; 2 * nodes.len()] }
+    }
+
+    fn add(&mut self, node: usize, found: Found) {
+        let leaves = self.maxima.len() / 2;
+        let (mut low, mut high) = (leaves + self.number[node] + 1, leaves + self.number[node] + self.size[node]);
+        while low < high {
+            if low % 2 == 1 {
+                self.maxima[low] = self.maxima[low].max(found);
+                low += 1;
+            }
+            if high % 2 == 1 {
+                high -= 1;
+                self.maxima[high] = self.maxima[high].max(found);
+            }
+            (low, high) = (low / 2, high / 2);
+        }
+    }
+
+    fn of(&self, node: usize) -> Found {
+        let (mut place, mut latest) = (self.maxima.len() / 2 + self.number[node], NOTHING);
+        while place > 0 {
+            latest = latest.max(self.maxima[place]);
+            place /= 2;
         }
         latest
     }

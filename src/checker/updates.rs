@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use super::lineage::{Last, Line, LineKind, Lineage};
 use super::order;
-use super::rollback;
 use super::register::{Register, effective};
+use super::rollback;
 use super::verdict::{Anomaly, AnomalyKind, LostUpdates};
 use super::words::{Words, reading, seconds};
 use crate::history::{Function, History, Operation, Outcome};

@@ -116,7 +116,9 @@ impl Worker {
         }
         match hello.resource.kind {
             ResourceKind::Row => RowLock::connect(hello).await.map(Worker::Row),
-            ResourceKind::Register | ResourceKind::Replicated | ResourceKind::None => Guarded::connect(hello).await.map(Worker::Apart),
+            ResourceKind::Register | ResourceKind::Replicated | ResourceKind::None => {
+                Guarded::connect(hello).await.map(Worker::Apart)
+            }
         }
     }
 

@@ -345,7 +345,8 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
     match answer {
         Ok(Answer::Message(FromClient::Ok { old, .. })) => {
             completion.outcome = Outcome::Ok;
-            completion.old = if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
+            completion.old =
+                if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
         }
         Ok(Answer::Message(FromClient::Fail(problem))) if written => {
             indeterminate(&shorten(&problem.error), format!("`fail` after `written`: {}", shorten(&problem.text)));

@@ -111,9 +111,7 @@ impl Run<'_> {
                 new: None,
             }))?;
             let reply = match self.keeper_of(&key).await {
-                Ok(url) => {
-                    self.ask(&url, RedisCommand::Get(key.clone())).await.map_err(|error| error.to_string())
-                }
+                Ok(url) => self.ask(&url, RedisCommand::Get(key.clone())).await.map_err(|error| error.to_string()),
                 Err(text) => Err(text),
             };
             let (outcome, old, text) = match reply {

@@ -405,8 +405,14 @@ mod tests {
             (r#"{"index":0,"time":0,"type":"okay"}"#, "unknown type `okay`"),
             (r#"{"index":0,"time":-1,"type":"end","completed":true}"#, "invalid value"),
             (r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"rmw","key":"k"}"#, "[old, new]"),
-            (r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"cas","key":"k","value":"v"}"#, "`cas` must be [old, new]"),
-            (r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"write","key":"k","value":null}"#, "must be a string"),
+            (
+                r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"cas","key":"k","value":"v"}"#,
+                "`cas` must be [old, new]",
+            ),
+            (
+                r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"write","key":"k","value":null}"#,
+                "must be a string",
+            ),
             (
                 r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"rwm","key":"k","value":null}"#,
                 "unknown variant `rwm`",

@@ -7,4 +7,5 @@ mod holds;
 mod loading;
 mod locks;
 mod simulated;
+mod unlocked;
 mod updates;

@@ -85,5 +85,4 @@ fn fault_ink(kind: FaultKind) -> Ink {
 }
 
 const OUTCOMES: [Outcome; 3] = [Outcome::Ok, Outcome::Info, Outcome::Fail];
-const FUNCTIONS: [Function; 5] =
-    [Function::Rmw, Function::Hold, Function::Read, Function::Write, Function::Cas];
+const FUNCTIONS: [Function; 5] = [Function::Rmw, Function::Hold, Function::Read, Function::Write, Function::Cas];
