@@ -168,8 +168,8 @@ fn agrees_with_the_general_search() {
 }
 
 /// A register on which operations follow one another, which now and then forgets the last of them; the next operation is
-/// a read. Gives the history and how many acknowledged updates were forgotten.
-fn forgetful(rng: &mut ChaCha8Rng) -> (Build, u64) {
+/// a read. Gives the history and how many acknowledged updates were forgotten. Some writes have no certain end if wanted.
+fn forgetful(rng: &mut ChaCha8Rng, uncertain: bool) -> (Build, u64) {
     let mut build = Build::new();
     // The values so far, with whether they were acknowledged; the first is the empty register.
     let mut values = vec![("-".to_string(), false)];
@@ -185,7 +185,7 @@ fn forgetful(rng: &mut ChaCha8Rng) -> (Build, u64) {
                 build.read(client, time, time + 2, &values.last().unwrap().0.clone());
             }
             0..4 => drop(build.read(client, time, time + 2, &old)),
-            4..6 => {
+            4..6 if uncertain => {
                 build.unlocked(Function::Write, Outcome::Info, client, (time, time + 2), "?", &new);
                 if rng.random() {
                     values.push((new, false));
@@ -208,23 +208,27 @@ fn forgetful(rng: &mut ChaCha8Rng) -> (Build, u64) {
 }
 
 #[test]
-fn exactly_what_was_forgotten_is_lost() {
+fn exactly_what_was_forgotten_is_lost_and_no_more_where_something_is_uncertain() {
     let mut rng = ChaCha8Rng::seed_from_u64(10);
     let mut some = 0;
-    for _ in 0..5_000 {
-        let (build, lost) = forgetful(&mut rng);
+    for round in 0..6_000 {
+        let uncertain = round % 2 == 0;
+        let (build, lost) = forgetful(&mut rng, uncertain);
         let verdict = build.check();
-        assert_eq!(verdict.lost_updates.count, lost, "{:#?}\n{:#?}", build.history.operations, verdict.anomalies);
+        let count = verdict.lost_updates.count;
+        let shown = || format!("{count} of {lost}: {:#?}\n{:#?}", build.history.operations, verdict.anomalies);
+        // A write without a certain end may have taken effect after those that seem to be forgotten.
+        assert!(count == lost || (uncertain && count < lost), "{}", shown());
         let mut each: Vec<u64> = verdict.anomalies.iter().flat_map(|anomaly| anomaly.lost.clone()).collect();
         each.sort_unstable();
         each.dedup();
-        assert_eq!(each.len() as u64, lost, "each is lost once");
+        assert_eq!(each.len() as u64, count, "each is lost once: {}", shown());
         some += u64::from(lost > 0);
     }
     assert!(some > 2_000, "{some}");
 }
 
-/// Two hundred thousand operations, a tenth of which is lost: minutes if anything were quadratic.
+/// Two hundred thousand operations, a fifth of which is lost: minutes if anything were quadratic.
 #[test]
 fn long_histories_are_checked_in_one_go() {
     let mut build = Build::new();
