@@ -86,6 +86,7 @@ pub const NEMESES: &[Entry] = &[
     ("pause-in-acquisition", include_str!("../nemeses/pause-in-acquisition.toml")),
     ("pause-in-release", include_str!("../nemeses/pause-in-release.toml")),
     ("pause-node", include_str!("../nemeses/pause-node.toml")),
+    ("primary-cut-off", include_str!("../nemeses/primary-cut-off.toml")),
     ("release-without-write", include_str!("../nemeses/release-without-write.toml")),
     ("repeated-release", include_str!("../nemeses/repeated-release.toml")),
     ("slow-client-clock", include_str!("../nemeses/slow-client-clock.toml")),

@@ -413,6 +413,47 @@ mod tests {
     }
 
     #[test]
+    fn a_resource_without_a_lock_is_on_nodes_that_replicate_it() {
+        let on = |workload: &str| {
+            let (workload_name, workload) = catalogue::workload(workload).unwrap();
+            Scenario { workload_name, nodes: workload.nodes, workload, ..scenario() }
+        };
+        for name in ["register-sentinel", "register-cluster"] {
+            let scenario = on(name);
+            scenario.check().unwrap();
+            assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&scenario).unwrap()).unwrap(), scenario);
+        }
+        let mut without = on("register-sentinel");
+        without.workload.operations = None;
+        without.check().unwrap();
+
+        let refused = |change: fn(&mut Scenario), expected: &str| {
+            let mut scenario = on("register-sentinel");
+            change(&mut scenario);
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        refused(|s| s.workload.lock = catalogue::workload("single").unwrap().1.lock, "it is `[lock.none]`, not single");
+        refused(|s| s.workload.topology = Topology::Independent, "say `[topology.sentinel]`");
+        refused(|s| s.workload.resource.fencing = Fencing::OldValue, "`fencing` must be none");
+        refused(|s| s.workload.claims.push(Claim::MutualExclusion), "nothing to claim but `updates`");
+        refused(|s| s.workload.resource.kind = ResourceKind::Register, "`[operations]` is for `kind = \"replicated\"`");
+        let mix = |read, write, cas| Some(OperationMix { read, write, cas });
+        fn mixed(scenario: &mut Scenario, mix: Option<OperationMix>) {
+            scenario.workload.operations = mix;
+        }
+        refused(|s| mixed(s, Some(OperationMix { read: 0, write: 0, cas: 0 })), "nothing is ever written");
+        refused(|s| mixed(s, Some(OperationMix { read: 5, write: 0, cas: 0 })), "nothing is ever written");
+        refused(|s| mixed(s, Some(OperationMix { read: 1, write: 1001, cas: 0 })), "`write = 1001` makes no sense");
+        let mut writes = on("register-cluster");
+        mixed(&mut writes, mix(0, 1, 0));
+        writes.check().unwrap();
+        let typo = toml::to_string(&on("register-cluster").workload).unwrap().replace("cas = 1", "casx = 1");
+        let error = toml::from_str::<Workload>(&typo).unwrap_err().to_string();
+        assert!(error.contains("unknown field `casx`, expected one of `read`, `write`, `cas`"), "{error}");
+    }
+
+    #[test]
     fn numbers_that_make_no_sense_are_refused_by_the_name_of_their_flag() {
         let refused = |change: fn(&mut Scenario), flag: &str| {
             let mut scenario = scenario();

@@ -312,7 +312,7 @@ fn rollback(register: &Register, sighting: usize, seen: usize, lost: &[usize], w
         Outcome::Fail | Outcome::Info => operation.invoked,
     };
     places.truncate(1);
+    places.extend(register.nodes[seen].writer.filter(|&writer| writer != sighting));
     places.push(sighting);
-    places.extend(register.nodes[seen].writer);
     Anomaly { lost, ..anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
 }

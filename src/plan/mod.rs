@@ -210,6 +210,24 @@ mod tests {
     }
 
     #[test]
+    fn functions_are_drawn_by_their_weights_and_only_where_they_are_mixed() {
+        let (workload_name, workload) = catalogue::workload("register-sentinel").unwrap();
+        let nodes = workload.nodes;
+        let mut mixed = Scenario { workload_name, workload, nodes, ..scenario("none", 7) };
+        let drawn = |scenario: &Scenario, number| {
+            let operations: Vec<PlannedOperation> = Operations::of(scenario, 0).unwrap().take(number).collect();
+            let of = |f| operations.iter().filter(|operation| operation.f == Some(f)).count();
+            (of(Function::Read), of(Function::Write), of(Function::Cas))
+        };
+        let (reads, writes, cas) = drawn(&mixed, 4000);
+        assert_eq!(reads + writes + cas, 4000);
+        assert!((1800..2200).contains(&reads) && (850..1150).contains(&writes), "{reads} {writes} {cas}");
+        mixed.workload.operations = Some(OperationMix { read: 0, write: 3, cas: 0 });
+        assert_eq!(drawn(&mixed, 100), (0, 100, 0));
+        assert_eq!(drawn(&scenario("none", 7), 100), (0, 0, 0));
+    }
+
+    #[test]
     fn clients_and_faults_draw_from_streams_of_their_own() {
         let few = Plan::draw(&scenario("pause", 7)).unwrap();
         let mut more = scenario("pause", 7);

@@ -10,6 +10,7 @@ use crate::checker::{Anomaly, AnomalyKind, Validity};
 use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Process};
 use crate::locks::LockSpec;
 use crate::scenario::{Expectation, Fencing, ResourceKind};
+use crate::topology::Topology;
 
 /// A report's material, looked up once.
 pub struct Story<'a> {
@@ -69,6 +70,12 @@ impl<'a> Story<'a> {
         story
     }
 
+    /// Whether clients wrote and none of them ever asked for a lock, so that there is nothing to say of locks.
+    pub fn is_unlocked(&self) -> bool {
+        let mut operations = self.report.history.operations.iter();
+        operations.clone().any(|operation| operation.f.writes()) && operations.all(|operation| !operation.f.is_locked())
+    }
+
     pub fn operation(&self, index: u64) -> Option<&'a Operation> {
         self.operations.get(&index).copied()
     }
@@ -109,6 +116,11 @@ impl<'a> Story<'a> {
     pub fn lock_name(&self) -> &'static str {
         let workload = self.report.scenario.map(|scenario| &scenario.workload);
         match workload.map(|workload| &workload.lock) {
+            _ if self.is_unlocked() => match workload.map(|workload| &workload.topology) {
+                Some(Topology::Sentinel(_)) => "The Sentinel group",
+                Some(Topology::Cluster(_)) => "The Redis Cluster",
+                Some(Topology::Independent) | None => "The resource",
+            },
             Some(LockSpec::None(_)) => "Running without a lock",
             Some(LockSpec::Redlock(_)) => "Redlock",
             Some(LockSpec::RedlockTokens(_)) => "Redlock with tokens",
