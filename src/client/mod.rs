@@ -36,6 +36,9 @@ use crate::scenario::ResourceKind;
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long a request to nodes that replicate the resource may take: a primary that is gone is to be left soon.
+const REPLICATED_LIMIT: Duration = Duration::from_millis(500);
+
 /// Runs until `bye` or the end of standard input. Errors are for the controller's log; the process then exits.
 pub async fn run() -> anyhow::Result<()> {
     let mut input = BufReader::new(tokio::io::stdin()).lines();
@@ -157,7 +160,10 @@ impl Worker {
 impl Guarded {
     async fn connect(hello: &Hello) -> Result<Guarded, String> {
         let node = match hello.resource.kind {
-            ResourceKind::Replicated => RedisNode::of_group(&hello.lock)?,
+            ResourceKind::Replicated => {
+                let group = hello.lock.group.as_ref().ok_or("the nodes are no group that could keep the resource")?;
+                RedisNode::of_group(group, &hello.lock.nodes, REPLICATED_LIMIT)?
+            }
             _ => RedisNode::new(&hello.resource.url, RESOURCE_LIMIT)?,
         };
         let register = Register::new(node, hello.resource.fencing);
