@@ -75,6 +75,7 @@ pub const NEMESES: &[Entry] = &[
     ("late-release", include_str!("../nemeses/late-release.toml")),
     ("lost-ack", include_str!("../nemeses/lost-ack.toml")),
     ("lost-reply", include_str!("../nemeses/lost-reply.toml")),
+    ("lost-write", include_str!("../nemeses/lost-write.toml")),
     ("majority-down", include_str!("../nemeses/majority-down.toml")),
     ("memory", include_str!("../nemeses/memory.toml")),
     ("no-random-delay", include_str!("../nemeses/no-random-delay.toml")),
