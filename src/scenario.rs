@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::history::Claim;
+use crate::history::{Claim, Function};
 use crate::locks::{LockSettings, LockSpec};
 use crate::nemesis::Nemesis;
 use crate::topology::Topology;
@@ -84,6 +84,9 @@ pub struct Workload {
     pub topology: Topology,
     pub lock: LockSpec,
     pub resource: ResourceSpec,
+    /// What clients do, where it is not all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<OperationMix>,
     /// The properties that decide the verdict.
     pub claims: Vec<Claim>,
     /// What is expected under a nemesis, by the nemesis's name.
@@ -109,10 +112,50 @@ pub enum ResourceKind {
     Counter,
     /// Every value so far: each holder writes back what it read with its own value at the end.
     List,
+    /// The same on the nodes themselves, which replicate it, without a lock: reads, writes and compare-and-sets.
+    Replicated,
     /// The same in a row of the database that keeps the lock as well.
     Row,
     /// None: clients take the lock, think, and release it.
     None,
+}
+
+/// How often clients do what, as parts of the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperationMix {
+    #[serde(default)]
+    pub read: u32,
+    #[serde(default)]
+    pub write: u32,
+    #[serde(default)]
+    pub cas: u32,
+}
+
+impl Default for OperationMix {
+    /// As often the one as the other.
+    fn default() -> Self {
+        OperationMix { read: 1, write: 1, cas: 1 }
+    }
+}
+
+impl OperationMix {
+    /// Each function with its part of the whole.
+    pub fn weights(self) -> [(Function, u32); 3] {
+        [(Function::Read, self.read), (Function::Write, self.write), (Function::Cas, self.cas)]
+    }
+
+    fn check(self) -> Result<(), String> {
+        const MOST: u32 = 1000;
+        if let Some((f, weight)) = self.weights().into_iter().find(|(_, weight)| *weight > MOST) {
+            let name = format!("{f:?}").to_lowercase();
+            return Err(format!("`{name} = {weight}` makes no sense; a weight may be from 0 to {MOST}"));
+        }
+        if self.write == 0 && self.cas == 0 {
+            return Err("nothing is ever written; give `write` or `cas` a weight in `[operations]`".to_string());
+        }
+        Ok(())
+    }
 }
 
 /// How the resource itself guards against writers that lost the lock.
@@ -200,8 +243,37 @@ impl Scenario {
                 self.workload_name
             )));
         }
+        self.check_unlocked()?;
         self.check_topology()?;
         self.lock_settings(Vec::new()).map(|_| ())
+    }
+
+    /// Whether what is done without a lock has a place to be done.
+    fn check_unlocked(&self) -> Result<(), ScenarioError> {
+        let Workload { topology, lock, resource, operations, claims, .. } = &self.workload;
+        let wrong = match (resource.kind, operations) {
+            (ResourceKind::Replicated, _) if !matches!(lock, LockSpec::None(_)) => {
+                format!("`kind = \"replicated\"` is used without a lock, so it is `[lock.none]`, not {}", lock.name())
+            }
+            (ResourceKind::Replicated, _) if !topology.has_roles() => {
+                "`kind = \"replicated\"` is kept by nodes that replicate; say `[topology.sentinel]` or \
+                 `[topology.cluster]`"
+                    .to_string()
+            }
+            (ResourceKind::Replicated, _) if resource.fencing != Fencing::None => {
+                "`kind = \"replicated\"` compares in its cas operations; `fencing` must be none".to_string()
+            }
+            (ResourceKind::Replicated, _) if claims.iter().any(|claim| *claim != Claim::Updates) => {
+                "without a lock there is nothing to claim but `updates`".to_string()
+            }
+            (ResourceKind::Replicated, Some(mix)) => match mix.check() {
+                Ok(()) => return Ok(()),
+                Err(text) => text,
+            },
+            (_, Some(_)) => "`[operations]` is for `kind = \"replicated\"`; leave it out".to_string(),
+            (_, None) => return Ok(()),
+        };
+        Err(ScenarioError(format!("workload {}: {wrong}", self.workload_name)))
     }
 
     /// Whether there can be such a group of nodes, and whether the lock can live on it.
@@ -357,6 +429,47 @@ mod tests {
         let mut fenced = on("fenced", 6);
         fenced.workload.topology = on("cluster", 6).workload.topology;
         refused(fenced, "fenced takes several keys");
+    }
+
+    #[test]
+    fn a_resource_without_a_lock_is_on_nodes_that_replicate_it() {
+        let on = |workload: &str| {
+            let (workload_name, workload) = catalogue::workload(workload).unwrap();
+            Scenario { workload_name, nodes: workload.nodes, workload, ..scenario() }
+        };
+        for name in ["register-sentinel", "register-cluster"] {
+            let scenario = on(name);
+            scenario.check().unwrap();
+            assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&scenario).unwrap()).unwrap(), scenario);
+        }
+        let mut without = on("register-sentinel");
+        without.workload.operations = None;
+        without.check().unwrap();
+
+        let refused = |change: fn(&mut Scenario), expected: &str| {
+            let mut scenario = on("register-sentinel");
+            change(&mut scenario);
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        refused(|s| s.workload.lock = catalogue::workload("single").unwrap().1.lock, "it is `[lock.none]`, not single");
+        refused(|s| s.workload.topology = Topology::Independent, "say `[topology.sentinel]`");
+        refused(|s| s.workload.resource.fencing = Fencing::OldValue, "`fencing` must be none");
+        refused(|s| s.workload.claims.push(Claim::MutualExclusion), "nothing to claim but `updates`");
+        refused(|s| s.workload.resource.kind = ResourceKind::Register, "`[operations]` is for `kind = \"replicated\"`");
+        let mix = |read, write, cas| Some(OperationMix { read, write, cas });
+        fn mixed(scenario: &mut Scenario, mix: Option<OperationMix>) {
+            scenario.workload.operations = mix;
+        }
+        refused(|s| mixed(s, Some(OperationMix { read: 0, write: 0, cas: 0 })), "nothing is ever written");
+        refused(|s| mixed(s, Some(OperationMix { read: 5, write: 0, cas: 0 })), "nothing is ever written");
+        refused(|s| mixed(s, Some(OperationMix { read: 1, write: 1001, cas: 0 })), "`write = 1001` makes no sense");
+        let mut writes = on("register-cluster");
+        mixed(&mut writes, mix(0, 1, 0));
+        writes.check().unwrap();
+        let typo = toml::to_string(&on("register-cluster").workload).unwrap().replace("cas = 1", "casx = 1");
+        let error = toml::from_str::<Workload>(&typo).unwrap_err().to_string();
+        assert!(error.contains("unknown field `casx`, expected one of `read`, `write`, `cas`"), "{error}");
     }
 
     #[test]

@@ -38,7 +38,9 @@ impl Stored {
     /// Understands what was read of a key.
     pub fn read(kind: ResourceKind, text: Option<String>) -> Result<Stored, NotOfItsKind> {
         let (value, amount) = match kind {
-            ResourceKind::Register | ResourceKind::Row | ResourceKind::None => (text.clone(), None),
+            ResourceKind::Register | ResourceKind::Replicated | ResourceKind::Row | ResourceKind::None => {
+                (text.clone(), None)
+            }
             ResourceKind::Counter => {
                 let number = text.as_deref().map(|text| {
                     number(text)

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::linear::explain::{Explanation, explain_object};
 use super::linear::words::{self, Words};
-use super::linear::{Answer, Limits, ModelSpec, Options, check};
+use super::linear::{Answer, FailedCas, Limits, ModelSpec, Options, check};
 use super::{Validity, Verdict};
 use crate::history::table::{Content, NEVER, Op, OpFunction, Table, Value, Values};
 use crate::history::{Claim, Function, History, Operation, Outcome, Process, Reading};
@@ -29,12 +29,17 @@ pub fn fewest(history: &History, verdict: &Verdict, limits: &Limits) -> Option<F
     let about_updates = |anomaly: &&super::Anomaly| anomaly.kind.contradicts() == Claim::Updates;
     let anomaly = verdict.anomalies.iter().find(about_updates).filter(|_| verdict.valid == Validity::Invalid)?;
     let (table, times) = table(history, &anomaly.key);
-    let options = Options { limits: *limits, ..Options::default() };
-    let object = check(&table, ModelSpec::Rmw, &options).into_iter().next()?;
+    let spec = match table.operations.iter().any(|op| op.f == OpFunction::Rmw) {
+        true => ModelSpec::Rmw,
+        false => ModelSpec::CasRegister,
+    };
+    // What a refusal found, the verdict leaves out as well.
+    let options = Options { limits: *limits, failed_cas: FailedCas::Drop, ..Options::default() };
+    let object = check(&table, spec, &options).into_iter().next()?;
     let Answer::NotLinearizable(conflict) = object.answer else { return None };
     let process = |number| words::called(&Fewest::called(history, number));
     let words = Words { values: &table.values, process: &process };
-    let explanation = explain_object(ModelSpec::Rmw, &table.operations, &words, &conflict, &options);
+    let explanation = explain_object(spec, &table.operations, &words, &conflict, &options);
     // A search that was given up has found many operations, which prove no more than the verdict does.
     explanation.minimal.then(|| Fewest { times, key: anomaly.key.clone(), explanation, table })
 }
@@ -76,10 +81,17 @@ fn table(history: &History, key: &str) -> (Table, Vec<i64>) {
             Reading::Empty => Value::NIL,
             Reading::Value(value) => values.intern(Content::Text(value.as_str().into())),
         };
-        let wrote = match (&operation.new, operation.f) {
-            (Some(value), _) => values.intern(Content::Text(value.as_str().into())),
-            (None, Function::Rmw) => Value::UNKNOWN,
-            (None, Function::Hold | Function::Read) => Value::NIL,
+        let wrote = match &operation.new {
+            Some(value) => values.intern(Content::Text(value.as_str().into())),
+            None if operation.f.writes() => Value::UNKNOWN,
+            None => Value::NIL,
+        };
+        let (f, a, b) = match operation.f {
+            Function::Rmw => (OpFunction::Rmw, read, wrote),
+            // Where nobody knows what it found, it may come after anything, as a write may.
+            Function::Cas if read != Value::UNKNOWN => (OpFunction::Cas, read, wrote),
+            Function::Cas | Function::Write => (OpFunction::Write, wrote, Value::NIL),
+            Function::Hold | Function::Read => (OpFunction::Read, read, wrote),
         };
         operations.push(Op {
             key: 0,
@@ -87,13 +99,10 @@ fn table(history: &History, key: &str) -> (Table, Vec<i64>) {
                 Process::Client(number) => number,
                 Process::Controller => CONTROLLER,
             },
-            f: match operation.f {
-                Function::Rmw => OpFunction::Rmw,
-                Function::Hold | Function::Read => OpFunction::Read,
-            },
+            f,
             outcome: operation.outcome,
-            a: read,
-            b: wrote,
+            a,
+            b,
             invoked: place(operation.index),
             completed: returned(operation).map_or(NEVER, |(index, _)| place(index)),
             // A run's lines are its events, counted from 1.

@@ -4,8 +4,8 @@
 //! that holds the final value is the surviving one; its branches are lost. The final value is what the controller read
 //! after every acknowledged update; without such a read it is what the operation that completed last saw or wrote.
 //!
-//! A tree other than the surviving one begins with an indeterminate operation of which nobody knows what it read, so
-//! it may have come earlier in the lineage of the final value. One path through it at most did: the path with the most
+//! A tree other than the surviving one begins with a write, or an indeterminate operation of which nobody knows what it
+//! read, so it may have come earlier in the lineage of the final value. One path through it at most did: the path with the most
 //! acknowledged updates is given the benefit of the doubt, unless real time rules it out ([`Lineage::doomed`]). That
 //! makes the count of lost updates a lower bound where such operations exist, and exact where they do not.
 
@@ -17,6 +17,8 @@ pub(super) struct Lineage {
     pub lines: Vec<Line>,
     /// The operation whose reading counts as the final one, as its place in the history, and the node it saw.
     pub last: Option<Last>,
+    /// Nodes that proved to be rolled back, and are left out of further comparisons.
+    pub gone: Vec<bool>,
     /// The line of each node, and its place on that line.
     place: Vec<(usize, usize)>,
 }
@@ -54,7 +56,8 @@ impl Lineage {
         let last = last_value(register, places);
         let doomed = doomed(register, last);
         let next = choose_survivors(register, last, &doomed);
-        let mut lineage = Lineage { lines: Vec::new(), last, place: vec![(0, 0); register.nodes.len()] };
+        let nodes = register.nodes.len();
+        let mut lineage = Lineage { lines: Vec::new(), last, gone: vec![false; nodes], place: vec![(0, 0); nodes] };
         for &head in &register.order {
             let kind = match register.nodes[head].parent {
                 Ok(parent) if next[parent] == Some(head) => continue,
@@ -108,7 +111,7 @@ impl Lineage {
 fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
     let operation = |place: usize| &register.operations[place];
     let acknowledged = places.iter().filter(|&&place| operation(place).outcome == Outcome::Ok);
-    let updated = acknowledged.clone().filter(|&&place| operation(place).f == Function::Rmw);
+    let updated = acknowledged.clone().filter(|&&place| operation(place).f.writes());
     let updates_over = updated.map(|&place| completed(operation(place))).max().unwrap_or_default();
     let read = acknowledged.clone().rfind(|&&place| {
         let read = operation(place);
@@ -121,7 +124,7 @@ fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
     }
     let place = *acknowledged.max_by_key(|&&place| completed(operation(place)))?;
     let node = match (operation(place).f, &operation(place).new) {
-        (Function::Rmw, Some(new)) => register.node_of(&crate::history::Reading::Value(new.clone())),
+        (f, Some(new)) if f.writes() => register.node_of(&crate::history::Reading::Value(new.clone())),
         _ => register.node_of(&operation(place).old),
     };
     Some(Last { operation: place, node: node?, is_final: false })
@@ -134,7 +137,8 @@ fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
 /// had completed before the operation was invoked.
 fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     let mut doomed = vec![false; register.nodes.len()];
-    let Some(last) = last else { return doomed };
+    // Where writes may hide what was lost, the last value is but the last of many sightings: `rollback` weighs them all.
+    let Some(last) = last.filter(|_| !register.has_writes) else { return doomed };
     let mut on_path = vec![false; register.nodes.len()];
     let (mut last_invoked, mut first_completed): (Moment, Moment) = ((0, 0), NEVER);
     let mut node = last.node;
@@ -168,9 +172,16 @@ fn choose_survivors(register: &Register, last: Option<Last>, doomed: &[bool]) ->
     let mut next = vec![None; register.nodes.len()];
     // Updates that the best path below a node keeps, and the latest moment on it to decide between equals.
     let mut best = vec![(0u64, (0, 0)); register.nodes.len()];
+    // Where a write may have hidden either of two branches, the one that was seen last is taken to have survived.
+    let mut seen = vec![(0, 0); register.nodes.len()];
     for &node in register.order.iter().rev() {
         let here = &register.nodes[node];
-        let child = here.children.iter().copied().max_by_key(|&child| best[child]);
+        let reads = here.reads.iter().map(|read| read.invoked);
+        let below = here.children.iter().map(|&child| seen[child]);
+        if register.has_writes {
+            seen[node] = reads.chain(below).fold(here.invoked, Moment::max);
+        }
+        let child = here.children.iter().copied().max_by_key(|&child| (seen[child], best[child]));
         let (kept, latest) = child.map_or((0, (0, 0)), |child| best[child]);
         let own = if here.acknowledged { here.completed } else { here.invoked };
         best[node] = (kept + u64::from(here.acknowledged && !doomed[node]), latest.max(own));

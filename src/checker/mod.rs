@@ -2,8 +2,8 @@
 //!
 //! - [`gates`]: did the run prove anything?
 //! - [`updates`]: did every acknowledged update survive? In three parts: [`register`] links what the values say,
-//!   [`lineage`] decides what survived, [`order`] compares with real time; and of counters and lists, [`amounts`] asks whether
-//!   the numbers agree
+//!   [`lineage`] decides what survived, [`order`] compares with real time, and where writes hide what was before them,
+//!   [`rollback`] finds what was undone; and of counters and lists, [`amounts`] asks whether the numbers agree
 //! - [`holds`]: did two clients hold a lock at once?
 //! - [`locks`]: did tokens rise, did the lock come back, were losers told?
 //! - [`attribute`]: which fault explains it?
@@ -22,6 +22,7 @@ pub mod linear;
 mod locks;
 mod order;
 mod register;
+mod rollback;
 mod updates;
 mod verdict;
 mod words;

@@ -17,7 +17,7 @@ use super::lineage::{LineKind, Lineage};
 use super::register::{Moment, NEVER, Observation, Register, Root, completed};
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, reading, seconds};
-use crate::history::{Function, Outcome};
+use crate::history::Outcome;
 
 /// An operation at a moment that matters.
 type Witness = (Moment, usize);
@@ -113,7 +113,8 @@ fn circular_reads(register: &Register, circle: &[usize], words: Words) -> Anomal
 pub(super) fn check(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     for line in &lineage.lines {
-        check_line(register, &line.nodes, words, &mut found);
+        let nodes: Vec<usize> = line.nodes.iter().copied().filter(|&node| !lineage.gone[node]).collect();
+        check_line(register, &nodes, words, &mut found);
     }
     check_blocks(register, lineage, words, &mut found);
     found
@@ -155,7 +156,7 @@ fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec
 
 fn stale_read(register: &Register, read: &Observation, witness: usize, words: Words) -> Anomaly {
     let operation = &register.operations[witness];
-    let evidence = if operation.f == Function::Rmw && operation.outcome == Outcome::Ok {
+    let evidence = if operation.f.writes() && operation.outcome == Outcome::Ok {
         format!("{}'s write of {}", words.client(witness), words.new_value(witness))
     } else {
         format!("{}'s read of {}", words.client(witness), seen(register, witness))
@@ -182,9 +183,10 @@ struct Block {
 }
 
 impl Block {
-    fn new(register: &Register, line: &[usize]) -> Block {
+    /// None where nothing of the line is left.
+    fn new(register: &Register, lineage: &Lineage, line: &[usize]) -> Option<Block> {
         let mut block = Block { f: NOBODY, s: ((0, 0), usize::MAX), s_reads: None };
-        for &node in line {
+        for &node in line.iter().filter(|&&node| !lineage.gone[node]) {
             let here = &register.nodes[node];
             if let Some(writer) = here.writer {
                 block.f = block.f.min((here.completed, writer));
@@ -199,7 +201,7 @@ impl Block {
                 }
             }
         }
-        block
+        line.iter().any(|&node| !lineage.gone[node]).then_some(block)
     }
 }
 
@@ -207,13 +209,13 @@ fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mu
     let mut blocks = Vec::new();
     for line in lineage.lines.iter().filter(|line| line.lost.is_empty()) {
         match line.kind {
-            LineKind::Main(Root::Unknown) => blocks.push(Block::new(register, &line.nodes)),
+            LineKind::Main(Root::Unknown) => blocks.extend(Block::new(register, lineage, &line.nodes)),
             LineKind::Main(Root::Empty) | LineKind::Main(Root::Broken) | LineKind::Branch { .. } => {}
         }
     }
     // The empty register's block is first: whatever had completed before a part of it began contradicts that.
     let first = lineage.lines.iter().find(|line| line.kind == LineKind::Main(Root::Empty) && line.lost.is_empty());
-    if let Some(first) = first.map(|line| Block::new(register, &line.nodes))
+    if let Some(first) = first.and_then(|line| Block::new(register, lineage, &line.nodes))
         && let Some(other) = blocks.iter().filter(|block| block.f.0 < first.s.0).min_by_key(|block| block.f)
     {
         found.push(misplaced(register, first, *other, words));
@@ -263,7 +265,7 @@ fn seen(register: &Register, place: usize) -> String {
     reading(register.key, &register.operations[place].old)
 }
 
-fn latest_known(register: &Register, place: usize) -> u64 {
+pub(super) fn latest_known(register: &Register, place: usize) -> u64 {
     let operation = &register.operations[place];
     if operation.completed.is_some() { completed(operation).0 } else { operation.invoked }
 }

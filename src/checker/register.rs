@@ -5,9 +5,10 @@
 //! operations that certainly happened both replaced it.
 //!
 //! What counts as evidence:
-//! - an `ok` rmw happened, at some moment between its invocation and its completion;
-//! - a `fail` rmw never happened;
-//! - an `info` rmw happened if somebody saw its value; its moment is any after its invocation. Unseen, it is left out:
+//! - an `ok` operation happened, at some moment between its invocation and its completion: an rmw or a cas replaced what it
+//!   had read, a write replaced whatever was there;
+//! - a `fail` one never happened (what a refused cas says of the value beside what it read is not used);
+//! - an `info` one happened if somebody saw its value; its moment is any after its invocation. Unseen, it is left out:
 //!   taking it out of a legal order leaves a legal order, since nothing in that order can have read its value;
 //! - what an operation read it did read, however it ended, since the read comes before the write whose fate is unknown.
 
@@ -41,7 +42,7 @@ pub(super) struct Observation {
 pub(super) enum Root {
     /// The register as it was at the start.
     Empty,
-    /// An operation that happened and of which nobody knows what it read.
+    /// An operation that happened and of which nobody knows what it replaced: a write, or an rmw that did not say.
     Unknown,
     /// A value that nobody can have written, or a circle cut open: reported already, so its order proves no more.
     Broken,
@@ -76,6 +77,8 @@ pub(super) struct Register<'h> {
     pub from_nowhere: Vec<(usize, Option<usize>)>,
     /// Operations that follow from one another in a circle.
     pub circles: Vec<Vec<usize>>,
+    /// Whether some operations say nothing of what they replaced, by what they are.
+    pub has_writes: bool,
 }
 
 impl<'h> Register<'h> {
@@ -89,6 +92,7 @@ impl<'h> Register<'h> {
             node_of_value: HashMap::new(),
             from_nowhere: Vec::new(),
             circles: Vec::new(),
+            has_writes: places.iter().any(|&place| operations[place].f == Function::Write),
         };
         register.add_nodes(places);
         register.add_observations(places);
@@ -226,9 +230,9 @@ impl Node {
     }
 }
 
-/// What an rmw wrote or was to write.
+/// What an operation wrote or was to write.
 pub(super) fn written(operation: &Operation) -> Option<&str> {
-    operation.new.as_deref().filter(|_| operation.f == Function::Rmw)
+    operation.new.as_deref().filter(|_| operation.f.writes())
 }
 
 pub(super) fn invoked(operation: &Operation) -> Moment {

@@ -2,8 +2,8 @@
 //!
 //! Decides exactly whether some order of the operations on each key is legal for a register, where the values are
 //! unique: an anomaly is reported iff there is none. The parts: what the values say ([`super::register`]), what survived
-//! ([`super::lineage`]), what real time says ([`super::order`]), and how much there was ([`super::amounts`]); here the losses
-//! are put together.
+//! ([`super::lineage`], and under blind writes [`super::rollback`]), what real time says ([`super::order`]), and how much there
+//! was ([`super::amounts`]); here the losses are put together.
 //!
 //! Known limits, all on the side of not accusing: an indeterminate write that nobody saw is never counted as having
 //! happened, not even where the store was reported to have acknowledged it.
@@ -14,6 +14,7 @@ use super::amounts;
 use super::lineage::{Last, Line, LineKind, Lineage};
 use super::order;
 use super::register::{Register, effective};
+use super::rollback;
 use super::verdict::{Anomaly, AnomalyKind, KeyEnd, LostUpdates};
 use super::words::{Words, reading, seconds};
 use crate::history::{Function, History, Operation, Outcome};
@@ -34,7 +35,7 @@ pub(super) fn check(history: &History) -> Updates {
     let touches = |operation: &Operation| operation.f != Function::Hold;
     for (place, operation) in operations.iter().enumerate().filter(|(_, operation)| touches(operation)) {
         keys.entry(&operation.key).or_default().push(place);
-        acknowledged += u64::from((operation.f, operation.outcome) == (Function::Rmw, Outcome::Ok));
+        acknowledged += u64::from(operation.f.writes() && operation.outcome == Outcome::Ok);
     }
     let mut anomalies = Vec::new();
     let mut ends = Vec::new();
@@ -42,8 +43,9 @@ pub(super) fn check(history: &History) -> Updates {
         let mut register = Register::new(&operations, key, &places);
         let mut found = amounts::check(&register, &places, words);
         found.extend(order::impossible_reads(&mut register, words));
-        let lineage = Lineage::new(&register, &places);
+        let mut lineage = Lineage::new(&register, &places);
         found.extend(losses(&register, &lineage, words));
+        found.extend(rollback::check(&register, &mut lineage, words));
         found.extend(order::check(&register, &lineage, words));
         let lost = found.iter().map(|anomaly| anomaly.lost.len() as u64).sum();
         let end = amounts::end(&register, &lineage, &places, lost);

@@ -37,6 +37,9 @@ use crate::stored::Stored;
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long a request to nodes that replicate the resource may take: a primary that is gone is to be left soon.
+const REPLICATED_LIMIT: Duration = Duration::from_millis(500);
+
 /// Runs until `bye` or the end of standard input. Errors are for the controller's log; the process then exits.
 pub async fn run() -> anyhow::Result<()> {
     let mut input = BufReader::new(tokio::io::stdin()).lines();
@@ -119,22 +122,27 @@ impl Worker {
         }
         match hello.resource.kind {
             ResourceKind::Row => RowLock::connect(hello).await.map(Worker::Row),
-            ResourceKind::Register | ResourceKind::Counter | ResourceKind::List | ResourceKind::None => {
-                Guarded::connect(hello).await.map(Worker::Apart)
-            }
+            ResourceKind::Register
+            | ResourceKind::Counter
+            | ResourceKind::List
+            | ResourceKind::Replicated
+            | ResourceKind::None => Guarded::connect(hello).await.map(Worker::Apart),
         }
     }
 
     /// One operation, from its first phase to the message that answers it.
     async fn perform(&self, invoke: &Invoke, input: &mut Lines<BufReader<Stdin>>) -> anyhow::Result<FromClient> {
         match (invoke.f, &invoke.value) {
-            (Function::Rmw, None) => Ok(fail(invoke, "unsupported", "an rmw needs a value")),
-            (Function::Rmw | Function::Hold, _) => {
+            (f, None) if f.writes() => Ok(fail(invoke, "unsupported", "there is no value to write")),
+            (Function::Rmw | Function::Hold | Function::Write | Function::Cas, _) => {
                 let phases = Phases { invoke, input: tokio::sync::Mutex::new(input), failure: Mutex::new(None) };
                 let answer = match (self, &invoke.value) {
+                    (Worker::Apart(guarded), Some(new)) if !invoke.f.is_locked() => {
+                        guarded.update(invoke, new, &phases).await?
+                    }
                     (Worker::Apart(guarded), _) => guarded.locked(invoke, &phases).await?,
-                    (Worker::Row(row), Some(new)) => row.rmw(invoke, new, &phases).await?,
-                    (Worker::Row(_), None) => fail(invoke, "unsupported", "a row is locked in order to be written"),
+                    (Worker::Row(row), Some(new)) if invoke.f == Function::Rmw => row.rmw(invoke, new, &phases).await?,
+                    (Worker::Row(_), _) => fail(invoke, "unsupported", "a row is locked in order to be written"),
                 };
                 phases.check()?;
                 Ok(answer)
@@ -159,7 +167,14 @@ impl Worker {
 
 impl Guarded {
     async fn connect(hello: &Hello) -> Result<Guarded, String> {
-        let register = Register::new(RedisNode::new(&hello.resource.url, RESOURCE_LIMIT)?, hello.resource.fencing);
+        let node = match hello.resource.kind {
+            ResourceKind::Replicated => {
+                let group = hello.lock.group.as_ref().ok_or("the nodes are no group that could keep the resource")?;
+                RedisNode::of_group(group, &hello.lock.nodes, REPLICATED_LIMIT)?
+            }
+            _ => RedisNode::new(&hello.resource.url, RESOURCE_LIMIT)?,
+        };
+        let register = Register::new(node, hello.resource.fencing);
         register.connect().await.map_err(|error| format!("resource {}: {error}", hello.resource.url))?;
         Ok(Guarded { lock: locking::lock(hello)?, register, kind: hello.resource.kind })
     }
@@ -227,9 +242,7 @@ impl Guarded {
             Ok(stored) => stored,
             Err(error) => return Ok(fail(invoke, "unsupported", error)),
         };
-        let say = |phase: &mut PhaseMessage| (phase.value, phase.count) = (Some(stored.value.clone()), stored.count());
-        phases.report(Phase::Read, say).await?;
-        tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
+        think(invoke, &stored, phases).await?;
         if let Some(holding) = holding
             && let Err(reason) = holding.look()
         {
@@ -239,19 +252,64 @@ impl Guarded {
             return Ok(fail(invoke, "lock-lost", reason));
         }
         phases.report(Phase::BeforeWrite, |_| {}).await?;
-        Ok(match self.register.write(&invoke.key, stored.text(), &stored.updated(new), token).await {
-            Ok(Write::Done) => {
-                phases.report(Phase::Written, |_| {}).await?;
-                let (count, old) = (stored.count(), stored.value);
-                FromClient::Ok { id: invoke.id, old, new: Some(new.to_string()), count }
-            }
-            Ok(Write::Conflict) => fail(invoke, "conflict", "what was read is no longer current"),
-            Ok(Write::Fenced) => fail(invoke, "fenced", FENCED),
-            Err(RequestError::NotDone(text)) => fail(invoke, "unavailable", text),
-            Err(error @ RequestError::Timeout(_)) => info(invoke, "timeout", error),
-            Err(error @ RequestError::ConnectionLost(_)) => info(invoke, "connection-lost", error),
-        })
+        let written = self.register.write(&invoke.key, stored.text(), &stored.updated(new), token).await;
+        conclude(invoke, Some(stored), new, written, phases).await
     }
+
+    /// A write or a compare-and-set without a lock.
+    async fn update(&self, invoke: &Invoke, new: &str, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
+        let old = match invoke.f {
+            Function::Cas => match self.register.read(&invoke.key, None).await {
+                Ok(Read::Value(text)) => match Stored::read(self.kind, text) {
+                    Ok(old) => {
+                        think(invoke, &old, phases).await?;
+                        Some(old)
+                    }
+                    Err(error) => return Ok(fail(invoke, "unsupported", error)),
+                },
+                Ok(Read::Fenced) => return Ok(fail(invoke, "fenced", FENCED)),
+                // Whatever became of the read, nothing was written.
+                Err(error) => return Ok(fail(invoke, "unavailable", error)),
+            },
+            _ => None,
+        };
+        phases.report(Phase::BeforeWrite, |_| {}).await?;
+        let written = match &old {
+            Some(old) => self.register.compare_and_set(&invoke.key, old.text(), new).await,
+            None => self.register.write(&invoke.key, None, new, None).await,
+        };
+        conclude(invoke, old, new, written, phases).await
+    }
+}
+
+/// Says what was read, and thinks.
+async fn think(invoke: &Invoke, old: &Stored, phases: &Phases<'_>) -> anyhow::Result<()> {
+    let say = |phase: &mut PhaseMessage| (phase.value, phase.count) = (Some(old.value.clone()), old.count());
+    phases.report(Phase::Read, say).await?;
+    tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
+    Ok(())
+}
+
+/// What the end of a write means for its operation, which had read `old`, if anything.
+async fn conclude(
+    invoke: &Invoke,
+    old: Option<Stored>,
+    new: &str,
+    written: Result<Write, RequestError>,
+    phases: &Phases<'_>,
+) -> anyhow::Result<FromClient> {
+    Ok(match written {
+        Ok(Write::Done) => {
+            phases.report(Phase::Written, |_| {}).await?;
+            let count = old.as_ref().and_then(Stored::count);
+            FromClient::Ok { id: invoke.id, old: old.and_then(|old| old.value), new: Some(new.to_string()), count }
+        }
+        Ok(Write::Conflict) => fail(invoke, "conflict", "what was read is no longer current"),
+        Ok(Write::Fenced) => fail(invoke, "fenced", FENCED),
+        Err(RequestError::NotDone(text)) => fail(invoke, "unavailable", text),
+        Err(error @ RequestError::Timeout(_)) => info(invoke, "timeout", error),
+        Err(error @ RequestError::ConnectionLost(_)) => info(invoke, "connection-lost", error),
+    })
 }
 
 const FENCED: &str = "the resource has seen a later holder's token";

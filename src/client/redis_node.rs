@@ -55,11 +55,16 @@ impl RedisNode {
         let limit = settings.node_timeout();
         match &settings.group {
             None => settings.nodes.iter().map(|url| RedisNode::new(url, limit)).collect(),
-            Some(LockGroup::Sentinel { sentinels, name }) => {
-                Ok(vec![RedisNode::Sentinel(BySentinel::new(sentinels, name, limit)?)])
-            }
-            Some(LockGroup::Cluster) => Ok(vec![RedisNode::Cluster(BySlot::new(&settings.nodes, limit)?)]),
+            Some(group) => Ok(vec![RedisNode::of_group(group, &settings.nodes, limit)?]),
         }
+    }
+
+    /// Whichever server of a group is the primary.
+    pub fn of_group(group: &LockGroup, nodes: &[String], limit: Duration) -> Result<RedisNode, String> {
+        Ok(match group {
+            LockGroup::Sentinel { sentinels, name } => RedisNode::Sentinel(BySentinel::new(sentinels, name, limit)?),
+            LockGroup::Cluster => RedisNode::Cluster(BySlot::new(nodes, limit)?),
+        })
     }
 
     /// Connects now, where there is one server and no connection to it. Its failure means that nothing was sent.

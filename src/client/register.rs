@@ -1,4 +1,4 @@
-//! The protected resource as a register: one value a key, in a Redis of its own.
+//! The resource as a register: one value a key, in a Redis of its own or on the nodes of a group.
 
 use super::redis_node::RedisNode;
 use crate::locks::{RequestError, Token};
@@ -89,13 +89,7 @@ impl Register {
                 self.node.request::<()>(command).await?;
                 Ok(Write::Done)
             }
-            Fencing::OldValue => {
-                let mut command = redis::cmd("EVAL");
-                command.arg(COMPARE_AND_SET).arg(1).arg(key);
-                command.arg(if old.is_some() { "present" } else { "absent" }).arg(old.unwrap_or("")).arg(new);
-                let done: u64 = self.node.request(command).await?;
-                Ok(if done == 1 { Write::Done } else { Write::Conflict })
-            }
+            Fencing::OldValue => self.compare_and_set(key, old, new).await,
             Fencing::Token | Fencing::TokenReads => {
                 let token = token.ok_or_else(|| RequestError::NotDone("the lock gave no token".to_string()))?;
                 let mut command = with_token(SET_WITH_TOKEN, key, token);
@@ -104,6 +98,15 @@ impl Register {
                 Ok(if done == 1 { Write::Done } else { Write::Fenced })
             }
         }
+    }
+
+    /// Writes `new` if the key holds `old`.
+    pub async fn compare_and_set(&self, key: &str, old: Option<&str>, new: &str) -> Result<Write, RequestError> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(COMPARE_AND_SET).arg(1).arg(key);
+        command.arg(if old.is_some() { "present" } else { "absent" }).arg(old.unwrap_or("")).arg(new);
+        let done: u64 = self.node.request(command).await?;
+        Ok(if done == 1 { Write::Done } else { Write::Conflict })
     }
 }
 

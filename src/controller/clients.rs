@@ -158,6 +158,12 @@ impl Run<'_> {
             ResourceKind::Register | ResourceKind::Counter | ResourceKind::List | ResourceKind::Row => {
                 (Function::Rmw, Some(operation.value.clone()))
             }
+            ResourceKind::Replicated => {
+                // A script waits for phases, and a compare-and-set is what goes through all of them.
+                let scripted = (!manner.gates.is_empty()).then_some(Function::Cas);
+                let f = scripted.or(operation.f).unwrap_or(Function::Read);
+                (f, f.writes().then(|| operation.value.clone()))
+            }
             ResourceKind::None => (Function::Hold, None),
         };
         self.recorder.append(Body::Invoke(Invocation { process, f, key: operation.key.clone(), new: new.clone() }))?;
@@ -344,7 +350,8 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
         Ok(Answer::Message(FromClient::Ok { old, count, .. })) => {
             completion.outcome = Outcome::Ok;
             completion.amount = count.map(Amount::Count);
-            completion.old = if completion.f == Function::Hold { Reading::Unknown } else { reading(old) };
+            completion.old =
+                if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
         }
         Ok(Answer::Message(FromClient::Fail(problem))) if written => {
             indeterminate(&shorten(&problem.error), format!("`fail` after `written`: {}", shorten(&problem.text)));

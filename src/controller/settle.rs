@@ -1,11 +1,12 @@
 //! What has to be true before the first operation and after the last one, and the final reads.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::{Run, RunError};
-use crate::cluster::Roles;
+use crate::cluster::{Member, Role, Roles};
 use crate::faults::{AgentError, RedisCommand, RedisReply};
 use crate::history::{Amount, Body, Completion, Fact, FactName, Function, Invocation, Outcome, Process, Reading};
 use crate::scenario::ResourceKind;
@@ -42,11 +43,43 @@ impl Run<'_> {
             }
             Err(reason) => return Err(RunError::NotReady(format!("the nodes' roles are not settled: {reason}"))),
         }
-        let (empty, text) = match self.ask(&self.cluster.store_url(), RedisCommand::Dbsize).await {
-            Ok(RedisReply::Count(keys)) => (keys == 0, format!("{keys} keys")),
-            other => (false, format!("{other:?}")),
+        let (empty, text) = match self.keys_in_resource().await {
+            Ok(keys) => (keys == 0, format!("{keys} keys")),
+            Err(text) => (false, text),
         };
         self.fact(FactName::ResourceEmpty, empty, text)
+    }
+
+    /// The servers that keep the resource.
+    fn keepers(&self) -> Vec<&Member> {
+        match self.scenario.workload.resource.kind {
+            ResourceKind::Replicated => self.cluster.members().filter(|member| member.role == Role::Node).collect(),
+            _ => self.cluster.store().into_iter().collect(),
+        }
+    }
+
+    /// How many keys there are, on all servers that keep the resource together.
+    async fn keys_in_resource(&self) -> Result<u64, String> {
+        let mut keys = 0;
+        for keeper in self.keepers() {
+            match self.ask(&keeper.url().unwrap_or_default(), RedisCommand::Dbsize).await {
+                Ok(RedisReply::Count(here)) => keys += here,
+                other => return Err(format!("{}: {other:?}", keeper.name)),
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The server that has the say on a key: where it is replicated, whichever is its primary by now.
+    async fn keeper_of(&self, key: &str) -> Result<String, String> {
+        match self.scenario.workload.resource.kind {
+            ResourceKind::Replicated => {
+                let primary = self.cluster.primary_of(key).await.ok_or("the nodes do not agree on its primary")?;
+                let member = self.cluster.members().find(|member| member.name == primary).and_then(Member::url);
+                member.ok_or_else(|| format!("{primary} has no address"))
+            }
+            _ => Ok(self.cluster.store_url()),
+        }
     }
 
     /// After the last heal: do all servers answer again, and does every node know its place again?
@@ -78,11 +111,14 @@ impl Run<'_> {
                 key: key.clone(),
                 new: None,
             }))?;
-            let reply = self.ask(&self.cluster.store_url(), RedisCommand::Get(key.clone())).await;
+            let reply = match self.keeper_of(&key).await {
+                Ok(url) => self.ask(&url, RedisCommand::Get(key.clone())).await.map_err(|error| error.to_string()),
+                Err(text) => Err(text),
+            };
             let read = match reply {
                 Ok(RedisReply::Value(text)) => final_value(self.scenario.workload.resource.kind, text),
                 Ok(other) => Err(format!("{other:?}")),
-                Err(error) => Err(error.to_string()),
+                Err(text) => Err(text),
             };
             let (outcome, (old, amount), text) = match read {
                 Ok(read) => (Outcome::Ok, read, None),
@@ -112,19 +148,39 @@ impl Run<'_> {
     async fn nobody_writes_any_more(&self) -> Result<(), String> {
         let deadline = Instant::now() + HEALTHY_LIMIT;
         loop {
-            let seen = match self.ask(&self.cluster.store_url(), RedisCommand::Connections).await {
-                Ok(RedisReply::Count(0..=1)) => return Ok(()),
-                Ok(RedisReply::Count(connections)) => {
-                    format!("{} connections to the resource are still open", connections - 1)
-                }
-                Ok(other) => format!("{other:?}"),
-                Err(error) => error.to_string(),
+            let seen = match self.connections_of_clients().await {
+                Ok(0) => return Ok(()),
+                Ok(connections) => format!("{connections} connections to the resource are still open"),
+                Err(text) => text,
             };
             if Instant::now() >= deadline {
                 return Err(seen);
             }
             sleep(BETWEEN_TRIES).await;
         }
+    }
+
+    /// How many connections clients have to the resource. Nodes that replicate it are in touch with each other and with
+    /// whoever watches them, so there only those from the clients' addresses count.
+    async fn connections_of_clients(&self) -> Result<u64, String> {
+        if self.scenario.workload.resource.kind != ResourceKind::Replicated {
+            return match self.ask(&self.cluster.store_url(), RedisCommand::Connections).await {
+                Ok(RedisReply::Count(connections)) => Ok(connections.saturating_sub(1)),
+                Ok(other) => Err(format!("{other:?}")),
+                Err(error) => Err(error.to_string()),
+            };
+        }
+        let clients = self.cluster.members().filter(|member| member.role == Role::Client);
+        let addresses: Vec<Ipv4Addr> = clients.filter_map(|client| client.address).collect();
+        let mut connections = 0;
+        for keeper in self.keepers() {
+            let list = RedisCommand::Words(vec!["CLIENT".to_string(), "LIST".to_string()]);
+            match self.ask(&keeper.url().unwrap_or_default(), list).await {
+                Ok(RedisReply::Text(list)) => connections += connections_from(&list, &addresses),
+                other => return Err(format!("{}: {other:?}", keeper.name)),
+            }
+        }
+        Ok(connections)
     }
 
     /// The servers that do not answer before the time is over.
@@ -165,6 +221,15 @@ fn final_value(kind: ResourceKind, text: Option<String>) -> Result<(Reading, Opt
     Ok((stored.value.map_or(Reading::Empty, Reading::Value), amount))
 }
 
+/// How many lines of an answer to CLIENT LIST are of connections from these addresses.
+fn connections_from(list: &str, addresses: &[Ipv4Addr]) -> u64 {
+    let from = |line: &str| -> Option<Ipv4Addr> {
+        let address = line.split_whitespace().find_map(|field| field.strip_prefix("addr="))?;
+        address.rsplit_once(':')?.0.parse().ok()
+    };
+    list.lines().filter_map(from).filter(|address| addresses.contains(address)).count() as u64
+}
+
 fn in_words(roles: Option<Roles>) -> String {
     roles.map_or(String::new(), |roles| format!("; {roles}"))
 }
@@ -184,5 +249,18 @@ mod tests {
         assert_eq!(amount, Some(Amount::Count(LONGEST_LIST as u64 / 6)));
         assert_eq!(final_value(ResourceKind::Counter, None).unwrap(), (Reading::Empty, Some(Amount::Count(0))));
         assert!(final_value(ResourceKind::Counter, Some("c1:0".into())).unwrap_err().contains("no counter"));
+    }
+
+    #[test]
+    fn only_connections_from_the_clients_addresses_count() {
+        let list = "id=3 addr=10.0.0.11:40000 laddr=10.0.0.2:6379 fd=8 name= cmd=set\n\
+                    id=4 addr=10.0.0.3:40001 laddr=10.0.0.2:6379 fd=9 name= flags=S cmd=replconf\n\
+                    id=5 addr=10.0.0.12:40002 laddr=10.0.0.11:6379 fd=10 name=addr=10.0.0.11:1 cmd=get\n\
+                    id=6 addr=/tmp/redis.sock:0 cmd=ping\n\nnonsense\n";
+        let addresses = ["10.0.0.11", "10.0.0.12"].map(|address| address.parse().unwrap());
+        assert_eq!(connections_from(list, &addresses), 2);
+        assert_eq!(connections_from(list, &addresses[..1]), 1);
+        assert_eq!(connections_from(list, &[]), 0);
+        assert_eq!(connections_from("", &addresses), 0);
     }
 }

@@ -1,8 +1,8 @@
 //! One event as one line of JSON, with Jepsen's field names where Jepsen has a field for it.
 //!
 //! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`, `key`,
-//! `value` (`[old, new]` of an rmw, what a read returned), `count` (how much was read, of a counter or list) and `elements`
-//! (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's
+//! `value` (`[old, new]` of an rmw or a cas, what a read returned, what a write writes), `count` (how much was read, of a counter
+//! or list) and `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's
 //! `info` lines of `process: "nemesis"`, with `value` naming the targets. The rest (`run`, `clock`, `fact`, `client`,
 //! `step`, `end`) carry an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
@@ -94,7 +94,8 @@ pub(super) fn to_line(event: &Event) -> String {
             line.f = Some(word(&invocation.f));
             line.key = Some(invocation.key.clone());
             line.value = Some(match invocation.f {
-                Function::Rmw => Value::Array(vec![Value::Null, option_to_json(&invocation.new)]),
+                Function::Rmw | Function::Cas => Value::Array(vec![Value::Null, option_to_json(&invocation.new)]),
+                Function::Write => option_to_json(&invocation.new),
                 Function::Hold | Function::Read => Value::Null,
             });
         }
@@ -110,7 +111,8 @@ pub(super) fn to_line(event: &Event) -> String {
             line.key = Some(completion.key.clone());
             let old = reading_to_json(&completion.old).unwrap_or(Value::Null);
             line.value = Some(match completion.f {
-                Function::Rmw => Value::Array(vec![old, option_to_json(&completion.new)]),
+                Function::Rmw | Function::Cas => Value::Array(vec![old, option_to_json(&completion.new)]),
+                Function::Write => option_to_json(&completion.new),
                 Function::Hold => Value::Null,
                 Function::Read => old,
             });
@@ -168,7 +170,8 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
         "invoke" => {
             let f: Function = from_word(need(line.f, "f")?, "f")?;
             let new = match f {
-                Function::Rmw => Some(rmw_value(line.value)?.1),
+                Function::Rmw | Function::Cas => Some(pair(f, line.value)?.1),
+                Function::Write => Some(written(line.value)?),
                 Function::Hold | Function::Read => None,
             };
             Body::Invoke(Invocation { process: process_from_json(&line.process)?, f, key: need(line.key, "key")?, new })
@@ -189,16 +192,17 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             };
             let f: Function = from_word(need(line.f, "f")?, "f")?;
             let (old, new) = match f {
-                Function::Rmw => {
-                    let (old, new) = rmw_value(line.value)?;
+                Function::Rmw | Function::Cas => {
+                    let (old, new) = pair(f, line.value)?;
                     (old, Some(new))
                 }
+                Function::Write => (Value::Null, Some(written(line.value)?)),
                 Function::Hold => (Value::Null, None),
                 Function::Read => (need(line.value, "value")?, None),
             };
             // Of an operation that is not known to have happened, null says that nobody knows what it read.
             let old = match (outcome, old) {
-                _ if f == Function::Hold => Reading::Unknown,
+                _ if matches!(f, Function::Hold | Function::Write) => Reading::Unknown,
                 (Outcome::Ok, old) => reading_from_json(old)?,
                 (_, Value::Null) => Reading::Unknown,
                 (_, old) => reading_from_json(old)?,
@@ -312,13 +316,21 @@ fn amount_from_json(count: Option<u64>, elements: Option<Vec<String>>) -> Result
     }
 }
 
-fn rmw_value(value: Option<Value>) -> Result<(Value, String), String> {
+/// What an rmw or a cas replaced, and by what.
+fn pair(f: Function, value: Option<Value>) -> Result<(Value, String), String> {
     match value {
         Some(Value::Array(pair)) => match <[Value; 2]>::try_from(pair) {
             Ok([old, Value::String(new)]) => Ok((old, new)),
-            _ => Err("the value of an rmw must be [old, new] with a string as new".into()),
+            _ => Err(format!("the value of `{}` must be [old, new] with a string as new", word(&f))),
         },
-        _ => Err("the value of an rmw must be [old, new]".into()),
+        _ => Err(format!("the value of `{}` must be [old, new]", word(&f))),
+    }
+}
+
+fn written(value: Option<Value>) -> Result<String, String> {
+    match value {
+        Some(Value::String(new)) => Ok(new),
+        _ => Err("the value of a write must be a string".into()),
     }
 }
 
@@ -365,6 +377,15 @@ mod tests {
                 error: Some("timeout".into()),
                 text: None,
             }));
+        }
+        for (f, old) in [(Function::Write, Reading::Unknown), (Function::Cas, Reading::Value("c1:1".into()))] {
+            let (process, key, new) = (Process::Client(3), "k0".to_string(), Some("c3:1".to_string()));
+            survives(Body::Invoke(Invocation { process, f, key: key.clone(), new: new.clone() }));
+            for outcome in [Outcome::Ok, Outcome::Fail, Outcome::Info] {
+                let (key, old, new) = (key.clone(), old.clone(), new.clone());
+                let (error, text, amount) = (None, None, None);
+                survives(Body::Complete(Completion { process, f, key, outcome, old, amount, new, error, text }));
+            }
         }
         survives(Body::Complete(Completion {
             process: Process::Controller,
@@ -415,6 +436,14 @@ mod tests {
             (r#"{"index":0,"time":0,"type":"okay"}"#, "unknown type `okay`"),
             (r#"{"index":0,"time":-1,"type":"end","completed":true}"#, "invalid value"),
             (r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"rmw","key":"k"}"#, "[old, new]"),
+            (
+                r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"cas","key":"k","value":"v"}"#,
+                "`cas` must be [old, new]",
+            ),
+            (
+                r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"write","key":"k","value":null}"#,
+                "must be a string",
+            ),
             (
                 r#"{"index":0,"time":0,"type":"invoke","process":0,"f":"rwm","key":"k","value":null}"#,
                 "unknown variant `rwm`",

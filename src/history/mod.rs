@@ -182,12 +182,26 @@ pub enum Function {
     Hold,
     /// Read the resource without the lock.
     Read,
+    /// Write a new value without the lock, whatever was there.
+    Write,
+    /// Read the resource without the lock, think, and write a new value if the old one is still there.
+    Cas,
 }
 
 impl Function {
     /// Whether it takes the lock.
     pub fn is_locked(self) -> bool {
         matches!(self, Function::Rmw | Function::Hold)
+    }
+
+    /// Whether it is to put a new value in place.
+    pub fn writes(self) -> bool {
+        matches!(self, Function::Rmw | Function::Write | Function::Cas)
+    }
+
+    /// Whether it replaces a value that it has read.
+    pub fn replaces(self) -> bool {
+        matches!(self, Function::Rmw | Function::Cas)
     }
 }
 
@@ -196,7 +210,7 @@ pub struct Invocation {
     pub process: Process,
     pub f: Function,
     pub key: String,
-    /// The value to write, unique in the run; none for a read.
+    /// The value to write, unique in the run; none for a read or a hold.
     pub new: Option<String>,
 }
 
@@ -210,7 +224,7 @@ pub struct Completion {
     pub old: Reading,
     /// How much an `ok` operation read, where the resource is a counter or a list.
     pub amount: Option<Amount>,
-    /// What an `rmw` wrote or was to write.
+    /// What it wrote or was to write.
     pub new: Option<String>,
     /// The protocol's error word, on `fail` and `info`.
     pub error: Option<String>,

@@ -16,7 +16,8 @@ use serde::Serialize;
 pub use faults::PlannedFault;
 pub use script::{Action, PlannedStep};
 
-use crate::scenario::Scenario;
+use crate::history::Function;
+use crate::scenario::{OperationMix, ResourceKind, Scenario};
 use crate::units::LengthError;
 
 /// The faults and the first operations of a run, as saved in `plan.json`.
@@ -32,9 +33,12 @@ pub struct Plan {
     pub operations: Vec<Vec<PlannedOperation>>,
 }
 
-/// One read-modify-write.
+/// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedOperation {
+    /// What it does, where a workload mixes operations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub f: Option<Function>,
     pub key: String,
     /// The value to write, unique in the run.
     pub value: String,
@@ -62,6 +66,7 @@ pub struct Operations {
     hold_ms: (u64, u64),
     /// Think times are drawn evenly from 0 to twice their mean.
     longest_think_ms: u64,
+    mix: Option<OperationMix>,
 }
 
 impl Plan {
@@ -98,7 +103,22 @@ impl Operations {
             keys: scenario.keys,
             hold_ms: (millis(low), millis(high)),
             longest_think_ms: (2.0 * mean_think_ms) as u64,
+            mix: (scenario.workload.resource.kind == ResourceKind::Replicated)
+                .then(|| scenario.workload.operations.unwrap_or_default()),
         })
+    }
+
+    /// Draws which of the mixed functions is next; where nothing is mixed, nothing is drawn.
+    fn draw_function(&mut self) -> Option<Function> {
+        let weights = self.mix?.weights();
+        let whole: u32 = weights.iter().map(|(_, weight)| weight).sum();
+        let mut drawn = self.rng.random_range(0..whole.max(1));
+        let chosen = weights.into_iter().find(|(_, weight)| {
+            let here = drawn < *weight;
+            drawn = drawn.saturating_sub(*weight);
+            here
+        });
+        chosen.map(|(f, _)| f)
     }
 }
 
@@ -107,6 +127,7 @@ impl Iterator for Operations {
 
     fn next(&mut self) -> Option<PlannedOperation> {
         let operation = PlannedOperation {
+            f: self.draw_function(),
             key: format!("k{}", self.rng.random_range(0..self.keys.max(1))),
             value: format!("c{}:{}", self.client, self.next),
             hold_ms: self.rng.random_range(self.hold_ms.0..=self.hold_ms.1),
@@ -186,6 +207,24 @@ mod tests {
         for pair in plan.faults.windows(2) {
             assert!(pair[0].at_ms + pair[0].lasts_ms < pair[1].at_ms, "one heals before the next begins");
         }
+    }
+
+    #[test]
+    fn functions_are_drawn_by_their_weights_and_only_where_they_are_mixed() {
+        let (workload_name, workload) = catalogue::workload("register-sentinel").unwrap();
+        let nodes = workload.nodes;
+        let mut mixed = Scenario { workload_name, workload, nodes, ..scenario("none", 7) };
+        let drawn = |scenario: &Scenario, number| {
+            let operations: Vec<PlannedOperation> = Operations::of(scenario, 0).unwrap().take(number).collect();
+            let of = |f| operations.iter().filter(|operation| operation.f == Some(f)).count();
+            (of(Function::Read), of(Function::Write), of(Function::Cas))
+        };
+        let (reads, writes, cas) = drawn(&mixed, 4000);
+        assert_eq!(reads + writes + cas, 4000);
+        assert!((1800..2200).contains(&reads) && (850..1150).contains(&writes), "{reads} {writes} {cas}");
+        mixed.workload.operations = Some(OperationMix { read: 0, write: 3, cas: 0 });
+        assert_eq!(drawn(&mixed, 100), (0, 100, 0));
+        assert_eq!(drawn(&scenario("none", 7), 100), (0, 0, 0));
     }
 
     #[test]

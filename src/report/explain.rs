@@ -37,6 +37,7 @@ pub(super) fn headline_of(story: &Story) -> String {
     let exclusion_broken = story.standing(Claim::MutualExclusion) == Standing::Broken;
     let overlaps = story.contradictions(Claim::MutualExclusion);
     match verdict.valid {
+        Validity::Unknown if story.is_unlocked() => "This run proves nothing.".to_string(),
         Validity::Unknown => "This run proves nothing about the lock.".to_string(),
         Validity::Invalid if lost > 0 && updates_broken => {
             let share = percent(verdict.lost_updates.fraction);
@@ -114,7 +115,10 @@ fn cause(story: &Story, of_updates: bool) -> String {
     let on_clients = relevant().filter(client).count();
     let on_nodes = relevant().filter(of_kind).count() - on_clients;
     let how_many = on_clients.max(on_nodes);
-    let was = what_was(kind, on_clients >= on_nodes);
+    let mut was = what_was(kind, on_clients >= on_nodes).to_string();
+    if story.is_unlocked() {
+        was = was.replace("its holder", "a client");
+    }
     match how_many {
         _ if total == 0 || how_many * 2 < total => String::new(),
         _ if how_many < total => format!(", mostly while {was}"),
@@ -146,9 +150,9 @@ fn what_was(kind: FaultKind, on_holder: bool) -> &'static str {
 pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
     let told_by_checker = || {
         let summaries = incident.anomalies.iter().take(LISTED).map(|anomaly| line(&anomaly.summary, 400));
-        let mut summaries: Vec<String> = summaries.collect();
-        summaries.dedup();
-        summaries.join(" ")
+        let mut sentences: Vec<String> = summaries.map(|text| format!("{}.", text.trim_end_matches('.'))).collect();
+        sentences.dedup();
+        sentences.join(" ")
     };
     let other_kind = !incident.has(AnomalyKind::LostUpdate) && !incident.has(AnomalyKind::OverlappingHolders);
     let Some((&first, others)) = incident.operations.split_first() else { return told_by_checker() };

@@ -7,9 +7,10 @@ use std::collections::HashMap;
 
 use super::{Report, moments};
 use crate::checker::{Anomaly, AnomalyKind, Validity};
-use crate::history::{Claim, FaultKind, FaultWindow, Function, Operation, Outcome, Process};
+use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Process};
 use crate::locks::LockSpec;
 use crate::scenario::{Expectation, Fencing, ResourceKind};
+use crate::topology::Topology;
 
 /// A report's material, looked up once.
 pub struct Story<'a> {
@@ -54,7 +55,7 @@ impl<'a> Story<'a> {
         let operations = report.history.operations.iter().map(|operation| (operation.index, operation)).collect();
         let mut writes: HashMap<&str, Vec<_>> = HashMap::new();
         for operation in &report.history.operations {
-            if operation.f == Function::Rmw
+            if operation.f.writes()
                 && operation.outcome != Outcome::Fail
                 && let Some(time) = moments::effect(operation)
             {
@@ -67,6 +68,12 @@ impl<'a> Story<'a> {
         let mut story = Story { report, operations, writes, incidents: Vec::new() };
         story.incidents = story.group();
         story
+    }
+
+    /// Whether clients wrote and none of them ever asked for a lock, so that there is nothing to say of locks.
+    pub fn is_unlocked(&self) -> bool {
+        let mut operations = self.report.history.operations.iter();
+        operations.clone().any(|operation| operation.f.writes()) && operations.all(|operation| !operation.f.is_locked())
     }
 
     pub fn operation(&self, index: u64) -> Option<&'a Operation> {
@@ -108,6 +115,11 @@ impl<'a> Story<'a> {
     pub fn lock_name(&self) -> &'static str {
         let workload = self.report.scenario.map(|scenario| &scenario.workload);
         match workload.map(|workload| &workload.lock) {
+            _ if self.is_unlocked() => match workload.map(|workload| &workload.topology) {
+                Some(Topology::Sentinel(_)) => "The Sentinel group",
+                Some(Topology::Cluster(_)) => "The Redis Cluster",
+                Some(Topology::Independent) | None => "The resource",
+            },
             Some(LockSpec::None(_)) => "Running without a lock",
             Some(LockSpec::Redlock(_)) => "Redlock",
             Some(LockSpec::RedlockTokens(_)) => "Redlock with tokens",

@@ -49,6 +49,9 @@ pub fn terminal(report: &Report, color: bool) -> String {
     for (label, claim, text) in
         [("updates", Claim::Updates, updates), ("mutual exclusion", Claim::MutualExclusion, overlaps)]
     {
+        if claim == Claim::MutualExclusion && story.is_unlocked() {
+            continue;
+        }
         let (word, code) = match story.standing(claim) {
             Standing::Held if !story.claims(claim) => ("not claimed", "2"),
             Standing::Held => ("held", "32"),

@@ -3,6 +3,7 @@
 //! Shares nothing with the checker but the meaning of a register: it tries the operations one after the other, each
 //! only once everything that had completed before its invocation is in place.
 
+use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use redjepsen::checker::{AnomalyKind, LostUpdates, check};
@@ -21,7 +22,7 @@ fn steps(history: &History) -> Vec<Step> {
     let mut steps = Vec::new();
     for operation in &history.operations {
         let completed = operation.completed_index.unwrap_or(u64::MAX);
-        let writes = operation.new.clone().filter(|_| operation.f == Function::Rmw);
+        let writes = operation.new.clone().filter(|_| operation.f.writes());
         let ok = operation.outcome == Outcome::Ok;
         // What an operation read it read by its end, whether or not its write ever takes effect.
         if operation.old != Reading::Unknown && !(ok && writes.is_some()) {
@@ -63,13 +64,13 @@ fn some_order_is_legal(steps: &[Step], placed: &mut Vec<bool>, state: &Option<St
     false
 }
 
-fn is_legal(history: &History) -> bool {
+pub fn is_legal(history: &History) -> bool {
     let steps = steps(history);
     some_order_is_legal(&steps, &mut vec![false; steps.len()], &None)
 }
 
-/// A small history on one key. Mostly it begins as a legal run of a register, and then something in it is changed.
-fn random_history(rng: &mut ChaCha8Rng) -> History {
+/// A small history on one key, of reads and of updates of these functions. Mostly it begins as a legal run of a register, and then something in it is changed.
+pub fn random_history(rng: &mut ChaCha8Rng, updates: &[Function]) -> History {
     let count = rng.random_range(1..=6);
     let width = rng.random_range(1..=8u32);
     // Each operation takes effect at its own moment, some time before and after which it is invoked and completed.
@@ -88,15 +89,18 @@ fn random_history(rng: &mut ChaCha8Rng) -> History {
     let mut state = Reading::Empty;
     let mut operations: Vec<Operation> = Vec::new();
     for operation in 0..count {
-        let f = if rng.random_ratio(1, 4) { Function::Read } else { Function::Rmw };
+        let f = match rng.random_ratio(1, 4) {
+            true => Function::Read,
+            false => *updates.choose(rng).unwrap(),
+        };
         let outcome = match rng.random_range(0..10) {
             0..6 => Outcome::Ok,
             6..9 => Outcome::Info,
             _ => Outcome::Fail,
         };
-        let new = (f == Function::Rmw).then(|| format!("v{operation}"));
+        let new = f.writes().then(|| format!("v{operation}"));
         let happened = outcome == Outcome::Ok || (outcome == Outcome::Info && rng.random_bool(0.7));
-        let told = outcome == Outcome::Ok || rng.random_bool(0.4);
+        let told = f != Function::Write && (outcome == Outcome::Ok || rng.random_bool(0.4));
         let old = if told { state.clone() } else { Reading::Unknown };
         if happened && let Some(new) = &new {
             state = Reading::Value(new.clone());
@@ -126,7 +130,8 @@ fn random_history(rng: &mut ChaCha8Rng) -> History {
             nowhere => Reading::Value(format!("v{nowhere}")),
         };
         let changed = rng.random_range(0..count);
-        if operations[changed].old != Reading::Unknown || operations[changed].outcome != Outcome::Ok {
+        let tells = operations[changed].old != Reading::Unknown || operations[changed].outcome != Outcome::Ok;
+        if tells && operations[changed].f != Function::Write {
             operations[changed].old = value;
         }
     }
@@ -145,11 +150,21 @@ fn random_history(rng: &mut ChaCha8Rng) -> History {
 
 #[test]
 fn agrees_with_every_order_there_is() {
+    agrees_on(&[Function::Rmw]);
+}
+
+#[test]
+fn agrees_where_some_updates_say_nothing_of_what_they_replace() {
+    agrees_on(&[Function::Write, Function::Cas]);
+    agrees_on(&[Function::Write, Function::Cas, Function::Rmw]);
+}
+
+fn agrees_on(updates: &[Function]) {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let (mut legal, mut illegal) = (0, 0);
     let mut kinds = std::collections::HashMap::new();
     for _ in 0..60_000 {
-        let history = random_history(&mut rng);
+        let history = random_history(&mut rng, updates);
         let verdict = check(&history);
         let expected = is_legal(&history);
         let shown = || format!("{:#?}\n{:#?}", history.operations, verdict.anomalies);
@@ -168,7 +183,7 @@ fn agrees_with_every_order_there_is() {
     for kind in
         [AnomalyKind::LostUpdate, AnomalyKind::StaleRead, AnomalyKind::ImpossibleRead, AnomalyKind::OrderViolation]
     {
-        assert!(kinds.get(&kind).is_some_and(|&count| count > 500), "{kinds:?}");
+        assert!(kinds.get(&kind).is_some_and(|&count| count > 200), "{kinds:?}");
     }
 }
 
@@ -214,7 +229,7 @@ fn the_count_of_lost_updates_is_a_lower_bound_and_exact_where_nothing_is_indeter
     let mut rng = ChaCha8Rng::seed_from_u64(8);
     let (mut bounded, mut exact) = (0, 0);
     for _ in 0..60_000 {
-        let history = random_history(&mut rng);
+        let history = random_history(&mut rng, &[Function::Rmw]);
         let Some(read) = history.operations.iter().find(|operation| operation.process == Process::Controller) else {
             continue;
         };

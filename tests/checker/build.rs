@@ -106,6 +106,29 @@ impl Build {
         })
     }
 
+    /// A write or a compare-and-set of `k0`, without a lock.
+    pub fn unlocked(
+        &mut self,
+        f: Function,
+        outcome: Outcome,
+        client: u32,
+        times: (u64, u64),
+        old: &str,
+        new: &str,
+    ) -> &mut Build {
+        self.rmw("k0", outcome, client, times.0, Some(times.1), old, new);
+        self.operation(times.0).f = f;
+        self
+    }
+
+    pub fn write(&mut self, client: u32, invoked: u64, completed: u64, new: &str) -> &mut Build {
+        self.unlocked(Function::Write, Outcome::Ok, client, (invoked, completed), "?", new)
+    }
+
+    pub fn cas(&mut self, client: u32, invoked: u64, completed: u64, old: &str, new: &str) -> &mut Build {
+        self.unlocked(Function::Cas, Outcome::Ok, client, (invoked, completed), old, new)
+    }
+
     pub fn ok_on(&mut self, key: &str, client: u32, invoked: u64, completed: u64, old: &str, new: &str) -> &mut Build {
         self.rmw(key, Outcome::Ok, client, invoked, Some(completed), old, new)
     }

@@ -8,4 +8,5 @@ mod holds;
 mod loading;
 mod locks;
 mod simulated;
+mod unlocked;
 mod updates;

@@ -405,6 +405,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
                 renew_every: None,
             }),
             resource: ResourceSpec { kind: ResourceKind::Register, fencing: play.fencing },
+            operations: None,
             claims,
             expect: BTreeMap::from([(
                 "pause-holder".into(),

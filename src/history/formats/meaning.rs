@@ -1,6 +1,7 @@
 //! What the value of an event says about its operation: which shapes fit, and what follows from them.
 
 use super::event::{Datum, Event, Remark, Written};
+use super::pair::word;
 use crate::history::table::{Op, OpFunction, Value, Values};
 
 /// What is known of an operation from its invocation alone, which is all that is ever known of an indeterminate one.
@@ -68,18 +69,23 @@ pub(super) fn succeeded(
                 }
             }
         }
-        OpFunction::Rmw => match (datum(value, values, items)?, items.as_slice()) {
+        f if f == OpFunction::Rmw || reads_first(op) => match (datum(value, values, items)?, items.as_slice()) {
             (Datum::List, &[old, new]) => {
                 if op.b != Value::UNKNOWN && op.b != new {
-                    return Err("an rmw wrote another value than it was invoked with".into());
+                    return Err(format!("an ok {} wrote another value than it was invoked with", word(f)));
                 }
                 (op.a, op.b) = (old, new);
             }
-            _ => return Err("the value of an ok rmw must be [old, new]".into()),
+            _ => return Err(format!("the value of an ok {} must be [old, new]", word(f))),
         },
-        OpFunction::Write | OpFunction::Add | OpFunction::Append | OpFunction::Cas => agrees(op, value, values, items)?,
+        _ => agrees(op, value, values, items)?,
     }
     Ok(())
+}
+
+/// Whether it is a compare-and-set of a run of ours, which reads what it is to replace.
+fn reads_first(op: &Op) -> bool {
+    op.f == OpFunction::Cas && op.a == Value::UNKNOWN
 }
 
 /// Whether a failed cas found something else than it expected. Whatever went wrong before the comparison, such as a
@@ -91,7 +97,7 @@ pub(super) fn is_mismatch<V: Written>(
     values: &mut Values,
     items: &mut Vec<Value>,
 ) -> Result<bool, String> {
-    if let Ok(Datum::Remark) = datum(&event.value, values, items) {
+    if reads_first(op) || matches!(datum(&event.value, values, items), Ok(Datum::Remark)) {
         return Ok(false);
     }
     agrees(op, &event.value, values, items)?;

@@ -75,7 +75,11 @@ impl Pairing {
             State::Ended(end) => return Err(self.acts_again(process, end)),
         }
         let number = self.table.operations.len() as u32;
-        let (a, b) = meaning::invoked(event.f, &event.value, &mut self.table.values, &mut self.items)?;
+        let (mut a, b) = meaning::invoked(event.f, &event.value, &mut self.table.values, &mut self.items)?;
+        if event.f == OpFunction::Cas && self.info_is_no_end {
+            // In a run of redjepsen it first reads what it is to replace.
+            a = Value::UNKNOWN;
+        }
         if event.f == OpFunction::Acquire
             && let Some(asked) = event.value.token()
         {
@@ -187,6 +191,12 @@ impl Pairing {
                 number += 1;
                 empty.next_if_eq(&&(number - 1)).is_none()
             });
+        }
+        for op in &mut self.table.operations {
+            // Where nobody knows what it was to replace, it may have replaced anything, as a write does.
+            if op.f == OpFunction::Cas && op.a == Value::UNKNOWN {
+                (op.f, op.a, op.b) = (OpFunction::Write, op.b, Value::NIL);
+            }
         }
         self.table.keys = self.keys.into_names();
         (self.table, self.processes.into_names())

@@ -76,12 +76,33 @@ pub fn gates(story: &Story) -> Markup {
     }
 }
 
-pub fn terms() -> Markup {
+/// What a lost update is where the next write hides it.
+const ROLLED_BACK: &str = "An acknowledged update that was undone: a value from before it was found after it, and it never \
+                           was again. What is merely overwritten is not lost, and what nobody looked for before the \
+                           next write is not counted.";
+
+/// Whether a term is about locks alone.
+fn of_locks(term: &str) -> bool {
+    matches!(term, "overlap" | "TTL, validity")
+}
+
+pub fn terms(story: &Story) -> Markup {
+    let unlocked = story.is_unlocked();
     let terms = [
-        ("acknowledged update", "A read-modify-write under the lock whose write the resource confirmed to the client."),
+        (
+            "acknowledged update",
+            match unlocked {
+                true => "A write or compare-and-set that was confirmed to the client.",
+                false => "A read-modify-write under the lock whose write the resource confirmed to the client.",
+            },
+        ),
         (
             "lost update",
-            "An acknowledged update that no later value builds on: somebody overwrote it without having read it. Counted only where it is certain, however the operations without an answer are read.",
+            if unlocked {
+                ROLLED_BACK
+            } else {
+                "An acknowledged update that no later value builds on: somebody overwrote it without having read it. Counted only where it is certain, however the operations without an answer are read."
+            },
         ),
         (
             "overlap",
@@ -100,7 +121,7 @@ pub fn terms() -> Markup {
     html! {
         section id="terms" {
             h2 { "What the words mean" }
-            dl class="terms" { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
+            dl class="terms" { @for (term, meaning) in terms.into_iter().filter(|(term, _)| !unlocked || !of_locks(term)) { dt { (term) } dd { (meaning) } } }
         }
     }
 }
@@ -137,12 +158,14 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
         ResourceKind::Counter => "counter",
         ResourceKind::List => "list",
         ResourceKind::Row => "row",
+        ResourceKind::Replicated => "register on the nodes themselves",
         ResourceKind::None => "none: the lock alone",
     };
     let guard = match workload.resource.fencing {
         Fencing::None if workload.resource.kind == ResourceKind::Row => {
             "written in the transaction that holds the lock"
         }
+        Fencing::None if workload.resource.kind == ResourceKind::Replicated => "read, written, compared and set",
         Fencing::None => "takes every write",
         Fencing::OldValue => "refuses a write whose old value is not current",
         Fencing::Token => "refuses a write with an older token than one that has written",
@@ -150,12 +173,10 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
     };
     let resource = match workload.resource.kind {
         ResourceKind::None => kind.to_string(),
-        ResourceKind::Register | ResourceKind::Counter | ResourceKind::List | ResourceKind::Row => {
-            format!("{kind}, {guard}")
-        }
+        _ => format!("{kind}, {guard}"),
     };
     let text = |duration: std::time::Duration| length(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-    vec![
+    let mut rows = vec![
         ("workload", format!("{}: {}", scenario.workload_name, workload.description)),
         ("its source", workload.source.clone()),
         ("lock", workload.lock.to_string()),
@@ -170,8 +191,18 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
         ("wait for the lock", format!("at most {}", text(scenario.acquire_timeout))),
         ("clients busy for", text(scenario.time_limit)),
         ("seed", scenario.seed.to_string()),
-    ]
+    ];
+    if workload.resource.kind == ResourceKind::Replicated {
+        rows.retain(|(name, _)| !OF_LOCKS.contains(name));
+        let mix = workload.operations.unwrap_or_default();
+        rows.push(("cas thinks for", scenario.hold.to_string()));
+        rows.push(("reads : writes : cas", format!("{} : {} : {}", mix.read, mix.write, mix.cas)));
+    }
+    rows
 }
+
+/// Settings that say nothing where there is no lock.
+const OF_LOCKS: [&str; 4] = ["lock", "lock's TTL", "holders think for", "wait for the lock"];
 
 pub fn faults(story: &Story) -> Markup {
     let faults = &story.report.history.faults;

@@ -29,7 +29,7 @@ pub fn html(report: &Report) -> String {
         @if let Some(fewest) = report.fewest { (incidents::fewest(fewest)) }
         (evidence::plots(&story))
         (evidence::gates(&story))
-        (evidence::terms())
+        (evidence::terms(&story))
         (evidence::scenario(&story))
         (evidence::faults(&story))
         (evidence::repeat(&story))

@@ -37,7 +37,7 @@ pub fn verdict(story: &Story) -> Markup {
         }
         section class="claims" {
             (claim(story, Claim::Updates))
-            (claim(story, Claim::MutualExclusion))
+            @if !story.is_unlocked() { (claim(story, Claim::MutualExclusion)) }
             @if verdict.lock.tokens > 0 { (claim(story, Claim::Tokens)) }
             @if comes_back(story) { (claim(story, Claim::Liveness)) }
         }
@@ -163,8 +163,10 @@ fn numbers(story: &Story) -> Markup {
             div { dt { "acknowledged updates" } dd { (count(lost.acknowledged)) } }
             div class=[(lost.count > 0).then_some("bad")] { dt { "of them lost" } dd { (count(lost.count)) } }
             div class=[(lost.count > 0).then_some("bad")] { dt { "share lost" } dd { (percent(lost.fraction)) } }
-            div class=[(overlaps > 0 && story.claims(Claim::MutualExclusion)).then_some("bad")] {
-                dt { "overlapping holders" } dd { (count(overlaps)) }
+            @if !story.is_unlocked() {
+                div class=[(overlaps > 0 && story.claims(Claim::MutualExclusion)).then_some("bad")] {
+                    dt { "overlapping holders" } dd { (count(overlaps)) }
+                }
             }
             div {
                 dt { "faults injected / observed / healed" }

@@ -1,6 +1,6 @@
 //! What an incident's drawing shows, before anything has a place: lanes, marks on them, the values of the register.
 
-use crate::history::{Operation, Outcome, Phase, Reading};
+use crate::history::{Function, Operation, Outcome, Phase, Reading};
 use crate::report::explain::cast;
 use crate::report::moments::{self, Hold};
 use crate::report::story::{Incident, Story, fault_words};
@@ -163,6 +163,9 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         Reading::Empty => Some("nothing".to_string()),
         Reading::Value(value) => Some(shown(story, operation, 0, value)),
     };
+    // What a read found it says with its answer.
+    let read =
+        read.or(operation.completed.filter(|_| operation.f == Function::Read && operation.outcome == Outcome::Ok));
     if let Some(time) = read {
         marks.push(Mark { time, label: old.map_or("reads".into(), |old| format!("reads {old}")), bad: false });
         arrows.push(Arrow { from: time, to: time, kind: ArrowKind::Read });

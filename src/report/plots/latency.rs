@@ -32,7 +32,7 @@ pub fn latency(story: &Story) -> Picture {
             }
             let ink = outcome_ink(outcome).faded(0.85);
             match operation.f {
-                Function::Rmw | Function::Hold => frame.picture.dot(place, 2.5, ink),
+                Function::Rmw | Function::Hold | Function::Write | Function::Cas => frame.picture.dot(place, 2.5, ink),
                 Function::Read => frame.picture.triangle(place, 3.0, ink),
             }
         }
@@ -42,7 +42,7 @@ pub fn latency(story: &Story) -> Picture {
         for outcome in OUTCOMES {
             if points.iter().any(|(operation, _)| operation.f == f && operation.outcome == outcome) {
                 let ink = outcome_ink(outcome);
-                let key = if f.is_locked() { Key::Dot(ink) } else { Key::Triangle(ink) };
+                let key = if f != Function::Read { Key::Dot(ink) } else { Key::Triangle(ink) };
                 let name = if one_function { String::new() } else { format!("{} ", function_word(f)) };
                 frame.key(key, format!("{name}{}", outcome_word(outcome)));
             }

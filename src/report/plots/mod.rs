@@ -21,9 +21,9 @@ pub struct Plot {
     pub picture: Picture,
 }
 
-/// All plots, the most telling first.
+/// All plots, the most telling first; without that of the locks where nobody took any.
 pub fn all(story: &Story) -> Vec<Plot> {
-    vec![
+    let mut plots = vec![
         Plot {
             name: "locks",
             caption: "Who believed to hold the lock, over time: a bar from the moment when a client had the lock to the \
@@ -41,7 +41,9 @@ pub fn all(story: &Story) -> Vec<Plot> {
             picture: quantiles::quantiles(story),
         },
         Plot { name: "rate", caption: "Answers a second, by how the operation ended.", picture: rate::rate(story) },
-    ]
+    ];
+    plots.retain(|plot| plot.name != "locks" || !story.is_unlocked());
+    plots
 }
 
 /// Jepsen's colours for the ends of operations.
@@ -66,6 +68,8 @@ fn function_word(function: Function) -> &'static str {
         Function::Rmw => "rmw",
         Function::Hold => "hold",
         Function::Read => "read",
+        Function::Write => "write",
+        Function::Cas => "cas",
     }
 }
 
@@ -84,4 +88,4 @@ fn fault_ink(kind: FaultKind) -> Ink {
 }
 
 const OUTCOMES: [Outcome; 3] = [Outcome::Ok, Outcome::Info, Outcome::Fail];
-const FUNCTIONS: [Function; 3] = [Function::Rmw, Function::Hold, Function::Read];
+const FUNCTIONS: [Function; 5] = [Function::Rmw, Function::Hold, Function::Read, Function::Write, Function::Cas];

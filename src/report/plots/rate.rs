@@ -55,7 +55,7 @@ pub fn rate(story: &Story) -> Picture {
             .collect();
         for point in &points {
             match f {
-                Function::Rmw | Function::Hold => frame.picture.dot(*point, 2.5, ink),
+                Function::Rmw | Function::Hold | Function::Write | Function::Cas => frame.picture.dot(*point, 2.5, ink),
                 Function::Read => frame.picture.triangle(*point, 3.0, ink),
             }
         }

@@ -1,0 +1,318 @@
+//! Which updates were rolled back: an older value was seen after them, and they never were again.
+//!
+//! Where every update says what it replaced, an update is lost when the lineage of the final value leaves it out
+//! ([`super::lineage`]). A write says nothing of the kind, and the next write hides what was lost before it. What is left
+//! are sightings: an operation that found value `v` although the update `w` had come after `v` and was over. No order
+//! allows that, so whatever is found here contradicts the register whichever way it is read:
+//!
+//! - `w` came after `v` if it descends from it, or if a part of the lineage of `v` was over before `w` was invoked;
+//! - `w` was over once it was acknowledged, or once somebody had its value;
+//! - `w` is not in the lineage of `v`.
+//!
+//! Which of the two went wrong, the values alone can't always tell: either `w` was lost or the sighting was stale. As
+//! with the last value of a register, what was seen last is taken to have survived. So the history is read backwards,
+//! and each operation is kept unless it contradicts what was kept: then a read was stale, and an update of which
+//! nothing is kept that saw it is lost. What was on the side of a split brain that is thrown away bears no witness.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::lineage::Lineage;
+use super::order::{anomaly, latest_known};
+use super::register::{EMPTY, Moment, NEVER, Register, Root};
+use super::verdict::{Anomaly, AnomalyKind};
+use super::words::{Words, reading, seconds};
+use crate::history::Outcome;
+
+/// An operation that found a value: its invocation, and its place in the history.
+type Sighting = (Moment, usize);
+
+/// When a value was last found, and its node.
+type Found = (Moment, usize);
+
+const NOTHING: Found = ((0, 0), EMPTY);
+
+/// Finds the updates that were rolled back, one anomaly for each first sighting of what was before them, and takes
+/// their nodes out of later comparisons, so that one cause is reported once. Sorts the operations; linear otherwise.
+pub(super) fn check(register: &Register, lineage: &mut Lineage, words: Words) -> Vec<Anomaly> {
+    let mut found = Vec::new();
+    if !register.has_writes {
+        return found;
+    }
+    for ((sighting, seen), nodes) in rolled_back(register, lineage) {
+        let mut lost: Vec<usize> = nodes.iter().filter(|&&node| register.nodes[node].acknowledged).copied().collect();
+        // What was seen and not acknowledged is no loss of its own, and by itself a matter of the order.
+        if lost.is_empty() {
+            continue;
+        }
+        lost.sort_unstable_by_key(|&node| register.nodes[node].invoked);
+        for node in nodes {
+            lineage.gone[node] = true;
+        }
+        found.push(rollback(register, sighting.1, seen, &lost, words));
+    }
+    found
+}
+
+/// Nodes by the sighting that shows that they are gone, and by the node that was sighted.
+fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, usize), Vec<usize>> {
+    let mut kept = Kept::new(register);
+    for &node in lineage.lines.iter().flat_map(|line| &line.lost) {
+        kept.out[node] = true;
+    }
+    let mut events: Vec<Event> = Vec::new();
+    for (node, here) in register.nodes.iter().enumerate().filter(|(node, _)| !kept.out[*node]) {
+        events.extend(here.reads.iter().map(|read| Event {
+            invoked: read.invoked,
+            over: read.completed,
+            place: read.place,
+            node,
+            writes: false,
+        }));
+        let over = kept.over[node];
+        events.extend(here.writer.map(|place| Event { invoked: here.invoked, over, place, node, writes: true }));
+    }
+    // Of one invocation that read and wrote, the write comes first: whoever saw it has been there already.
+    events.sort_unstable_by_key(|event| Reverse((event.invoked, event.writes)));
+    let mut gone: BTreeMap<(Sighting, usize), Vec<usize>> = BTreeMap::new();
+    for event in events {
+        let node = event.node;
+        match kept.against(&event) {
+            _ if event.writes && kept.stands[node] => kept.keep_write(register, &event),
+            None if event.writes => kept.keep_write(register, &event),
+            None => kept.keep_sighting(register, node, (event.invoked, event.place)),
+            Some(seen) if event.writes => {
+                // The sightings are in falling order.
+                let later = kept.sightings[seen].partition_point(|(invoked, _)| *invoked > event.over);
+                let Some(first) = later.checked_sub(1) else { continue };
+                gone.entry((kept.sightings[seen][first], seen)).or_default().push(node);
+            }
+            Some(_) => {}
+        }
+    }
+    gone
+}
+
+/// An operation and the node that it read or wrote.
+struct Event {
+    invoked: Moment,
+    /// By when it had certainly happened.
+    over: Moment,
+    place: usize,
+    node: usize,
+    writes: bool,
+}
+
+/// What has been kept so far, from the end of the history on.
+struct Kept {
+    /// Whether a node is left out of it all: it is lost already, or its lineage has no beginning.
+    out: Vec<bool>,
+    /// By when a node had certainly been written.
+    over: Vec<Moment>,
+    /// By when a part of a node's lineage had certainly been there, as a place among all such moments.
+    rank: Vec<usize>,
+    /// These moments, rising.
+    beginnings: Vec<Moment>,
+    /// The first node of each node's tree.
+    tree: Vec<usize>,
+    /// Who found a node's value, in falling order.
+    sightings: Vec<Vec<Sighting>>,
+    /// Whether anything is kept that saw a node or built on it, or that wrote it.
+    stands: Vec<bool>,
+    /// By when a node had been replaced by one that stands.
+    replaced: Vec<Moment>,
+    found: Latest,
+    above: Above,
+}
+
+impl Kept {
+    fn new(register: &Register) -> Kept {
+        let nodes = &register.nodes;
+        let mut over: Vec<Moment> = nodes.iter().map(|node| node.completed).collect();
+        for &node in register.order.iter().rev() {
+            let read = nodes[node].reads.iter().map(|read| read.completed).min();
+            over[node] = over[node].min(read.unwrap_or(NEVER));
+            if let Ok(parent) = nodes[node].parent {
+                over[parent] = over[parent].min(over[node]);
+            }
+        }
+        let (mut since, mut tree, mut out) = (over.clone(), vec![EMPTY; nodes.len()], vec![false; nodes.len()]);
+        for &node in &register.order {
+            match nodes[node].parent {
+                Ok(parent) => {
+                    (since[node], tree[node], out[node]) = (since[parent].min(since[node]), tree[parent], out[parent]);
+                }
+                Err(Root::Empty) => since[node] = (0, 0),
+                Err(root) => (tree[node], out[node]) = (node, root == Root::Broken),
+            }
+        }
+        let mut beginnings = since.clone();
+        beginnings.sort_unstable();
+        Kept {
+            rank: since.iter().map(|since| beginnings.partition_point(|other| other < since)).collect(),
+            out,
+            over,
+            beginnings,
+            tree,
+            sightings: vec![Vec::new(); nodes.len()],
+            stands: vec![false; nodes.len()],
+            replaced: vec![NEVER; nodes.len()],
+            found: Latest::new(nodes.len()),
+            above: Above::new(register),
+        }
+    }
+
+    /// The node whose sighting an operation contradicts, if it contradicts one: it was over before that, and came after
+    /// a part of that node's lineage.
+    fn against(&self, event: &Event) -> Option<usize> {
+        let begun = self.beginnings.partition_point(|since| *since < event.invoked);
+        let elsewhere = self.found.before(begun, self.tree[event.node]);
+        let (last, seen) = elsewhere.max(self.above.of(event.node));
+        if last > event.over {
+            return Some(seen);
+        }
+        (!event.writes && self.replaced[event.node] < event.invoked).then_some(event.node)
+    }
+
+    fn keep_write(&mut self, register: &Register, event: &Event) {
+        self.stand(register, event.node);
+        if let Ok(parent) = register.nodes[event.node].parent {
+            self.keep_sighting(register, parent, (event.invoked, event.place));
+        }
+    }
+
+    fn keep_sighting(&mut self, register: &Register, node: usize, sighting: Sighting) {
+        self.stand(register, node);
+        self.sightings[node].push(sighting);
+        self.found.add(self.rank[node], (sighting.0, node), self.tree[node]);
+        self.above.add(node, (sighting.0, node));
+    }
+
+    fn stand(&mut self, register: &Register, node: usize) {
+        let mut node = node;
+        while !std::mem::replace(&mut self.stands[node], true) {
+            let Ok(parent) = register.nodes[node].parent else { return };
+            self.replaced[parent] = self.replaced[parent].min(self.over[node]);
+            node = parent;
+        }
+    }
+}
+
+/// The latest sightings among those of a lower rank, of two trees: a tree of maxima (Fenwick, 1994).
+struct Latest(Vec<[(Found, usize); 2]>);
+
+impl Latest {
+    fn new(ranks: usize) -> Latest {
+        Latest(vec![[(NOTHING, usize::MAX); 2]; ranks + 1])
+    }
+
+    fn add(&mut self, rank: usize, found: Found, tree: usize) {
+        let mut place = rank + 1;
+        while let Some(best) = self.0.get_mut(place) {
+            join(best, (found, tree));
+            place += place & place.wrapping_neg();
+        }
+    }
+
+    /// The latest of a lower rank and of another tree.
+    fn before(&self, rank: usize, tree: usize) -> Found {
+        let (mut best, mut place) = ([(NOTHING, usize::MAX); 2], rank);
+        while place > 0 {
+            self.0[place].iter().for_each(|&one| join(&mut best, one));
+            place &= place - 1;
+        }
+        best.iter().find(|(_, of)| *of != tree).map_or(NOTHING, |(found, _)| *found)
+    }
+}
+
+/// Keeps the latest two of different trees, the latest first.
+fn join(best: &mut [(Found, usize); 2], one: (Found, usize)) {
+    if one.1 == best[0].1 {
+        best[0].0 = best[0].0.max(one.0);
+    } else if one.0 > best[0].0 {
+        *best = [one, best[0]];
+    } else if one.0 > best[1].0 {
+        best[1] = one;
+    }
+}
+
+/// For each node, which one above it was found last: maxima over ranges of nodes that are numbered so that all below a
+/// node follow it.
+struct Above {
+    number: Vec<usize>,
+    /// How many nodes there are from each one on downwards.
+    size: Vec<usize>,
+    maxima: Vec<Found>,
+}
+
+impl Above {
+    fn new(register: &Register) -> Above {
+        let nodes = &register.nodes;
+        let mut size = vec![1; nodes.len()];
+        for &node in register.order.iter().rev() {
+            if let Ok(parent) = nodes[node].parent {
+                size[parent] += size[node];
+            }
+        }
+        let (mut number, mut next) = (vec![0; nodes.len()], 0);
+        // What is below a node and has no number yet begins here.
+        let mut free = vec![0; nodes.len()];
+        for &node in &register.order {
+            let from = match nodes[node].parent {
+                Ok(parent) => &mut free[parent],
+                Err(_) => &mut next,
+            };
+            number[node] = *from;
+            *from += size[node];
+            free[node] = number[node] + 1;
+        }
+        Above { number, size, maxima: vec![NOTHING; 2 * nodes.len()] }
+    }
+
+    fn add(&mut self, node: usize, found: Found) {
+        let leaves = self.maxima.len() / 2;
+        let (mut low, mut high) = (leaves + self.number[node] + 1, leaves + self.number[node] + self.size[node]);
+        while low < high {
+            if low % 2 == 1 {
+                self.maxima[low] = self.maxima[low].max(found);
+                low += 1;
+            }
+            if high % 2 == 1 {
+                high -= 1;
+                self.maxima[high] = self.maxima[high].max(found);
+            }
+            (low, high) = (low / 2, high / 2);
+        }
+    }
+
+    fn of(&self, node: usize) -> Found {
+        let (mut place, mut latest) = (self.maxima.len() / 2 + self.number[node], NOTHING);
+        while place > 0 {
+            latest = latest.max(self.maxima[place]);
+            place /= 2;
+        }
+        latest
+    }
+}
+
+fn rollback(register: &Register, sighting: usize, seen: usize, lost: &[usize], words: Words) -> Anomaly {
+    let operation = &register.operations[sighting];
+    let mut places: Vec<usize> = lost.iter().filter_map(|&node| register.nodes[node].writer).collect();
+    let lost = places.iter().map(|&place| register.operations[place].index).collect();
+    let summary = format!(
+        "{} found {} after {}; {} had been acknowledged by then and came after that value, and nobody ever saw {} again",
+        words.client(sighting),
+        reading(register.key, &operation.old),
+        seconds(operation.invoked),
+        words.new_values(&places),
+        if places.len() == 1 { "it" } else { "them" },
+    );
+    let time = match operation.outcome {
+        Outcome::Ok => latest_known(register, sighting),
+        Outcome::Fail | Outcome::Info => operation.invoked,
+    };
+    places.truncate(1);
+    places.extend(register.nodes[seen].writer.filter(|&writer| writer != sighting));
+    places.push(sighting);
+    Anomaly { lost, ..anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
+}
