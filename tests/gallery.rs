@@ -102,6 +102,7 @@ scenarios!(
     late_release,
     lost_ack,
     lost_reply,
+    lost_write,
     no_random_delay,
     pause_before_write,
     pause_in_acquisition,

@@ -159,8 +159,8 @@ impl Run<'_> {
                 (Function::Rmw, Some(operation.value.clone()))
             }
             ResourceKind::Replicated => {
-                // A script waits for phases, and a compare-and-set is what goes through all of them.
-                let scripted = (!manner.gates.is_empty()).then_some(Function::Cas);
+                // A script waits for phases, and a compare-and-set goes through all of them and hides nothing.
+                let scripted = (!self.plan.script.is_empty()).then_some(Function::Cas);
                 let f = scripted.or(operation.f).unwrap_or(Function::Read);
                 (f, f.writes().then(|| operation.value.clone()))
             }

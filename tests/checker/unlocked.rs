@@ -29,7 +29,7 @@ fn what_is_overwritten_is_not_lost() {
 fn a_write_of_which_an_older_value_is_the_successor_is_lost() {
     let mut build = Build::new();
     build.write(0, 1, 5, "a").write(1, 6, 9, "b").read(2, 10, 12, "a").write(3, 13, 15, "c").final_read("c");
-    assert_eq!(build.found(), [(LostUpdate, vec![6, 10, 1], vec![6])]);
+    assert_eq!(build.found(), [(LostUpdate, vec![6, 1, 10], vec![6])]);
     assert_eq!(build.check().reasons, ["1 of 3 acknowledged updates lost (33.3 %)"]);
     assert_eq!(
         build.check().anomalies[0].summary,
