@@ -23,6 +23,11 @@ type Slot = Arc<Mutex<Option<MultiplexedConnection>>>;
 pub(crate) struct Probes(Mutex<HashMap<String, Slot>>);
 
 impl Probes {
+    /// Closes all connections but those on which a request is under way.
+    pub async fn close(&self) {
+        self.0.lock().await.clear();
+    }
+
     /// Asks the server at `url`, all in all for no longer than `limit`.
     pub async fn ask(&self, url: &str, command: &RedisCommand, limit: Duration) -> Result<RedisReply, String> {
         let named = |error| format!("{url}: {error}");
