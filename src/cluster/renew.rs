@@ -69,6 +69,9 @@ impl Cluster {
             }
         }
         self.agent.start_anew().await.map_err(agent("start anew"))?;
+        for seat in &self.seats {
+            seat.log.clear();
+        }
         let clients = self.seats.iter().filter(|seat| seat.member.role == Role::Client);
         stream::iter(clients).map(Ok).try_for_each_concurrent(AT_ONCE, |seat| self.start_client_anew(seat)).await?;
         let version = self.settle_all(AT_ONCE).await?;
@@ -83,7 +86,6 @@ impl Cluster {
 
     async fn start_client_anew(&self, seat: &Seat) -> Result<(), ClusterError> {
         drop(seat.take());
-        seat.log.clear();
         self.backend.start_attached(&seat.member, &seat.log).await.map(|process| seat.keep(process))
     }
 
