@@ -23,9 +23,9 @@ type Slot = Arc<Mutex<Option<MultiplexedConnection>>>;
 pub(crate) struct Probes(Mutex<HashMap<String, Slot>>);
 
 impl Probes {
-    /// Closes all connections but those on which a request is under way.
-    pub async fn close(&self) {
-        self.0.lock().await.clear();
+    /// Closes the connection to the server at `url`, unless a request is under way on it.
+    pub async fn close(&self, url: &str) {
+        self.0.lock().await.remove(url);
     }
 
     /// Asks the server at `url`, all in all for no longer than `limit`.

@@ -136,6 +136,8 @@ impl Server {
             Order::HealAll => Ok(Answer::ObservedAll(self.heal_all().await)),
             Order::StartAnew => self.start_anew().await.map(|()| Answer::Done),
             Order::Clear { url, limit_ms } => {
+                // It would be one that is to be closed.
+                self.probes.close(&url).await;
                 clear::clear(&url, Duration::from_millis(limit_ms)).await.map(|()| Answer::Done)
             }
             Order::Redis { url, command, limit_ms } => {
@@ -284,7 +286,6 @@ impl Server {
 
     /// Becomes as it was before its first order, but for the network that it was told of. Refuses while anything is broken.
     async fn start_anew(self: Arc<Self>) -> Result<(), String> {
-        self.probes.close().await;
         blocking(move || {
             let mut network = lock(&self.network);
             let on_network = network.as_ref().map(Network::in_effect).unwrap_or_default();
