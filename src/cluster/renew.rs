@@ -27,8 +27,11 @@ const AT_ONCE: usize = 16;
 /// What a cluster's servers were like when it was new.
 pub struct AsNew {
     /// Each server's settings, by its name.
-    settings: BTreeMap<String, String>,
+    settings: BTreeMap<String, Settings>,
 }
+
+/// What a server is told to do, by name.
+type Settings = BTreeMap<String, String>;
 
 impl ClusterSpec {
     /// Whether a cluster like this can be made as new without starting its servers anew. Not so:
@@ -51,7 +54,8 @@ impl Cluster {
     /// What the servers are like now, which is to be asked while the cluster is new.
     pub async fn as_new(&self) -> Result<AsNew, ClusterError> {
         let servers = self.members().filter(|member| member.role.is_server());
-        let asked = stream::iter(servers).map(async |server| Ok((server.name.clone(), self.settings_of(server).await?)));
+        let asked =
+            stream::iter(servers).map(async |server| Ok((server.name.clone(), self.settings_of(server).await?)));
         Ok(AsNew { settings: asked.buffered(AT_ONCE).try_collect().await? })
     }
 
@@ -94,35 +98,84 @@ impl Cluster {
         let cleared = self.agent.clear(&url, LIMIT).await;
         cleared.map_err(|error| not_as_new(&server.name, error.to_string()))?;
         let settings = self.settings_of(server).await?;
-        match new.settings.get(&server.name) {
-            Some(before) if *before == settings => Ok(()),
-            before => Err(not_as_new(&server.name, difference(before.map_or("", String::as_str), &settings))),
-        }
+        let before = new.settings.get(&server.name);
+        before
+            .and_then(|before| difference(before, &settings))
+            .map_or(Ok(()), |changed| Err(not_as_new(&server.name, changed)))
     }
 
-    /// All settings of a server: names and values on lines of their own, by turns.
-    async fn settings_of(&self, server: &Member) -> Result<String, ClusterError> {
+    async fn settings_of(&self, server: &Member) -> Result<Settings, ClusterError> {
         let words = ["CONFIG", "GET", "*"].map(str::to_string).into();
         let answer = self.agent.redis(&server.url().unwrap_or_default(), RedisCommand::Words(words), LIMIT).await;
         match answer {
-            Ok(RedisReply::Text(settings)) => Ok(settings),
+            Ok(RedisReply::Text(settings)) => Ok(by_name(&settings)),
             Ok(other) => Err(not_as_new(&server.name, format!("{other:?} to CONFIG GET"))),
             Err(error) => Err(not_as_new(&server.name, error.to_string())),
         }
     }
 }
 
+/// From names and values on lines of their own, by turns. Each process has them in another order.
+fn by_name(lines: &str) -> Settings {
+    let lines: Vec<&str> = lines.split('\n').collect();
+    let pairs = lines.chunks(2).map(|pair| (pair[0].to_string(), pair.get(1).unwrap_or(&"").to_string()));
+    pairs.collect()
+}
+
 /// The first setting that differs, in words.
-fn difference(before: &str, now: &str) -> String {
-    let pairs = |text: &str| {
-        let lines: Vec<String> = text.lines().map(str::to_string).collect();
-        lines.chunks(2).map(<[String]>::to_vec).collect::<Vec<_>>()
-    };
-    let (before, now) = (pairs(before), pairs(now));
-    let changed = now.iter().find(|setting| !before.contains(setting)).or_else(|| before.iter().find(|setting| !now.contains(setting)));
-    changed.map_or_else(|| "its settings changed".to_string(), |setting| format!("its setting `{}` changed", setting.join(" ")))
+fn difference(before: &Settings, now: &Settings) -> Option<String> {
+    let changed = now.iter().find(|(name, value)| before.get(*name) != Some(*value));
+    let changed = changed.or_else(|| before.iter().find(|(name, _)| !now.contains_key(*name)));
+    changed.map(|(name, value)| format!("its setting `{name} {value}` changed"))
 }
 
 fn not_as_new(member: &str, reason: String) -> ClusterError {
     ClusterError::NotAsNew { member: member.to_string(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Owner;
+
+    #[test]
+    fn settings_are_the_same_in_whatever_order_they_come() {
+        let new = by_name("hz\n10\nsave\n\nport\n6379");
+        assert_eq!(difference(&new, &by_name("port\n6379\nhz\n10\nsave\n")), None);
+        for (now, changed) in [
+            ("hz\n20\nsave\n\nport\n6379", "its setting `hz 20` changed"),
+            ("hz\n10\nsave\n60 1\nport\n6379", "its setting `save 60 1` changed"),
+            ("save\n\nport\n6379", "its setting `hz 10` changed"),
+        ] {
+            assert_eq!(difference(&new, &by_name(now)).as_deref(), Some(changed));
+        }
+    }
+
+    #[test]
+    fn only_clusters_of_which_is_known_all_that_can_be_left_are_renewed() {
+        let plain = ClusterSpec {
+            run_id: "r".to_string(),
+            nodes: 5,
+            program: Program::Redis,
+            topology: Topology::Independent,
+            clients: 5,
+            client: ClientCommand::BuiltIn,
+            subnet: None,
+            owner: Owner::current(),
+            persistence: Persistence::None,
+            preload: false,
+            network_faults: true,
+        };
+        assert!(plain.can_be_renewed());
+        let own = ClientCommand::Custom { argv: Vec::new(), mounts: Vec::new(), env: Vec::new() };
+        for other in [
+            ClusterSpec { program: Program::Etcd, ..plain.clone() },
+            ClusterSpec { topology: Topology::Cluster(Default::default()), ..plain.clone() },
+            ClusterSpec { persistence: Persistence::Everysec, ..plain.clone() },
+            ClusterSpec { preload: true, ..plain.clone() },
+            ClusterSpec { client: own, ..plain },
+        ] {
+            assert!(!other.can_be_renewed(), "{other:?}");
+        }
+    }
 }
