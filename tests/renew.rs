@@ -142,7 +142,7 @@ async fn a_cluster_that_cannot_be_made_as_new_says_why() {
             "gone" => kill_a_server(cluster.run_id()),
             _ => cluster.agent.close().await,
         }
-        let error = cluster.renew(&new).await.err().expect(test).to_string();
+        let error = cluster.renew(&new).await.expect_err(test).to_string();
         assert!(error.contains(because), "{error}");
         cluster.stop().await.unwrap();
     }

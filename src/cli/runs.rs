@@ -4,6 +4,9 @@
 //! is complete and where its cluster is left up for the next one. Where it is not, this process ends with the run and as
 //! [`run`](super::run) does: so whatever goes wrong with a run costs no other one, and nothing outlives what it went wrong in.
 
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -22,8 +25,10 @@ pub struct Request {
 
 pub async fn runs() -> Result<Exit, Failure> {
     let mut place = Place::new(false)?;
-    let outcome = one_after_the_other(&mut place).await;
+    let outcome = AssertUnwindSafe(one_after_the_other(&mut place)).catch_unwind().await;
+    // Also where a report came to grief over its run, whose cluster stands by then.
     let cleared = place.clear_away().await;
+    let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     outcome.and_then(|exit| cleared.map(|()| exit))
 }
 

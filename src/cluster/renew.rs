@@ -98,10 +98,8 @@ impl Cluster {
         let cleared = self.agent.clear(&url, LIMIT).await;
         cleared.map_err(|error| not_as_new(&server.name, error.to_string()))?;
         let settings = self.settings_of(server).await?;
-        let before = new.settings.get(&server.name);
-        before
-            .and_then(|before| difference(before, &settings))
-            .map_or(Ok(()), |changed| Err(not_as_new(&server.name, changed)))
+        let before = new.settings.get(&server.name).cloned().unwrap_or_default();
+        difference(&before, &settings).map_or(Ok(()), |changed| Err(not_as_new(&server.name, changed)))
     }
 
     async fn settings_of(&self, server: &Member) -> Result<Settings, ClusterError> {
@@ -137,6 +135,7 @@ fn not_as_new(member: &str, reason: String) -> ClusterError {
 mod tests {
     use super::*;
     use crate::cluster::Owner;
+    use crate::topology::ClusterOptions;
 
     #[test]
     fn settings_are_the_same_in_whatever_order_they_come() {
@@ -167,10 +166,11 @@ mod tests {
             network_faults: true,
         };
         assert!(plain.can_be_renewed());
+        let group = ClusterOptions { node_timeout: Duration::from_secs(1) };
         let own = ClientCommand::Custom { argv: Vec::new(), mounts: Vec::new(), env: Vec::new() };
         for other in [
             ClusterSpec { program: Program::Etcd, ..plain.clone() },
-            ClusterSpec { topology: Topology::Cluster(Default::default()), ..plain.clone() },
+            ClusterSpec { topology: Topology::Cluster(group), ..plain.clone() },
             ClusterSpec { persistence: Persistence::Everysec, ..plain.clone() },
             ClusterSpec { preload: true, ..plain.clone() },
             ClusterSpec { client: own, ..plain },

@@ -28,6 +28,7 @@ use crate::cli::flags::quoted;
 use crate::cli::run::Ground;
 use crate::cli::runs::Request;
 use crate::cli::{Failure, interrupt, understood};
+use crate::report::words::plural;
 use crate::suite::outcome::{Numbers, Results, RunOutcome, Standing, Tally};
 use crate::suite::plan::{PlannedCell, Suite};
 use crate::suite::state::State;
@@ -110,6 +111,10 @@ impl Driver<'_> {
         let due = self.due(state)?;
         let planned = due.iter().map(|due| per_run(due.cell));
         let mut progress = Progress::new(self.suite.runs(), self.suite.runs() - due.len(), planned.sum());
+        let clusters = due.iter().filter(|due| !due.more).count();
+        if clusters < due.len() {
+            eprintln!("{} on {}", plural(due.len() as u64, "run"), plural(clusters as u64, "cluster"));
+        }
         let mut failures = 0;
         for due in &due {
             if self.fail_fast && self.suite.cells.iter().any(|cell| surprise(state, cell)) {
