@@ -179,21 +179,21 @@ impl RunFlags {
         let mounts = self.mounts.iter().map(|text| mount(text)).collect::<Result<_, _>>()?;
         Ok(Some(ClientCommand::Custom { argv, mounts, env: Vec::new() }))
     }
+}
 
-    /// The command that repeats the run, as the user would type it: what was said, and the seed.
-    pub fn repeat(&self, seed: u64) -> String {
-        let mut words = vec!["redjepsen".to_string()];
-        let mut given = std::env::args().skip(1).peekable();
-        while let Some(word) = given.next() {
-            if word == "--seed" {
-                given.next();
-            } else if !word.starts_with("--seed=") {
-                words.push(quoted(&word));
-            }
+/// The command that repeats a run, as the user would type it: the words that were said, and the seed.
+pub(super) fn repeat(said: &[String], seed: u64) -> String {
+    let mut words = vec!["redjepsen".to_string()];
+    let mut said = said.iter();
+    while let Some(word) = said.next() {
+        if word == "--seed" {
+            said.next();
+        } else if !word.starts_with("--seed=") {
+            words.push(quoted(word));
         }
-        words.push(format!("--seed {seed}"));
-        words.join(" ")
     }
+    words.push(format!("--seed {seed}"));
+    words.join(" ")
 }
 
 /// A length of time that does not depend on a TTL.

@@ -9,6 +9,7 @@ mod list;
 mod pages;
 mod progress;
 mod run;
+mod runs;
 mod suite;
 
 use std::fmt;
@@ -63,6 +64,9 @@ enum Command {
         #[arg(long)]
         images: bool,
     },
+    /// Makes the runs that it is told on standard input (started by `suite`)
+    #[command(hide = true)]
+    Runs,
     /// A lock client on standard input and output (started by `run`)
     #[command(hide = true)]
     Client,
@@ -136,6 +140,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(flags) => in_runtime(run::run(*flags)),
         Command::Suite(flags) => in_runtime(suite::suite(*flags)),
+        Command::Runs => in_runtime(runs::runs()),
         Command::Check(flags) => check::check(&flags),
         Command::Report { folder } => check::report(&folder),
         Command::List { name } => list::list(name.as_deref()),

@@ -1,6 +1,7 @@
 //! A running cluster: where its members are, their processes, their logs, its end.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub(crate) struct Seat {
     pub log: Log,
     /// A client process that was started with the cluster and not yet asked for.
     waiting: Mutex<Option<ClientProcess>>,
+    /// How much of its log earlier runs have in their folders, in bytes.
+    collected: AtomicUsize,
 }
 
 /// What a cluster runs on, for the report.
@@ -53,7 +56,7 @@ pub struct Description {
 
 impl Seat {
     pub fn new(member: Member) -> Seat {
-        Seat { member, log: Log::default(), waiting: Mutex::new(None) }
+        Seat { member, log: Log::default(), waiting: Mutex::new(None), collected: AtomicUsize::new(0) }
     }
 
     /// Keeps a process until it is asked for.
@@ -144,15 +147,20 @@ impl Cluster {
         self.backend.states(&self.run_id, self.members().collect()).await
     }
 
-    /// Writes every member's log into its own folder in `dir`: `client.log`, `agent.log`, servers' by their programs. Collects what it
-    /// can, and then returns the first problem.
+    /// Writes every member's log into its own folder in `dir`: `client.log`, `agent.log`, servers' by their programs. Of a server,
+    /// what it has written since this was last called. Collects what it can, and then returns the first problem.
     pub async fn collect_logs(&self, dir: &Path) -> Result<(), ClusterError> {
         let collected = join_all(self.seats.iter().map(async |seat| {
             let file = match &seat.member.server {
                 Some(server) => server.program.log_name().to_string(),
                 None => format!("{}.log", seat.member.role.word()),
             };
-            let text = self.log_of(seat, None).await?;
+            let mut text = self.log_of(seat, None).await?;
+            if seat.member.role.is_server() {
+                let earlier = seat.collected.swap(text.len(), Ordering::Relaxed);
+                // Shorter than it was: the engine keeps no more than this.
+                text.drain(..if earlier <= text.len() { earlier } else { 0 });
+            }
             // An agent that has nothing to say is the usual case and no news.
             if seat.member.role == Role::Agent && text.is_empty() {
                 return Ok(());

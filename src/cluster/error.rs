@@ -72,6 +72,8 @@ pub enum ClusterError {
     MemberDied { member: String, state: String, log: String },
     #[error("{member} did not answer within {seconds} s of its start ({reason}){log}")]
     NotReady { member: String, seconds: u64, reason: String, log: String },
+    #[error("{member} cannot be made as new: {reason}")]
+    NotAsNew { member: String, reason: String },
     #[error("there is no member `{member}` in this cluster")]
     UnknownMember { member: String },
     #[error("{member} is no server")]

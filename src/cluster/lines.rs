@@ -65,6 +65,11 @@ impl Log {
         }
     }
 
+    /// Forgets all that was written so far.
+    pub fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = LogLines::default();
+    }
+
     pub fn text(&self) -> Vec<u8> {
         let log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = Vec::with_capacity(log.bytes);

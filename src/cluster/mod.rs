@@ -9,6 +9,7 @@
 //! - `local`, `hub`: programs of this machine, each in namespaces of its own
 //! - [`cluster`](Cluster): what one can do with a running cluster; `backend` tells the kinds apart, `settle` waits until
 //!   members answer, [`lines`](ClientProcess) is the clients' stdio
+//! - `renew`: makes a cluster as new, for another run
 //! - `server`, `databases`, `group_files`: what servers run, and start with where they belong together; [`group`](Roles): who is what
 //!   among them
 //! - `address`, `back_off`, `redis_program`, `installed`: what both kinds share
@@ -34,6 +35,7 @@ mod local;
 mod owner;
 mod platform;
 mod redis_program;
+mod renew;
 mod server;
 mod settle;
 
@@ -48,6 +50,7 @@ pub use lines::{ClientOutput, ClientProcess};
 pub use local::Local;
 pub use owner::Owner;
 pub use platform::{Platform, PlatformKind, PlatformRequest};
+pub use renew::AsNew;
 pub use server::Program;
 use server::Server;
 
@@ -64,7 +67,7 @@ pub const AGENT: &str = "agent";
 pub(crate) const FILES: &str = "/redjepsen";
 
 /// What to start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ClusterSpec {
     /// Names the run: letters, digits, `-`, `_` and `.`, at most 64.
     pub run_id: String,
@@ -127,7 +130,7 @@ impl ClusterSpec {
 }
 
 /// What a client runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientCommand {
     /// `redjepsen client`.
     BuiltIn,

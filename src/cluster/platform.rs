@@ -19,7 +19,7 @@ pub enum PlatformKind {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformRequest {
     pub kind: PlatformKind,
     /// Where the nodes' Redis comes from. A local cluster takes no image.

@@ -121,10 +121,24 @@ impl Agent {
         }
     }
 
+    /// Makes sure that no fault is in effect and no rule about packets is left, and lets the agent forget every member.
+    pub async fn start_anew(&self) -> Result<(), AgentError> {
+        self.done(Order::StartAnew).await
+    }
+
+    /// Removes all that clients left on a Redis, and sees that it is gone, for no longer than `limit`.
+    pub async fn clear(&self, url: &str, limit: Duration) -> Result<(), AgentError> {
+        let order = Order::Clear { url: url.to_string(), limit_ms: millis(limit) };
+        match self.order(order, limit + ORDER_LIMIT).await? {
+            Answer::Done => Ok(()),
+            _ => Err(AgentError::Confused),
+        }
+    }
+
     /// Asks a server, for no longer than `limit`.
     pub async fn redis(&self, url: &str, command: RedisCommand, limit: Duration) -> Result<RedisReply, AgentError> {
-        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        match self.order(Order::Redis { url: url.to_string(), command, limit_ms }, limit + ORDER_LIMIT).await? {
+        let order = Order::Redis { url: url.to_string(), command, limit_ms: millis(limit) };
+        match self.order(order, limit + ORDER_LIMIT).await? {
             Answer::Redis(reply) => Ok(reply),
             _ => Err(AgentError::Confused),
         }
@@ -210,6 +224,10 @@ impl Agent {
 
 fn gone(error: &dyn std::error::Error) -> AgentError {
     AgentError::Gone(error.to_string())
+}
+
+fn millis(limit: Duration) -> u64 {
+    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn nanos_since(start: Instant) -> i64 {

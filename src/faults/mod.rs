@@ -11,6 +11,7 @@
 //! Deliberately absent: schedules and targets (the controller decides), and starting anything again that was killed
 //! (whoever started it does).
 
+mod clear;
 pub(crate) mod clock;
 mod etcd_probe;
 mod failover;

@@ -23,6 +23,11 @@ type Slot = Arc<Mutex<Option<MultiplexedConnection>>>;
 pub(crate) struct Probes(Mutex<HashMap<String, Slot>>);
 
 impl Probes {
+    /// Closes the connection to the server at `url`, unless a request is under way on it.
+    pub async fn close(&self, url: &str) {
+        self.0.lock().await.remove(url);
+    }
+
     /// Asks the server at `url`, all in all for no longer than `limit`.
     pub async fn ask(&self, url: &str, command: &RedisCommand, limit: Duration) -> Result<RedisReply, String> {
         let named = |error| format!("{url}: {error}");

@@ -3,7 +3,7 @@
 //! Orders are read by a thread of its own that answers `clock` on the spot, since every hop between tasks would widen
 //! the bound on the clients' clock. When the stream ends, or on SIGTERM, everything that was broken is healed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use super::member::Member;
 use super::network::{self, Network};
 use super::probe::Probes;
 use super::wire::{Answer, Observation, Order, Request, Response, Scope};
-use super::{failover, kill, memory, pause, power, skew};
+use super::{clear, failover, kill, memory, pause, power, skew};
 use crate::cluster::REDIS_PORT;
 use crate::history::FaultKind;
 
@@ -134,6 +134,12 @@ impl Server {
             Order::Inject { fault, injection } => self.inject(fault, injection).await.map(Answer::Observed),
             Order::Heal { fault } => self.heal(fault).await.map(Answer::Observed),
             Order::HealAll => Ok(Answer::ObservedAll(self.heal_all().await)),
+            Order::StartAnew => self.start_anew().await.map(|()| Answer::Done),
+            Order::Clear { url, limit_ms } => {
+                // It would be one that is to be closed.
+                self.probes.close(&url).await;
+                clear::clear(&url, Duration::from_millis(limit_ms)).await.map(|()| Answer::Done)
+            }
             Order::Redis { url, command, limit_ms } => {
                 self.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await.map(Answer::Redis)
             }
@@ -284,6 +290,28 @@ impl Server {
             seen.push(Arc::clone(&self).heal(fault).await.unwrap_or_else(Observation::unseen));
         }
         seen
+    }
+
+    /// Becomes as it was before its first order, but for the network that it was told of. Refuses while anything is broken.
+    async fn start_anew(self: Arc<Self>) -> Result<(), String> {
+        blocking(move || {
+            let mut network = lock(&self.network);
+            let on_network = network.as_ref().map(Network::in_effect).unwrap_or_default();
+            let broken: BTreeSet<u32> = lock(&self.in_effect).keys().copied().chain(on_network).collect();
+            if let Some(fault) = broken.first() {
+                return Err(format!("fault {fault} was not undone"));
+            }
+            let mut members = lock(&self.members);
+            if let Some((name, _)) = members.iter().find(|(_, member)| lock(member).paused) {
+                return Err(format!("{name} was stopped and not let go on"));
+            }
+            members.clear();
+            if let Some(known) = network.take() {
+                *network = Some(known.reopen().map_err(|error| error.to_string())?);
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Heals everything, several times where that is needed, and returns what would not heal. What was killed stays so:

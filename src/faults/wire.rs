@@ -31,6 +31,10 @@ pub(crate) enum Order {
     Heal { fault: u32 },
     /// Undo every fault.
     HealAll,
+    /// Make sure that no fault is in effect and no rule about packets is left, and forget every member.
+    StartAnew,
+    /// Remove all that clients left on a Redis, and see that it is gone, within a time limit.
+    Clear { url: String, limit_ms: u64 },
     /// Ask a server, within a time limit.
     Redis { url: String, command: RedisCommand, limit_ms: u64 },
 }

@@ -42,6 +42,9 @@ pub struct SuiteFlags {
     /// Start anew, even where an interrupted suite could go on
     #[arg(long)]
     fresh: bool,
+    /// Give each run a cluster of its own, rather than let runs that need the same one have it one after the other, made as new
+    #[arg(long)]
+    new_clusters: bool,
     /// What the clusters are made of, in place of what the suite says
     #[arg(long, value_enum)]
     cluster: Option<Cluster>,
@@ -49,7 +52,7 @@ pub struct SuiteFlags {
     #[arg(long, default_value = "store")]
     store: PathBuf,
     /// Join the shards in these folders into one matrix, instead of running anything
-    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "shard", "fresh", "cluster"])]
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "shard", "fresh", "new_clusters", "cluster"])]
     merge: Vec<PathBuf>,
 }
 
@@ -67,7 +70,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let mut state = flags.state(&suite)?;
     eprintln!("{} · {}", announcement(&suite), state.folder().display());
 
-    let driver = Driver { suite: &suite, interrupt, fail_fast: flags.fail_fast };
+    let driver = Driver { suite: &suite, interrupt, fail_fast: flags.fail_fast, new_clusters: flags.new_clusters };
     let ended = driver.drive(&mut state).await?;
     let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
     if matches!(ended, Ended::FailFast) || matches!(ended, Ended::Done) && failed == 0 {

@@ -35,7 +35,7 @@ pub struct ImageRequest {
 }
 
 /// Where the lock nodes' Redis comes from.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodeSource {
     /// [`DEFAULT_NODE_IMAGE`], or an image made of this machine's redis-server.
     #[default]

@@ -192,6 +192,13 @@ impl Network {
         numbers.into_iter().collect()
     }
 
+    /// The same network without anything of what was done to it: its table was removed and all that is needed tried anew.
+    pub fn reopen(self) -> io::Result<Network> {
+        let (bridge, table) = (self.bridge.clone(), self.table.name().to_string());
+        self.close()?;
+        Network::open(&bridge, &table)
+    }
+
     /// Ends all faults and removes the table.
     pub fn close(mut self) -> io::Result<()> {
         self.end()

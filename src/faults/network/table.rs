@@ -63,6 +63,11 @@ impl Table {
         self.flags = 0;
     }
 
+    /// What the kernel knows it by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Makes exactly these faults the ones in effect.
     pub fn apply(&mut self, faults: &BTreeMap<u32, Fault>) -> io::Result<()> {
         #[cfg(test)]

@@ -216,7 +216,7 @@ fn terms() -> Markup {
                 dt { "expected" } dd { "What the files of the workload and the nemesis say, or the suite. A lock that is known to break has to break: where it does not, the test or the knowledge is wrong." }
                 dt { "as expected" } dd { "Where nothing is to be broken, all runs are valid; where something is, every run, or some run, shows it. A run that proves too little never counts." }
                 dt { "surprise" } dd { "One run at least certainly contradicts what is expected. It ranks above everything that is unknown." }
-                dt { "runs" } dd { "Each with a seed and a cluster of its own. They are repeated to see how often something is found, never until it looks right." }
+                dt { "runs" } dd { "Each with a seed of its own, on a cluster that is new or was made as new. They are repeated to see how often something is found, never until it looks right." }
                 dt { "share (95 %)" } dd { "Of the acknowledged updates of all runs, with Wilson's score interval. It reckons as if each update was lost by itself; one late write may wipe out several, so take it as the least uncertainty." }
                 dt { "first violation" } dd { "From the first operation to the first thing that contradicts what the workload claims: the median of the runs, and the least and the most." }
                 dt { "without the lock" } dd { "From the last heal to the next acquisition." }
