@@ -147,7 +147,7 @@ pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
         let summaries = incident.anomalies.iter().take(LISTED).map(|anomaly| line(&anomaly.summary, 400));
         let mut summaries: Vec<String> = summaries.collect();
         summaries.dedup();
-        summaries.join(". ")
+        summaries.iter().map(|text| format!("{}.", text.trim_end_matches('.'))).collect::<Vec<_>>().join(" ")
     };
     let other_kind = !incident.has(AnomalyKind::LostUpdate) && !incident.has(AnomalyKind::OverlappingHolders);
     let Some((&first, others)) = incident.operations.split_first() else { return told_by_checker() };
