@@ -35,7 +35,8 @@ pub enum Validity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LostUpdates {
     /// How many are certainly lost: in no lineage of the register's final value, however the indeterminate
-    /// operations are read.
+    /// operations are read. Where writes hide what was before them, those that were rolled back: an older value was
+    /// found after them, and they never were again.
     pub count: u64,
     /// Acknowledged updates in all.
     pub acknowledged: u64,

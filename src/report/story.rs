@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::{Report, moments};
 use crate::checker::{Anomaly, AnomalyKind, Validity};
-use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Process};
+use crate::history::{Claim, FaultKind, FaultWindow, Function, Operation, Outcome, Process};
 use crate::locks::LockSpec;
 use crate::scenario::{Expectation, Fencing, ResourceKind};
 use crate::topology::Topology;
@@ -226,6 +226,11 @@ impl<'a> Story<'a> {
     /// Operations of clients; what the controller does for itself is not load.
     pub fn client_operations(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
         self.report.history.operations.iter().filter(|operation| operation.process != Process::Controller)
+    }
+
+    /// Reads of clients that brought a value.
+    pub fn acknowledged_reads(&self) -> u64 {
+        self.client_operations().filter(|one| (one.f, one.outcome) == (Function::Read, Outcome::Ok)).count() as u64
     }
 
     /// From the first to the last thing that clients did, in seconds.

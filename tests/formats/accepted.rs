@@ -213,6 +213,23 @@ fn a_run_of_ours_is_read_without_what_is_no_operation() {
     let header = text.lines().next().unwrap();
     let lines = json(&["0 invoke rmw [null,\"b\"]", "0 info rmw [\"a\",\"b\"]", "0 invoke rmw [null,\"c\"]"]);
     means(&format!("{header}\n{lines}"), &["0 rmw \"a\" \"b\" info 0..", "0 rmw ? \"c\" info 1.."]);
+
+    // Its compare-and-sets read first: what they replaced is known from their ends, or not at all.
+    let lines = json(&[
+        "0 invoke write \"a\"",
+        "0 ok write \"a\"",
+        "0 invoke cas [null,\"b\"]",
+        "0 ok cas [\"a\",\"b\"]",
+        "0 invoke cas [null,\"c\"]",
+        "0 fail cas [null,\"c\"]",
+        "0 invoke cas [null,\"d\"]",
+        "0 info cas [null,\"d\"]",
+    ]);
+    let operations = ["0 write \"a\" nil ok 0..1", "0 cas \"a\" \"b\" ok 2..3", "0 write \"d\" nil info 6.."];
+    means(&format!("{header}\n{lines}"), &operations);
+    let wrong = json(&["0 invoke cas [null,\"b\"]", "0 ok cas [\"a\",\"x\"]"]);
+    let error = load(format!("{header}\n{wrong}").as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("an ok cas wrote another value than it was invoked with"), "{error}");
 }
 
 #[test]

@@ -163,7 +163,9 @@ fn numbers(story: &Story) -> Markup {
             div { dt { "acknowledged updates" } dd { (count(lost.acknowledged)) } }
             div class=[(lost.count > 0).then_some("bad")] { dt { "of them lost" } dd { (count(lost.count)) } }
             div class=[(lost.count > 0).then_some("bad")] { dt { "share lost" } dd { (percent(lost.fraction)) } }
-            @if !story.is_unlocked() {
+            @if story.is_unlocked() {
+                div { dt { "acknowledged reads" } dd { (count(story.acknowledged_reads())) } }
+            } @else {
                 div class=[(overlaps > 0 && story.claims(Claim::MutualExclusion)).then_some("bad")] {
                     dt { "overlapping holders" } dd { (count(overlaps)) }
                 }
