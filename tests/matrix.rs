@@ -1,6 +1,6 @@
 //! The pages of a suite: what they say, that strangers' words are text on them, and that they stay within bounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redjepsen::checker::Validity;
 use redjepsen::report::matrix as pages;
@@ -15,6 +15,7 @@ fn cell(workload: &str, nemesis: &str, expected: Option<Expectation>, runs: u64)
     let found = if scripted { Found::Every } else { Found::Some };
     PlannedCell {
         name: format!("{workload} under {nemesis}"),
+        place: 0,
         workload: workload.into(),
         nemesis: nemesis.into(),
         with: String::new(),
@@ -162,8 +163,11 @@ fn nothing_expected_is_nothing_passed() {
 
 #[test]
 fn shards_are_cut_evenly_and_joined_whole() {
-    let all: Vec<PlannedCell> =
-        (1..20).map(|number| cell("redlock", &format!("n{number}"), Some(Valid), number % 7 + 1)).collect();
+    let numbered = |number: u32| {
+        let cell = cell("redlock", &format!("n{number}"), Some(Valid), u64::from(number) % 7 + 1);
+        PlannedCell { place: number - 1, ..cell }
+    };
+    let all: Vec<PlannedCell> = (1..20).map(numbered).collect();
     let part = |index| suite(all.clone()).shard(Shard { index, of: 3 });
     let loads: Vec<u64> = (1..=3).map(|index| part(index).planned_ms()).collect();
     assert!(loads.iter().max().unwrap() - loads.iter().min().unwrap() <= 7_000, "{loads:?}");
@@ -182,8 +186,12 @@ fn shards_are_cut_evenly_and_joined_whole() {
     };
     let whole = Matrix::join((1..=3).map(matrix).collect()).unwrap();
     assert_eq!((whole.cells.len(), whole.counts.as_expected), (all.len(), all.len() as u64));
+    let names = |names: Vec<&String>| names.into_iter().cloned().collect::<Vec<String>>();
+    let in_suite = names(all.iter().map(|cell| &cell.name).collect());
+    assert_eq!(names(whole.cells.iter().map(|cell| &cell.name).collect()), in_suite, "in the suite's order");
     assert_eq!((whole.started.as_str(), whole.versions["kernel"].as_str()), ("2026-11-21T12:00:01Z", "6.1 / 6.0"));
-    assert!(whole.cells[0].runs[0].folder.starts_with("../s1/runs/"));
+    let homes: BTreeSet<&str> = whole.cells.iter().map(|cell| &cell.runs[0].folder[..11]).collect();
+    assert_eq!(homes, BTreeSet::from(["../s1/runs/", "../s2/runs/", "../s3/runs/"]));
     let parts = Matrix::join(vec![matrix(1), matrix(3)]).unwrap();
     assert!(parts.headline().ends_with("; missing: shard 2/3."), "{}", parts.headline());
     assert!(Matrix::join(vec![matrix(1), matrix(1)]).unwrap_err().to_string().contains("is in ../s1 and in ../s1"));

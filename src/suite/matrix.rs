@@ -72,6 +72,9 @@ pub struct Counts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     pub name: String,
+    /// Its place in the whole suite, from 0.
+    #[serde(default)]
+    pub place: u32,
     pub workload: String,
     pub nemesis: String,
     /// The options that it does not share with the suite.
@@ -123,6 +126,7 @@ impl Matrix {
             let tally = Tally::of(cell.seeds.len() as u32, of_cell.iter());
             Cell {
                 name: cell.name.clone(),
+                place: cell.place,
                 workload: cell.workload.clone(),
                 nemesis: cell.nemesis.clone(),
                 with: cell.with.clone(),
@@ -184,6 +188,7 @@ impl Matrix {
                 }
             }
         }
+        whole.cells.sort_by_key(|cell| cell.place);
         whole.shards.sort_by_key(|shard| (shard.of, shard.index));
         if let Some(&Shard { of, .. }) = whole.shards.first() {
             let all = (1..=of).map(|index| Shard { index, of });

@@ -28,6 +28,8 @@ pub struct Suite {
 pub struct PlannedCell {
     /// Unique in the suite, for people and for the state: `redlock under pause with ttl 400ms`.
     pub name: String,
+    /// Its place in the suite, from 0, which it keeps in a shard.
+    pub place: u32,
     pub workload: String,
     pub nemesis: String,
     /// The options that this cell does not share with the suite.
@@ -120,7 +122,8 @@ impl Suite {
             hash.update(format!("{:?}\n{:?}\n", cell.arguments, cell.seeds));
             hash.update(format!("{scenario:?}\n"));
         }
-        let cells: Vec<PlannedCell> = in_order.into_iter().map(|(_, (cell, _))| cell).collect();
+        let placed = (0..).zip(in_order).map(|(place, (_, (cell, _)))| PlannedCell { place, ..cell });
+        let cells: Vec<PlannedCell> = placed.collect();
         if cells.is_empty() {
             return refuse("there are no `[[cells]]`, so nothing would be run".into());
         }
@@ -264,6 +267,8 @@ fn cell(
     let with_own = own.join(", ");
     let cell = PlannedCell {
         name: if own.is_empty() { named } else { format!("{named} with {with_own}") },
+        // Known once all are.
+        place: 0,
         workload: scenario.workload_name.clone(),
         nemesis: scenario.nemesis_name.clone(),
         with: with_own,

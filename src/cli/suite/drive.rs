@@ -374,6 +374,7 @@ mod tests {
     fn cell(name: &str) -> PlannedCell {
         PlannedCell {
             name: name.to_string(),
+            place: 0,
             workload: String::new(),
             nemesis: String::new(),
             with: String::new(),
