@@ -198,11 +198,6 @@ impl Function {
     pub fn writes(self) -> bool {
         matches!(self, Function::Rmw | Function::Write | Function::Cas)
     }
-
-    /// Whether it replaces a value that it has read.
-    pub fn replaces(self) -> bool {
-        matches!(self, Function::Rmw | Function::Cas)
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
