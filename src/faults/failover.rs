@@ -7,12 +7,16 @@
 use std::time::{Duration, Instant};
 
 use redis::{RedisError, Value, cmd};
+use tokio::time::timeout;
 
 use super::probe::{connect, observed};
 use super::wire::Observation;
 
-/// How long it may take until a replica calls itself a primary. Sentinels look at replicas once a second.
-const LIMIT: Duration = Duration::from_secs(10);
+/// How long it may take until a replica calls itself a primary: Sentinels look at replicas once a second. Shorter than anybody
+/// waits for the agent's answer, or what was seen would come too late to be recorded.
+const LIMIT: Duration = Duration::from_secs(4);
+/// How long one replica may take to say what it is: another one may be the primary by now.
+const ASK_LIMIT: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Says these words to the server at `url`, and observes that one of the replicas, given with their addresses, becomes a
@@ -25,7 +29,7 @@ pub(crate) async fn order(primary: &str, replicas: &[(String, String)], url: &st
         command.query_async::<()>(&mut connect(url, LIMIT).await?).await?;
         loop {
             for (name, url) in replicas {
-                if is_primary(url).await.unwrap_or(false) {
+                if matches!(timeout(ASK_LIMIT, is_primary(url)).await, Ok(Ok(true))) {
                     let millis = ordered.elapsed().as_millis();
                     let text = format!("{name} has taken its place {millis} ms after `{}`", words.join(" "));
                     return Ok::<_, RedisError>((true, text));

@@ -6,8 +6,9 @@
 //!
 //! Runs that follow each other and stand on the same [`Ground`] share a process and its cluster, which is made as new before
 //! each of them. From the end of one run to the first operation of the next it is then 2.2 s in Docker and 0.37 s locally,
-//! where with new clusters it is 5.0 s and 0.53 s (medians of 11, on two cores with a load of 5). A run that does not end as runs do takes its process and its cluster along, and so does a cluster that
-//! can't be made as new. Images are made once, before the first run.
+//! where with new clusters it is 5.0 s and 0.53 s (medians of 11, on two cores with a load of 5). A run that does not end as
+//! runs do takes its process and its cluster along, and so does a cluster that can't be made as new. Images are made once,
+//! before the first run.
 
 use std::convert::Infallible;
 use std::fs;
