@@ -182,6 +182,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         story: format!("`{phrase}`, again and again."),
         // Nobody has thought about what it leaves of the work.
         progress: Progress::Any,
+        outlives: None,
         clients: None,
         ttl: None,
         persistence: None,

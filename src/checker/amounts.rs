@@ -112,6 +112,38 @@ fn wrong_counts(register: &Register, places: &[usize], writers: &Writers, words:
     wrong.into_iter().map(told).collect()
 }
 
+/// Holds each amount that was read against the number of updates between its value and the empty key. Returns how many
+/// updates were measured so, and the first amount that does not fit. Linear.
+pub(super) fn lengths(register: &Register, places: &[usize], words: Words) -> (u64, Option<Anomaly>) {
+    // How many updates a value descends from, where that is known to its beginning.
+    let mut depth: Vec<Option<u64>> = vec![None; register.nodes.len()];
+    for &node in &register.order {
+        depth[node] = match register.nodes[node].parent {
+            Ok(parent) => depth[parent].map(|above| above + 1),
+            Err(Root::Empty) => Some(0),
+            Err(Root::Unknown | Root::Broken) => None,
+        };
+    }
+    let mut longest = 0;
+    let mut first = None;
+    for &place in places {
+        let operation = &register.operations[place];
+        let Some(count) = operation.amount.as_ref().map(Amount::count) else { continue };
+        let Some(length) = register.node_of(&operation.old).and_then(|node| depth[node]) else { continue };
+        longest = longest.max(length);
+        if count != length && first.is_none() {
+            let summary = format!(
+                "{} found a count of {count} with {}, which descends from {length} updates of the empty key",
+                words.client(place),
+                reading(register.key, &operation.old),
+            );
+            let time = operation.completed.unwrap_or(operation.invoked);
+            first = Some(order::anomaly(register, AnomalyKind::WrongAmount, time, vec![place], summary));
+        }
+    }
+    (longest, first)
+}
+
 /// Why a list can't have come about.
 enum Flaw<'h> {
     /// An element that is in it already.

@@ -26,7 +26,7 @@ pub struct Fewest {
 
 /// The argument for the first lost update of a run; none where no update was lost, or the limits were too narrow.
 pub fn fewest(history: &History, verdict: &Verdict, limits: &Limits) -> Option<Fewest> {
-    let about_updates = |anomaly: &&super::Anomaly| anomaly.kind.contradicts() == Claim::Updates;
+    let about_updates = |anomaly: &&super::Anomaly| anomaly.kind.contradicts() == Some(Claim::Updates);
     let anomaly = verdict.anomalies.iter().find(about_updates).filter(|_| verdict.valid == Validity::Invalid)?;
     let (table, times) = table(history, &anomaly.key);
     let spec = match table.operations.iter().any(|op| op.f == OpFunction::Rmw) {

@@ -5,44 +5,44 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::verdict::Gate;
+use super::verdict::{Anomaly, AnomalyKind, Gate};
 use super::words::{Words, count, list, seconds};
 use crate::history::{
-    Claim, ClientStep, FactName, FaultKind, FaultWindow, Function, History, Operation, Outcome, Phase, Process,
-    StepOutcome,
+    ClientStep, FactName, FaultKind, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,
 };
-use crate::nemesis::Progress;
+use crate::nemesis::{Outlives, Progress};
 
 /// Fewer acknowledged updates than this say nothing about a lock.
 pub const LEAST_ACKNOWLEDGED: u64 = 10;
 
-/// Where fewer than one in this many reported holds has a trusted stamp, exclusion was not really checked.
-pub const COMPARABLE_ONE_IN: u64 = 2;
-
 /// Examines every gate that applies to the history, always in the same order. Sorts the operations of a key; linear
 /// otherwise.
-pub(super) fn check(history: &History) -> Vec<Gate> {
+pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     let mut gates = vec![
         completed(history),
         Gate { undermines_violations: true, ..fact(history, FactName::ResourceEmpty, "resource-empty") },
         fact(history, FactName::ClientsReady, "clients-ready"),
         fact(history, FactName::NodesReady, "nodes-ready"),
         clients_steady(history),
+        clients_consistent(history),
+        clients_careful(anomalies),
         enough_acknowledged(history),
+        every_client(history),
         contention(history),
     ];
-    let claims_exclusion = super::claims(history).contains(&Claim::MutualExclusion);
-    if claims_exclusion {
-        gates.push(stamps_usable(history));
-    }
     let faults: Vec<&FaultWindow> = history.faults.iter().filter(|window| window.skipped.is_none()).collect();
+    let script_steps = history.run.as_ref().map_or(0, |run| run.script_steps);
     if history.run.as_ref().is_some_and(|run| run.faults_expected) || !faults.is_empty() {
         gates.push(faults_observed(&faults));
+        // A script says whom its faults hit and when, and has a gate of its own.
+        if script_steps == 0 {
+            gates.push(faults_met_holds(history, &faults));
+        }
         gates.push(faults_healed(&faults));
         gates.extend(progress(history, &faults));
     }
-    if let Some(steps) = history.run.as_ref().map(|run| run.script_steps).filter(|steps| *steps > 0) {
-        gates.push(script_played(history, steps));
+    if script_steps > 0 {
+        gates.push(script_played(history, script_steps));
     }
     gates.push(fact(history, FactName::NodesHealthy, "nodes-healthy"));
     gates.push(final_reads(history));
@@ -110,6 +110,33 @@ fn clients_steady(history: &History) -> Gate {
     }
 }
 
+/// No client says two things that can't both be true.
+fn clients_consistent(history: &History) -> Gate {
+    let words = Words::new(history);
+    let text = match &history.contradictions[..] {
+        [] => "no client contradicted itself".to_string(),
+        [first, more @ ..] => {
+            let client = words.process(first.process);
+            let others = match more.len() as u64 {
+                0 => String::new(),
+                more => format!(", and {} more", count(more, "operation")),
+            };
+            format!("{client} contradicts itself in line {}{others}: {}", first.line, first.text)
+        }
+    };
+    gate("clients-consistent", history.contradictions.is_empty(), text)
+}
+
+/// No client gave the lock back while a write of its own was under way, and lost an update by that.
+fn clients_careful(anomalies: &[Anomaly]) -> Gate {
+    let careless = anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight);
+    let text = match careless {
+        None => "no update was lost to a write that was under way when its client gave the lock back".to_string(),
+        Some(first) => first.summary.clone(),
+    };
+    gate("clients-careful", careless.is_none(), text)
+}
+
 /// Every step of a script came to what it was to bring about; otherwise the moment that it is about did not come.
 fn script_played(history: &History, steps: u32) -> Gate {
     let name = "script-played";
@@ -125,7 +152,8 @@ fn script_played(history: &History, steps: u32) -> Gate {
     }
 }
 
-fn acknowledged(history: &History) -> impl Iterator<Item = &Operation> + Clone {
+/// The updates that were acknowledged, or, where nothing is written, the holds.
+pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = &Operation> + Clone {
     history.operations.iter().filter(|operation| is_update(operation) && operation.outcome == Outcome::Ok)
 }
 
@@ -140,12 +168,35 @@ fn enough_acknowledged(history: &History) -> Gate {
     gate("enough-acknowledged", found >= LEAST_ACKNOWLEDGED, text)
 }
 
-/// Two clients at least got through, and two at least were after one lock at one time.
+/// Each client that was started had updates acknowledged: one that never had takes no part in what the run shows.
+fn every_client(history: &History) -> Gate {
+    let name = "every-client";
+    let words = Words::new(history);
+    let got: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
+    let without: Vec<String> = started(history).into_iter().filter(|client| !got.contains(client)).collect();
+    match &without[..] {
+        [] => gate(name, true, format!("each of {} had updates acknowledged", count(got.len() as u64, "client"))),
+        _ => gate(name, false, format!("{} never had an update acknowledged", list(&without))),
+    }
+}
+
+/// The names of the clients of a run.
+fn started(history: &History) -> Vec<String> {
+    let clients = history.run.as_ref().map_or(0, |run| run.clients);
+    (0..clients).map(|client| Words::new(history).process(Process::Client(client))).collect()
+}
+
+/// Whether it had the lock, or did without.
+fn held(operation: &Operation) -> bool {
+    operation.phase(Phase::Acquired).is_some() || operation.outcome == Outcome::Ok
+}
+
+/// Two clients at least got through, and two of them at least were after one lock at one time, and both got it.
 fn contention(history: &History) -> Gate {
     let words = Words::new(history);
     let clients: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
     let mut keys: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
-    for operation in history.operations.iter().filter(|operation| is_update(operation)) {
+    for operation in history.operations.iter().filter(|operation| is_update(operation) && held(operation)) {
         keys.entry(&operation.key).or_default().push(operation);
     }
     let contended = keys.values_mut().any(|operations| {
@@ -165,28 +216,52 @@ fn contention(history: &History) -> Gate {
     let got = format!("{} had updates acknowledged", count(clients.len() as u64, "client"));
     let (passed, text) = match (clients.len(), contended) {
         (0 | 1, _) => (false, format!("{got}; without a second one there is no contention")),
-        (_, false) => (false, format!("{got}, but no two clients ever worked on one key at once")),
-        (_, true) => (true, format!("{got}, and clients worked on one key at once")),
+        (_, false) => (false, format!("{got}, but no two clients ever contended for a key that both of them then had")),
+        (_, true) => (true, format!("{got}, and clients contended for one key")),
     };
     gate("contention", passed, text)
 }
 
-fn stamps_usable(history: &History) -> Gate {
-    let reports = acknowledged(history).filter_map(|operation| operation.phase(Phase::Acquired));
-    let reported = reports.clone().count() as u64;
-    let usable = reports.filter(|stamp| stamp.stamped.is_some()).count() as u64;
-    let (passed, text) = if reported == 0 {
-        (acknowledged(history).next().is_none(), "no client reported when it acquired the lock".to_string())
-    } else if usable * COMPARABLE_ONE_IN < reported {
-        let text = format!(
-            "{usable} of {reported} reports of an acquired lock bear a usable stamp: mono_ns is missing or is not \
-             CLOCK_MONOTONIC of the client's kernel"
-        );
-        (false, text)
-    } else {
-        (true, format!("{usable} of {reported} reports of an acquired lock bear a usable stamp"))
+/// One fault at least came while somebody whom it concerns had the lock, and lasted for as long as it had to.
+fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Gate {
+    let words = Words::new(history);
+    let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    let holds: Vec<(String, u64, u64)> = history
+        .operations
+        .iter()
+        .filter(|operation| is_update(operation) && held(operation))
+        .map(|operation| {
+            let taken = operation.phase(Phase::HalfAcquired).or(operation.phase(Phase::Acquired));
+            let since = taken.map_or(operation.invoked, |stamp| stamp.received);
+            (words.process(operation.process), since, operation.completed.unwrap_or(history.last_time))
+        })
+        .collect();
+    let clients = started(history);
+    let (mut met, mut outlived) = (0, 0);
+    for (window, (since, until)) in faults.iter().filter_map(|window| Some((window, in_effect(window)?))) {
+        // What hits a server or a link to one concerns whoever has the lock; what hits clients, these alone.
+        let of_clients = window.targets.iter().all(|target| clients.contains(target));
+        let mut covered = holds
+            .iter()
+            .filter(|(client, ..)| !of_clients || window.targets.contains(client))
+            .filter(|(_, from, to)| *from <= until && since <= *to)
+            .peekable();
+        met += u64::from(covered.peek().is_some());
+        outlived += u64::from(covered.any(|(_, from, _)| from.saturating_add(ttl_ns) <= until));
+    }
+    let all = count(faults.len() as u64, "fault");
+    let outlives = history.run.as_ref().and_then(|run| run.outlives);
+    let (passed, text) = match outlives {
+        None => (met > 0, format!("{met} of {all} came while a client that it concerns had the lock")),
+        Some(Outlives::Ttl) => (outlived > 0, format!("{outlived} of {all} outlasted the TTL of a lock that was held")),
     };
-    gate("stamps-usable", passed, text)
+    gate("faults-met-holds", passed, text)
+}
+
+/// From when until when a fault that was observed was certainly in effect.
+fn in_effect(window: &FaultWindow) -> Option<(u64, u64)> {
+    let (since, _) = window.injected.filter(|(_, observed)| *observed)?;
+    Some((since, window.heal.or(window.healed.map(|(time, _)| time)).unwrap_or(u64::MAX).max(since)))
 }
 
 fn faults_observed(faults: &[&FaultWindow]) -> Gate {
@@ -224,7 +299,7 @@ fn faults_healed(faults: &[&FaultWindow]) -> Gate {
     gate("faults-healed", !observed.is_empty() && unhealed.is_empty(), text)
 }
 
-/// Updates were acknowledged before the first fault, between it and the last heal, and after that.
+/// Updates were acknowledged before the first fault, while faults were in effect, and after the last heal.
 fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> {
     let observed = || faults.iter().filter(|window| window.was_observed());
     let first = observed().map(|window| window.inject).min();
@@ -234,14 +309,9 @@ fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> {
         let names = ["progress-before", "progress-during", "progress-after"];
         return names.map(|name| gate(name, false, "no fault was observed".to_string())).into();
     };
-    let (mut before, mut during, mut after) = (0, 0, 0);
-    for time in acknowledged(history).filter_map(|operation| operation.completed) {
-        match time {
-            time if time < first => before += 1,
-            time if time <= last => during += 1,
-            _ => after += 1,
-        }
-    }
+    let times = || acknowledged(history).filter_map(|operation| operation.completed);
+    let before = times().filter(|&time| time < first).count() as u64;
+    let after = times().filter(|&time| time > last).count() as u64;
     let after_text = if last == u64::MAX {
         "a fault was never healed, so nothing came after it".to_string()
     } else {
@@ -253,36 +323,53 @@ fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> {
             before > 0,
             format!("{} acknowledged before the first fault at {}", count(before, "update"), seconds(first)),
         ),
-        during_faults(history, faults, during),
+        during_faults(history, faults),
         gate("progress-after", after > 0, after_text),
     ]
 }
 
-/// Whether as much was acknowledged while faults were in effect as the nemesis leaves. `during` counts what was between
-/// the first fault and the last heal.
-fn during_faults(history: &History, faults: &[&FaultWindow], during: u64) -> Gate {
+/// Whether as much was acknowledged while faults were in effect as the nemesis leaves.
+fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
     let name = "progress-during";
-    let text = format!("{} acknowledged between the first fault and the last heal", count(during, "update"));
+    let windows: Vec<(u64, u64)> = faults.iter().filter_map(|window| in_effect(window)).collect();
+    let within = |from: u64, to: u64| windows.iter().any(|&(since, until)| since <= from && to <= until);
+    let ended_within =
+        |operation: &&Operation| operation.completed.is_some_and(|completed| within(completed, completed));
+    let text = |found| format!("{} acknowledged while a fault was in effect", count(found, "update"));
     match history.run.as_ref().map(|run| run.progress).unwrap_or_default() {
-        Progress::Some => gate(name, during > 0, text),
-        Progress::Any => gate(name, true, text),
+        Progress::Some => match acknowledged(history).filter(ended_within).count() as u64 {
+            0 if windows.iter().all(|window| kept_throughout(history, *window)) => {
+                let text = "no update was acknowledged while a fault was in effect, since its lock was good for whoever \
+                            held it meanwhile";
+                gate(name, true, text.into())
+            }
+            found => gate(name, found > 0, text(found)),
+        },
+        Progress::Any => gate(name, true, text(acknowledged(history).filter(ended_within).count() as u64)),
         Progress::None => {
             // What was begun before all was in effect may have had the lock already.
-            let within = |operation: &&Operation| {
-                let end = operation.completed.unwrap_or(u64::MAX);
-                faults.iter().any(|window| {
-                    let since = window.injected.filter(|(_, observed)| *observed);
-                    since.is_some_and(|(since, _)| since <= operation.invoked)
-                        && window.heal.is_some_and(|heal| end <= heal)
-                })
-            };
-            let found = acknowledged(history).filter(within).count() as u64;
+            let found = acknowledged(history)
+                .filter(|operation| within(operation.invoked, operation.completed.unwrap_or(u64::MAX)))
+                .count() as u64;
             match found {
                 0 => gate(name, true, "no update was acknowledged while a fault was in effect, as was to be".into()),
                 _ => gate(name, false, format!("{} acknowledged where none was to be", count(found, "update"))),
             }
         }
     }
+}
+
+/// Whether one client held a lock from the start to the end of a fault that was good for so long, so that nobody else could
+/// have had it.
+fn kept_throughout(history: &History, (since, until): (u64, u64)) -> bool {
+    history.operations.iter().any(|operation| {
+        operation.phase(Phase::Acquired).is_some_and(|acquired| {
+            let good = |left: u64| acquired.received.saturating_add(left.saturating_mul(1_000_000));
+            acquired.received <= since
+                && operation.completed >= Some(until)
+                && acquired.validity_ms.is_none_or(|left| good(left) >= until)
+        })
+    })
 }
 
 /// The controller says that it read every key, and the reads are there.

@@ -160,7 +160,9 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     for &node in &register.order {
         let here = &register.nodes[node];
         in_tree[node] = here.parent.map_or(on_path[node], |parent| in_tree[parent]);
-        let too_early = here.completed < last_invoked;
+        // A node's moments may have been discounted as evidence of order. When its update was acknowledged is a fact.
+        let over = here.writer.map_or(NEVER, |writer| completed(&register.operations[writer]));
+        let too_early = over < last_invoked;
         let too_late = root == Root::Empty || first_completed < here.invoked;
         doomed[node] = !in_tree[node] && here.acknowledged && too_early && too_late;
     }

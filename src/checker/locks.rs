@@ -1,7 +1,7 @@
-//! What a lock owes its users beside exclusion: tokens that rise, an end to every wait, and a word when it is lost.
+//! What a lock owes its users beside exclusion: tokens that rise, the lock when a script says so, and a word when it is lost.
 //!
 //! - **tokens** (Kleppmann's fencing): an acquisition that began after another one was over has the greater token;
-//! - **liveness**: after the last heal somebody acquires the lock again;
+//! - **in time**: where a script knows that the lock is to be had, it is acquired ([`super::liveness`] asks the same of any run);
 //! - **told**: a holder whose lock another client took meanwhile was told so (`lost`) before it acted again.
 //!
 //! As everywhere, only what the stamps make certain counts.
@@ -9,35 +9,39 @@
 use std::collections::BTreeMap;
 
 use super::holds::certain_hold;
-use super::verdict::{Anomaly, AnomalyKind, LockProperties, UntoldLoss};
-use super::words::{Words, count, length, seconds};
-use crate::history::{FactName, History, Operation, Outcome, Phase, Process, StepOutcome};
+use super::verdict::{Anomaly, AnomalyKind, UntoldLoss};
+use super::words::{Words, length, seconds};
+use crate::history::{History, Operation, Phase, Process, StepOutcome};
 use crate::nemesis::{Event, Step};
 
-/// After the last heal a lock gets this many TTLs to be acquired again before it counts as stuck: one runs out for what
-/// a node did late, and contenders need some attempts.
-pub const STUCK_AFTER_TTLS: u64 = 3;
-/// The same for very short TTLs, in nanoseconds.
-const STUCK_AFTER_NS: u64 = 2_000_000_000;
-
-/// Examines tokens, liveness and untold losses. Near-linear: sorts the acquisitions of each key.
-pub(super) fn check(history: &History, overlapping: &[Anomaly]) -> (LockProperties, Vec<Anomaly>) {
-    let mut anomalies = Vec::new();
-    let tokens = tokens(history, &mut anomalies);
-    let (reacquired_after_ns, stuck) = liveness(history);
-    anomalies.extend(stuck);
-    late(history, &mut anomalies);
-    let untold_losses = untold_losses(history, overlapping);
-    (LockProperties { tokens, token_regressions: count_of(&anomalies), reacquired_after_ns, untold_losses }, anomalies)
+/// What was found about them.
+pub(super) struct Owed {
+    pub anomalies: Vec<Anomaly>,
+    pub tokens: Tokens,
+    pub untold_losses: Vec<UntoldLoss>,
 }
 
-fn count_of(anomalies: &[Anomaly]) -> u64 {
-    anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::TokenRegress).count() as u64
+/// What was found about tokens.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tokens {
+    /// Acquisitions that bore one, at known times.
+    pub seen: u64,
+    /// Those of them that came after another one and so owe it a greater token.
+    pub comparable: u64,
+    pub regressions: u64,
+}
+
+/// Examines tokens, what scripts expect, and untold losses. Near-linear: sorts the acquisitions of each key.
+pub(super) fn check(history: &History, overlapping: &[Anomaly]) -> Owed {
+    let mut anomalies = Vec::new();
+    let tokens = tokens(history, &mut anomalies);
+    late(history, &mut anomalies);
+    Owed { anomalies, tokens, untold_losses: untold_losses(history, overlapping) }
 }
 
 /// An acquisition that bore a token.
 #[derive(Clone, Copy)]
-struct Grant {
+pub(super) struct Grant {
     /// Before the first request for the lock left.
     began: i64,
     /// After the last reply was in hand.
@@ -46,9 +50,8 @@ struct Grant {
     place: usize,
 }
 
-/// Reports each acquisition whose token is not greater than that of one which was over before it began. Returns how many
-/// bore a token.
-fn tokens(history: &History, found: &mut Vec<Anomaly>) -> u64 {
+/// Reports each acquisition whose token is not greater than that of one which was over before it began.
+fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
     let words = Words::new(history);
     let mut keys: BTreeMap<&str, Vec<Grant>> = BTreeMap::new();
     for (place, operation) in history.operations.iter().enumerate() {
@@ -56,9 +59,9 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> u64 {
             keys.entry(&operation.key).or_default().push(grant);
         }
     }
-    let mut number = 0;
+    let mut tokens = Tokens::default();
     for (key, mut grants) in keys {
-        number += grants.len() as u64;
+        tokens.seen += grants.len() as u64;
         let mut by_end = grants.clone();
         by_end.sort_by_key(|grant| grant.over);
         grants.sort_by_key(|grant| grant.began);
@@ -68,7 +71,9 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> u64 {
             while let Some(earlier) = over.next_if(|earlier| earlier.over < grant.began) {
                 greatest = Some(greatest.filter(|greatest| greatest.token >= earlier.token).unwrap_or(earlier));
             }
+            tokens.comparable += u64::from(greatest.is_some());
             let Some(earlier) = greatest.filter(|earlier| earlier.token >= grant.token) else { continue };
+            tokens.regressions += 1;
             let time = u64::try_from(grant.over).unwrap_or(0);
             found.push(Anomaly {
                 kind: AnomalyKind::TokenRegress,
@@ -88,60 +93,14 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> u64 {
             });
         }
     }
-    number
+    tokens
 }
 
-fn grant(place: usize, operation: &Operation) -> Option<Grant> {
+/// The grant of an operation that says all that it takes to compare it.
+pub(super) fn grant(place: usize, operation: &Operation) -> Option<Grant> {
     let acquired = operation.phase(Phase::Acquired)?;
     let began = operation.phase(Phase::Acquiring)?.stamped?;
     Some(Grant { began, over: acquired.stamped?, token: acquired.token?, place })
-}
-
-/// How long after the last observed heal the lock was first acquired, and whether it never was though clients tried for
-/// longer than any expiry explains.
-fn liveness(history: &History) -> (Option<u64>, Option<Anomaly>) {
-    let heals = history.faults.iter().filter(|window| window.was_observed()).map(|window| window.healed);
-    // A fault that was never healed leaves nothing to expect.
-    let Some(healed) = heals.map(|healed| healed.map_or(u64::MAX, |(time, _)| time)).max() else { return (None, None) };
-    let reports = || {
-        let acquired = |operation: &Operation| operation.phase(Phase::Acquired).map(|stamp| stamp.received);
-        history.operations.iter().filter_map(acquired)
-    };
-    if let Some(first) = reports().filter(|&received| received > healed).min() {
-        return (Some(first - healed), None);
-    }
-    let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
-    let patience = ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(STUCK_AFTER_NS);
-    // Clients that tried the whole time, not the silence after the last of them.
-    let tried_until = history
-        .operations
-        .iter()
-        .filter(|operation| operation.f.is_locked() && operation.invoked > healed)
-        .filter(|operation| operation.phase(Phase::Acquiring).is_some() && operation.outcome == Outcome::Fail)
-        .filter_map(|operation| operation.completed)
-        .max();
-    let healthy = history.facts.iter().any(|fact| fact.name == FactName::NodesHealthy && fact.holds);
-    let Some(until) = tried_until.filter(|&until| until > healed.saturating_add(patience)) else { return (None, None) };
-    if !healthy || reports().next().is_none() {
-        return (None, None);
-    }
-    let attempts: Vec<&Operation> =
-        history.operations.iter().filter(|operation| operation.invoked > healed && is_client(operation)).collect();
-    let anomaly = Anomaly {
-        kind: AnomalyKind::NeverReacquired,
-        key: attempts.first().map(|operation| operation.key.clone()).unwrap_or_default(),
-        time: until,
-        operations: attempts.iter().take(2).map(|operation| operation.index).collect(),
-        fault: None,
-        lost: Vec::new(),
-        summary: format!(
-            "nobody acquired the lock again after the last heal at {}: {} failed over {}, with every node healthy",
-            seconds(healed),
-            count(attempts.len() as u64, "attempt"),
-            length(until - healed),
-        ),
-    };
-    (None, Some(anomaly))
 }
 
 /// Reports each step of a script that expects the lock to be acquired by then, where it was not.
@@ -179,10 +138,6 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
             },
         });
     }
-}
-
-fn is_client(operation: &Operation) -> bool {
-    matches!(operation.process, Process::Client(_))
 }
 
 /// Holders that went on acting after another client had acquired the same lock, without having been told. Each holder

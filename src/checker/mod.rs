@@ -5,20 +5,26 @@
 //!   [`lineage`] decides what survived, [`order`] compares with real time, and where writes hide what was before them,
 //!   [`rollback`] finds what was undone; and of counters and lists, [`amounts`] asks whether the numbers agree
 //! - [`holds`]: did two clients hold a lock at once?
-//! - [`locks`]: did tokens rise, did the lock come back, were losers told?
+//! - [`liveness`]: was a free lock to be had?
+//! - [`locks`]: did tokens rise, did the lock come when a script expected it, were losers told?
+//! - [`evidence`]: what could have falsified each of these?
+//! - [`blame`]: is a loss the lock's fault?
 //! - [`attribute`]: which fault explains it?
 //! - [`linear`]: the same question of any history, against any model; [`fewest`] asks it of a run's updates
 //!
 //! The verdict is `invalid` where an anomaly contradicts a property that the workload claims, unless the evidence
-//! itself is in doubt; else `unknown` where a gate failed; else `valid`.
+//! itself is in doubt; else `unknown` where a gate failed, or where too little could have falsified a claim; else `valid`.
 
 mod amounts;
 mod attribute;
+mod blame;
+mod evidence;
 mod fewest;
 mod gates;
 mod holds;
 mod lineage;
 pub mod linear;
+mod liveness;
 mod locks;
 mod order;
 mod register;
@@ -27,66 +33,103 @@ mod updates;
 mod verdict;
 mod words;
 
+pub use evidence::LEAST_EVIDENCE;
 pub use fewest::{Fewest, fewest};
-pub use gates::{COMPARABLE_ONE_IN, LEAST_ACKNOWLEDGED};
-pub use locks::STUCK_AFTER_TTLS;
+pub use gates::LEAST_ACKNOWLEDGED;
+pub use liveness::STUCK_AFTER_TTLS;
 pub use verdict::*;
 
 use crate::history::{Claim, History, Outcome};
+use crate::scenario::ResourceKind;
 
 /// Checks a history against the claims in its header; a history without a header is held to every property.
 pub fn check(history: &History) -> Verdict {
-    let gates = gates::check(history);
-    let updates::Updates { mut anomalies, lost: lost_updates, keys } = updates::check(history);
+    let updates::Updates { mut anomalies, lost: lost_updates, keys, happened, measured } = updates::check(history);
+    blame::assign(history, &mut anomalies);
+    let gates = gates::check(history, &anomalies);
     let overlaps = holds::check(history);
     let mut overlapping = overlaps.anomalies;
     attribute::explain_all(history, &mut overlapping);
-    let (lock, of_the_lock) = locks::check(history, &overlapping);
-    anomalies.extend(of_the_lock);
+    let owed = locks::check(history, &overlapping);
+    anomalies.extend(owed.anomalies);
+    let liveness = liveness::check(history);
+    anomalies.extend(liveness.anomalies);
     attribute::explain_all(history, &mut anomalies);
     anomalies.extend(overlapping);
     anomalies.sort_by(|a, b| (a.time, a.kind, &a.operations).cmp(&(b.time, b.kind, &b.operations)));
 
-    let claims = claims(history);
-    let mutual_exclusion = MutualExclusion {
-        violations: overlaps.violations,
-        comparable_holds: overlaps.comparable_holds,
-        claimed: claims.contains(&Claim::MutualExclusion),
+    let mutual_exclusion =
+        MutualExclusion { violations: overlaps.violations, comparable_holds: overlaps.comparable_holds };
+    let evidence = |claim| match claim {
+        Claim::Updates => evidence::updates(history, &happened),
+        Claim::MutualExclusion => evidence::mutual_exclusion(history),
+        Claim::Tokens => evidence::tokens(history, owed.tokens.comparable),
+        Claim::Liveness => liveness.evidence.clone(),
+        Claim::Amounts => evidence::amounts(history, &measured),
     };
-    let broken: Vec<Claim> = claims
-        .into_iter()
-        .filter(|claim| anomalies.iter().any(|anomaly| anomaly.kind.contradicts() == *claim))
-        .collect();
+    let claims = claims(history, &anomalies, evidence);
+    let lock = LockProperties {
+        tokens: owed.tokens.seen,
+        token_regressions: owed.tokens.regressions,
+        reacquired_after_ns: liveness.reacquired_after_ns,
+        untold_losses: owed.untold_losses,
+    };
+
+    let deciding = || claims.iter().filter(|claim| claim.claimed);
+    let broken = || deciding().filter(|claim| claim.valid == Validity::Invalid);
     let believable = gates.iter().all(|gate| gate.passed || !gate.undermines_violations);
-    let (valid, reasons) = if !broken.is_empty() && believable {
-        let sentence = |claim: &Claim| match claim {
+    let failed = gates.iter().filter(|gate| !gate.passed).map(|gate| gate.text.clone());
+    let missing = deciding().filter_map(|claim| Some(format!("{}: {}", claim.claim.name(), claim.missing.as_ref()?)));
+    let doubts: Vec<String> = failed.chain(missing).collect();
+    let (valid, reasons) = if believable && broken().next().is_some() {
+        let sentence = |claim: &ClaimVerdict| match claim.claim {
             Claim::Updates => broken_updates(&anomalies, lost_updates),
             Claim::MutualExclusion => broken_exclusion(mutual_exclusion),
             Claim::Tokens => {
                 format!("{} with a token that does not rise", words::count(lock.token_regressions, "acquisition"))
             }
-            Claim::Liveness if anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::NeverReacquired) => {
-                "the lock was never acquired again after the last heal".to_string()
-            }
-            Claim::Liveness => {
-                let late = anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::AcquiredLate).count() as u64;
-                format!("{} did not get the lock in the time in which it was to be had", words::count(late, "client"))
-            }
+            Claim::Liveness => broken_liveness(&anomalies),
+            Claim::Amounts => first_of(&anomalies, AnomalyKind::WrongAmount).unwrap_or_default(),
         };
-        (Validity::Invalid, broken.iter().map(sentence).collect())
-    } else if gates.iter().any(|gate| !gate.passed) {
-        (Validity::Unknown, gates.iter().filter(|gate| !gate.passed).map(|gate| gate.text.clone()).collect())
-    } else {
+        (Validity::Invalid, broken().map(sentence).collect())
+    } else if doubts.is_empty() {
         (Validity::Valid, Vec::new())
+    } else {
+        (Validity::Unknown, doubts)
     };
     let counts = counts(history);
-    Verdict { valid, reasons, lost_updates, keys, mutual_exclusion, lock, gates, anomalies, counts }
+    Verdict { valid, reasons, claims, lost_updates, keys, mutual_exclusion, lock, gates, anomalies, counts }
 }
 
-/// The properties that decide the verdict, each once, updates first.
-fn claims(history: &History) -> Vec<Claim> {
-    let all = [Claim::Updates, Claim::MutualExclusion, Claim::Tokens, Claim::Liveness];
-    all.into_iter().filter(|claim| history.run.as_ref().is_none_or(|run| run.claims.contains(claim))).collect()
+/// How each claim came out, updates first: those that decide the verdict, and those that the history says something about.
+fn claims(
+    history: &History,
+    anomalies: &[Anomaly],
+    evidence: impl Fn(Claim) -> evidence::Evidence,
+) -> Vec<ClaimVerdict> {
+    let all = [Claim::Updates, Claim::MutualExclusion, Claim::Tokens, Claim::Liveness, Claim::Amounts];
+    let mut claims = Vec::new();
+    for claim in all {
+        let claimed = history.run.as_ref().is_none_or(|run| match claim {
+            Claim::Updates => run.claims.contains(&claim) && run.resource != ResourceKind::None,
+            Claim::Amounts => run.claims.contains(&Claim::Updates) && evidence::concerns(claim, history),
+            claim => run.claims.contains(&claim),
+        });
+        if !claimed && !evidence::concerns(claim, history) {
+            continue;
+        }
+        let evidence::Evidence { count, text, missing } = evidence(claim);
+        // A violation that was seen needs no more evidence.
+        let broken = anomalies.iter().any(|anomaly| anomaly.kind.contradicts() == Some(claim));
+        let missing = missing.filter(|_| !broken);
+        let valid = match missing {
+            _ if broken => Validity::Invalid,
+            Some(_) => Validity::Unknown,
+            None => Validity::Valid,
+        };
+        claims.push(ClaimVerdict { claim, claimed, valid, evidence: count, text, missing });
+    }
+    claims
 }
 
 fn broken_updates(anomalies: &[Anomaly], lost: LostUpdates) -> String {
@@ -114,10 +157,25 @@ fn broken_updates(anomalies: &[Anomaly], lost: LostUpdates) -> String {
     words::list(&parts)
 }
 
+/// The first anomaly of a kind, in its own words.
+fn first_of(anomalies: &[Anomaly], kind: AnomalyKind) -> Option<String> {
+    anomalies.iter().find(|anomaly| anomaly.kind == kind).map(|anomaly| anomaly.summary.clone())
+}
+
+fn broken_liveness(anomalies: &[Anomaly]) -> String {
+    first_of(anomalies, AnomalyKind::NotObtained).unwrap_or_else(|| {
+        let late = anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::AcquiredLate).count() as u64;
+        format!("{} did not get the lock in the time in which it was to be had", words::count(late, "client"))
+    })
+}
+
 fn broken_exclusion(exclusion: MutualExclusion) -> String {
-    let MutualExclusion { violations, comparable_holds, .. } = exclusion;
-    let times = words::count(violations, "time");
-    format!("two clients held one lock at once {times}, in {}", words::count(comparable_holds, "comparable hold"))
+    let MutualExclusion { violations, comparable_holds } = exclusion;
+    format!(
+        "two clients held one lock at once: {} among {}",
+        words::count(violations, "overlap"),
+        words::count(comparable_holds, "hold")
+    )
 }
 
 fn counts(history: &History) -> Counts {

@@ -13,6 +13,8 @@
 //! greatest s. Every block X of the circle precedes a next one, so f(X) < s(next) <= s(M): X must precede M. M itself
 //! must precede its own next, N; and N is such an X. So M and N are a circle of two.
 
+use std::collections::BTreeMap;
+
 use super::lineage::{LineKind, Lineage};
 use super::register::{Moment, NEVER, Observation, Register, Root, completed};
 use super::verdict::{Anomaly, AnomalyKind};
@@ -175,6 +177,8 @@ fn stale_read(register: &Register, read: &Observation, witness: usize, words: Wo
 /// A line as its extent in real time.
 #[derive(Clone, Copy)]
 struct Block {
+    /// Its place among the lines.
+    line: usize,
     /// The least completion, with its operation.
     f: Witness,
     /// The greatest invocation, with its operation and whether that is but a read.
@@ -184,8 +188,9 @@ struct Block {
 
 impl Block {
     /// None where nothing of the line is left.
-    fn new(register: &Register, lineage: &Lineage, line: &[usize]) -> Option<Block> {
-        let mut block = Block { f: NOBODY, s: ((0, 0), usize::MAX), s_reads: None };
+    fn new(register: &Register, lineage: &Lineage, line: usize) -> Option<Block> {
+        let mut block = Block { line, f: NOBODY, s: ((0, 0), usize::MAX), s_reads: None };
+        let line = &lineage.lines[line].nodes;
         for &node in line.iter().filter(|&&node| !lineage.gone[node]) {
             let here = &register.nodes[node];
             if let Some(writer) = here.writer {
@@ -206,19 +211,22 @@ impl Block {
 }
 
 fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mut Vec<Anomaly>) {
-    let mut blocks = Vec::new();
-    for line in lineage.lines.iter().filter(|line| line.lost.is_empty()) {
-        match line.kind {
-            LineKind::Main(Root::Unknown) => blocks.extend(Block::new(register, lineage, &line.nodes)),
-            LineKind::Main(Root::Empty) | LineKind::Main(Root::Broken) | LineKind::Branch { .. } => {}
-        }
-    }
+    let lines = || (0..lineage.lines.len()).filter(|&line| lineage.lines[line].lost.is_empty());
+    let of_kind = |wanted: LineKind| lines().filter(move |&line| lineage.lines[line].kind == wanted);
+    let blocks = of_kind(LineKind::Main(Root::Unknown));
+    let mut blocks: Vec<Block> = blocks.filter_map(|line| Block::new(register, lineage, line)).collect();
+    // By line: what must precede another one and does not, with the first part of such a one to be over.
+    let mut late: BTreeMap<usize, (Block, Witness)> = BTreeMap::new();
+    let mut misplaced = |before: Block, block: Block| {
+        let (_, over) = late.entry(before.line).or_insert((before, block.f));
+        *over = (*over).min(block.f);
+    };
     // The empty register's block is first: whatever had completed before a part of it began contradicts that.
-    let first = lineage.lines.iter().find(|line| line.kind == LineKind::Main(Root::Empty) && line.lost.is_empty());
-    if let Some(first) = first.and_then(|line| Block::new(register, lineage, &line.nodes))
+    let first = of_kind(LineKind::Main(Root::Empty)).next().and_then(|line| Block::new(register, lineage, line));
+    if let Some(first) = first
         && let Some(other) = blocks.iter().filter(|block| block.f.0 < first.s.0).min_by_key(|block| block.f)
     {
-        found.push(misplaced(register, first, *other, words));
+        misplaced(first, *other);
     }
     // Between f and s, where f < s, a block must have the register to itself. Where s <= f it needs but one moment between them.
     blocks.sort_by_key(|block| block.f);
@@ -227,7 +235,7 @@ fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mu
     for &block in &must {
         match widest {
             Some(before) if block.f.0 < before.s.0 => {
-                found.push(misplaced(register, before, block, words));
+                misplaced(before, block);
                 widest = Some(if block.s > before.s { block } else { before });
             }
             _ => widest = Some(block),
@@ -236,17 +244,32 @@ fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mu
     for block in may {
         let before = must[..must.partition_point(|other| other.f.0 < block.s.0)].last();
         if let Some(&before) = before.filter(|before| block.f.0 < before.s.0) {
-            found.push(misplaced(register, before, block, words));
+            misplaced(before, block);
         }
+    }
+    for (before, over) in late.into_values() {
+        told_late(register, lineage, before, over, words, found);
     }
 }
 
-/// `before` must precede `block`, yet a part of it began after a part of `block` was over.
-fn misplaced(register: &Register, before: Block, block: Block, words: Words) -> Anomaly {
-    if let Some(read) = before.s_reads.filter(|read| !read.by_writer) {
-        return stale_read(register, &read, block.f.1, words);
+/// `before` must precede a block of which a part was over by `over`, yet parts of it began after that: each read of them is
+/// stale, and where it is a write, one sentence says it all.
+fn told_late(
+    register: &Register,
+    lineage: &Lineage,
+    before: Block,
+    over: Witness,
+    words: Words,
+    found: &mut Vec<Anomaly>,
+) {
+    if before.s_reads.is_some_and(|read| !read.by_writer) {
+        let nodes = lineage.lines[before.line].nodes.iter().filter(|&&node| !lineage.gone[node]);
+        let reads = nodes.flat_map(|&node| &register.nodes[node].reads);
+        let stale = reads.filter(|read| !read.by_writer && over.0 < read.invoked);
+        found.extend(stale.map(|read| stale_read(register, read, over.1, words)));
+        return;
     }
-    let (late, over) = (before.s, block.f);
+    let late = before.s;
     let summary = format!(
         "{}'s write of {} to {} began at {}, after {} had by {} seen or written a value of another lineage, which fits \
          neither before nor after it",
@@ -257,7 +280,7 @@ fn misplaced(register: &Register, before: Block, block: Block, words: Words) -> 
         words.client(over.1),
         seconds(over.0.0),
     );
-    anomaly(register, AnomalyKind::OrderViolation, late.0.0, vec![late.1, over.1], summary)
+    found.push(anomaly(register, AnomalyKind::OrderViolation, late.0.0, vec![late.1, over.1], summary));
 }
 
 /// What the operation at this place read, in words.

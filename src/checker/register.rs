@@ -109,6 +109,14 @@ impl<'h> Register<'h> {
         }
     }
 
+    /// The places of the operations that certainly replaced something, and whether it is known what.
+    pub fn happened(&self) -> impl Iterator<Item = (usize, bool)> {
+        self.nodes.iter().filter_map(|node| {
+            let writer = node.writer.filter(|&writer| self.operations[writer].f != Function::Write)?;
+            Some((writer, node.parent != Err(Root::Unknown)))
+        })
+    }
+
     /// A node for every value that was certainly there: acknowledged or seen.
     fn add_nodes(&mut self, places: &[usize]) {
         let mut writers: HashMap<&str, usize> = HashMap::new();

@@ -24,6 +24,11 @@ pub(super) struct Updates {
     pub anomalies: Vec<Anomaly>,
     pub lost: LostUpdates,
     pub keys: Vec<KeyEnd>,
+    /// The places of the read-modify-writes and compare-and-sets that were acknowledged or seen, and whether it is known
+    /// what they replaced.
+    pub happened: Vec<(usize, bool)>,
+    /// For each key with updates, how many of them stood with their amount against the line that they are in.
+    pub measured: Vec<(String, u64)>,
 }
 
 /// Checks every key apart. Near-linear: values are hashed, a key's independent lines are sorted.
@@ -32,6 +37,7 @@ pub(super) fn check(history: &History) -> Updates {
     let operations = amounts::told_by_lists(&history.operations);
     let mut keys: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut acknowledged = 0;
+    let (mut happened, mut measured) = (Vec::new(), Vec::new());
     let touches = |operation: &Operation| operation.f != Function::Hold;
     for (place, operation) in operations.iter().enumerate().filter(|(_, operation)| touches(operation)) {
         keys.entry(&operation.key).or_default().push(place);
@@ -42,6 +48,11 @@ pub(super) fn check(history: &History) -> Updates {
     for (key, places) in keys {
         let mut register = Register::new(&operations, key, &places);
         let mut found = amounts::check(&register, &places, words);
+        let (length, wrong) = amounts::lengths(&register, &places, words);
+        measured.extend((register.nodes.len() > 1).then(|| (key.to_string(), length)));
+        happened.extend(register.happened());
+        // What is told already has the same cause.
+        found.extend(wrong.filter(|_| found.is_empty()));
         found.extend(order::impossible_reads(&mut register, words));
         let mut lineage = Lineage::new(&register, &places);
         found.extend(losses(&register, &lineage, words));
@@ -55,7 +66,7 @@ pub(super) fn check(history: &History) -> Updates {
     }
     let count = ends.iter().map(|end| end.lost).sum();
     let fraction = if acknowledged == 0 { 0.0 } else { count as f64 / acknowledged as f64 };
-    Updates { anomalies, lost: LostUpdates { count, acknowledged, fraction }, keys: ends }
+    Updates { anomalies, lost: LostUpdates { count, acknowledged, fraction }, keys: ends, happened, measured }
 }
 
 /// One anomaly for every event that took acknowledged updates out of the lineage, however many it took.

@@ -10,6 +10,10 @@ pub struct Verdict {
     pub valid: Validity,
     /// Why the verdict is not `valid`, most important first, one sentence each; empty when it is.
     pub reasons: Vec<String>,
+    /// How each claim came out and on what evidence: those that the workload makes, and those that the history says
+    /// something about.
+    #[serde(default)]
+    pub claims: Vec<ClaimVerdict>,
     pub lost_updates: LostUpdates,
     /// What each key came to, in the order of their names.
     #[serde(default)]
@@ -21,6 +25,23 @@ pub struct Verdict {
     /// In the order of their time.
     pub anomalies: Vec<Anomaly>,
     pub counts: Counts,
+}
+
+/// How one claim came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimVerdict {
+    pub claim: Claim,
+    /// Whether the workload makes it, so that it decides the verdict.
+    pub claimed: bool,
+    /// By itself, whatever the gates say: unknown where too little could have falsified it.
+    pub valid: Validity,
+    /// How many facts could have falsified it.
+    pub evidence: u64,
+    /// What these facts are, with their number.
+    pub text: String,
+    /// What is missing, where they are too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
 }
 
 /// Three-valued, as in Jepsen: `true`, `false` or `"unknown"` in JSON.
@@ -72,14 +93,12 @@ pub struct MutualExclusion {
     pub violations: u64,
     /// Holds whose extent in time is certain enough to be compared.
     pub comparable_holds: u64,
-    /// Whether the workload claims mutual exclusion, so that a violation makes the run invalid.
-    pub claimed: bool,
 }
 
 /// What a lock owes its users beside exclusion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockProperties {
-    /// Acquisitions that bore a fencing token.
+    /// Acquisitions that bore a fencing token, and began and ended at known times.
     pub tokens: u64,
     /// Acquisitions whose token was not greater than that of one which was over before they began.
     pub token_regressions: u64,
@@ -147,8 +166,13 @@ pub enum AnomalyKind {
     OverlappingHolders,
     /// An acquisition bore a token that is not greater than an earlier one's.
     TokenRegress,
-    /// After the last heal nobody could acquire the lock any more.
-    NeverReacquired,
+    /// Nobody got a lock that was free and asked for.
+    NotObtained,
+    /// The number of a counter or the length of a list is not that of the updates that it descends from.
+    WrongAmount,
+    /// An update was lost to a write that was under way when its client gave the lock back: that client's fault, which no
+    /// lock can prevent.
+    WriteInFlight,
     /// The lock was not acquired in the time in which a script expects it of any live lock.
     AcquiredLate,
 }
@@ -162,13 +186,18 @@ pub struct Counts {
 }
 
 impl AnomalyKind {
-    /// The property that an anomaly of this kind contradicts.
-    pub fn contradicts(self) -> Claim {
+    /// The property that an anomaly of this kind contradicts; none where it is not the lock's.
+    pub fn contradicts(self) -> Option<Claim> {
         match self {
-            AnomalyKind::OverlappingHolders => Claim::MutualExclusion,
-            AnomalyKind::TokenRegress => Claim::Tokens,
-            AnomalyKind::NeverReacquired | AnomalyKind::AcquiredLate => Claim::Liveness,
-            _ => Claim::Updates,
+            AnomalyKind::OverlappingHolders => Some(Claim::MutualExclusion),
+            AnomalyKind::TokenRegress => Some(Claim::Tokens),
+            AnomalyKind::NotObtained | AnomalyKind::AcquiredLate => Some(Claim::Liveness),
+            AnomalyKind::WrongAmount => Some(Claim::Amounts),
+            AnomalyKind::LostUpdate
+            | AnomalyKind::StaleRead
+            | AnomalyKind::ImpossibleRead
+            | AnomalyKind::OrderViolation => Some(Claim::Updates),
+            AnomalyKind::WriteInFlight => None,
         }
     }
 }

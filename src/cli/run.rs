@@ -332,6 +332,7 @@ fn header(scenario: &Scenario, plan: &Plan) -> Header {
         faults_expected: scenario.nemesis.injects(),
         script_steps,
         progress: scenario.nemesis.progress,
+        outlives: scenario.nemesis.outlives,
         started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
     }
 }

@@ -154,7 +154,9 @@ impl Worker {
                 };
                 Ok(match read {
                     Ok(Read::Value(text)) => match Stored::read(kind, text) {
-                        Ok(read) => FromClient::Ok { id: invoke.id, count: read.count(), old: read.value, new: None },
+                        Ok(read) => {
+                            FromClient::Ok { id: invoke.id, count: read.count(), old: Some(read.value), new: None }
+                        }
                         Err(error) => fail(invoke, "unsupported", error),
                     },
                     Ok(Read::Fenced) => fail(invoke, "fenced", FENCED),
@@ -302,7 +304,7 @@ async fn conclude(
         Ok(Write::Done) => {
             phases.report(Phase::Written, |_| {}).await?;
             let count = old.as_ref().and_then(Stored::count);
-            FromClient::Ok { id: invoke.id, old: old.and_then(|old| old.value), new: Some(new.to_string()), count }
+            FromClient::Ok { id: invoke.id, old: old.map(|old| old.value), new: Some(new.to_string()), count }
         }
         Ok(Write::Conflict) => fail(invoke, "conflict", "what was read is no longer current"),
         Ok(Write::Fenced) => fail(invoke, "fenced", FENCED),

@@ -80,8 +80,9 @@ pub enum FromClient {
     /// It happened.
     Ok {
         id: u64,
-        #[serde(default)]
-        old: Option<String>,
+        /// What was read; absent where the client does not say, null for an empty key.
+        #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+        old: Option<Option<String>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new: Option<String>,
         /// How much was read, of a counter or list; absent where the client does not say.

@@ -351,7 +351,7 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
             completion.outcome = Outcome::Ok;
             completion.amount = count.map(Amount::Count);
             completion.old =
-                if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
+                if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { told(old) };
         }
         Ok(Answer::Message(FromClient::Fail(problem))) if written => {
             indeterminate(&shorten(&problem.error), format!("`fail` after `written`: {}", shorten(&problem.text)));
@@ -388,14 +388,15 @@ fn report(process: u32, message: PhaseMessage) -> PhaseReport {
         mono_ns: message.mono_ns,
         token: message.token,
         validity_ms: message.validity_ms,
-        value: message.value.map_or(Reading::Unknown, reading),
+        value: told(message.value),
         amount: message.count.map(Amount::Count),
         text: message.text.as_deref().map(shorten),
     }
 }
 
-fn reading(value: Option<String>) -> Reading {
-    value.map_or(Reading::Empty, Reading::Value)
+/// What a client says that it read: nothing, that the key was empty, or a value.
+fn told(value: Option<Option<String>>) -> Reading {
+    value.map_or(Reading::Unknown, |value| value.map_or(Reading::Empty, Reading::Value))
 }
 
 async fn send(link: &mut ClientProcess, message: &ToClient) -> Result<(), Broken> {

@@ -1,7 +1,8 @@
 //! One event as one line of JSON, with Jepsen's field names where Jepsen has a field for it.
 //!
 //! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`, `key`,
-//! `value` (`[old, new]` of an rmw or a cas, what a read returned, what a write writes), `count` (how much was read, of a counter
+//! `value` (`[old, new]` of an rmw or a cas, what a read returned, what a write writes), `untold` (an `ok` that leaves out what
+//! was read, where null would say that the key was empty), `count` (how much was read, of a counter
 //! or list) and `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's
 //! `info` lines of `process: "nemesis"`, with `value` naming the targets. The rest (`run`, `clock`, `fact`, `client`,
 //! `step`, `end`) carry an object of their own. Unknown fields are ignored, so newer histories stay readable.
@@ -26,6 +27,8 @@ struct Line {
     // A JSON null is a value here (an empty register), so absence and null must stay apart.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     value: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    untold: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,6 +119,8 @@ pub(super) fn to_line(event: &Event) -> String {
                 Function::Hold => Value::Null,
                 Function::Read => old,
             });
+            let unread = matches!(completion.f, Function::Hold | Function::Write) || completion.outcome != Outcome::Ok;
+            line.untold = (!unread && completion.old == Reading::Unknown).then_some(true);
             (line.count, line.elements) = amount_to_json(&completion.amount);
             line.error = completion.error.clone();
             line.text = completion.text.clone();
@@ -203,6 +208,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             // Of an operation that is not known to have happened, null says that nobody knows what it read.
             let old = match (outcome, old) {
                 _ if matches!(f, Function::Hold | Function::Write) => Reading::Unknown,
+                (Outcome::Ok, Value::Null) if line.untold == Some(true) => Reading::Unknown,
                 (Outcome::Ok, old) => reading_from_json(old)?,
                 (_, Value::Null) => Reading::Unknown,
                 (_, old) => reading_from_json(old)?,
@@ -245,7 +251,7 @@ fn need<T>(field: Option<T>, name: &str) -> Result<T, String> {
 }
 
 /// The word that serde writes for a unit variant.
-fn word<T: Serialize>(variant: &T) -> String {
+pub(super) fn word<T: Serialize>(variant: &T) -> String {
     match serde_json::to_value(variant) {
         Ok(Value::String(word)) => word,
         other => unreachable!("a unit variant is a word, not {other:?}"),

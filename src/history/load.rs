@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use super::contradiction::{Said, void};
 use super::*;
 
 /// A line longer than this is not one of ours; refusing it bounds the memory that a broken file can take.
@@ -69,8 +70,10 @@ pub fn load_reader(mut reader: impl BufRead, name: &str) -> Result<History, Hist
 struct Builder {
     history: History,
     next_index: u64,
-    /// The operation in flight of each process, as its place in `history.operations`.
-    open: HashMap<Process, usize>,
+    /// The operation in flight of each process, as its place in `history.operations`, and what its client said of it.
+    open: HashMap<Process, (usize, Said)>,
+    /// Operations of which their client said things that can't all be true, with the first of these.
+    contradicted: BTreeMap<usize, Contradiction>,
     crashed: HashMap<u32, u64>,
     faults: BTreeMap<u32, FaultWindow>,
     /// Where each value was first invoked to be written.
@@ -116,7 +119,7 @@ impl Builder {
             }
             Body::Invoke(invocation) => self.invoke(event.index, event.time, invocation)?,
             Body::Complete(completion) => self.complete(event.index, event.time, completion)?,
-            Body::Phase(report) => self.phase(event.time, report)?,
+            Body::Phase(report) => self.phase(event.index, event.time, report)?,
             Body::Nemesis(nemesis) => self.nemesis(event.time, nemesis)?,
             Body::Step(step) => self.history.steps.push((event.time, step)),
             Body::End(end) => self.history.end = Some(end),
@@ -131,8 +134,8 @@ impl Builder {
         {
             return Err(format!("process {number} acts after it has ended"));
         }
-        if let Some(&open) = self.open.get(&process) {
-            let first = self.history.operations[open].index;
+        if let Some((open, _)) = self.open.get(&process) {
+            let first = self.history.operations[*open].index;
             return Err(format!(
                 "process {process:?} invokes an operation while the one of index {first} is in flight"
             ));
@@ -142,7 +145,7 @@ impl Builder {
         {
             return Err(format!("value `{new}` is written again, first at index {first}; values must be unique"));
         }
-        self.open.insert(process, self.history.operations.len());
+        self.open.insert(process, (self.history.operations.len(), Said::default()));
         self.history.operations.push(Operation {
             index,
             completed_index: None,
@@ -164,9 +167,12 @@ impl Builder {
 
     fn complete(&mut self, index: u64, time: u64, completion: Completion) -> Result<(), String> {
         let process = completion.process;
-        let Some(open) = self.open.remove(&process) else {
+        let Some((open, mut said)) = self.open.remove(&process) else {
             return Err(format!("process {process:?} completes an operation that it did not invoke"));
         };
+        if let Err(text) = said.answer(&completion) {
+            self.contradicted.entry(open).or_insert(Contradiction { line: index + 1, process, text });
+        }
         let operation = &mut self.history.operations[open];
         if (operation.f, &operation.key, &operation.new) != (completion.f, &completion.key, &completion.new) {
             return Err(format!(
@@ -183,10 +189,15 @@ impl Builder {
         Ok(())
     }
 
-    fn phase(&mut self, time: u64, report: PhaseReport) -> Result<(), String> {
-        let Some(&open) = self.open.get(&Process::Client(report.process)) else {
+    fn phase(&mut self, index: u64, time: u64, report: PhaseReport) -> Result<(), String> {
+        let process = Process::Client(report.process);
+        let Some((open, said)) = self.open.get_mut(&process) else {
             return Err(format!("process {} reports a phase without an operation in flight", report.process));
         };
+        let open = *open;
+        if let Err(text) = said.phase(&report) {
+            self.contradicted.entry(open).or_insert(Contradiction { line: index + 1, process, text });
+        }
         let clock = self.history.clock;
         let operation = &mut self.history.operations[open];
         if report.phase == Phase::Read {
@@ -235,6 +246,11 @@ impl Builder {
 
     fn finish(mut self) -> History {
         self.history.faults = self.faults.into_values().collect();
+        for (&place, contradiction) in &self.contradicted {
+            void(&mut self.history.operations[place], &contradiction.text);
+        }
+        self.history.contradictions = self.contradicted.into_values().collect();
+        self.history.contradictions.sort_by_key(|contradiction| contradiction.line);
         self.history
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
 
+mod contradiction;
 pub mod formats;
 mod line;
 mod load;
@@ -17,9 +18,10 @@ mod values;
 
 use serde::{Deserialize, Serialize};
 
-use crate::nemesis::Progress;
+use crate::nemesis::{Outlives, Progress};
 use crate::scenario::ResourceKind;
 
+pub use contradiction::Contradiction;
 pub use load::{HistoryError, load, load_reader};
 pub use locks::lock_table;
 pub use record::{Recorder, SharedRecorder};
@@ -91,6 +93,9 @@ pub struct Header {
     /// Whether updates were to be acknowledged while faults were in effect.
     #[serde(default)]
     pub progress: Progress,
+    /// What at least one fault has to outlast while somebody holds the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlives: Option<Outlives>,
     /// Start of the run by the wall clock, RFC 3339, for people.
     pub started: String,
 }
@@ -105,8 +110,24 @@ pub enum Claim {
     MutualExclusion,
     /// Fencing tokens rise from acquisition to acquisition.
     Tokens,
-    /// After the last heal the lock is acquired again.
+    /// A lock that is free and asked for is obtained.
     Liveness,
+    /// The number of a counter and the length of a list are those of the updates that they descend from. Goes with
+    /// `updates` where the resource is one of these.
+    Amounts,
+}
+
+impl Claim {
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Claim::Updates => "updates",
+            Claim::MutualExclusion => "mutual exclusion",
+            Claim::Tokens => "tokens",
+            Claim::Liveness => "liveness",
+            Claim::Amounts => "amounts",
+        }
+    }
 }
 
 /// The clients' monotonic clock at the run's time 0, measured by round trips to a process on the clients' kernel.
@@ -420,6 +441,8 @@ pub struct History {
     pub faults: Vec<FaultWindow>,
     /// `(time, event)` in order.
     pub steps: Vec<(u64, StepEvent)>,
+    /// Where clients contradict themselves, in order.
+    pub contradictions: Vec<Contradiction>,
     pub end: Option<End>,
     /// Time of the last event.
     pub last_time: u64,
@@ -494,14 +517,10 @@ impl Operation {
 
     /// Takes what is said of its reading, which may be said twice: as a phase and in the answer.
     fn has_read(&mut self, old: Reading, amount: Option<Amount>) {
-        if old == Reading::Unknown {
-            return;
+        if old != Reading::Unknown {
+            self.old = old;
+            self.amount = amount.or(self.amount.take());
         }
-        // An amount belongs to the value that it was read with.
-        if amount.is_some() || old != self.old {
-            self.amount = amount;
-        }
-        self.old = old;
     }
 }
 

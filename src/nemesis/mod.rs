@@ -35,6 +35,9 @@ pub struct Nemesis {
     /// Whether updates are acknowledged while faults are in effect.
     #[serde(default)]
     pub progress: Progress,
+    /// What its faults are about: at least one of them has to last for longer than this while somebody holds the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlives: Option<Outlives>,
     /// How many clients a run has unless the user says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
@@ -66,6 +69,14 @@ pub enum Progress {
     None,
     /// There may be some or none.
     Any,
+}
+
+/// What a fault has to outlast in order to show anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outlives {
+    /// The time to live of a lock that was held when it began, reckoned from the acquisition.
+    Ttl,
 }
 
 /// One fault that recurs over the run, or one of several drawn each time.
@@ -161,6 +172,7 @@ impl Nemesis {
             description: format!("{}; {}", self.description, other.description),
             story: format!("{}\n{}", self.story, other.story),
             progress,
+            outlives: self.outlives.or(other.outlives),
             clients: self.clients.max(other.clients),
             ttl: self.ttl.or(other.ttl),
             persistence: self.persistence.or(other.persistence),

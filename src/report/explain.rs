@@ -61,8 +61,8 @@ pub(super) fn headline_of(story: &Story) -> String {
                 cause(story, false)
             )
         }
-        Validity::Invalid if story.has(AnomalyKind::NeverReacquired) => {
-            format!("{lock} was never acquired again after the last fault was healed.")
+        Validity::Invalid if story.has(AnomalyKind::NotObtained) => {
+            format!("{lock} was free and asked for, and nobody got it.")
         }
         Validity::Invalid if story.has(AnomalyKind::AcquiredLate) => {
             format!("{lock} could not be acquired when it was to be had.")
@@ -82,7 +82,7 @@ pub(super) fn headline_of(story: &Story) -> String {
                 _ => format!("{lock} kept all {} acknowledged {update}s{through}", count(acknowledged)),
             };
             let never = match story.standing(Claim::MutualExclusion) {
-                Standing::Held if verdict.mutual_exclusion.claimed => {
+                Standing::Held if story.claims(Claim::MutualExclusion) => {
                     ", and never let two clients hold the lock at once"
                 }
                 _ => "",
@@ -99,7 +99,7 @@ fn cause(story: &Story, of_updates: bool) -> String {
     }
     let relevant = || {
         let wanted = move |incident: &&Incident| {
-            !of_updates || incident.anomalies.iter().any(|a| a.kind.contradicts() == Claim::Updates)
+            !of_updates || incident.anomalies.iter().any(|a| a.kind.contradicts() == Some(Claim::Updates))
         };
         story.incidents.iter().filter(wanted)
     };
@@ -242,12 +242,10 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
     let mut details: Vec<String> = token.map(|token| format!("token {token}")).into_iter().collect();
     if earlier.is_none() {
         let good = validity_ms.map(|ms| length(ms.saturating_mul(1_000_000)));
-        details.extend(match (good, story.ttl_ns()) {
-            (Some(good), Some(ttl)) => Some(format!("good for {good} of its TTL of {}", length(ttl))),
-            (Some(good), None) => Some(format!("good for {good}")),
-            (None, Some(ttl)) => Some(format!("TTL {}", length(ttl))),
-            (None, None) => None,
-        });
+        details.extend(good.map(|good| match story.ttl_ns() {
+            Some(ttl) => format!("good for {good} of its TTL of {}", length(ttl)),
+            None => format!("good for {good}"),
+        }));
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
     let mut clauses = vec![format!("took the lock at {}{details}", moment(acquired))];
@@ -273,7 +271,7 @@ fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> S
 /// That a lock was taken while an earlier one was still good, which no pause of its holder explains.
 fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<String> {
     let acquired = moments::at(operation, Phase::Acquired)?;
-    let left = moments::expiry(earlier, story.ttl_ns())?.checked_sub(acquired)?;
+    let left = moments::expiry(earlier)?.checked_sub(acquired)?;
     Some(format!("The lock of {} was still good for {} then.", story.name(earlier.process), length(left)))
 }
 
@@ -284,7 +282,7 @@ fn what_went_wrong(
     first: &Operation,
     second: Option<&Operation>,
 ) -> Option<String> {
-    let expiry = moments::expiry(first, story.ttl_ns());
+    let expiry = moments::expiry(first);
     let taken = second.and_then(|second| moments::at(second, Phase::Acquired));
     let ran_out = expiry.filter(|expiry| taken.is_none_or(|taken| *expiry <= taken));
     let Some(fault) = incident.fault else {

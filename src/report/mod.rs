@@ -17,6 +17,7 @@
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read it
 
 mod axis;
+mod claims;
 mod counterexample;
 mod ends;
 mod explain;

@@ -68,16 +68,13 @@ pub fn is_slow(operation: &Operation, sent: u64, answered: u64) -> bool {
     took > 10_000_000 && hold(operation).is_none_or(|hold| took > (hold.end - hold.start) / 10)
 }
 
-/// Until when the lock that the client holds is good by the client's own reckoning; by the TTL, where it gave none.
-pub fn expiry(operation: &Operation, ttl_ns: Option<u64>) -> Option<u64> {
+/// Until when the lock that the client holds is good by the client's own reckoning; none where it does not reckon with an
+/// end, as of a lock that does not expire.
+pub fn expiry(operation: &Operation) -> Option<u64> {
     operation
         .phases
         .iter()
-        .filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended))
-        .filter_map(|stamp| {
-            let validity_ns = stamp.validity_ms.map(|ms| ms.saturating_mul(1_000_000)).or(ttl_ns)?;
-            Some(time_of(stamp).saturating_add(validity_ns))
-        })
+        .filter_map(|stamp| Some(time_of(stamp).saturating_add(stamp.validity_ms?.saturating_mul(1_000_000))))
         .max()
 }
 

@@ -8,7 +8,7 @@ use super::explain::{explain_incident, headline_of};
 use super::story::Story;
 use super::{Report, words};
 use crate::checker::{
-    AnomalyKind, Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, wilson_95,
+    AnomalyKind, ClaimVerdict, Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, wilson_95,
 };
 use crate::history::Process;
 
@@ -19,6 +19,8 @@ struct Results<'a> {
     valid: Validity,
     summary: String,
     reasons: &'a [String],
+    /// Each claim with the evidence for it.
+    claims: &'a [ClaimVerdict],
     lost_updates: LostUpdates,
     /// What each key came to.
     keys: &'a [KeyEnd],
@@ -91,7 +93,7 @@ pub fn results_json(report: &Report) -> String {
                 clients: processes.map(|operation| story.name(operation.process)).collect(),
                 fault: anomaly.fault,
                 lost: &anomaly.lost,
-                claimed: story.claims(anomaly.kind.contradicts()),
+                claimed: story.breaks(anomaly.kind),
                 text,
             });
         }
@@ -101,6 +103,7 @@ pub fn results_json(report: &Report) -> String {
         valid: verdict.valid,
         summary: headline_of(&story),
         reasons: &verdict.reasons,
+        claims: &verdict.claims,
         lost_updates: verdict.lost_updates,
         keys: &verdict.keys,
         lost_95: wilson_95(verdict.lost_updates.count, verdict.lost_updates.acknowledged),
@@ -173,7 +176,7 @@ pub fn per_second(story: &Story) -> Option<f64> {
 /// From the first operation of a client to the first anomaly that contradicts what the workload claims, in seconds.
 fn first_violation_s(story: &Story) -> Option<f64> {
     let anomalies = &story.report.verdict.anomalies;
-    let claimed = anomalies.iter().filter(|anomaly| story.claims(anomaly.kind.contradicts()));
+    let claimed = anomalies.iter().filter(|anomaly| story.breaks(anomaly.kind));
     let first = claimed.map(|anomaly| anomaly.time).min()?;
     let began = story.client_operations().map(|operation| operation.invoked).min().unwrap_or(0);
     Some(first.saturating_sub(began) as f64 / 1e9)

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::{Report, moments};
-use crate::checker::{Anomaly, AnomalyKind, Validity};
+use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, Validity};
 use crate::history::{Claim, FaultKind, FaultWindow, Function, Operation, Outcome, Process};
 use crate::locks::LockSpec;
 use crate::scenario::{Expectation, Fencing, ResourceKind};
@@ -155,16 +155,19 @@ impl<'a> Story<'a> {
         }
     }
 
+    /// How a claim came out; none where neither the workload makes it nor the history says anything about it.
+    pub fn claim(&self, claim: Claim) -> Option<&'a ClaimVerdict> {
+        self.report.verdict.claims.iter().find(|verdict| verdict.claim == claim)
+    }
+
     /// Whether the workload's verdict hangs on `claim`.
     pub fn claims(&self, claim: Claim) -> bool {
-        let claims = (self.report.history.run.as_ref().map(|run| &run.claims))
-            .or(self.report.scenario.map(|scenario| &scenario.workload.claims));
-        match (claim, claims) {
-            (Claim::MutualExclusion, _) => self.report.verdict.mutual_exclusion.claimed,
-            (_, Some(claims)) => claims.contains(&claim),
-            // A history from elsewhere says nothing; what its operations do is all that it can be held to.
-            (_, None) => true,
-        }
+        self.claim(claim).is_some_and(|verdict| verdict.claimed)
+    }
+
+    /// Whether an anomaly of this kind breaks what the workload claims.
+    pub fn breaks(&self, kind: AnomalyKind) -> bool {
+        kind.contradicts().is_some_and(|claim| self.claims(claim))
     }
 
     /// Whether the resource guards itself, so that an overlap does no harm.
@@ -204,21 +207,24 @@ impl<'a> Story<'a> {
     /// Contradictions of `claim` that were seen.
     pub fn contradictions(&self, claim: Claim) -> u64 {
         let verdict = self.report.verdict;
-        let anomalies = verdict.anomalies.iter().filter(|anomaly| anomaly.kind.contradicts() == claim).count() as u64;
+        let anomalies =
+            verdict.anomalies.iter().filter(|anomaly| anomaly.kind.contradicts() == Some(claim)).count() as u64;
         match claim {
             Claim::Updates => verdict.lost_updates.count.max(anomalies),
             Claim::MutualExclusion => verdict.mutual_exclusion.violations.max(anomalies),
             Claim::Tokens => verdict.lock.token_regressions.max(anomalies),
-            Claim::Liveness => anomalies,
+            Claim::Liveness | Claim::Amounts => anomalies,
         }
     }
 
     pub fn standing(&self, claim: Claim) -> Standing {
+        let unproven = || self.claim(claim).is_none_or(|verdict| verdict.missing.is_some());
         match (self.contradictions(claim) > 0, self.claims(claim), self.report.verdict.valid) {
             (true, false, _) => Standing::Unclaimed,
             (true, true, Validity::Invalid) => Standing::Broken,
             (_, _, Validity::Unknown) => Standing::Unproven,
             (true, true, Validity::Valid) => Standing::Broken,
+            (false, _, _) if unproven() => Standing::Unproven,
             (false, _, _) => Standing::Held,
         }
     }
@@ -302,7 +308,7 @@ impl<'a> Story<'a> {
         Incident {
             key: anomalies.first().map_or("", |anomaly| &anomaly.key),
             time: anomalies.iter().map(|anomaly| anomaly.time).min().unwrap_or(0),
-            claimed: anomalies.iter().any(|anomaly| self.claims(anomaly.kind.contradicts())),
+            claimed: anomalies.iter().any(|anomaly| self.breaks(anomaly.kind)),
             fault: fault.and_then(|number| self.report.history.faults.iter().find(|window| window.fault == number)),
             operations,
             lost,

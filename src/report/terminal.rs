@@ -4,10 +4,9 @@ use super::ends::{end_of_all, keys};
 use super::explain::{explain_incident, headline_of};
 use super::results::{faults_in_words, per_second};
 use super::story::{Standing, Story};
-use super::words::{count, length, percent, plural, tame};
-use super::{Report, words};
+use super::words::{count, length, tame};
+use super::{Report, claims, words};
 use crate::checker::Validity;
-use crate::history::Claim;
 
 const WIDTH: usize = 96;
 const LABEL: usize = 18;
@@ -41,25 +40,21 @@ pub fn terminal(report: &Report, color: bool) -> String {
     }
     lines.push(String::new());
 
-    let lost = verdict.lost_updates;
-    let updates = format!("{} of {} lost ({})", count(lost.count), count(lost.acknowledged), percent(lost.fraction));
-    let exclusion = verdict.mutual_exclusion;
-    let overlaps =
-        format!("{} among {}", plural(exclusion.violations, "overlap"), plural(exclusion.comparable_holds, "hold"));
-    for (label, claim, text) in
-        [("updates", Claim::Updates, updates), ("mutual exclusion", Claim::MutualExclusion, overlaps)]
-    {
-        if claim == Claim::MutualExclusion && story.is_unlocked() {
-            continue;
-        }
-        let (word, code) = match story.standing(claim) {
-            Standing::Held if !story.claims(claim) => ("not claimed", "2"),
+    for claim in claims::told(&story) {
+        let (word, code) = match story.standing(claim.claim) {
+            Standing::Held if !claim.claimed => ("not claimed", "2"),
             Standing::Held => ("held", "32"),
             Standing::Broken => ("BROKEN", "1;31"),
             Standing::Unclaimed => ("not claimed", "33"),
             Standing::Unproven => ("unproven", "33"),
         };
-        lines.push(format!("  {label:LABEL$}{} {text}", paint(code, &format!("{word:12}"))));
+        let label = claim.claim.name();
+        let found = claims::found(&story, claim.claim);
+        lines.push(format!("  {label:LABEL$}{} {found}", paint(code, &format!("{word:12}"))));
+        if claim.claimed {
+            let told = wrap(&claims::evidence(claim), WIDTH - LABEL - 15);
+            lines.extend(told.into_iter().map(|line| format!("  {:LABEL$}{:13}{}", "", "", paint("2", &line))));
+        }
     }
     for (label, text) in [("keys", keys(&story)), ("resource", end_of_all(&story))] {
         lines.extend(text.map(|text| format!("  {label:LABEL$}{text}")));

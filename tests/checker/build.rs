@@ -42,6 +42,7 @@ impl Build {
             faults_expected: false,
             script_steps: 0,
             progress: Default::default(),
+            outlives: None,
             started: "2026-11-20T12:00:00Z".into(),
         };
         let clock = Some(ClockBound { mono_at_start_ns: 0, error_ns: 0 });
@@ -52,6 +53,7 @@ impl Build {
     /// A run that passes every gate: three clients take turns on `base`, each waiting while another works.
     pub fn sound() -> Build {
         let mut build = Build::new();
+        build.header().clients = 3;
         for name in [FactName::ClientsReady, FactName::NodesReady, FactName::NodesHealthy, FactName::FinalReads] {
             build.history.facts.push(Fact { name, holds: true, text: String::new() });
         }
@@ -144,6 +146,12 @@ impl Build {
 
     pub fn fail(&mut self, client: u32, invoked: u64, completed: u64, old: &str, new: &str) -> &mut Build {
         self.rmw("k0", Outcome::Fail, client, invoked, Some(completed), old, new)
+    }
+
+    /// An attempt at a key's lock that failed.
+    pub fn fail_on(&mut self, key: &str, client: u32, invoked: u64, completed: u64) -> &mut Build {
+        self.rmw(key, Outcome::Fail, client, invoked, Some(completed), "?", &format!("failed:{invoked}"));
+        self.phase(invoked, Phase::Acquiring, invoked + 1)
     }
 
     pub fn read_on(&mut self, key: &str, process: Process, invoked: u64, completed: u64, old: &str) -> &mut Build {

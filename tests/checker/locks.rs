@@ -1,8 +1,8 @@
-//! What a lock owes beside exclusion: rising tokens, coming back, a word when it is lost.
+//! What a lock owes beside exclusion: rising tokens, a word when it is lost.
 
-use redjepsen::checker::AnomalyKind::{NeverReacquired, TokenRegress};
-use redjepsen::checker::{STUCK_AFTER_TTLS, Validity};
-use redjepsen::history::{Claim, Fact, FactName, Outcome, Phase};
+use redjepsen::checker::AnomalyKind::TokenRegress;
+use redjepsen::checker::Validity;
+use redjepsen::history::{Claim, Outcome, Phase};
 
 use crate::build::{Build, MS};
 
@@ -42,45 +42,6 @@ fn a_falling_token_is_a_violation_only_where_rising_ones_are_claimed() {
     let verdict = build.check();
     assert_eq!(verdict.valid, Validity::Invalid);
     assert_eq!(verdict.reasons, ["1 acquisition with a token that does not rise"]);
-}
-
-/// After a fault healed at 100 ms, an attempt that ends so many milliseconds later.
-fn after_the_heal(tried_for: u64, acquires: bool) -> Build {
-    let mut build = Build::new();
-    build.history.facts.push(Fact { name: FactName::NodesHealthy, holds: true, text: String::new() });
-    build.header().claims = vec![Claim::Liveness];
-    build.hold(0, 10, 20).fault(0, "n0", 30, 100);
-    build.rmw("k0", Outcome::Fail, 1, 110, Some(100 + tried_for), "?", "late").phase(110, Phase::Acquiring, 111);
-    if acquires {
-        build.phase(110, Phase::Acquired, 150);
-    }
-    build
-}
-
-#[test]
-fn a_lock_must_come_back_after_the_faults() {
-    let patience = STUCK_AFTER_TTLS * 1000;
-    let stuck = |build: &Build| build.check().anomalies.iter().any(|anomaly| anomaly.kind == NeverReacquired);
-    let back = after_the_heal(2 * patience, true);
-    assert!(!stuck(&back));
-    assert_eq!(back.check().lock.reacquired_after_ns, Some(50 * MS));
-
-    let never = after_the_heal(patience + 1, false);
-    assert!(stuck(&never));
-    let verdict = never.check();
-    assert_eq!((verdict.valid, verdict.lock.reacquired_after_ns), (Validity::Invalid, None));
-    assert_eq!(verdict.reasons, ["the lock was never acquired again after the last heal"]);
-
-    assert!(!stuck(&after_the_heal(patience, false)), "what an expiry explains is not held against it");
-    let mut sick = after_the_heal(patience + 1, false);
-    sick.history.facts.pop();
-    assert!(!stuck(&sick), "nodes that did not come back are not the lock's fault");
-    let mut unhealed = after_the_heal(patience + 1, false);
-    unhealed.history.faults[0].healed = None;
-    assert!(!stuck(&unhealed));
-    let mut silent = after_the_heal(patience + 1, false);
-    silent.operation(110).phases.clear();
-    assert!(!stuck(&silent), "nobody is known to have tried");
 }
 
 #[test]

@@ -3,8 +3,11 @@
 mod amounts;
 mod brute;
 mod build;
+mod contradictions;
+mod evidence;
 mod gates;
 mod holds;
+mod liveness;
 mod loading;
 mod locks;
 mod simulated;

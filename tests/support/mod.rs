@@ -258,7 +258,12 @@ pub fn play(play: &Play) -> Run {
             acknowledged: counts.ok,
             fraction: if counts.ok == 0 { 0.0 } else { lost_count as f64 / counts.ok as f64 },
         },
-        mutual_exclusion: MutualExclusion { violations, comparable_holds: attempts.len() as u64, claimed },
+        mutual_exclusion: MutualExclusion { violations, comparable_holds: attempts.len() as u64 },
+        claims: vec![
+            of_claim(Claim::Updates, true, lost_count > 0, attempts.len()),
+            of_claim(Claim::MutualExclusion, claimed, violations > 0, attempts.len()),
+            of_claim(Claim::Liveness, claimed, false, attempts.len()),
+        ],
         gates: gates(&faults, failed),
         anomalies,
         counts,
@@ -270,6 +275,7 @@ pub fn play(play: &Play) -> Run {
         facts: vec![],
         clients: vec![],
         steps: vec![],
+        contradictions: vec![],
         operations,
         faults,
         end: Some(End { completed: true, text: "time limit".into() }),
@@ -277,6 +283,13 @@ pub fn play(play: &Play) -> Run {
         truncated_at_line: None,
     };
     Run { scenario, history, verdict, facts: facts(play) }
+}
+
+/// A claim as the checker tells of it, with enough evidence.
+fn of_claim(claim: Claim, claimed: bool, broken: bool, facts: usize) -> ClaimVerdict {
+    let valid = if broken { Validity::Invalid } else { Validity::Valid };
+    let text = format!("{facts} facts");
+    ClaimVerdict { claim, claimed, valid, evidence: facts as u64, text, missing: None }
 }
 
 type Refused = (u32, usize, u64, u64);
@@ -417,6 +430,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
             story: "A garbage collector, a page fault or a laptop lid stops a process between its check and its write"
                 .into(),
             progress: Progress::Some,
+            outlives: None,
             clients: None,
             ttl: None,
             persistence: None,
@@ -444,6 +458,7 @@ fn header(scenario: &Scenario, play: &Play) -> Header {
         faults_expected: play.pause_every_s > 0,
         script_steps: 0,
         progress: Default::default(),
+        outlives: None,
         started: "2026-11-20T10:12:00Z".into(),
     }
 }

@@ -32,6 +32,7 @@ fn nothing() -> Verdict {
         lock: Default::default(),
         valid: Validity::Unknown,
         reasons: vec![],
+        claims: vec![],
         lost_updates: LostUpdates::default(),
         keys: vec![],
         mutual_exclusion: MutualExclusion::default(),

@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use maud::{Markup, html};
 
 use super::{prose, verdict_word};
-use crate::checker::{AnomalyKind, KeyEnd, Validity};
+use crate::checker::{ClaimVerdict, KeyEnd, Validity};
 use crate::history::Claim;
+use crate::report::claims;
 use crate::report::ends::{self, end_of_all};
 use crate::report::explain::headline_of;
 use crate::report::results::{faults, per_second};
@@ -36,10 +37,7 @@ pub fn verdict(story: &Story) -> Markup {
             @for note in notes(story) { p class="note" { (note) } }
         }
         section class="claims" {
-            (claim(story, Claim::Updates))
-            @if !story.is_unlocked() { (claim(story, Claim::MutualExclusion)) }
-            @if verdict.lock.tokens > 0 { (claim(story, Claim::Tokens)) }
-            @if comes_back(story) { (claim(story, Claim::Liveness)) }
+            @for of in claims::told(story) { (claim(story, of)) }
         }
         (numbers(story))
         (keys(story))
@@ -79,74 +77,18 @@ fn notes(story: &Story) -> Vec<String> {
     notes
 }
 
-/// Whether there was anything for the lock to come back from, and it is known whether it did.
-fn comes_back(story: &Story) -> bool {
-    story.report.verdict.lock.reacquired_after_ns.is_some() || story.contradictions(Claim::Liveness) > 0
-}
-
-fn claim(story: &Story, claim: Claim) -> Markup {
-    let verdict = story.report.verdict;
-    let standing = story.standing(claim);
-    let claimed = story.claims(claim);
-    let (title, found) = match claim {
-        Claim::Updates => {
-            let lost = verdict.lost_updates;
-            let others = story.contradictions(claim).saturating_sub(lost.count);
-            (
-                "Every acknowledged update survives",
-                match (lost.count, lost.acknowledged) {
-                    (0, _) if others > 0 => plural(others, "contradiction"),
-                    (0, 0) => "nothing was acknowledged".to_string(),
-                    (0, all) => format!("none of {} lost", count(all)),
-                    (lost, all) => format!("{} of {} lost", count(lost), count(all)),
-                },
-            )
-        }
-        Claim::MutualExclusion => {
-            let exclusion = verdict.mutual_exclusion;
-            let overlaps = story.contradictions(claim);
-            (
-                "No two clients hold the lock at once",
-                match (overlaps, exclusion.comparable_holds) {
-                    (0, 0) => "no holds to compare".to_string(),
-                    (0, all) => format!("no overlap among {}", plural(all, "hold")),
-                    (overlaps, all) => format!("{} among {}", plural(overlaps, "overlap"), plural(all, "hold")),
-                },
-            )
-        }
-        Claim::Tokens => {
-            let found = match verdict.lock.token_regressions {
-                0 => format!("{} in rising order", plural(verdict.lock.tokens, "token")),
-                many => format!("{} of {} did not rise", count(many), plural(verdict.lock.tokens, "token")),
-            };
-            ("Fencing tokens rise", found)
-        }
-        Claim::Liveness if story.has(AnomalyKind::AcquiredLate) => {
-            ("The lock is to be had", "not acquired in time".to_string())
-        }
-        Claim::Liveness => {
-            let found = match verdict.lock.reacquired_after_ns {
-                Some(after) => format!("acquired {} after the last heal", length(after)),
-                None => "never acquired again".to_string(),
-            };
-            ("The lock comes back after the faults", found)
-        }
-    };
-    let harmless = claim == Claim::MutualExclusion && story.resource_refuses();
-    let (class, word) = match standing {
-        Standing::Broken => ("broken", "Broken"),
-        Standing::Unproven => ("unproven", "Not proven either way"),
-        Standing::Unclaimed if harmless => ("unclaimed", "Seen, but harmless here"),
-        Standing::Unclaimed => ("unclaimed", "Seen, but not claimed by this workload"),
-        Standing::Held if claimed => ("held", "Held"),
-        Standing::Held => ("held", "Not claimed, and not violated"),
-    };
+fn claim(story: &Story, of: &ClaimVerdict) -> Markup {
+    let claim = of.claim;
+    let unclaimed = story.standing(claim) == Standing::Unclaimed;
+    let harmless = unclaimed && claim == Claim::MutualExclusion && story.resource_refuses();
+    let (class, word) = claims::standing(story, of);
     html! {
         div class={ "claim " (class) } {
-            p class="what" { (title) }
-            p class="standing" { b { (word) } span { (found) } }
+            p class="what" { (claims::title(claim)) }
+            p class="standing" { b { (word) } span { (claims::found(story, claim)) } }
+            p class="why" { (claims::evidence(of)) "." }
             @if let Some(end) = (claim == Claim::Updates).then(|| end_of_all(story)).flatten() { p class="why" { (end) } }
-            @if standing == Standing::Unclaimed && harmless {
+            @if harmless {
                 p class="why" { "A holder that comes too late changes nothing: " (story.refusal().unwrap_or_default()) "." }
             }
         }

@@ -117,7 +117,7 @@ impl Scene {
             .collect();
         let expiry = (cast.iter())
             .filter_map(|operation| {
-                let expiry = moments::expiry(operation, story.ttl_ns())?;
+                let expiry = moments::expiry(operation)?;
                 let label = format!("lock of {} runs out", story.name(operation.process));
                 (expiry < extent(operation).0.end).then_some((expiry, label))
             })

@@ -1,0 +1,50 @@
+//! Whose fault a loss is: the lock's, or a client's that gave the lock back while its own write was under way.
+//!
+//! A write whose answer never came may still be in the network. Whoever releases the lock then lets the next holder read
+//! before that write lands, and no lock can prevent what follows. Where the two never held the lock at once, it did what
+//! it is for. But a lock that ran out on the writer before it had given up is the lock's own affair, and shows as an overlap.
+
+use super::verdict::{Anomaly, AnomalyKind};
+use super::words::Words;
+use crate::history::{Claim, History, Operation, Outcome, Phase, PhaseStamp};
+
+/// Takes what is no fault of the lock's out of its account, and names it as what it is.
+pub(super) fn assign(history: &History, anomalies: &mut [Anomaly]) {
+    let words = Words::new(history);
+    for anomaly in anomalies.iter_mut().filter(|anomaly| anomaly.kind.contradicts() == Some(Claim::Updates)) {
+        let places: Vec<usize> = anomaly
+            .operations
+            .iter()
+            .filter_map(|index| history.operations.binary_search_by_key(index, |operation| operation.index).ok())
+            .collect();
+        let careless = places.iter().copied().find(|&place| {
+            let others = places.iter().filter(|&&other| other != place).map(|&other| &history.operations[other]);
+            gave_back_in_doubt(&history.operations[place], others)
+        });
+        if let Some(careless) = careless {
+            anomaly.kind = AnomalyKind::WriteInFlight;
+            anomaly.summary.push_str(&format!(
+                "; {} had given the lock back while its write of {} was under way, which no lock can make good",
+                words.client(careless),
+                words.new_value(careless),
+            ));
+        }
+    }
+}
+
+/// Whether the operation released its lock with its write in doubt, and none of the others held the lock before that.
+fn gave_back_in_doubt<'h>(operation: &Operation, others: impl Iterator<Item = &'h Operation>) -> bool {
+    let in_doubt = operation.outcome == Outcome::Info
+        && operation.phase(Phase::BeforeWrite).is_some()
+        && operation.phase(Phase::Written).is_none();
+    let (true, Some((start, Some(end)))) = (in_doubt, hold(operation)) else { return false };
+    let mut others = others.filter_map(hold);
+    others.all(|(from, to)| end <= from || to.is_some_and(|to| to <= start))
+}
+
+/// When a client had the lock, and when it began to give it back, if it did: by its own stamps, which are on the safe side,
+/// else as the controller heard of it.
+fn hold(operation: &Operation) -> Option<(i64, Option<i64>)> {
+    let time = |stamp: &PhaseStamp| stamp.stamped.unwrap_or(i64::try_from(stamp.received).unwrap_or(i64::MAX));
+    Some((operation.phase(Phase::Acquired).map(time)?, operation.phase(Phase::Releasing).map(time)))
+}

@@ -1,0 +1,160 @@
+//! What could have falsified each claim: facts of the history that would have shown a violation if there had been one.
+//!
+//! A claim that nothing could have contradicted is not held, it is unknown. So each claim counts its facts, and says what
+//! is missing: too few of them in all, or an operation without its own, since the one that is not told may be the one that
+//! broke the lock. What a client can't know any more, since it died or its answer is in doubt, is not asked of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::gates::acknowledged;
+use super::holds::certain_hold;
+use super::locks::grant;
+use super::register::written;
+use super::words::{Words, count};
+use crate::history::{Amount, Claim, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
+
+/// Fewer facts than this say nothing about a claim.
+pub const LEAST_EVIDENCE: u64 = 5;
+
+/// The facts that could have falsified a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Evidence {
+    pub count: u64,
+    /// What they are, with their number.
+    pub text: String,
+    /// What is missing, where they are too few.
+    pub missing: Option<String>,
+}
+
+impl Evidence {
+    /// So many facts, and who leaves out what they take.
+    fn new(count: u64, text: String, told: &Told, what: &str) -> Evidence {
+        let missing = match told.silent() {
+            Some((client, 0, _)) => Some(format!("{what}, and {client} never does")),
+            Some((client, said, all)) => Some(format!("{what}, and {client} does so in {said} of {all} cases only")),
+            None if count < LEAST_EVIDENCE => Some(format!("{text}; at least {LEAST_EVIDENCE} are needed")),
+            None => None,
+        };
+        Evidence { count, text, missing }
+    }
+}
+
+/// How often each client said what a claim needs, and how often it was to.
+#[derive(Default)]
+struct Told(BTreeMap<String, (u64, u64)>);
+
+impl Told {
+    fn of<'h>(history: &'h History, cases: impl Iterator<Item = (&'h Operation, bool)>) -> Told {
+        let words = Words::new(history);
+        let mut told = Told::default();
+        for (operation, said) in cases {
+            let (yes, all) = told.0.entry(words.process(operation.process)).or_default();
+            *yes += u64::from(said);
+            *all += 1;
+        }
+        told
+    }
+
+    /// The client that leaves it out most often, if one does.
+    fn silent(&self) -> Option<(&str, u64, u64)> {
+        let silent = self.0.iter().filter(|(_, (yes, all))| yes < all);
+        silent.map(|(client, (yes, all))| (client.as_str(), *yes, *all)).min_by_key(|(_, yes, all)| yes * 1000 / all)
+    }
+}
+
+/// Updates: those that happened and say what they replaced, and reads. `happened` has each read-modify-write and
+/// compare-and-set that was acknowledged or seen, and whether it is known what it replaced.
+pub(super) fn updates(history: &History, happened: &[(usize, bool)]) -> Evidence {
+    let told = Told::of(history, happened.iter().map(|&(place, known)| (&history.operations[place], known)));
+    let updates = happened.iter().filter(|(_, known)| *known).count() as u64;
+    let by_client = |operation: &&Operation| operation.process != Process::Controller;
+    let is_read = |operation: &&Operation| operation.f == Function::Read && operation.outcome == Outcome::Ok;
+    let reads = history.operations.iter().filter(is_read).filter(by_client).count() as u64;
+    let mut text = format!("{} that told what was replaced", count(updates, "update"));
+    if reads > 0 {
+        text = format!("{text}, and {}", count(reads, "read"));
+    }
+    Evidence::new(updates + reads, text, &told, "each update that happened has to say what it replaced (`old`)")
+}
+
+/// Whether an operation certainly had the lock, or says things that only its holder says.
+fn had_the_lock(operation: &&Operation) -> bool {
+    let of_a_holder = |stamp: &PhaseStamp| stamp.phase >= Phase::Acquired;
+    operation.f.is_locked() && (operation.outcome == Outcome::Ok || operation.phases.iter().any(of_a_holder))
+}
+
+/// Mutual exclusion: pairs of holds of different clients of one key that could have been seen to overlap.
+pub(super) fn mutual_exclusion(history: &History) -> Evidence {
+    let words = Words::new(history);
+    let held = || history.operations.iter().filter(had_the_lock);
+    let told = Told::of(history, held().map(|operation| (operation, is_extent_told(operation))));
+    let mut keys: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
+    // A hold of no length at all overlaps nothing but one that has it inside.
+    let lasts = |operation: &&Operation| certain_hold(operation).is_some_and(|(start, end)| start < end);
+    for operation in held().filter(lasts) {
+        *keys.entry(&operation.key).or_default().entry(words.process(operation.process)).or_default() += 1;
+    }
+    let pairs = |of_clients: &BTreeMap<String, u64>| {
+        let all: u64 = of_clients.values().sum();
+        (all * all - of_clients.values().map(|of_one| of_one * of_one).sum::<u64>()) / 2
+    };
+    let pairs: u64 = keys.values().map(pairs).sum();
+    let noun = if pairs == 1 { "pair" } else { "pairs" };
+    let text = format!("{pairs} {noun} of different clients' holds that could be compared");
+    let what = "each hold has to bear `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
+    Evidence::new(pairs, text, &told, what)
+}
+
+/// Whether a hold bears the stamps of its beginning and of its end, as far as its client came to an end of it.
+fn is_extent_told(operation: &Operation) -> bool {
+    let stamped = |phase| operation.phase(phase).is_some_and(|stamp| stamp.stamped.is_some());
+    let gave_up = operation.outcome == Outcome::Info || operation.phase(Phase::Lost).is_some();
+    stamped(Phase::Acquired) && (stamped(Phase::Releasing) || gave_up)
+}
+
+/// Tokens: grants with a token that came after another one, of which there are so many.
+pub(super) fn tokens(history: &History, comparable: u64) -> Evidence {
+    let granted = history.operations.iter().filter(had_the_lock);
+    let told = Told::of(history, granted.map(|operation| (operation, grant(0, operation).is_some())));
+    let text = format!("{} that bore a token and came after another", count(comparable, "grant"));
+    Evidence::new(comparable, text, &told, "each grant has to bear its token, and `mono_ns` where it begins and ends")
+}
+
+/// Amounts: updates whose amount stands against the line that they are in. `measured` has for each key how many.
+pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence {
+    let updates = measured.iter().map(|(_, updates)| updates).sum();
+    let text = format!("{} whose amount stands against their line", count(updates, "update"));
+    // Whoever says how much it read says it always.
+    let counted = |operation: &&Operation| operation.amount.is_some();
+    let counting: BTreeSet<Process> = history.operations.iter().filter(counted).map(|one| one.process).collect();
+    let of_them = acknowledged(history).filter(|operation| counting.contains(&operation.process));
+    let told = Told::of(history, of_them.map(|operation| (operation, operation.amount.is_some())));
+    let mut evidence = Evidence::new(updates, text, &told, "a client that counts has to count always");
+    if let Some((key, _)) = measured.iter().find(|(_, updates)| *updates == 0) {
+        evidence.missing = Some(format!("nobody can say how much {key} was to hold at the end, and how much it held"));
+    }
+    evidence
+}
+
+/// Whether the history is of a counter or list, which have amounts.
+pub(super) fn has_amounts(history: &History) -> bool {
+    use crate::scenario::ResourceKind::{Counter, List};
+    match &history.run {
+        Some(run) => matches!(run.resource, Counter | List),
+        None => history.operations.iter().any(|operation| {
+            matches!(operation.amount, Some(Amount::Count(_) | Amount::Elements(_))) && written(operation).is_some()
+        }),
+    }
+}
+
+/// Whether the history says anything that the claim is about.
+pub(super) fn concerns(claim: Claim, history: &History) -> bool {
+    match claim {
+        Claim::Updates => history.operations.iter().any(|operation| operation.f != Function::Hold),
+        Claim::MutualExclusion | Claim::Liveness => history.operations.iter().any(|operation| operation.f.is_locked()),
+        Claim::Tokens => {
+            history.operations.iter().flat_map(|operation| &operation.phases).any(|stamp| stamp.token.is_some())
+        }
+        Claim::Amounts => has_amounts(history),
+    }
+}

@@ -1,0 +1,148 @@
+//! What a client says against itself: the client's fault, not the lock's, and no evidence for anything.
+//!
+//! An operation is told in several messages. Where two of them can't both be true (an answer that leaves out or changes what
+//! the `read` phase said, phases out of their order, a count that fits no value), nobody knows which of them to believe, so
+//! none is: the operation counts as one that may have happened, of which nothing else is known.
+
+use super::line::word;
+use super::{Amount, Completion, Operation, Outcome, Phase, PhaseReport, Process, Reading};
+
+/// A contradiction in what a client said of one operation; the first one of each is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// The line of the history that contradicts an earlier one or itself, from 1.
+    pub line: u64,
+    pub process: Process,
+    /// What was said, in a sentence without its subject.
+    pub text: String,
+}
+
+/// What a client has said so far of the operation that it has in flight.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// The furthest phase of those that come one after the other.
+    furthest: Option<Phase>,
+    acquired: bool,
+    written: bool,
+    /// The latest stamp of such a phase.
+    stamp: Option<u64>,
+    /// What was read, and the count that was read with it.
+    read: Option<(Reading, Option<u64>)>,
+}
+
+impl Said {
+    /// Takes a phase; the error says what it contradicts.
+    pub fn phase(&mut self, report: &PhaseReport) -> Result<(), String> {
+        let name = word(&report.phase);
+        let after = |furthest: Phase| Err(format!("it reported `{name}` after `{}`", word(&furthest)));
+        match report.phase {
+            // These come whenever something becomes known to a holder, from wherever in the client that is known.
+            Phase::Extended | Phase::Lost => match self.furthest {
+                Some(furthest @ Phase::Released) => after(furthest)?,
+                Some(furthest) if furthest >= Phase::Acquired => {}
+                _ => return Err(format!("it reported `{name}` before it had `acquired` the lock")),
+            },
+            // Who did not get the lock may ask again.
+            Phase::Acquiring if self.furthest <= Some(Phase::HalfAcquired) => {
+                self.furthest = Some(Phase::Acquiring);
+                self.stamp(report)?;
+            }
+            // Where one transaction holds the lock and writes, its commit is both.
+            Phase::Written if self.furthest == Some(Phase::Releasing) => self.stamp(report)?,
+            phase => {
+                if let Some(furthest) = self.furthest.filter(|furthest| *furthest > phase) {
+                    after(furthest)?;
+                }
+                self.furthest = Some(phase);
+                self.stamp(report)?;
+            }
+        }
+        self.acquired |= report.phase == Phase::Acquired;
+        self.written |= report.phase == Phase::Written;
+        if report.phase == Phase::Read {
+            self.read(&report.value, &report.amount)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the answer; the error says what it contradicts.
+    pub fn answer(&mut self, completion: &Completion) -> Result<(), String> {
+        let error = completion.error.as_deref().unwrap_or_default();
+        match completion.outcome {
+            Outcome::Ok => self.succeeded(completion),
+            Outcome::Fail if self.written => Err("it answered `fail` after it had `written`".to_string()),
+            Outcome::Fail if error == "not-acquired" && self.acquired => {
+                Err("it answered `not-acquired` after it had `acquired` the lock".to_string())
+            }
+            Outcome::Fail | Outcome::Info => Ok(()),
+        }
+    }
+
+    fn succeeded(&mut self, completion: &Completion) -> Result<(), String> {
+        match (&completion.old, &self.read) {
+            (Reading::Unknown | Reading::Empty, Some((read @ Reading::Value(_), _))) => {
+                Err(format!("it answered `ok` without `old`, though its `read` phase said {}", in_words(read)))
+            }
+            _ => self.read(&completion.old, &completion.amount),
+        }
+    }
+
+    /// A stamp of one clock can't lie before an earlier one of it.
+    fn stamp(&mut self, report: &PhaseReport) -> Result<(), String> {
+        let before = self.stamp.filter(|before| report.mono_ns.is_some_and(|stamp| stamp < *before));
+        self.stamp = report.mono_ns.or(self.stamp);
+        match before {
+            Some(before) => {
+                let name = word(&report.phase);
+                let stamp = report.mono_ns.unwrap_or_default();
+                Err(format!("it stamped `{name}` {} ns before an earlier phase", before - stamp))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What was read, which may be said twice, in the same words.
+    fn read(&mut self, value: &Reading, amount: &Option<Amount>) -> Result<(), String> {
+        let count = amount.as_ref().map(Amount::count);
+        match (value, count) {
+            (Reading::Unknown, _) => return Ok(()),
+            (Reading::Empty, Some(count)) if count > 0 => {
+                return Err(format!("it said that the key was empty, with a count of {count}"));
+            }
+            (Reading::Value(value), Some(0)) => return Err(format!("it read {value} with a count of 0")),
+            _ => {}
+        }
+        if let Some((before, counted)) = &self.read {
+            if before != value {
+                return Err(format!("it said that it read {}, and then {}", in_words(before), in_words(value)));
+            }
+            if let (Some(before), Some(count)) = (counted, count)
+                && *before != count
+            {
+                return Err(format!("it said that it read a count of {before}, and then one of {count}"));
+            }
+        }
+        let known = self.read.take().and_then(|(_, count)| count);
+        self.read = Some((value.clone(), count.or(known)));
+        Ok(())
+    }
+}
+
+/// Leaves of an operation only that it may have happened, and how far it said that it was.
+pub(super) fn void(operation: &mut Operation, text: &str) {
+    operation.outcome = Outcome::Info;
+    operation.old = Reading::Unknown;
+    operation.amount = None;
+    for phase in &mut operation.phases {
+        (phase.stamped, phase.token, phase.validity_ms) = (None, None, None);
+    }
+    operation.text = Some(format!("its client contradicts itself: {text}"));
+}
+
+fn in_words(reading: &Reading) -> String {
+    match reading {
+        Reading::Unknown => "something".to_string(),
+        Reading::Empty => "an empty key".to_string(),
+        Reading::Value(value) => value.clone(),
+    }
+}
