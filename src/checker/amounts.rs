@@ -18,7 +18,7 @@ use super::order;
 use super::register::{EMPTY, Register, Root, completed, invoked, written};
 use super::verdict::{Anomaly, AnomalyKind, KeyEnd};
 use super::words::{Words, list, reading};
-use crate::history::{Amount, Operation, Outcome, Reading};
+use crate::history::{Amount, Operation, Outcome, Process, Reading};
 
 /// Where each value was to be written, as places in the history.
 type Writers<'h> = HashMap<&'h str, usize>;
@@ -113,7 +113,7 @@ fn wrong_counts(register: &Register, places: &[usize], writers: &Writers, words:
 }
 
 /// Holds each amount that was read against the number of updates between its value and the empty key. Returns how many
-/// updates were measured so, and the first amount that does not fit. Linear.
+/// updates the final read measured so, and the first amount that does not fit. Linear.
 pub(super) fn lengths(register: &Register, places: &[usize], words: Words) -> (u64, Option<Anomaly>) {
     // How many updates a value descends from, where that is known to its beginning.
     let mut depth: Vec<Option<u64>> = vec![None; register.nodes.len()];
@@ -124,13 +124,15 @@ pub(super) fn lengths(register: &Register, places: &[usize], words: Words) -> (u
             Err(Root::Unknown | Root::Broken) => None,
         };
     }
-    let mut longest = 0;
+    let mut measured = 0;
     let mut first = None;
     for &place in places {
         let operation = &register.operations[place];
         let Some(count) = operation.amount.as_ref().map(Amount::count) else { continue };
         let Some(length) = register.node_of(&operation.old).and_then(|node| depth[node]) else { continue };
-        longest = longest.max(length);
+        if operation.process == Process::Controller {
+            measured = length;
+        }
         if count != length && first.is_none() {
             let summary = format!(
                 "{} found a count of {count} with {}, which descends from {length} updates of the empty key",
@@ -141,7 +143,7 @@ pub(super) fn lengths(register: &Register, places: &[usize], words: Words) -> (u
             first = Some(order::anomaly(register, AnomalyKind::WrongAmount, time, vec![place], summary));
         }
     }
-    (longest, first)
+    (measured, first)
 }
 
 /// Why a list can't have come about.

@@ -46,7 +46,7 @@ fn unstamped(build: &mut Build, which: impl Fn(usize) -> bool) {
 
 #[test]
 fn exclusion_takes_stamps_of_every_client() {
-    let what = "a hold has to bear `mono_ns`";
+    let what = "each hold has to bear `mono_ns`";
     lacks(Claim::MutualExclusion, what, |build| unstamped(build, |_| true));
     lacks(Claim::MutualExclusion, "and c1 never does", |build| unstamped(build, |place| place % 3 == 1));
     lacks(Claim::MutualExclusion, "and c2 does so in 9 of 10 cases only", |build| {

@@ -10,6 +10,7 @@ mod holds;
 mod liveness;
 mod loading;
 mod locks;
+mod mutation;
 mod simulated;
 mod unlocked;
 mod updates;

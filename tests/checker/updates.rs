@@ -293,6 +293,9 @@ fn a_property_that_is_not_claimed_is_reported_and_does_not_decide() {
     build.ok(0, 4_001, 4_005, "-", "a").ok(1, 4_006, 4_009, "-", "b").final_read("b");
     assert_eq!(build.check().valid, Validity::Invalid);
     build.header().claims = vec![Claim::MutualExclusion];
+    for (invoked, from, to) in [(4_001, 4_002, 4_004), (4_006, 4_007, 4_008)] {
+        build.phase(invoked, Phase::Acquired, from).phase(invoked, Phase::Releasing, to);
+    }
     let verdict = build.check();
     assert_eq!((verdict.valid, verdict.anomalies.len()), (Validity::Valid, 1));
     assert_eq!(verdict.reasons, Vec::<String>::new());
