@@ -3,12 +3,12 @@
 //! A connection on which a request failed to bring an answer is closed and never used again: a late reply to the old
 //! request would be taken for the reply to the next one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError};
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::locks::RequestError;
 
@@ -16,14 +16,32 @@ pub struct Connection {
     client: Client,
     /// How long connecting may take, and how long one request.
     pub limit: Duration,
-    open: Mutex<Option<MultiplexedConnection>>,
+    /// Whether the server is asked what number it has for each connection.
+    numbered: bool,
+    open: Mutex<Option<Open>>,
+    /// The number of the connection on which a request last failed to bring an answer.
+    broken: Mutex<Option<u64>>,
 }
+
+/// A connection, and its number at the server where that is known.
+struct Open {
+    connection: MultiplexedConnection,
+    number: Option<u64>,
+}
+
+/// Between two tries to reach a server that could not be reached.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl Connection {
     /// To a server at a `redis://` URL; connects at the first request. Fails only where the URL makes no sense.
     pub fn new(url: &str, limit: Duration) -> Result<Connection, String> {
         let client = Client::open(url).map_err(|error| format!("{url}: {error}"))?;
-        Ok(Connection { client, limit, open: Mutex::new(None) })
+        Ok(Connection { client, limit, numbered: false, open: Mutex::new(None), broken: Mutex::new(None) })
+    }
+
+    /// The same, one that can be [cut off](Connection::cut_off).
+    pub fn numbered(self) -> Connection {
+        Connection { numbered: true, ..self }
     }
 
     /// Connects now, if there is no connection. Its failure means that nothing was sent.
@@ -44,29 +62,66 @@ impl Connection {
     /// follow one another, so the connection is taken out while one is under way and put back only when an answer came.
     pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<Result<T, RedisError>, RequestError> {
         let mut slot = self.open.lock().await;
-        let connection = match slot.take() {
-            Some(connection) => connection,
+        let open = match slot.take() {
+            Some(open) => open,
             None => self.new_connection().await?,
         };
-        let (answer, connection) = answer(command, connection, self.limit).await?;
-        *slot = Some(connection);
-        Ok(answer)
+        let number = open.number;
+        match answer(command, open, self.limit).await {
+            Ok((answer, open)) => {
+                *slot = Some(open);
+                Ok(answer)
+            }
+            Err(error) => {
+                *self.broken.lock().await = number;
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until what was sent on the connection that broke last can't be carried out any more: until the server has closed
+    /// that one, and so drops what is still under way on it, or says that it knows it no more. What had arrived by then was
+    /// carried out before. False where that is not known `within` the time.
+    pub async fn cut_off(&self, within: Duration) -> bool {
+        let Some(number) = *self.broken.lock().await else { return false };
+        let deadline = Instant::now() + within;
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg("KILL").arg("ID").arg(number);
+        while Instant::now() < deadline {
+            if self.request::<u64>(&kill).await.is_ok() {
+                return true;
+            }
+            sleep(TRY_AGAIN).await;
+        }
+        false
     }
 
     /// A request about what was done on this very connection before; where it is gone, that is over.
     pub async fn follow_up<T: FromRedisValue>(&self, command: &Cmd, limit: Duration) -> Result<T, RequestError> {
         let mut slot = self.open.lock().await;
         let gone = || RequestError::NotDone("the connection is gone".to_string());
-        let (answer, connection) = answer(command, slot.take().ok_or_else(gone)?, limit).await?;
-        *slot = Some(connection);
+        let (answer, open) = answer(command, slot.take().ok_or_else(gone)?, limit).await?;
+        *slot = Some(open);
         answer.map_err(|refusal| RequestError::NotDone(refusal.to_string()))
     }
 
-    async fn new_connection(&self) -> Result<MultiplexedConnection, RequestError> {
+    async fn new_connection(&self) -> Result<Open, RequestError> {
         // Both limits are this type's own: the library's defaults are half a second and one second.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        match timeout(self.limit, self.client.get_multiplexed_async_connection_with_config(&config)).await {
-            Ok(Ok(connection)) => Ok(connection),
+        let opened = async {
+            let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            let number = match self.numbered {
+                true => match redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await {
+                    // A server that does not know the question has no numbers.
+                    Err(error) if refused(&error) => None,
+                    number => Some(number?),
+                },
+                false => None,
+            };
+            Ok::<_, RedisError>(Open { connection, number })
+        };
+        match timeout(self.limit, opened).await {
+            Ok(Ok(open)) => Ok(open),
             Ok(Err(error)) => Err(RequestError::NotDone(format!("can't connect: {error}"))),
             Err(_) => {
                 Err(RequestError::NotDone(format!("can't connect within {}", humantime::format_duration(self.limit))))
@@ -78,13 +133,13 @@ impl Connection {
 /// Gives the connection back where an answer came; else it is closed.
 async fn answer<T: FromRedisValue>(
     command: &Cmd,
-    mut connection: MultiplexedConnection,
+    mut open: Open,
     limit: Duration,
-) -> Result<(Result<T, RedisError>, MultiplexedConnection), RequestError> {
-    match timeout(limit, command.query_async(&mut connection)).await {
+) -> Result<(Result<T, RedisError>, Open), RequestError> {
+    match timeout(limit, command.query_async(&mut open.connection)).await {
         Err(_) => Err(RequestError::Timeout(limit)),
-        Ok(Ok(value)) => Ok((Ok(value), connection)),
-        Ok(Err(error)) if refused(&error) => Ok((Err(error), connection)),
+        Ok(Ok(value)) => Ok((Ok(value), open)),
+        Ok(Err(error)) if refused(&error) => Ok((Err(error), open)),
         Ok(Err(error)) => Err(RequestError::ConnectionLost(error.to_string())),
     }
 }
