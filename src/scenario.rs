@@ -406,6 +406,25 @@ mod tests {
     }
 
     #[test]
+    fn only_a_lock_that_the_controller_grants_has_no_nodes() {
+        let on = |workload: &str, nodes: u32| {
+            let (workload_name, workload) = catalogue::workload(workload).unwrap();
+            Scenario { workload_name, workload, nodes, ..scenario() }
+        };
+        let perfect = on("perfect", 0);
+        perfect.check().unwrap();
+        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&perfect).unwrap()).unwrap(), perfect);
+        for (scenario, expected) in [
+            (on("perfect", 1), "--nodes 1: workload perfect has none"),
+            (on("single", 0), "--nodes 0"),
+            (on("none", 0), "--nodes 0"),
+        ] {
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
     fn a_lock_gets_the_nodes_that_it_can_live_on_and_no_others() {
         let on = |workload: &str, nodes: u32| {
             let (workload_name, workload) = catalogue::workload(workload).unwrap();

@@ -165,3 +165,111 @@ fn refused(error: &RedisError) -> bool {
     ];
     matches!(error.kind(), ErrorKind::Server(_)) && error.code().is_some_and(|code| REFUSALS.contains(&code))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_millis(200);
+
+    /// What a server answers on its connection of this number, if anything; to `CLIENT ID` that number unless it says another.
+    type Answers = dyn Fn(u64, &str) -> Option<&'static str> + Send + Sync;
+
+    /// A Redis that counts its connections from 1 and never answers a write.
+    async fn server(answers: Arc<Answers>) -> Connection {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            for number in 1.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, number, Arc::clone(&answers)));
+            }
+        });
+        Connection::new(&url, LIMIT).unwrap().numbered()
+    }
+
+    async fn serve(stream: TcpStream, number: u64, answers: Arc<Answers>) {
+        let mut stream = BufReader::new(stream);
+        while let Ok(command) = read(&mut stream).await {
+            let answer = match command.as_str() {
+                "SET k v" => continue,
+                "CLIENT ID" => answers(number, &command).map_or(format!(":{number}\r\n"), str::to_string),
+                other => match answers(number, other) {
+                    Some(answer) => answer.to_string(),
+                    None => continue,
+                },
+            };
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    /// The words of one command.
+    async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<String> {
+        let mut words = Vec::new();
+        for _ in 0..length(stream).await? {
+            let mut word = vec![0; length(stream).await? + 2];
+            stream.read_exact(&mut word).await?;
+            words.push(String::from_utf8_lossy(&word).trim_end().to_string());
+        }
+        Ok(words.join(" "))
+    }
+
+    /// Of what follows: `*3` or `$12`.
+    async fn length(stream: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
+        let mut line = String::new();
+        stream.read_line(&mut line).await?;
+        line.trim_end().get(1..).and_then(|number| number.parse().ok()).ok_or(std::io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn write() -> Cmd {
+        let mut command = redis::cmd("SET");
+        command.arg("k").arg("v");
+        command
+    }
+
+    #[tokio::test]
+    async fn a_write_without_an_answer_is_cut_off_once_the_server_has_closed_its_connection() {
+        let connection = server(Arc::new(|number, command| match (number, command) {
+            (_, "CLIENT ID") => None,
+            // The first one that asks gets no answer, so nothing is known yet.
+            (2, "CLIENT KILL ID 1") => None,
+            (_, "CLIENT KILL ID 1") => Some(":1\r\n"),
+            (_, other) => {
+                assert!(other.starts_with("CLIENT SETINFO"), "{other}");
+                Some("+OK\r\n")
+            }
+        }))
+        .await;
+        assert_eq!(connection.request::<()>(&write()).await, Err(RequestError::Timeout(LIMIT)));
+        let began = Instant::now();
+        assert!(connection.cut_off(Duration::from_secs(10)).await);
+        assert!(began.elapsed() >= LIMIT, "not before the server has said so");
+    }
+
+    #[tokio::test]
+    async fn where_the_server_does_not_say_so_it_is_not_known() {
+        let silent = server(Arc::new(|number, command| match (number, command) {
+            (1, "CLIENT ID") => None,
+            (_, "CLIENT ID") => Some(""),
+            _ => Some("+OK\r\n"),
+        }))
+        .await;
+        assert!(silent.request::<()>(&write()).await.is_err());
+        assert!(!silent.cut_off(LIMIT * 3).await);
+
+        let without_numbers = server(Arc::new(|_, command| match command {
+            "CLIENT ID" => Some("-ERR unknown subcommand 'ID'\r\n"),
+            _ => Some("+OK\r\n"),
+        }))
+        .await;
+        assert!(without_numbers.request::<()>(&write()).await.is_err());
+        let began = Instant::now();
+        assert!(!without_numbers.cut_off(Duration::from_secs(10)).await);
+        assert!(began.elapsed() < LIMIT, "there is nothing to wait for");
+    }
+}

@@ -37,6 +37,12 @@ use crate::stored::Stored;
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
 
+/// For how long a client that was just started tries to reach the resource: one that takes the place of another may begin in
+/// the middle of a fault.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// Between two tries.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+
 /// How long a request to nodes that replicate the resource may take: a primary that is gone is to be left soon.
 const REPLICATED_LIMIT: Duration = Duration::from_millis(500);
 
@@ -166,7 +172,13 @@ impl Guarded {
             _ => RedisNode::of_resource(&hello.resource.url, RESOURCE_LIMIT)?,
         };
         let register = Register::new(node, hello.resource.fencing);
-        register.connect().await.map_err(|error| format!("resource {}: {error}", hello.resource.url))?;
+        let began = Instant::now();
+        while let Err(error) = register.connect().await {
+            if began.elapsed() > START_LIMIT {
+                return Err(format!("resource {}: {error}", hello.resource.url));
+            }
+            tokio::time::sleep(TRY_AGAIN).await;
+        }
         Ok(Guarded { lock: locking::lock(hello, control)?, register, kind: hello.resource.kind })
     }
 

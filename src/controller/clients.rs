@@ -500,7 +500,9 @@ mod tests {
     fn an_ok_happened_and_anything_else_in_its_place_is_a_crash() {
         let ok = FromClient::Ok { id: 1, old: None, new: None, count: None };
         assert_eq!(judged(ok, true), (Outcome::Ok, None));
-        let nonsense = FromClient::Failed { text: "too late".into() };
-        assert_eq!(judged(nonsense, false), (Outcome::Info, Some("crash".into())));
+        let asks_where_nothing_is_granted = FromClient::Acquire { id: 1 };
+        for nonsense in [FromClient::Failed { text: "too late".into() }, asks_where_nothing_is_granted] {
+            assert_eq!(judged(nonsense, false), (Outcome::Info, Some("crash".into())));
+        }
     }
 }

@@ -460,6 +460,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_perfect_lock_takes_no_node_and_no_time() {
+        let lock = spec("[lock.perfect]\nretry_delay = \"10ms..50ms\"").unwrap();
+        assert!(lock.is_granted_by_controller() && !lock.gives_tokens() && !lock.is_on_one_key());
+        let options = lock.options(Duration::from_secs(1)).unwrap();
+        assert_eq!((options.node_timeout_ms, options.retry_delay_ms), (None, Some((10, 50))));
+        assert_eq!(lock.to_string(), "perfect: granted by the controller, retry after 10ms..50ms");
+        let error = spec("[lock.perfect]\nretry_delay = \"10ms\"\nnode_timeout = \"10ms\"").unwrap_err();
+        assert!(error.contains("unknown field `node_timeout`, expected `retry_delay`"), "{error}");
+        assert!(!spec("[lock.none]").unwrap().is_granted_by_controller());
+    }
+
     fn redlock(name: &str, more: &str) -> String {
         let usual = "ask = \"parallel\"\nnode_timeout = \"50ms\"\ndrift_factor = 0.01\nretry_delay = \"20ms..100ms\"";
         format!("[lock.{name}]\n{usual}\n{more}")
