@@ -31,6 +31,7 @@ pub const WORKLOADS: &[Entry] = &[
     ("mutex", include_str!("../workloads/mutex.toml")),
     ("none", include_str!("../workloads/none.toml")),
     ("paired-token", include_str!("../workloads/paired-token.toml")),
+    ("perfect", include_str!("../workloads/perfect.toml")),
     ("postgres", include_str!("../workloads/postgres.toml")),
     ("redlock", include_str!("../workloads/redlock.toml")),
     ("redlock-lazy-release", include_str!("../workloads/redlock-lazy-release.toml")),
@@ -103,8 +104,11 @@ pub const NEMESES: &[Entry] = &[
 ];
 
 /// Every suite that comes with the binary, by name.
-pub const SUITES: &[Entry] =
-    &[("nightly", include_str!("../suites/nightly.toml")), ("smoke", include_str!("../suites/smoke.toml"))];
+pub const SUITES: &[Entry] = &[
+    ("nightly", include_str!("../suites/nightly.toml")),
+    ("perfect", include_str!("../suites/perfect.toml")),
+    ("smoke", include_str!("../suites/smoke.toml")),
+];
 
 /// Why a workload, nemesis or suite can't be used: one message with file, line and what was expected.
 #[derive(Debug, thiserror::Error)]

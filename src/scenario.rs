@@ -202,7 +202,17 @@ impl Scenario {
     /// Refuses numbers that make no sense, before anything is started; names the flag and what it may be.
     pub fn check(&self) -> Result<(), ScenarioError> {
         within("--clients", self.clients, 1..=100)?;
-        within("--nodes", self.nodes, 1..=31)?;
+        match (self.workload.lock.is_granted_by_controller(), self.nodes) {
+            (true, 0) => {}
+            (true, nodes) => {
+                return Err(ScenarioError(format!(
+                    "--nodes {nodes}: workload {} has none, since its lock is granted by the controller; leave it out, or \
+                     say `nodes = 0` in its file",
+                    self.workload_name
+                )));
+            }
+            (false, nodes) => within("--nodes", nodes, 1..=31)?,
+        }
         within("--keys", self.keys, 1..=10_000)?;
         length_within("--ttl", self.ttl, Duration::from_millis(10), Duration::from_secs(3600))?;
         length_within("--time-limit", self.time_limit, Duration::from_secs(1), Duration::from_secs(24 * 3600))?;
@@ -393,6 +403,25 @@ mod tests {
         let (_, several) = catalogue::workload("several-keys").unwrap();
         let file = toml::to_string(&several).unwrap();
         assert_eq!((toml::from_str(&file), several.keys), (Ok(several), 5), "{file}");
+    }
+
+    #[test]
+    fn only_a_lock_that_the_controller_grants_has_no_nodes() {
+        let on = |workload: &str, nodes: u32| {
+            let (workload_name, workload) = catalogue::workload(workload).unwrap();
+            Scenario { workload_name, workload, nodes, ..scenario() }
+        };
+        let perfect = on("perfect", 0);
+        perfect.check().unwrap();
+        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&perfect).unwrap()).unwrap(), perfect);
+        for (scenario, expected) in [
+            (on("perfect", 1), "--nodes 1: workload perfect has none"),
+            (on("single", 0), "--nodes 0"),
+            (on("none", 0), "--nodes 0"),
+        ] {
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

@@ -214,7 +214,9 @@ fn a_suite_is_planned_without_anything_being_started() {
         .assert()
         .code(0)
         .stdout(contains("violation in every run").and(contains("planned for")));
-    redjepsen().args(["suite", "nightly", "--dry-run"]).assert().code(0);
+    for suite in ["nightly", "perfect"] {
+        redjepsen().args(["suite", suite, "--dry-run"]).assert().code(0);
+    }
     let cells = |shard: &str| {
         let assert = redjepsen().args(["suite", "nightly", "--dry-run", "--shard", shard]).assert().code(0);
         let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
@@ -298,7 +300,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         .args(["suite", "smok"])
         .assert()
         .code(254)
-        .stderr(contains("unknown suite `smok`; expected nightly, smoke"));
+        .stderr(contains("unknown suite `smok`; expected nightly, perfect, smoke"));
     redjepsen().args(["suite", "smoke", "--shard", "3/2"]).assert().code(254).stderr(contains("`3/2` is no shard"));
     redjepsen().arg("suite").assert().code(254);
     // Where nothing can be started, nothing is written.

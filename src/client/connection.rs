@@ -3,12 +3,12 @@
 //! A connection on which a request failed to bring an answer is closed and never used again: a late reply to the old
 //! request would be taken for the reply to the next one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError};
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::locks::RequestError;
 
@@ -16,14 +16,32 @@ pub struct Connection {
     client: Client,
     /// How long connecting may take, and how long one request.
     pub limit: Duration,
-    open: Mutex<Option<MultiplexedConnection>>,
+    /// Whether the server is asked what number it has for each connection.
+    numbered: bool,
+    open: Mutex<Option<Open>>,
+    /// The number of the connection on which a request last failed to bring an answer.
+    broken: Mutex<Option<u64>>,
 }
+
+/// A connection, and its number at the server where that is known.
+struct Open {
+    connection: MultiplexedConnection,
+    number: Option<u64>,
+}
+
+/// Between two tries to reach a server that could not be reached.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl Connection {
     /// To a server at a `redis://` URL; connects at the first request. Fails only where the URL makes no sense.
     pub fn new(url: &str, limit: Duration) -> Result<Connection, String> {
         let client = Client::open(url).map_err(|error| format!("{url}: {error}"))?;
-        Ok(Connection { client, limit, open: Mutex::new(None) })
+        Ok(Connection { client, limit, numbered: false, open: Mutex::new(None), broken: Mutex::new(None) })
+    }
+
+    /// The same, one that can be [cut off](Connection::cut_off).
+    pub fn numbered(self) -> Connection {
+        Connection { numbered: true, ..self }
     }
 
     /// Connects now, if there is no connection. Its failure means that nothing was sent.
@@ -44,29 +62,66 @@ impl Connection {
     /// follow one another, so the connection is taken out while one is under way and put back only when an answer came.
     pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<Result<T, RedisError>, RequestError> {
         let mut slot = self.open.lock().await;
-        let connection = match slot.take() {
-            Some(connection) => connection,
+        let open = match slot.take() {
+            Some(open) => open,
             None => self.new_connection().await?,
         };
-        let (answer, connection) = answer(command, connection, self.limit).await?;
-        *slot = Some(connection);
-        Ok(answer)
+        let number = open.number;
+        match answer(command, open, self.limit).await {
+            Ok((answer, open)) => {
+                *slot = Some(open);
+                Ok(answer)
+            }
+            Err(error) => {
+                *self.broken.lock().await = number;
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until what was sent on the connection that broke last can't be carried out any more: until the server has closed
+    /// that one, and so drops what is still under way on it, or says that it knows it no more. What had arrived by then was
+    /// carried out before. False where that is not known `within` the time.
+    pub async fn cut_off(&self, within: Duration) -> bool {
+        let Some(number) = *self.broken.lock().await else { return false };
+        let deadline = Instant::now() + within;
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg("KILL").arg("ID").arg(number);
+        while Instant::now() < deadline {
+            if self.request::<u64>(&kill).await.is_ok() {
+                return true;
+            }
+            sleep(TRY_AGAIN).await;
+        }
+        false
     }
 
     /// A request about what was done on this very connection before; where it is gone, that is over.
     pub async fn follow_up<T: FromRedisValue>(&self, command: &Cmd, limit: Duration) -> Result<T, RequestError> {
         let mut slot = self.open.lock().await;
         let gone = || RequestError::NotDone("the connection is gone".to_string());
-        let (answer, connection) = answer(command, slot.take().ok_or_else(gone)?, limit).await?;
-        *slot = Some(connection);
+        let (answer, open) = answer(command, slot.take().ok_or_else(gone)?, limit).await?;
+        *slot = Some(open);
         answer.map_err(|refusal| RequestError::NotDone(refusal.to_string()))
     }
 
-    async fn new_connection(&self) -> Result<MultiplexedConnection, RequestError> {
+    async fn new_connection(&self) -> Result<Open, RequestError> {
         // Both limits are this type's own: the library's defaults are half a second and one second.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        match timeout(self.limit, self.client.get_multiplexed_async_connection_with_config(&config)).await {
-            Ok(Ok(connection)) => Ok(connection),
+        let opened = async {
+            let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            let number = match self.numbered {
+                true => match redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await {
+                    // A server that does not know the question has no numbers.
+                    Err(error) if refused(&error) => None,
+                    number => Some(number?),
+                },
+                false => None,
+            };
+            Ok::<_, RedisError>(Open { connection, number })
+        };
+        match timeout(self.limit, opened).await {
+            Ok(Ok(open)) => Ok(open),
             Ok(Err(error)) => Err(RequestError::NotDone(format!("can't connect: {error}"))),
             Err(_) => {
                 Err(RequestError::NotDone(format!("can't connect within {}", humantime::format_duration(self.limit))))
@@ -78,13 +133,13 @@ impl Connection {
 /// Gives the connection back where an answer came; else it is closed.
 async fn answer<T: FromRedisValue>(
     command: &Cmd,
-    mut connection: MultiplexedConnection,
+    mut open: Open,
     limit: Duration,
-) -> Result<(Result<T, RedisError>, MultiplexedConnection), RequestError> {
-    match timeout(limit, command.query_async(&mut connection)).await {
+) -> Result<(Result<T, RedisError>, Open), RequestError> {
+    match timeout(limit, command.query_async(&mut open.connection)).await {
         Err(_) => Err(RequestError::Timeout(limit)),
-        Ok(Ok(value)) => Ok((Ok(value), connection)),
-        Ok(Err(error)) if refused(&error) => Ok((Err(error), connection)),
+        Ok(Ok(value)) => Ok((Ok(value), open)),
+        Ok(Err(error)) if refused(&error) => Ok((Err(error), open)),
         Ok(Err(error)) => Err(RequestError::ConnectionLost(error.to_string())),
     }
 }
@@ -109,4 +164,112 @@ fn refused(error: &RedisError) -> bool {
         "ASK",
     ];
     matches!(error.kind(), ErrorKind::Server(_)) && error.code().is_some_and(|code| REFUSALS.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_millis(200);
+
+    /// What a server answers on its connection of this number, if anything; to `CLIENT ID` that number unless it says another.
+    type Answers = dyn Fn(u64, &str) -> Option<&'static str> + Send + Sync;
+
+    /// A Redis that counts its connections from 1 and never answers a write.
+    async fn server(answers: Arc<Answers>) -> Connection {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            for number in 1.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, number, Arc::clone(&answers)));
+            }
+        });
+        Connection::new(&url, LIMIT).unwrap().numbered()
+    }
+
+    async fn serve(stream: TcpStream, number: u64, answers: Arc<Answers>) {
+        let mut stream = BufReader::new(stream);
+        while let Ok(command) = read(&mut stream).await {
+            let answer = match command.as_str() {
+                "SET k v" => continue,
+                "CLIENT ID" => answers(number, &command).map_or(format!(":{number}\r\n"), str::to_string),
+                other => match answers(number, other) {
+                    Some(answer) => answer.to_string(),
+                    None => continue,
+                },
+            };
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    /// The words of one command.
+    async fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<String> {
+        let mut words = Vec::new();
+        for _ in 0..length(stream).await? {
+            let mut word = vec![0; length(stream).await? + 2];
+            stream.read_exact(&mut word).await?;
+            words.push(String::from_utf8_lossy(&word).trim_end().to_string());
+        }
+        Ok(words.join(" "))
+    }
+
+    /// Of what follows: `*3` or `$12`.
+    async fn length(stream: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
+        let mut line = String::new();
+        stream.read_line(&mut line).await?;
+        line.trim_end().get(1..).and_then(|number| number.parse().ok()).ok_or(std::io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn write() -> Cmd {
+        let mut command = redis::cmd("SET");
+        command.arg("k").arg("v");
+        command
+    }
+
+    #[tokio::test]
+    async fn a_write_without_an_answer_is_cut_off_once_the_server_has_closed_its_connection() {
+        let connection = server(Arc::new(|number, command| match (number, command) {
+            (_, "CLIENT ID") => None,
+            // The first one that asks gets no answer, so nothing is known yet.
+            (2, "CLIENT KILL ID 1") => None,
+            (_, "CLIENT KILL ID 1") => Some(":1\r\n"),
+            (_, other) => {
+                assert!(other.starts_with("CLIENT SETINFO"), "{other}");
+                Some("+OK\r\n")
+            }
+        }))
+        .await;
+        assert_eq!(connection.request::<()>(&write()).await, Err(RequestError::Timeout(LIMIT)));
+        let began = Instant::now();
+        assert!(connection.cut_off(Duration::from_secs(10)).await);
+        assert!(began.elapsed() >= LIMIT, "not before the server has said so");
+    }
+
+    #[tokio::test]
+    async fn where_the_server_does_not_say_so_it_is_not_known() {
+        let silent = server(Arc::new(|number, command| match (number, command) {
+            (1, "CLIENT ID") => None,
+            (_, "CLIENT ID") => Some(""),
+            _ => Some("+OK\r\n"),
+        }))
+        .await;
+        assert!(silent.request::<()>(&write()).await.is_err());
+        assert!(!silent.cut_off(LIMIT * 3).await);
+
+        let without_numbers = server(Arc::new(|_, command| match command {
+            "CLIENT ID" => Some("-ERR unknown subcommand 'ID'\r\n"),
+            _ => Some("+OK\r\n"),
+        }))
+        .await;
+        assert!(without_numbers.request::<()>(&write()).await.is_err());
+        let began = Instant::now();
+        assert!(!without_numbers.cut_off(Duration::from_secs(10)).await);
+        assert!(began.elapsed() < LIMIT, "there is nothing to wait for");
+    }
 }

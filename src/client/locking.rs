@@ -1,8 +1,10 @@
 //! Which lock a client is to take, on which servers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::SystemClock;
+use super::control::Control;
 use super::etcd::EtcdServers;
 use super::protocol::Hello;
 use super::redis_mail::RedisMail;
@@ -10,10 +12,11 @@ use super::redis_node::RedisNode;
 use super::zookeeper::ZookeeperServers;
 use crate::locks::Lock;
 use crate::locks::etcd::Etcd;
+use crate::locks::perfect::Perfect;
 use crate::locks::zookeeper::Zookeeper;
 
 /// Builds the lock that the controller names; an error names what is missing or unknown.
-pub fn lock(hello: &Hello) -> Result<Lock<SystemClock>, String> {
+pub fn lock(hello: &Hello, control: &Arc<Control>) -> Result<Lock<SystemClock>, String> {
     let settings = &hello.lock;
     let limit = settings.node_timeout();
     let (clock, ttl) = (SystemClock::new(hello), Duration::from_millis(settings.ttl_ms));
@@ -28,6 +31,7 @@ pub fn lock(hello: &Hello) -> Result<Lock<SystemClock>, String> {
             let contest = ZookeeperServers::new(&settings.nodes, limit, ttl)?;
             Lock::elsewhere(Zookeeper { contest, clock: clock.clone() }, settings, clock)
         }
+        "perfect" => Lock::elsewhere(Perfect { grantor: Arc::clone(control) }, settings, clock),
         _ => {
             let mail = RedisMail::new(&settings.nodes, limit)?;
             Lock::from_settings(settings, RedisNode::of_lock(settings)?, clock, mail)

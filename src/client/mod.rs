@@ -6,6 +6,7 @@
 mod by_sentinel;
 mod by_slot;
 mod connection;
+mod control;
 mod etcd;
 mod locking;
 pub mod protocol;
@@ -15,7 +16,6 @@ mod register;
 mod row;
 mod zookeeper;
 
-use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -23,8 +23,8 @@ use futures_util::future::BoxFuture;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::time::{ClockId, clock_gettime};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
+use self::control::Control;
 use self::protocol::{FromClient, Hello, Invoke, PROTOCOL, PhaseMessage, Problem, Ready, ToClient};
 use self::redis_node::RedisNode;
 use self::register::{Read, Register, Write};
@@ -37,56 +37,53 @@ use crate::stored::Stored;
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
 
+/// For how long a client that was just started tries to reach the resource: one that takes the place of another may begin in
+/// the middle of a fault.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// Between two tries.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+
 /// How long a request to nodes that replicate the resource may take: a primary that is gone is to be left soon.
 const REPLICATED_LIMIT: Duration = Duration::from_millis(500);
 
+/// For how long a holder whose write brought no answer tries to make sure that it can't arrive any more. Longer than any
+/// fault that is to end; without a bound a client whose controller is gone might stay for ever.
+const DOUBT_LIMIT: Duration = Duration::from_secs(60);
+
 /// Runs until `bye` or the end of standard input. Errors are for the controller's log; the process then exits.
 pub async fn run() -> anyhow::Result<()> {
-    let mut input = BufReader::new(tokio::io::stdin()).lines();
-    let hello = match next(&mut input).await? {
+    let control = Control::new();
+    let hello = match control.next().await? {
         Some(ToClient::Hello(hello)) => hello,
         Some(other) => anyhow::bail!("the first message must be `hello`, not {other:?}"),
         None => return Ok(()),
     };
-    let worker = match Worker::connect(&hello).await {
+    let worker = match Worker::connect(&hello, &control).await {
         Ok(worker) => worker,
         Err(text) => {
-            say(&FromClient::Failed { text })?;
+            control.say(&FromClient::Failed { text })?;
             return Ok(());
         }
     };
-    say(&FromClient::Ready(Ready {
+    control.say(&FromClient::Ready(Ready {
         protocol: PROTOCOL,
         name: concat!("redjepsen ", env!("CARGO_PKG_VERSION")).to_string(),
         capabilities: Vec::new(),
     }))?;
-    while let Some(message) = next(&mut input).await? {
+    while let Some(message) = control.next().await? {
         match message {
             ToClient::Invoke(invoke) => {
-                let answer = worker.perform(&invoke, &mut input).await?;
-                say(&answer)?;
+                control.begin(invoke.id);
+                let answer = worker.perform(&invoke, &control).await?;
+                control.say(&answer)?;
             }
             ToClient::Bye => break,
             // A `go` that comes late is for an operation that is over.
             ToClient::Go { .. } => {}
-            ToClient::Hello(_) => anyhow::bail!("a second `hello`"),
+            other => anyhow::bail!("{other:?} where nothing is under way"),
         }
     }
     Ok(())
-}
-
-async fn next(input: &mut Lines<BufReader<Stdin>>) -> anyhow::Result<Option<ToClient>> {
-    match input.next_line().await? {
-        None => Ok(None),
-        Some(line) => Ok(Some(serde_json::from_str(&line).map_err(|error| anyhow::anyhow!("{error}: {line}"))?)),
-    }
-}
-
-/// Writes at once: a phase that is reported late would move the moment at which the nemesis acts.
-fn say(message: &FromClient) -> std::io::Result<()> {
-    let mut output = std::io::stdout().lock();
-    output.write_all(protocol::to_line(message).as_bytes())?;
-    output.flush()
 }
 
 /// CLOCK_MONOTONIC of this kernel, in nanoseconds.
@@ -116,7 +113,7 @@ struct Guarded {
 }
 
 impl Worker {
-    async fn connect(hello: &Hello) -> Result<Worker, String> {
+    async fn connect(hello: &Hello, control: &Arc<Control>) -> Result<Worker, String> {
         if hello.protocol != PROTOCOL {
             return Err(format!("protocol {} is asked for, this client speaks {PROTOCOL}", hello.protocol));
         }
@@ -126,16 +123,16 @@ impl Worker {
             | ResourceKind::Counter
             | ResourceKind::List
             | ResourceKind::Replicated
-            | ResourceKind::None => Guarded::connect(hello).await.map(Worker::Apart),
+            | ResourceKind::None => Guarded::connect(hello, control).await.map(Worker::Apart),
         }
     }
 
     /// One operation, from its first phase to the message that answers it.
-    async fn perform(&self, invoke: &Invoke, input: &mut Lines<BufReader<Stdin>>) -> anyhow::Result<FromClient> {
+    async fn perform(&self, invoke: &Invoke, control: &Control) -> anyhow::Result<FromClient> {
         match (invoke.f, &invoke.value) {
             (f, None) if f.writes() => Ok(fail(invoke, "unsupported", "there is no value to write")),
             (Function::Rmw | Function::Hold | Function::Write | Function::Cas, _) => {
-                let phases = Phases { invoke, input: tokio::sync::Mutex::new(input), failure: Mutex::new(None) };
+                let phases = Phases { invoke, control, failure: Mutex::new(None) };
                 let answer = match (self, &invoke.value) {
                     (Worker::Apart(guarded), Some(new)) if !invoke.f.is_locked() => {
                         guarded.update(invoke, new, &phases).await?
@@ -168,17 +165,23 @@ impl Worker {
 }
 
 impl Guarded {
-    async fn connect(hello: &Hello) -> Result<Guarded, String> {
+    async fn connect(hello: &Hello, control: &Arc<Control>) -> Result<Guarded, String> {
         let node = match hello.resource.kind {
             ResourceKind::Replicated => {
                 let group = hello.lock.group.as_ref().ok_or("the nodes are no group that could keep the resource")?;
                 RedisNode::of_group(group, &hello.lock.nodes, REPLICATED_LIMIT)?
             }
-            _ => RedisNode::new(&hello.resource.url, RESOURCE_LIMIT)?,
+            _ => RedisNode::of_resource(&hello.resource.url, RESOURCE_LIMIT)?,
         };
         let register = Register::new(node, hello.resource.fencing);
-        register.connect().await.map_err(|error| format!("resource {}: {error}", hello.resource.url))?;
-        Ok(Guarded { lock: locking::lock(hello)?, register, kind: hello.resource.kind })
+        let began = Instant::now();
+        while let Err(error) = register.connect().await {
+            if began.elapsed() > START_LIMIT {
+                return Err(format!("resource {}: {error}", hello.resource.url));
+            }
+            tokio::time::sleep(TRY_AGAIN).await;
+        }
+        Ok(Guarded { lock: locking::lock(hello, control)?, register, kind: hello.resource.kind })
     }
 
     /// Takes the lock, does what is to be done under it, and releases it.
@@ -197,17 +200,35 @@ impl Guarded {
         let token = held.token.map(|token| token.number);
         let say = |phase: &mut PhaseMessage| (phase.validity_ms, phase.token) = (validity_ms, token);
         phases.report(Phase::Acquired, say).await?;
-        let answer = tokio::select! {
+        let (answer, settled) = tokio::select! {
             // A holder that was stopped first does what it has to do for its lock.
             biased;
             never = holding.keep(|renewal| phases.report_renewal(&renewal)) => match never {},
-            answer = self.work(invoke, Some(&holding), phases) => answer?,
+            ended = self.work_and_settle(invoke, &holding, phases) => ended?,
         };
+        if !settled {
+            phases.check()?;
+            return Ok(answer);
+        }
         phases.report(Phase::Releasing, |_| {}).await?;
         holding.release(phases).await;
         phases.check()?;
         phases.report(Phase::Released, |_| {}).await?;
         Ok(answer)
+    }
+
+    /// What is to be done under the lock, and whether the lock may be given back. No lock protects against a write that
+    /// arrives after its release, so who does not know what became of its own keeps the lock until that can't arrive any
+    /// more, as far as the lock lets it; where that is never known, the lock is left to its TTL.
+    async fn work_and_settle(
+        &self,
+        invoke: &Invoke,
+        holding: &Holding<'_, SystemClock>,
+        phases: &Phases<'_>,
+    ) -> anyhow::Result<(FromClient, bool)> {
+        let answer = self.work(invoke, Some(holding), phases).await?;
+        let settled = !matches!(answer, FromClient::Info(_)) || self.register.settle(DOUBT_LIMIT).await;
+        Ok((answer, settled))
     }
 
     /// What is to be done under the lock, held or, where there is none, not.
@@ -319,7 +340,7 @@ const FENCED: &str = "the resource has seen a later holder's token";
 /// Reports the phases of one operation and waits at those that are gates.
 struct Phases<'a> {
     invoke: &'a Invoke,
-    input: tokio::sync::Mutex<&'a mut Lines<BufReader<Stdin>>>,
+    control: &'a Control,
     /// Why a phase inside the lock could not be reported, or its gate never opened.
     failure: Mutex<Option<anyhow::Error>>,
 }
@@ -331,9 +352,8 @@ impl Phases<'_> {
         if !self.invoke.gates.contains(&phase) {
             return Ok(());
         }
-        let mut input = self.input.lock().await;
         loop {
-            match next(&mut input).await? {
+            match self.control.next().await? {
                 Some(ToClient::Go { id, phase: gate }) if (id, gate) == (self.invoke.id, phase) => break,
                 Some(ToClient::Go { .. }) => {}
                 Some(other) => anyhow::bail!("{other:?} while operation {} waits at {phase:?}", self.invoke.id),
@@ -384,7 +404,7 @@ impl Phases<'_> {
             text: None,
         };
         fill(&mut message);
-        say(&FromClient::Phase(message))
+        self.control.say(&FromClient::Phase(message))
     }
 }
 

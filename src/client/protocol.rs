@@ -25,6 +25,8 @@ pub enum ToClient {
     Invoke(Invoke),
     /// Go on from a phase that was named in the operation's `gates`.
     Go { id: u64, phase: Phase },
+    /// The answer to [`FromClient::Acquire`], at once: whether the operation has the lock from now on.
+    Granted { id: u64, granted: bool },
     /// Release, disconnect, exit 0 within a second.
     Bye,
 }
@@ -77,6 +79,16 @@ pub enum FromClient {
         text: String,
     },
     Phase(PhaseMessage),
+    /// Where the lock is `perfect`: asks the controller for the lock of the operation's key, and is answered whether it was
+    /// free.
+    Acquire {
+        id: u64,
+    },
+    /// Gives that lock back. An operation that ends without having said so keeps it for its process, and where that one dies
+    /// until nothing that it sent to the resource can arrive any more.
+    Release {
+        id: u64,
+    },
     /// It happened.
     Ok {
         id: u64,
@@ -155,7 +167,7 @@ impl FromClient {
         match self {
             FromClient::Ready(_) | FromClient::Failed { .. } => None,
             FromClient::Phase(phase) => Some(phase.id),
-            FromClient::Ok { id, .. } => Some(*id),
+            FromClient::Acquire { id } | FromClient::Release { id } | FromClient::Ok { id, .. } => Some(*id),
             FromClient::Fail(problem) | FromClient::Info(problem) => Some(problem.id),
         }
     }
@@ -178,6 +190,8 @@ mod tests {
             r#"{"type":"ready","protocol":1,"name":"redis-py 8.1.0","capabilities":["fencing","extend"],"later":1}"#,
             r#"{"type":"phase","id":17,"phase":"acquired","mono_ns":123,"token":34,"validity_ms":950}"#,
             r#"{"type":"phase","id":17,"phase":"before-write"}"#,
+            r#"{"type":"acquire","id":17}"#,
+            r#"{"type":"release","id":17}"#,
             r#"{"type":"ok","id":17,"old":"c1:12","new":"c3:17"}"#,
             r#"{"type":"ok","id":17,"old":null,"new":"c3:17"}"#,
             r#"{"type":"ok","id":17,"old":"c1:12","new":"c3:17","count":17}"#,
@@ -193,6 +207,7 @@ mod tests {
             r#"{"type":"hello","protocol":1,"client":"c3","lock":{"name":"redlock","ttl_ms":1000,"nodes":["redis://a"],"options":{}},"resource":{"kind":"register","url":"redis://b","fencing":"none"},"seed":7}"#,
             r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","hold_ms":120,"acquire_timeout_ms":2000,"gates":["before-write"]}"#,
             r#"{"type":"go","id":17,"phase":"before-write"}"#,
+            r#"{"type":"granted","id":17,"granted":true}"#,
             r#"{"type":"bye"}"#,
         ] {
             let message: ToClient = serde_json::from_str(line).unwrap();
@@ -219,6 +234,7 @@ mod tests {
             "{}",
             r#"{"type":"okay","id":1}"#,
             r#"{"type":"ok"}"#,
+            r#"{"type":"acquire"}"#,
             r#"{"type":"ok","id":1,"count":-1}"#,
             r#"{"type":"phase","id":1,"phase":"thinking"}"#,
         ] {

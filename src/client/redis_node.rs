@@ -50,6 +50,11 @@ impl RedisNode {
         Connection::new(url, limit).map(RedisNode::Server)
     }
 
+    /// The same, whose connections can be cut off.
+    pub fn of_resource(url: &str, limit: Duration) -> Result<RedisNode, String> {
+        Connection::new(url, limit).map(|server| RedisNode::Server(server.numbered()))
+    }
+
     /// The nodes of a lock: those that are named, or one for the whole group.
     pub fn of_lock(settings: &LockSettings) -> Result<Vec<RedisNode>, String> {
         let limit = settings.node_timeout();

@@ -1,5 +1,7 @@
 //! The resource as a register: one value a key, in a Redis of its own or on the nodes of a group.
 
+use std::time::Duration;
+
 use super::redis_node::RedisNode;
 use crate::locks::{RequestError, Token};
 use crate::scenario::Fencing;
@@ -59,6 +61,15 @@ impl Register {
 
     pub async fn connect(&self) -> Result<(), RequestError> {
         self.node.connect().await
+    }
+
+    /// Makes sure that a write which brought no answer can't arrive any more. False where that is not known `within` the time.
+    pub async fn settle(&self, within: Duration) -> bool {
+        match &self.node {
+            RedisNode::Server(server) => server.cut_off(within).await,
+            // Used without a lock, so there is nothing to be kept for it.
+            RedisNode::Sentinel(_) | RedisNode::Cluster(_) => false,
+        }
     }
 
     /// Reads a key. The token counts only where reads are fenced.

@@ -120,6 +120,11 @@ impl Cluster {
         Ok(process)
     }
 
+    /// Kills whatever runs as client number `client` and waits until it is gone.
+    pub async fn kill_client(&self, client: u32) -> Result<(), ClusterError> {
+        self.backend.kill(&self.client_seat(client)?.member).await
+    }
+
     /// Ends every client process and waits until it is gone, stopped ones too, so that none can send anything any more.
     pub async fn stop_clients(&self) -> Result<(), ClusterError> {
         let clients = self.members().filter(|member| member.role == Role::Client);

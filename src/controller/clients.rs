@@ -3,7 +3,7 @@
 //! A client that dies, hangs, or speaks nonsense is reported with the line, its operation becomes indeterminate, and its
 //! container is started anew under the next process number: a process that crashed never acts again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -11,6 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{debug, warn};
 
+use super::grants::Holder;
 use super::{Run, RunError};
 use crate::client::protocol::{
     CERTAIN_ERRORS, FromClient, Hello, Invoke, PROTOCOL, PhaseMessage, Problem, Resource, ToClient, to_line,
@@ -248,6 +249,15 @@ impl Run<'_> {
                 FromClient::Ok { new: Some(new), .. } if new != operation.value => {
                     return Ok(Err(Broken(format!("it says it wrote `{new}` where `{}` was due", operation.value))));
                 }
+                FromClient::Acquire { .. } if self.scenario.workload.lock.is_granted_by_controller() => {
+                    let granted = self.grants.ask(&operation.key, Holder { process: client.process, operation: id });
+                    if let Err(broken) = send(&mut client.link, &ToClient::Granted { id, granted }).await {
+                        return Ok(Err(broken));
+                    }
+                }
+                FromClient::Release { .. } if self.scenario.workload.lock.is_granted_by_controller() => {
+                    self.grants.give_back(&operation.key, Holder { process: client.process, operation: id });
+                }
                 answer => return Ok(Ok(Answer::Message(answer))),
             }
         }
@@ -265,6 +275,7 @@ impl Run<'_> {
         if give_up {
             return give_up_with(reason);
         }
+        self.take_from(client.number, client.process).await?;
         client.process += self.scenario.clients;
         client.link = self.cluster.restart_client(client.number).await?;
         match self.greet(client).await {
@@ -282,9 +293,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// How long a client may stand still for reasons of the plan: the longest fault, or all that a script waits.
-    fn longest_fault(&self) -> Duration {
-        let recurring = self.plan.faults.iter().map(|fault| fault.lasts_ms).max().unwrap_or(0);
+    /// How long a client may stand still for reasons of the plan: the longest fault, one of each series after the other
+    /// where there are several, or all that a script waits.
+    pub(super) fn longest_fault(&self) -> Duration {
+        let mut series = BTreeMap::<usize, u64>::new();
+        for fault in &self.plan.faults {
+            let longest = series.entry(fault.series).or_default();
+            *longest = fault.lasts_ms.max(*longest);
+        }
+        let recurring = series.values().sum();
         let scripted = self.plan.script.iter().map(|step| match step.action {
             Action::Wait { ms } => ms,
             Action::Start { within_ms, .. }
@@ -294,7 +311,7 @@ impl Run<'_> {
             | Action::Expect { within_ms, .. } => within_ms,
             Action::Inject { .. } | Action::Heal { .. } => 0,
         });
-        Duration::from_millis(recurring.max(scripted.sum()))
+        Duration::from_millis(scripted.sum::<u64>().max(recurring))
     }
 }
 
@@ -484,7 +501,9 @@ mod tests {
     fn an_ok_happened_and_anything_else_in_its_place_is_a_crash() {
         let ok = FromClient::Ok { id: 1, old: None, new: None, count: None };
         assert_eq!(judged(ok, true), (Outcome::Ok, None));
-        let nonsense = FromClient::Failed { text: "too late".into() };
-        assert_eq!(judged(nonsense, false), (Outcome::Info, Some("crash".into())));
+        let asks_where_nothing_is_granted = FromClient::Acquire { id: 1 };
+        for nonsense in [FromClient::Failed { text: "too late".into() }, asks_where_nothing_is_granted] {
+            assert_eq!(judged(nonsense, false), (Outcome::Info, Some("crash".into())));
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! The run itself: the only place with control flow over time, and the only reader of the run's clock.
 //!
 //! It makes sure that the cluster is what the run assumes, keeps the clients busy ([`clients`]) while faults come and go
-//! ([`nemesis`], [`script`]), heals on every way out, waits until nothing can write any more, makes the final reads ([`settle`]),
+//! ([`nemesis`], [`script`]), grants the perfect lock ([`grants`]), heals on every way out, waits until nothing can write any more, makes the final reads ([`settle`]),
 //! and records all of it as it happens. It never decides a verdict.
 
 mod board;
 mod clients;
+mod grants;
 mod nemesis;
 mod script;
 mod settle;
@@ -21,6 +22,7 @@ use tracing::{info, warn};
 
 use self::board::Board;
 use self::clients::Client;
+use self::grants::Grants;
 use self::script::Director;
 use crate::cluster::{Cluster, ClusterError};
 use crate::faults::AgentError;
@@ -87,6 +89,8 @@ struct Run<'a> {
     cluster: &'a Cluster,
     recorder: SharedRecorder,
     board: Board,
+    /// Who has the perfect lock.
+    grants: Grants,
     status: watch::Sender<Status>,
     /// Turns true when no new operation and no new fault shall begin.
     stop: watch::Sender<bool>,
@@ -104,6 +108,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         cluster,
         recorder: SharedRecorder::new(request.recorder),
         board: Board::new(request.scenario.clients),
+        grants: Grants::default(),
         status: request.status,
         stop: watch::Sender::new(false),
         cut_off: watch::Sender::new(false),

@@ -15,13 +15,13 @@ use crate::stored::Stored;
 /// How long a server may take to give its first answer.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long a server may take to answer after the last heal.
-const HEALTHY_LIMIT: Duration = Duration::from_secs(5);
+pub(super) const HEALTHY_LIMIT: Duration = Duration::from_secs(5);
 /// How long nodes may take after the last heal to agree on who is what. Sentinels tell a primary that was deposed so only
 /// once it has called itself one for eight seconds.
 const ROLES_LIMIT: Duration = Duration::from_secs(40);
 /// One request of ours to a server.
 const REQUEST_LIMIT: Duration = Duration::from_secs(2);
-const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+pub(super) const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 /// Of a list that takes more bytes only the length is recorded, so that its line stays one that can be loaded.
 const LONGEST_LIST: usize = 1 << 20;
 
@@ -38,7 +38,10 @@ impl Run<'_> {
         }
         match self.cluster.settle_roles(START_LIMIT).await {
             Ok(roles) => {
-                let text = format!("{} nodes and the resource answer{}", self.scenario.nodes, in_words(roles));
+                let text = match self.scenario.nodes {
+                    0 => "the resource answers".to_string(),
+                    nodes => format!("{nodes} nodes and the resource answer{}", in_words(roles)),
+                };
                 self.fact(FactName::NodesReady, true, text)?;
             }
             Err(reason) => return Err(RunError::NotReady(format!("the nodes' roles are not settled: {reason}"))),
@@ -176,7 +179,7 @@ impl Run<'_> {
         for keeper in self.keepers() {
             let list = RedisCommand::Words(vec!["CLIENT".to_string(), "LIST".to_string()]);
             match self.ask(&keeper.url().unwrap_or_default(), list).await {
-                Ok(RedisReply::Text(list)) => connections += connections_from(&list, &addresses),
+                Ok(RedisReply::Text(list)) => connections += connections_from(&list, &addresses).len() as u64,
                 other => return Err(format!("{}: {other:?}", keeper.name)),
             }
         }
@@ -200,7 +203,7 @@ impl Run<'_> {
         futures_util::future::join_all(answers).await.into_iter().flatten().collect()
     }
 
-    async fn ask(&self, url: &str, command: RedisCommand) -> Result<RedisReply, AgentError> {
+    pub(super) async fn ask(&self, url: &str, command: RedisCommand) -> Result<RedisReply, AgentError> {
         self.cluster.agent.redis(url, command, REQUEST_LIMIT).await
     }
 
@@ -221,13 +224,14 @@ fn final_value(kind: ResourceKind, text: Option<String>) -> Result<(Reading, Opt
     Ok((stored.value.map_or(Reading::Empty, Reading::Value), amount))
 }
 
-/// How many lines of an answer to CLIENT LIST are of connections from these addresses.
-fn connections_from(list: &str, addresses: &[Ipv4Addr]) -> u64 {
-    let from = |line: &str| -> Option<Ipv4Addr> {
-        let address = line.split_whitespace().find_map(|field| field.strip_prefix("addr="))?;
-        address.rsplit_once(':')?.0.parse().ok()
+/// The numbers of the connections from these addresses, in an answer to CLIENT LIST.
+pub(super) fn connections_from<'a>(list: &'a str, addresses: &[Ipv4Addr]) -> Vec<&'a str> {
+    let number = |line: &'a str| -> Option<&'a str> {
+        let field = |name: &str| line.split_whitespace().find_map(|field| field.strip_prefix(name));
+        let address = field("addr=")?.rsplit_once(':')?.0.parse().ok()?;
+        addresses.contains(&address).then(|| field("id=").unwrap_or_default())
     };
-    list.lines().filter_map(from).filter(|address| addresses.contains(address)).count() as u64
+    list.lines().filter_map(number).collect()
 }
 
 fn in_words(roles: Option<Roles>) -> String {
@@ -258,9 +262,9 @@ mod tests {
                     id=5 addr=10.0.0.12:40002 laddr=10.0.0.11:6379 fd=10 name=addr=10.0.0.11:1 cmd=get\n\
                     id=6 addr=/tmp/redis.sock:0 cmd=ping\n\nnonsense\n";
         let addresses = ["10.0.0.11", "10.0.0.12"].map(|address| address.parse().unwrap());
-        assert_eq!(connections_from(list, &addresses), 2);
-        assert_eq!(connections_from(list, &addresses[..1]), 1);
-        assert_eq!(connections_from(list, &[]), 0);
-        assert_eq!(connections_from("", &addresses), 0);
+        assert_eq!(connections_from(list, &addresses), ["3", "5"]);
+        assert_eq!(connections_from(list, &addresses[..1]), ["3"]);
+        assert!(connections_from(list, &[]).is_empty());
+        assert!(connections_from("", &addresses).is_empty());
     }
 }

@@ -49,7 +49,7 @@ pub enum Scope {
     Descendants,
 }
 
-/// What the controller may ask a Redis server, and in their own words others (those answer what makes sense of them). Reads only: nobody but clients and faults writes.
+/// What the controller may ask a Redis server, and in their own words others (those answer what makes sense of them). Nothing that writes a key: only clients and faults do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RedisCommand {

@@ -19,6 +19,7 @@ pub mod incr;
 mod mail;
 mod node;
 pub mod paired_token;
+pub mod perfect;
 pub mod redlock;
 pub mod redlock_tokens;
 pub mod setnx_expire;
@@ -39,7 +40,7 @@ pub use mail::Mail;
 pub use node::{NoAnswer, Node, RequestError};
 pub use settings::{LockGroup, LockOptions, LockSettings};
 pub use spec::{
-    Ask, ClockSource, LockSpec, NoOptions, NodeOptions, RedlockOptions, ReleaseOn, SingleOptions, StealOptions,
+    Ask, ClockSource, LockSpec, NoOptions, NodeOptions, PerfectOptions, RedlockOptions, ReleaseOn, SingleOptions, StealOptions,
 };
 
 use algorithm::AnyAlgorithm;
@@ -116,7 +117,7 @@ impl<C: Clock> Lock<C> {
             }
             other => {
                 return Err(format!(
-                    "unknown lock `{other}`; this client knows etcd, fenced, incr, none, paired-token, redlock, \
+                    "unknown lock `{other}`; this client knows etcd, fenced, incr, none, paired-token, perfect, redlock, \
                      redlock-tokens, setnx-expire, single, single-constant, single-get-del, steal and \
                      zookeeper"
                 ));

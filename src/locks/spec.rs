@@ -18,6 +18,8 @@ use crate::units::{Length, LengthRange};
 pub enum LockSpec {
     /// No lock at all.
     None(NoOptions),
+    /// [`super::perfect`]
+    Perfect(PerfectOptions),
     /// [`super::single`]
     Single(SingleOptions),
     /// [`super::setnx_expire`]
@@ -49,6 +51,14 @@ pub enum LockSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoOptions {}
+
+/// Options of the lock that the controller grants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PerfectOptions {
+    /// How long to wait before asking again, drawn each time.
+    pub retry_delay: LengthRange,
+}
 
 /// Options of a lock on one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,6 +178,7 @@ impl LockSpec {
     pub fn name(&self) -> &'static str {
         match self {
             LockSpec::None(_) => "none",
+            LockSpec::Perfect(_) => "perfect",
             LockSpec::Single(_) => "single",
             LockSpec::SetnxExpire(_) => "setnx-expire",
             LockSpec::Incr(_) => "incr",
@@ -184,6 +195,11 @@ impl LockSpec {
         }
     }
 
+    /// Whether it has no nodes: the controller grants it.
+    pub fn is_granted_by_controller(&self) -> bool {
+        matches!(self, LockSpec::Perfect(_))
+    }
+
     /// Whether all that it needs of nodes is one key on one of them, so that it can be on any primary.
     pub fn is_on_one_key(&self) -> bool {
         match self {
@@ -193,7 +209,8 @@ impl LockSpec {
             | LockSpec::Incr(_)
             | LockSpec::SingleConstant(_)
             | LockSpec::SingleGetDel(_) => true,
-            LockSpec::Fenced(_)
+            LockSpec::Perfect(_)
+            | LockSpec::Fenced(_)
             | LockSpec::PairedToken(_)
             | LockSpec::Redlock(_)
             | LockSpec::RedlockTokens(_)
@@ -237,6 +254,9 @@ impl LockSpec {
     pub fn options(&self, ttl: Duration) -> Result<LockOptions, String> {
         match self {
             LockSpec::None(_) => Ok(LockOptions::default()),
+            LockSpec::Perfect(options) => {
+                Ok(LockOptions { retry_delay_ms: Some(range(options.retry_delay, ttl)?), ..LockOptions::default() })
+            }
             LockSpec::Single(SingleOptions { node_timeout, retry_delay, wait }) => {
                 let options = NodeOptions { node_timeout: *node_timeout, retry_delay: *retry_delay };
                 Ok(LockOptions { wait_replicas: (*wait > 0).then_some(*wait), ..options.resolve(ttl)? })
@@ -342,6 +362,7 @@ impl fmt::Display for LockSpec {
         f.write_str(self.name())?;
         match self {
             LockSpec::None(_) => Ok(()),
+            LockSpec::Perfect(options) => write!(f, ": granted by the controller, retry after {}", options.retry_delay),
             LockSpec::Single(SingleOptions { node_timeout, retry_delay, wait }) => {
                 write!(f, ": node timeout {node_timeout}, retry after {retry_delay}")?;
                 if *wait > 0 { write!(f, ", acknowledged by {wait} replicas (WAIT)") } else { Ok(()) }
@@ -439,6 +460,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_perfect_lock_takes_no_node_and_no_time() {
+        let lock = spec("[lock.perfect]\nretry_delay = \"10ms..50ms\"").unwrap();
+        assert!(lock.is_granted_by_controller() && !lock.gives_tokens() && !lock.is_on_one_key());
+        let options = lock.options(Duration::from_secs(1)).unwrap();
+        assert_eq!((options.node_timeout_ms, options.retry_delay_ms), (None, Some((10, 50))));
+        assert_eq!(lock.to_string(), "perfect: granted by the controller, retry after 10ms..50ms");
+        let error = spec("[lock.perfect]\nretry_delay = \"10ms\"\nnode_timeout = \"10ms\"").unwrap_err();
+        assert!(error.contains("unknown field `node_timeout`, expected `retry_delay`"), "{error}");
+        assert!(!spec("[lock.none]").unwrap().is_granted_by_controller());
+    }
+
     fn redlock(name: &str, more: &str) -> String {
         let usual = "ask = \"parallel\"\nnode_timeout = \"50ms\"\ndrift_factor = 0.01\nretry_delay = \"20ms..100ms\"";
         format!("[lock.{name}]\n{usual}\n{more}")
@@ -469,7 +502,7 @@ mod tests {
     fn a_mistake_gets_a_message_that_lists_what_was_expected() {
         let one_node = |more: &str| format!("[lock.incr]\nnode_timeout = \"50ms\"\nretry_delay = \"10ms\"\n{more}");
         for (table, expected) in [
-            ("[lock.setnx]".to_string(), "unknown variant `setnx`, expected one of `none`, `single`, `setnx-expire`"),
+            ("[lock.setnx]".to_string(), "unknown variant `setnx`, expected one of `none`, `perfect`, `single`"),
             ("[lock.none]\nttl = 3".to_string(), "unknown field `ttl`, there are no fields"),
             (one_node("renew_every = \"1s\""), "unknown field `renew_every`, expected `node_timeout` or `retry_delay`"),
             ("[lock.fenced]\nnode_timeout = \"50ms\"".to_string(), "missing field `retry_delay`"),

@@ -128,6 +128,7 @@ fn members(rng: &mut impl Rng, who: &Who, scenario: &Scenario) -> Result<Who, Pl
     let mut settled = Vec::new();
     for target in &who.0 {
         match target {
+            node if node.is_node() && scenario.nodes == 0 => return Err(no_nodes(&format!("target `{node}`"), scenario)),
             Target::AnyClient => settled.push(Target::Client(rng.random_range(0..scenario.clients))),
             Target::AnyNode => settled.push(Target::Node(rng.random_range(0..scenario.nodes))),
             Target::Minority => settled.extend(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?),
@@ -169,6 +170,14 @@ fn members(rng: &mut impl Rng, who: &Who, scenario: &Scenario) -> Result<Who, Pl
     Ok(Who(settled))
 }
 
+fn no_nodes(what: &str, scenario: &Scenario) -> PlanError {
+    PlanError::Nemesis(format!(
+        "{what}, but workload {} has no nodes: its lock is granted by the controller; `client`, `holder` and `storage` are \
+         there",
+        scenario.workload_name
+    ))
+}
+
 fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec<Target>, PlanError> {
     no_minority(count as usize, scenario)?;
     let mut nodes: Vec<u32> = (0..scenario.nodes).collect();
@@ -187,6 +196,9 @@ fn no_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
 
 /// The cuts that a shape means, clients on the one side, nodes on the other.
 fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<Between>, PlanError> {
+    if scenario.nodes == 0 {
+        return Err(no_nodes("the shape of a partition is about nodes", scenario));
+    }
     let all_clients = || Who::one(Target::Clients);
     let cut = |one: Who, other: Who| Between { one, other, both_ways: true };
     match shape {

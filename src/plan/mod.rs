@@ -297,6 +297,26 @@ mod tests {
     }
 
     #[test]
+    fn where_there_are_no_nodes_none_is_hit() {
+        let on = |step: &str| {
+            let (workload_name, workload) = catalogue::workload("perfect").unwrap();
+            Plan::draw(&Scenario { workload_name, workload, nodes: 0, ..scripted(&[step]) })
+        };
+        for step in ["pause client", "kill holder", "partition clients from storage", "clock client +1ttl"] {
+            on(step).unwrap();
+        }
+        for who in ["node", "node:0", "nodes", "minority", "majority", "voter", "primary"] {
+            let error = on(&format!("pause {who}")).unwrap_err().to_string();
+            assert!(error.contains(&format!("target `{who}`, but workload perfect has no nodes")), "{error}");
+        }
+        for step in ["partition one", "partition halves", "partition majorities-ring", "partition bridge requests"] {
+            let error = on(step).unwrap_err().to_string();
+            assert!(error.contains("about nodes, but workload perfect has no nodes"), "{error}");
+        }
+        assert!(on("partition clients from sentinels").unwrap_err().to_string().contains("nobody watches"));
+    }
+
+    #[test]
     fn partitions_by_name_cut_whom_they_say() {
         for seed in 0..50 {
             for (shape, cut_off) in [("one", 3), ("minority", 6), ("majority", 9), ("majorities-ring", 6)] {

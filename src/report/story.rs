@@ -121,6 +121,7 @@ impl<'a> Story<'a> {
                 Some(Topology::Independent) | None => "The resource",
             },
             Some(LockSpec::None(_)) => "Running without a lock",
+            Some(LockSpec::Perfect(_)) => "The perfect lock",
             Some(LockSpec::Redlock(_)) => "Redlock",
             Some(LockSpec::RedlockTokens(_)) => "Redlock with tokens",
             Some(LockSpec::Steal(_)) => "Redlock with priorities",

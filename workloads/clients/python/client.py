@@ -31,12 +31,25 @@ class Redis:
     def __init__(self, url, timeout):
         place = urlparse(url)
         self.address, self.timeout, self.file, self.socket = (place.hostname, place.port or 6379), timeout, None, None
+        self.number = None  # what the server calls the connection
 
     def connect(self):
         if self.file is None:
             self.socket = socket.create_connection(self.address, self.timeout)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.file = self.socket.makefile("rb")
+            self.number = self.ask("CLIENT", "ID")
+
+    def cut_off(self, within):
+        """Whether nothing that was sent on the connection that broke can arrive any more: the server has closed it."""
+        number, deadline = self.number, time.monotonic() + within
+        while time.monotonic() < deadline:
+            try:
+                self.ask("CLIENT", "KILL", "ID", number)
+                return True
+            except OSError:
+                time.sleep(0.02)
+        return False
 
     def ask(self, *words):
         self.connect()
@@ -163,8 +176,10 @@ def rmw(operation, lock, resource, kind):
                 phase(operation, "written")
                 answer = dict(type="ok", id=identity, old=old, new=new, count=count)
             except OSError as error:
-                # SAFE SIDE: nobody knows whether it was written.
+                # SAFE SIDE: nobody knows whether it was written, or will be; until it can't be any more the lock is kept.
                 answer = dict(type="info", id=identity, error="timeout", text=str(error))
+                if not resource.cut_off(within=60):
+                    return say(**answer)  # without a release: the TTL has the say
     phase(operation, "releasing")
     lock.release("lock:" + key, mark)
     phase(operation, "released")

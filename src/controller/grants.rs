@@ -1,0 +1,141 @@
+//! The perfect lock, which the controller grants itself: one holder for each key, until it gives the lock back.
+//!
+//! A holder that dies had the lock until nothing that it sent can arrive at the resource any more. That is so once its
+//! process is gone and the resource has closed its connections: what had arrived by then was carried out, and what is still
+//! under way in the network finds nobody. Where that is not seen, the lock stays taken.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::time::{Instant, sleep};
+use tracing::warn;
+
+use super::settle::{BETWEEN_TRIES, HEALTHY_LIMIT, connections_from};
+use super::{Run, RunError};
+use crate::cluster::client_name;
+use crate::faults::{RedisCommand, RedisReply};
+
+/// Who has the lock of each key.
+#[derive(Default)]
+pub(super) struct Grants(Mutex<BTreeMap<String, Holder>>);
+
+/// An operation, and the process that performs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub process: u32,
+    pub operation: u64,
+}
+
+impl Grants {
+    /// Whether the lock was free, and is the asker's now.
+    pub fn ask(&self, key: &str, asker: Holder) -> bool {
+        let mut held = self.held();
+        let free = !held.contains_key(key);
+        if free {
+            held.insert(key.to_string(), asker);
+        }
+        free
+    }
+
+    /// Frees the lock if it is the giver's.
+    pub fn give_back(&self, key: &str, giver: Holder) {
+        self.held().retain(|held, holder| held != key || *holder != giver);
+    }
+
+    /// Whether a process holds anything.
+    fn has_any(&self, process: u32) -> bool {
+        self.held().values().any(|holder| holder.process == process)
+    }
+
+    /// Frees whatever a process held.
+    fn take_from(&self, process: u32) {
+        self.held().retain(|_, holder| holder.process != process);
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Holder>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Run<'_> {
+    /// Frees what a client's process held that is of no more use, once nothing of it can arrive at the resource.
+    pub(super) async fn take_from(&self, client: u32, process: u32) -> Result<(), RunError> {
+        if !self.grants.has_any(process) {
+            return Ok(());
+        }
+        self.cluster.kill_client(client).await?;
+        let mut cut_off = self.cut_off.subscribe();
+        let disconnected = tokio::select! {
+            biased;
+            _ = cut_off.wait_for(|cut_off| *cut_off) => Err("the run was to end".to_string()),
+            disconnected = self.disconnect(client) => disconnected,
+        };
+        match disconnected {
+            Ok(()) => self.grants.take_from(process),
+            Err(reason) => warn!(client, reason, "what it held stays taken"),
+        }
+        Ok(())
+    }
+
+    /// Has the resource close every connection of a client whose processes are gone.
+    async fn disconnect(&self, client: u32) -> Result<(), String> {
+        let name = client_name(client);
+        let address: Vec<Ipv4Addr> =
+            self.cluster.members().filter(|member| member.name == name).filter_map(|member| member.address).collect();
+        let deadline = Instant::now() + self.longest_fault() + HEALTHY_LIMIT;
+        loop {
+            let seen = match self.at_the_resource(&["CLIENT", "LIST"]).await {
+                Ok(list) => match connections_from(&list, &address) {
+                    open if open.is_empty() => return Ok(()),
+                    open => {
+                        for number in &open {
+                            // Whether it was, the next list says.
+                            let _ = self.at_the_resource(&["CLIENT", "KILL", "ID", number]).await;
+                        }
+                        format!("{} of its connections to the resource are still open", open.len())
+                    }
+                },
+                Err(text) => text,
+            };
+            if Instant::now() >= deadline {
+                return Err(seen);
+            }
+            sleep(BETWEEN_TRIES).await;
+        }
+    }
+
+    async fn at_the_resource(&self, words: &[&str]) -> Result<String, String> {
+        let words = words.iter().map(|word| word.to_string()).collect();
+        match self.ask(&self.cluster.store_url(), RedisCommand::Words(words)).await {
+            Ok(RedisReply::Text(text)) => Ok(text),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_holder_until_that_one_gives_it_back_or_is_gone() {
+        let grants = Grants::default();
+        let holder = |process, operation| Holder { process, operation };
+        assert!(grants.ask("k0", holder(0, 1)));
+        assert!(grants.ask("k1", holder(1, 2)), "each key has a lock of its own");
+        assert!(!grants.ask("k0", holder(1, 3)));
+        assert!(!grants.ask("k0", holder(0, 4)), "nor its own process, for another operation");
+        for stranger in [holder(0, 4), holder(1, 1)] {
+            grants.give_back("k0", stranger);
+            assert!(!grants.ask("k0", holder(2, 5)));
+        }
+        grants.give_back("k0", holder(0, 1));
+        assert!(grants.ask("k0", holder(2, 6)) && grants.has_any(2));
+        grants.take_from(1);
+        assert!(!grants.has_any(1) && !grants.ask("k0", holder(3, 7)), "the others keep theirs");
+        grants.take_from(2);
+        assert!(grants.ask("k0", holder(3, 8)));
+    }
+}

@@ -1,0 +1,67 @@
+//! The perfect lock: granted by whoever runs the test, to one at a time, until it is given back. No server, no TTL.
+//!
+//! The control that tests the tester. It can't be lost: a holder that stops has it when it goes on, one that died or gave up
+//! had it until nothing of it can arrive at the resource any more. So whatever is found broken under it is a fault of the
+//! tester.
+
+use std::future::Future;
+
+use super::{Algorithm, Held, Witness};
+
+/// Who grants the lock; it knows for which key and to whom.
+pub trait Grantor: Send + Sync {
+    /// Asks for the lock: whether it was free, and is the asker's now.
+    fn ask(&self) -> impl Future<Output = Result<bool, String>> + Send;
+
+    /// Gives it back.
+    fn give_back(&self) -> impl Future<Output = ()> + Send;
+}
+
+pub struct Perfect<G> {
+    pub grantor: G,
+}
+
+impl<G: Grantor> Algorithm for Perfect<G> {
+    async fn attempt(&self, _: &str, _: &dyn Witness) -> Result<Held, String> {
+        match self.grantor.ask().await? {
+            true => Ok(Held { mark: String::new(), validity: None, votes: Vec::new(), token: None }),
+            false => Err("held by another".to_string()),
+        }
+    }
+
+    async fn release(&self, _: &str, _: &Held, _: &dyn Witness) {
+        self.grantor.give_back().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::super::fake::Nobody;
+    use super::*;
+
+    /// Free or not.
+    struct Table(Mutex<bool>);
+
+    impl Grantor for &Table {
+        async fn ask(&self) -> Result<bool, String> {
+            Ok(std::mem::take(&mut *self.0.lock().unwrap()))
+        }
+
+        async fn give_back(&self) {
+            *self.0.lock().unwrap() = true;
+        }
+    }
+
+    #[tokio::test]
+    async fn it_is_held_by_one_until_it_is_given_back() {
+        let table = Table(Mutex::new(true));
+        let lock = Perfect { grantor: &table };
+        let held = lock.attempt("k", &Nobody).await.unwrap();
+        assert_eq!(held.validity, None);
+        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another".into()));
+        lock.release("k", &held, &Nobody).await;
+        assert!(lock.attempt("k", &Nobody).await.is_ok());
+    }
+}

@@ -1,0 +1,110 @@
+//! A client whose write brought no answer keeps its lock until that write can't arrive any more; nothing else keeps a lock from
+//! being blamed for what its client did. On local clusters, which need a redis-server.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// The exit code, what was printed, and the history.
+struct Outcome {
+    code: Option<i32>,
+    text: String,
+    history: Vec<Value>,
+}
+
+/// A run on a local cluster, whose nemesis is this script.
+fn run(script: &[&str], arguments: &str) -> Outcome {
+    let store = tempfile::tempdir().unwrap();
+    let nemesis = store.path().join("script.toml");
+    let file = format!("description = \"a script\"\nstory = \"\"\nprogress = \"any\"\nclients = 2\nscript = {script:?}\n");
+    fs::write(&nemesis, file).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+    command.args(["run", "--cluster", "local", "--nemesis"]).arg(&nemesis).arg("--store").arg(store.path());
+    let output = command.args(shlex::split(arguments).unwrap()).stdin(Stdio::null()).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    let history = fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap_or_else(|_| panic!("{text}"));
+    let history = history.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    Outcome { code: output.status.code(), text, history }
+}
+
+impl Outcome {
+    /// The place in the history of the last line that has these.
+    fn last(&self, fields: &[(&str, &str)]) -> Option<usize> {
+        self.history.iter().rposition(|line| fields.iter().all(|(name, value)| line[*name] == *value))
+    }
+}
+
+/// The answer is to come later than anybody waits for it, and long before the lock expires.
+const LATE: [&str; 8] = [
+    "start client:0 to before-write",
+    "delay 1m client:0 to storage",
+    "go client:0",
+    "start client:1",
+    "wait 2500ms",
+    "heal delay 1m client:0 to storage",
+    "await client:0 end",
+    "await client:1 end",
+];
+
+#[test]
+fn who_does_not_know_what_became_of_its_write_keeps_the_lock() {
+    let python = "workloads/clients/python/client.py";
+    let careful = fs::read_to_string(python).unwrap();
+    let careless = careful.replace("resource.cut_off(within=60)", "True");
+    assert_ne!(careless, careful);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("careless.py");
+    fs::write(&path, careless).unwrap();
+    let own = |path: &Path| format!("--client-cmd 'python3 -u {}'", path.display());
+    for (client, keeps) in [(String::new(), true), (own(Path::new(python)), true), (own(&path), false)] {
+        let outcome = run(&LATE, &format!("--workload single --ttl 6s --hold 10ms --seed 1 {client}"));
+        let text = &outcome.text;
+        assert!(outcome.last(&[("type", "info"), ("f", "rmw"), ("error", "timeout")]).is_some(), "in doubt: {text}");
+        let healed = outcome.last(&[("f", "delay"), ("step", "healed")]).expect(text);
+        let taken = |line: &Value| line["process"] == 1 && line["phase"] == "acquired";
+        let taken_before = outcome.history.iter().take(healed).rposition(taken).expect(text);
+        let delayed = outcome.last(&[("f", "delay"), ("step", "injected")]).expect(text);
+        assert_eq!(taken_before < delayed, keeps, "{client}: {text}");
+        if keeps {
+            assert_eq!(outcome.code, Some(0), "{text}");
+        }
+    }
+}
+
+/// The holder dies with its write in the network.
+const DEAD: [&str; 9] = [
+    "start client:0 to before-write",
+    "delay 1m client:0 to storage",
+    "go client:0",
+    "wait 100ms",
+    "kill client:0",
+    "start client:1",
+    "await client:1 end within 3ttl",
+    // A new process can't reach the resource before.
+    "heal delay 1m client:0 to storage",
+    "heal kill client:0",
+];
+
+#[test]
+fn the_perfect_lock_is_free_once_nothing_of_a_dead_holder_can_arrive() {
+    let perfect = run(&DEAD, "--workload perfect --ttl 1s --seed 1");
+    assert_eq!(perfect.code, Some(0), "{}", perfect.text);
+    // What it had sent does arrive, where nobody sees to it.
+    let single = run(&DEAD, "--workload single --ttl 1s --seed 1");
+    assert_eq!(single.code, Some(1), "{}", single.text);
+}
+
+#[test]
+fn nodes_that_are_not_there_are_refused_before_anything_is_started() {
+    let store = tempfile::tempdir().unwrap();
+    for nemesis in ["pause-node", "partition", "eviction", "pause voter"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+        command.args(["run", "--cluster", "local", "--workload", "perfect", "--nemesis", nemesis]);
+        let output = command.arg("--store").arg(store.path()).stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(254) && text.contains("has no nodes"), "{nemesis}: {text}");
+    }
+    assert!(!store.path().join("latest").exists());
+}
