@@ -16,8 +16,8 @@ pub fn title(claim: Claim) -> &'static str {
         Claim::Updates => "Every acknowledged update survives",
         Claim::MutualExclusion => "No two clients hold the lock at once",
         Claim::Tokens => "Fencing tokens rise",
-        Claim::Liveness => "A free lock is to be had",
-        Claim::Amounts => "As much is there as was put there",
+        Claim::Liveness => "A free lock can be acquired",
+        Claim::Amounts => "The amount is that of the updates",
     }
 }
 
