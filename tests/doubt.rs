@@ -18,7 +18,8 @@ struct Outcome {
 fn run(script: &[&str], arguments: &str) -> Outcome {
     let store = tempfile::tempdir().unwrap();
     let nemesis = store.path().join("script.toml");
-    let file = format!("description = \"a script\"\nstory = \"\"\nprogress = \"any\"\nclients = 2\nscript = {script:?}\n");
+    let file =
+        format!("description = \"a script\"\nstory = \"\"\nprogress = \"any\"\nclients = 2\nscript = {script:?}\n");
     fs::write(&nemesis, file).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
     command.args(["run", "--cluster", "local", "--nemesis"]).arg(&nemesis).arg("--store").arg(store.path());

@@ -40,7 +40,8 @@ pub use mail::Mail;
 pub use node::{NoAnswer, Node, RequestError};
 pub use settings::{LockGroup, LockOptions, LockSettings};
 pub use spec::{
-    Ask, ClockSource, LockSpec, NoOptions, NodeOptions, PerfectOptions, RedlockOptions, ReleaseOn, SingleOptions, StealOptions,
+    Ask, ClockSource, LockSpec, NoOptions, NodeOptions, PerfectOptions, RedlockOptions, ReleaseOn, SingleOptions,
+    StealOptions,
 };
 
 use algorithm::AnyAlgorithm;

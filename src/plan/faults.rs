@@ -128,7 +128,9 @@ fn members(rng: &mut impl Rng, who: &Who, scenario: &Scenario) -> Result<Who, Pl
     let mut settled = Vec::new();
     for target in &who.0 {
         match target {
-            node if node.is_node() && scenario.nodes == 0 => return Err(no_nodes(&format!("target `{node}`"), scenario)),
+            node if node.is_node() && scenario.nodes == 0 => {
+                return Err(no_nodes(&format!("target `{node}`"), scenario));
+            }
             Target::AnyClient => settled.push(Target::Client(rng.random_range(0..scenario.clients))),
             Target::AnyNode => settled.push(Target::Node(rng.random_range(0..scenario.nodes))),
             Target::Minority => settled.extend(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?),
