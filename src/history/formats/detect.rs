@@ -1,6 +1,5 @@
 //! Which notation a history is written in, from how it begins.
 
-use super::event::OTHER_TYPES;
 use super::{Format, json};
 
 /// The format of what begins with `window`; none while that is too little to tell, and an error where nothing fits.
@@ -33,6 +32,5 @@ fn first_line(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
         None => return None,
     };
     let tree = str::from_utf8(line).ok().and_then(|text| json::parse(text).ok());
-    let ours = tree.is_some_and(|tree| json::type_of(&tree).is_some_and(|kind| OTHER_TYPES.contains(&kind)));
-    Some(Ok(if ours { Format::Run } else { Format::Json }))
+    Some(Ok(if tree.is_some_and(|tree| json::is_of_run(&tree)) { Format::Run } else { Format::Json }))
 }
