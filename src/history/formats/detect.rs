@@ -23,7 +23,7 @@ pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String
     })
 }
 
-/// JSON: of a run of ours if the first line has a type that only our runs have.
+/// JSON: of a run of ours if the first line is the header of one.
 fn first_line(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
     let start = window.trim_ascii_start();
     let line = match memchr::memchr(b'\n', start) {
@@ -32,5 +32,6 @@ fn first_line(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
         None => return None,
     };
     let tree = str::from_utf8(line).ok().and_then(|text| json::parse(text).ok());
-    Some(Ok(if tree.is_some_and(|tree| json::is_of_run(&tree)) { Format::Run } else { Format::Json }))
+    let ours = tree.is_some_and(|tree| json::type_of(&tree) == Some("run"));
+    Some(Ok(if ours { Format::Run } else { Format::Json }))
 }

@@ -129,22 +129,24 @@ impl Turn<'_> {
         match line {
             Says::Fast(Fast::Event(event)) => pairing.add(event, number),
             Says::Fast(Fast::Other(kind)) if !pairing.of_run => Err(unknown_type(kind)),
-            Says::Tree(tree) if !(pairing.of_run && is_of_run(tree)) => match tree::event(tree, options)? {
-                Some(event) => pairing.add(&event, number),
-                None => Ok(()),
-            },
+            Says::Tree(tree) if !(pairing.of_run && type_of(tree).is_some_and(|kind| OTHER_TYPES.contains(&kind))) => {
+                match tree::event(tree, options)? {
+                    Some(event) => pairing.add(&event, number),
+                    None => Ok(()),
+                }
+            }
             Says::Broken(reason) => Err(reason.clone()),
             Says::Fast(Fast::Nemesis | Fast::Other(_)) | Says::Tree(_) | Says::Nothing => Ok(()),
         }
     }
 }
 
-/// Whether a line has a type that only runs of ours have.
-pub(super) fn is_of_run(tree: &Tree) -> bool {
-    let Tree::Map(entries) = tree else { return false };
-    entries.iter().any(|entry| match entry {
-        (Tree::Text(name), Tree::Text(kind)) => name == "type" && OTHER_TYPES.contains(&kind.as_ref()),
-        _ => false,
+/// The `type` of a line, if it is an object that has one.
+pub(super) fn type_of<'t>(tree: &'t Tree) -> Option<&'t str> {
+    let Tree::Map(entries) = tree else { return None };
+    entries.iter().find_map(|entry| match entry {
+        (Tree::Text(name), Tree::Text(kind)) if name == "type" => Some(kind.as_ref()),
+        _ => None,
     })
 }
 
