@@ -47,7 +47,7 @@ fn events_that_make_no_history_are_refused_in_every_notation() {
         (&["0 invok read nil"], "unknown type `invok`; expected invoke, ok, fail or info"),
         (&["0 invoke txn nil"], "unknown function `txn`; expected read, write, cas, rmw"),
         (&["4294967296 invoke read nil"], "process 4294967296 is out of range"),
-        (&["0 phase read nil"], "unknown type `phase`; expected invoke, ok, fail or info"),
+        (&["0 invoke read nil", "0 phase read nil"], "unknown type `phase`; expected invoke, ok, fail or info"),
         (&["0 invoke acquire nil", "0 ok acquire 5.0"], "5.0 is no token; expected a whole number of 64 bits"),
         (&["0 invoke acquire nil", "0 ok acquire 9223372036854775808"], "is no token"),
         (&["0 invoke acquire nil", "0 ok acquire \"5\""], "\"5\" is no token"),

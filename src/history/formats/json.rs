@@ -192,7 +192,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
 
     /// Floats, and whole numbers beyond 64 bits.
     fn visit_f64<E>(self, number: f64) -> Result<Tree<'de>, E> {
-        Ok(Tree::Odd(number.to_string().into()))
+        Ok(Tree::Odd(format!("{number:?}").into()))
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Tree<'de>, E> {
