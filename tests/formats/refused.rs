@@ -115,7 +115,7 @@ fn fields_that_make_no_event_are_refused() {
     let run = "{\"type\":\"run\",\"time\":5}\n";
     refused(run.to_string() + &timed(&[5, 4]), 3, "time runs backwards, from 5 to 4");
     let loaded = load(timed(&[5, 5, 4, -6]).as_bytes()).unwrap();
-    let note = "time runs backwards 2 times, first at line 3, by 10 ns at most; the order of lines is what counts";
+    let note = "time runs backwards 2 times, first at line 3, by 0.00001 ms at most; the order of lines is what counts";
     assert_eq!(loaded.notes, [note]);
     let twice = timed(&[1, 2]).replace("\"index\":1", "\"index\":0");
     refused(twice, 2, "index 0 after index 0; lines are out of order or there twice");

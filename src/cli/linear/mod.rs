@@ -11,9 +11,9 @@ use crate::checker::Validity;
 use crate::checker::linear::explain::Explanation;
 use crate::checker::linear::words::{self, Words};
 use crate::checker::linear::{self, Answer, Conflict, How, Limits, ModelSpec, Object};
+use crate::history::HistoryError;
 use crate::history::formats::{Format, Loaded, Options, Source};
 use crate::history::table::{Content, Op, OpFunction, Table, Value};
-use crate::history::{HistoryError, Outcome};
 use crate::report::linear::{KeyAnswer, LinearReport};
 use crate::report::{Counterexample, Origin, linear_html};
 
@@ -60,7 +60,7 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
     let usual = if loaded.format == Format::Run { NilReads::Empty } else { NilReads::Unknown };
     let is_register = matches!(spec, ModelSpec::Register | ModelSpec::CasRegister);
     if is_register && flags.nil_reads.unwrap_or(usual) == NilReads::Unknown {
-        forget_nil_reads(&mut loaded);
+        loaded.forget_nil_reads();
     }
 
     let start = Instant::now();
@@ -87,16 +87,6 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
     let svg = || report.counterexample().map(Counterexample::standalone);
     flags.pages.write(|| linear_html(&report), svg)?;
     Ok(exit_for(valid, None))
-}
-
-/// Takes reads of nil for reads of nobody knows what.
-fn forget_nil_reads(loaded: &mut Loaded) {
-    let is_nil = |op: &&mut Op| (op.f, op.outcome, op.a) == (OpFunction::Read, Outcome::Ok, Value::NIL);
-    let forgotten = loaded.table.operations.iter_mut().filter(is_nil).map(|op| op.a = Value::UNKNOWN).count();
-    if forgotten > 0 {
-        let reads = if forgotten == 1 { "1 read".into() } else { format!("{forgotten} reads") };
-        loaded.notes.push(format!("{reads} of nil taken for unknown; with --nil-reads empty the register was empty"));
-    }
 }
 
 /// The answer for each key, in the order of the keys.

@@ -26,8 +26,8 @@ mod tree;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::table::Table;
-use super::{History, HistoryError};
+use super::table::{Op, OpFunction, Table, Value};
+use super::{History, HistoryError, Outcome};
 use input::{Fault, Input};
 use pair::Pairing;
 
@@ -101,6 +101,16 @@ impl Loaded {
     pub fn process_name(&self, process: u32) -> String {
         let named = process.checked_sub(names::FIRST_NAMED).and_then(|place| self.named.get(place as usize));
         named.map_or_else(|| process.to_string(), String::clone)
+    }
+
+    /// Takes reads of nil for reads of nobody knows what, as Knossos does of registers, and notes it.
+    pub fn forget_nil_reads(&mut self) {
+        let is_nil = |op: &&mut Op| (op.f, op.outcome, op.a) == (OpFunction::Read, Outcome::Ok, Value::NIL);
+        let forgotten = self.table.operations.iter_mut().filter(is_nil).map(|op| op.a = Value::UNKNOWN).count();
+        if forgotten > 0 {
+            let reads = if forgotten == 1 { "1 read".into() } else { format!("{forgotten} reads") };
+            self.notes.push(format!("{reads} of nil taken for unknown; with --nil-reads empty the register was empty"));
+        }
     }
 }
 

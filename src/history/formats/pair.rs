@@ -225,8 +225,9 @@ impl Pairing {
     pub fn notes(&self) -> Vec<String> {
         let backwards = self.backwards.map(|(line, count, most)| {
             let times = if count == 1 { "once".into() } else { format!("{count} times, first") };
+            let most = most as f64 / 1e6;
             format!(
-                "time runs backwards {times} at line {line}, by {most} ns at most; the order of lines is what counts"
+                "time runs backwards {times} at line {line}, by {most} ms at most; the order of lines is what counts"
             )
         });
         let empty = match self.empty.len() {

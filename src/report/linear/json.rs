@@ -46,6 +46,7 @@ impl LinearReport<'_> {
             "key": self.key(key.key),
             "operations": key.operations,
             "valid": valid,
+            "evidence": key.evidence,
             "how": key.how,
             "reason": reason,
             "conflict": key.counterexample.as_ref().map(|example| example.operations.iter().map(brief).collect::<Vec<_>>()),
