@@ -1,5 +1,7 @@
 //! What is refused, with which line and which words.
 
+use redjepsen::history::formats::{Options, Source};
+
 use crate::{gzip, load, zstd};
 
 /// Expects that the bytes are refused at this line for this reason, as they are and compressed.
@@ -102,6 +104,13 @@ fn fields_that_make_no_event_are_refused() {
         let acquire = json("").replace("read", "acquire");
         let acquired = json(&format!(",\"value\":{token}")).replace("read", "acquire").replace("invoke", "ok");
         refused(acquire + &acquired, 2, "is no token; expected a whole number of 64 bits; it was invoked at line 1");
+    }
+    let run = include_str!("../fixtures/pause-healed-in-time.jsonl");
+    let line = run.lines().position(|line| line.contains("\"phase\":\"acquired\"")).unwrap() + 1;
+    for (token, reason) in [("9223372036854775808", "beyond 2^63"), ("5.0", "floating point `5.0`")] {
+        let run = run.replacen("\"phase\":\"acquired\"", &format!("\"phase\":\"acquired\",\"token\":{token}"), 1);
+        let error = Source::of(run.as_bytes(), "file").unwrap().locks(&Options::default()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("file, line {line}: ")) && error.contains(reason), "{error}");
     }
     let timed = |times: &[i64]| -> String {
         let line = |(process, time)| {
