@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use redjepsen::checker::linear::search::{Finding, Limits, Strategy};
-use redjepsen::checker::linear::{ModelSpec, Options, examine_object};
+use redjepsen::checker::linear::{FailedCas, ModelSpec, Options, examine_object};
 use redjepsen::history::Outcome;
 use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Value, Values};
 
@@ -67,7 +67,13 @@ fn row(word: &str, spec: ModelSpec, clients: u32, count: u32, distinct: u32, ind
         let begun = Instant::now();
         let give_up = || begun.elapsed() > GIVE_UP;
         let limits = Limits { give_up: &give_up, memory_bytes: 2 << 30 };
-        let finding = examine_object(spec, &operations, &values, &Options { limits, ..Options::default() }, strategy);
+        let finding = examine_object(
+            spec,
+            &operations,
+            &values,
+            &Options { limits, failed_cas: FailedCas::Check, ..Options::default() },
+            strategy,
+        );
         let took = begun.elapsed();
         let peak = (PEAK.load(Ordering::Relaxed) - before) as f64 / 1e6;
         let answer = match finding {

@@ -299,7 +299,7 @@ fn files_that_cannot_or_should_not_be_written_are_refused() {
     redjepsen(&folder).args(["check", "history.jsonl", "--svg", "old.svg"]).assert().code(1);
     assert!(fs::read_to_string(folder.path().join("old.svg")).unwrap().starts_with("<svg"), "a file is replaced");
 
-    let fine = history(op(0, "write", json!(1), json!(1)));
+    let fine = history([op(0, "write", json!(1), json!(1)), op(0, "read", json!(null), json!(1))].concat());
     redjepsen(&fine)
         .args(["check", "history.jsonl", "--svg", "none.svg"])
         .assert()

@@ -29,8 +29,11 @@ pub struct CheckFlags {
     #[arg(long, value_name = "V", allow_hyphen_values = true)]
     pub initial: Option<String>,
     /// Whether a failed compare-and-set shows that the value was another one
-    #[arg(long, value_enum, default_value = "check")]
+    #[arg(long, value_enum, default_value = "drop")]
     pub failed_cas: FailedCas,
+    /// What a read of nil says of a register [default: empty in runs of redjepsen, else unknown]
+    #[arg(long, value_enum)]
+    pub nil_reads: Option<NilReads>,
     /// Values that are pairs are a key and its value, as jepsen.independent writes them
     #[arg(long)]
     pub independent: bool,
@@ -138,6 +141,15 @@ fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {
     Ok((scenario, facts))
 }
 
+/// What a read of nil says of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NilReads {
+    /// The register was empty
+    Empty,
+    /// Nothing, as in Knossos
+    Unknown,
+}
+
 impl ValueEnum for FailedCas {
     fn value_variants<'a>() -> &'a [Self] {
         &[FailedCas::Check, FailedCas::Drop]
@@ -146,7 +158,7 @@ impl ValueEnum for FailedCas {
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
         let (name, help) = match self {
             FailedCas::Check => ("check", "The value was another one at some moment of the operation"),
-            FailedCas::Drop => ("drop", "Nothing: it is left out, as Knossos does"),
+            FailedCas::Drop => ("drop", "Nothing but that it did not happen, as in Knossos"),
         };
         Some(clap::builder::PossibleValue::new(name).help(help))
     }

@@ -229,7 +229,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             process: client_process(&line.process)?,
             phase: need(line.phase, "phase")?,
             mono_ns: line.mono_ns,
-            token: line.token,
+            token: line.token.map(whole_token).transpose()?,
             validity_ms: line.validity_ms,
             value: line.value.map_or(Ok(Reading::Unknown), reading_from_json)?,
             amount: amount_from_json(line.count, line.elements)?,
@@ -302,6 +302,11 @@ fn reading_from_json(value: Value) -> Result<Reading, String> {
         Value::String(value) => Ok(Reading::Value(value)),
         other => Err(format!("a register's value must be a string or null, not {other}")),
     }
+}
+
+/// A token, which must have its place among whole numbers of 64 bits as histories from anywhere have them.
+fn whole_token(token: u64) -> Result<u64, String> {
+    i64::try_from(token).map(|_| token).map_err(|_| format!("the token {token} is beyond 2^63"))
 }
 
 fn amount_to_json(amount: &Option<Amount>) -> (Option<u64>, Option<Vec<String>>) {

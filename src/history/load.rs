@@ -18,6 +18,9 @@ pub enum HistoryError {
     Io { name: String, source: io::Error },
     #[error("{name}, line {line}: {reason}")]
     Malformed { name: String, line: u64, reason: String },
+    /// It can be read, but not without an option that says how.
+    #[error("{name}, line {line}: {reason}")]
+    Ambiguous { name: String, line: u64, reason: String },
 }
 
 /// Loads `history.jsonl` from a file, or from the run folder that holds one.

@@ -74,7 +74,11 @@ fn compare_and_set_fails_where_the_value_was_another_and_says_nothing_where_some
         ("\"value-mismatch\"", true),
         ("\"precondition-failed\"", true),
         ("\":did-not-succeed\"", true),
+        ("\"Precondition failed\"", true),
         ("\"connection-refused\"", false),
+        ("\"compare-and-set not sent: connection refused\"", false),
+        ("\"protocol version mismatch\"", false),
+        ("\"no\"", false),
         ("[\"unavailable\",11]", false),
         ("11", false),
     ] {
@@ -303,6 +307,88 @@ fn logs_of_jepsen_with_any_prefix() {
     assert_eq!(load(log.as_bytes()).unwrap().format, Format::Log);
     let lines: Vec<u32> = load(log.as_bytes()).unwrap().table.operations.iter().map(|op| op.line).collect();
     assert_eq!(lines, [3, 5, 10, 12]);
+}
+
+#[test]
+fn lists_of_two_are_values_where_nothing_says_that_they_are_keys() {
+    means(
+        &json(&[
+            "0 invoke write [7,1]",
+            "0 ok write [7,1]",
+            "1 invoke read null",
+            "1 ok read [7,1]",
+            "1 invoke read [7,null]",
+            "1 ok read [8,1]",
+            "2 invoke cas [7,8]",
+            "2 fail cas [7,8]",
+            "3 invoke rmw [7,null]",
+            "3 ok rmw [7,8]",
+            "4 invoke acquire [7,null]",
+            "4 ok acquire null",
+        ]),
+        &[
+            "0 write [7 1] nil ok 0..1",
+            "1 read [7 1] nil ok 2..3",
+            "1 read [8 1] nil ok 4..5",
+            "2 cas 7 8 fail 6..7",
+            "3 rmw 7 8 ok 8..9",
+            "4 acquire nil nil ok 10..11",
+        ],
+    );
+}
+
+#[test]
+fn numbers_and_texts_beside_a_lock_are_no_tokens_where_they_are_told_from_them() {
+    means(
+        &json(&[
+            // As it was asked for, whatever it is.
+            "0 invoke acquire 1.5",
+            "0 ok acquire 1.5",
+            "1 invoke acquire \"17\"",
+            "1 ok acquire \"17\"",
+            "2 invoke acquire null",
+            "2 ok acquire {\"token\":\"c3\",\"fence\":-9223372036854775808}",
+            "3 invoke acquire null",
+            "3 ok acquire \"a5\"",
+            // What failed returned nothing.
+            "4 invoke acquire null",
+            "4 fail acquire 5.0",
+        ]),
+        &[
+            "0 acquire nil nil ok 0..1",
+            "1 acquire nil nil ok 2..3",
+            "2 acquire -9223372036854775808 nil ok 4..5",
+            "3 acquire nil nil ok 6..7",
+            "4 acquire ? nil fail 8..9",
+        ],
+    );
+}
+
+#[test]
+fn keywords_of_clojure_in_json() {
+    let fields = "{\":process\":\":c1\",\":type\":\":invoke\",\":f\":\":read\",\":key\":\"a\",\":value\":null}\n\
+                  {\"\\u003aprocess\":\"c1\",\":type\":\"ok\",\":f\":\"read\",\"\\u003akey\":\"a\",\":value\":5}\n";
+    means(fields, &["2147483648 read@a 5 nil ok 0..1"]);
+}
+
+#[test]
+fn logs_may_name_their_processes_and_lines_that_are_skipped_are_counted() {
+    let log = "\
+        INFO jepsen.core - Everything looks good!\n\
+        c1\t:invoke\t:write\t1\n\
+        INFO  jepsen.util - :c2\t:invoke\t:read\tnil\n\
+        \n\
+        INFO [2015] jepsen.core - :nemesis\t:info\t:start\tnil\n\
+        n1/c1 :invoke :read nil\n\
+        c1\t:ok\t:write\t1\n\
+        done\n\
+        c2\t:ok\t:read\t1\n";
+    means(log, &["2147483648 write 1 nil ok 0..3", "2147483649 read 1 nil ok 1..4", "2147483650 read ? nil info 2.."]);
+    let loaded = load(log.as_bytes()).unwrap();
+    assert_eq!(loaded.notes, ["2 lines are no operations and were skipped, first line 1"]);
+    let names: Vec<_> = loaded.table.operations.iter().map(|op| loaded.process_name(op.process)).collect();
+    assert_eq!(names, ["c1", "c2", "n1/c1"]);
+    assert_eq!(load(b"0 :invoke :read nil\n").unwrap().notes, [""; 0]);
 }
 
 #[test]

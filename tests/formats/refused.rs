@@ -1,5 +1,7 @@
 //! What is refused, with which line and which words.
 
+use redjepsen::history::formats::{Options, Source};
+
 use crate::{gzip, load, zstd};
 
 /// Expects that the bytes are refused at this line for this reason, as they are and compressed.
@@ -13,6 +15,8 @@ fn refused(bytes: impl AsRef<[u8]>, line: u64, reason: &str) {
         assert!(error.len() < 500, "{error}");
     }
 }
+
+const KEYED: &str = "a key with its value, as jepsen.independent writes them; --independent reads it so";
 
 #[test]
 fn events_that_make_no_history_are_refused_in_every_notation() {
@@ -45,6 +49,18 @@ fn events_that_make_no_history_are_refused_in_every_notation() {
         (&["0 invok read nil"], "unknown type `invok`; expected invoke, ok, fail or info"),
         (&["0 invoke txn nil"], "unknown function `txn`; expected read, write, cas, rmw"),
         (&["4294967296 invoke read nil"], "process 4294967296 is out of range"),
+        (&["0 invoke read nil", "0 phase read nil"], "unknown type `phase`; expected invoke, ok, fail or info"),
+        (&["0 invoke acquire nil", "0 ok acquire 5.0"], "5.0 is no token; expected a whole number of 64 bits"),
+        (&["0 invoke acquire nil", "0 ok acquire 9223372036854775808"], "is no token"),
+        (&["0 invoke acquire nil", "0 ok acquire \"5\""], "\"5\" is no token"),
+        (&["0 invoke read [7 nil]", "0 ok read [7 5]"], KEYED),
+        (&["0 invoke read [\"k\" nil]", "0 ok read [\"k\" [1 2]]"], KEYED),
+        (&["0 invoke read [\"k\" nil]", "0 ok read [\"k\" nil]"], KEYED),
+        (&["0 invoke acquire [7 nil]", "0 ok acquire [7 33]"], KEYED),
+        (&["0 invoke release [7 nil]", "0 ok release [7 nil]"], KEYED),
+        (&["0 invoke rmw [7 nil]", "0 ok rmw [7 [nil 2]]"], KEYED),
+        (&["0 invoke write [7 1]", "1 invoke cas [7 [1 2]]"], KEYED),
+        (&["0 invoke rmw [7 [nil 2]]"], KEYED),
     ] {
         let (mut json, mut edn, mut log) = (String::new(), String::new(), String::new());
         for line in lines {
@@ -84,6 +100,18 @@ fn fields_that_make_no_event_are_refused() {
     refused("{\"process\":[],\"f\":\"read\",\"type\":\"ok\"}\n", 1, "field `process` must be a number or a name");
     refused("{\"process\":1,\"f\":1,\"type\":\"ok\"}\n", 1, "field `f` must be a word");
     refused("{}\n", 1, "missing field `type`");
+    for token in ["5.0", "9223372036854775808", "1e30", "\"5\"", "\"-5.0\"", "{\"fence\":5.5}", "{\"token\":\"5\"}"] {
+        let acquire = json("").replace("read", "acquire");
+        let acquired = json(&format!(",\"value\":{token}")).replace("read", "acquire").replace("invoke", "ok");
+        refused(acquire + &acquired, 2, "is no token; expected a whole number of 64 bits; it was invoked at line 1");
+    }
+    let run = include_str!("../fixtures/pause-healed-in-time.jsonl");
+    let line = run.lines().position(|line| line.contains("\"phase\":\"acquired\"")).unwrap() + 1;
+    for (token, reason) in [("9223372036854775808", "beyond 2^63"), ("5.0", "floating point `5.0`")] {
+        let run = run.replacen("\"phase\":\"acquired\"", &format!("\"phase\":\"acquired\",\"token\":{token}"), 1);
+        let error = Source::of(run.as_bytes(), "file").unwrap().locks(&Options::default()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("file, line {line}: ")) && error.contains(reason), "{error}");
+    }
     let timed = |times: &[i64]| -> String {
         let line = |(process, time)| {
             format!(
@@ -92,8 +120,12 @@ fn fields_that_make_no_event_are_refused() {
         };
         times.iter().enumerate().map(line).collect()
     };
-    refused(timed(&[5, 5, 4]), 3, "time runs backwards, from 5 to 4");
-    refused(timed(&[-5, -6]), 2, "time runs backwards, from -5 to -6");
+    // In a run of ours one clock stamps all events; elsewhere it is noted.
+    let run = "{\"type\":\"run\",\"time\":5}\n";
+    refused(run.to_string() + &timed(&[5, 4]), 3, "time runs backwards, from 5 to 4");
+    let loaded = load(timed(&[5, 5, 4, -6]).as_bytes()).unwrap();
+    let note = "time runs backwards 2 times, first at line 3, by 0.00001 ms at most; the order of lines is what counts";
+    assert_eq!(loaded.notes, [note]);
     let twice = timed(&[1, 2]).replace("\"index\":1", "\"index\":0");
     refused(twice, 2, "index 0 after index 0; lines are out of order or there twice");
 }

@@ -18,7 +18,10 @@ pub enum State {
     Text(String),
     /// Owner, how often, last token.
     Lock(u32, u32, i64),
-    Taken(u32),
+    /// Of a lock that anyone may release, whether it is held.
+    Held(bool),
+    /// The owner of each place that is taken.
+    Owners(Vec<u32>),
 }
 
 pub struct Naive<'a> {
@@ -36,7 +39,8 @@ impl Naive<'_> {
             ModelSpec::Set => State::Elements(BTreeSet::new()),
             ModelSpec::ListAppend => State::List(Vec::new()),
             ModelSpec::TextAppend => State::Text(String::new()),
-            ModelSpec::Mutex | ModelSpec::Semaphore(_) => State::Taken(0),
+            ModelSpec::Mutex => State::Held(false),
+            ModelSpec::Semaphore(_) => State::Owners(Vec::new()),
             _ => State::Lock(0, 0, i64::MIN),
         }
     }
@@ -90,9 +94,19 @@ impl Naive<'_> {
             (OpFunction::Read, State::Text(now)) => fits(text(op.a) == now, State::Text(now)),
             (OpFunction::Write, State::Text(_)) => vec![State::Text(text(op.a))],
             (OpFunction::Append, State::Text(now)) => vec![State::Text(now + &text(op.a))],
-            (OpFunction::Acquire, State::Taken(taken)) => fits(taken < self.permits(), State::Taken(taken + 1)),
-            (OpFunction::Release, State::Taken(0)) => Vec::new(),
-            (OpFunction::Release, State::Taken(taken)) => vec![State::Taken(taken - 1)],
+            (OpFunction::Acquire, State::Held(held)) => fits(!held, State::Held(true)),
+            (OpFunction::Release, State::Held(held)) => fits(held, State::Held(false)),
+            (OpFunction::Acquire, State::Owners(mut owners)) => {
+                let free = self.spec != ModelSpec::Semaphore(owners.len() as u32);
+                owners.push(op.process);
+                // Who came first makes no difference.
+                owners.sort_unstable();
+                fits(free, State::Owners(owners))
+            }
+            (OpFunction::Release, State::Owners(mut owners)) => {
+                let own = owners.iter().position(|owner| *owner == op.process);
+                fits(own.map(|own| owners.remove(own)).is_some(), State::Owners(owners))
+            }
             (OpFunction::Acquire, State::Lock(owner, count, last)) => {
                 let again = self.spec == ModelSpec::ReentrantMutex && owner == op.process;
                 let token = match self.spec {
@@ -107,13 +121,6 @@ impl Naive<'_> {
                 if mine { vec![State::Lock(owner, count - 1, last)] } else { Vec::new() }
             }
             (f, state) => panic!("{f:?} of {state:?}"),
-        }
-    }
-
-    fn permits(&self) -> u32 {
-        match self.spec {
-            ModelSpec::Semaphore(permits) => permits,
-            _ => 1,
         }
     }
 

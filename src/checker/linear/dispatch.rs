@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::models::{Counter, FailedCas, FencedMutex, ListAppend, OwnerMutex, Register, Semaphore, Set, TextAppend};
+use super::models::{
+    Counter, FailedCas, FencedMutex, ListAppend, Mutex as AnyoneMutex, OwnerMutex, Register, Semaphore, Set, TextAppend,
+};
 use super::search::{Finding, Limits, Strategy, examine};
-use super::{Answer, Model, ModelSpec, check_object, fast, words};
+use super::{Answer, Model, ModelSpec, check_object, evidence, fast, words};
 use crate::history::Outcome;
 use crate::history::table::{Content, Op, OpFunction, Table, Value, Values};
 
@@ -21,7 +23,7 @@ pub struct Options<'a> {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { initial: Value::NIL, failed_cas: FailedCas::Check, limits: Limits::default() }
+        Options { initial: Value::NIL, failed_cas: FailedCas::default(), limits: Limits::default() }
     }
 }
 
@@ -43,6 +45,8 @@ pub struct Object {
     pub operations: Vec<u32>,
     pub answer: Answer,
     pub how: How,
+    /// Whether anything could have been found wrong, see [`evidence`].
+    pub evidence: bool,
 }
 
 /// Checks every key of a history apart, largest first, on as many threads as there are processors. In the order of keys.
@@ -59,16 +63,17 @@ pub fn check(table: &Table, spec: ModelSpec, options: &Options) -> Vec<Object> {
     queue.sort_by_key(|key| std::cmp::Reverse(by_key[*key].len()));
 
     let next = AtomicUsize::new(0);
-    let answers: Mutex<Vec<Option<(Answer, How)>>> = Mutex::new(vec![None; by_key.len()]);
+    let answers: Mutex<Vec<Option<(Answer, How, bool)>>> = Mutex::new(vec![None; by_key.len()]);
     let work = || {
         while let Some(key) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
             let operations: Cow<[Op]> = match by_key.len() {
                 1 => Cow::Borrowed(&table.operations),
                 _ => by_key[*key].iter().map(|place| table.operations[*place as usize]).collect(),
             };
-            let answer = check_one(spec, &operations, &table.values, options);
+            let (answer, how) = check_one(spec, &operations, &table.values, options);
+            let evidence = evidence::is_there(spec, &operations, options);
             if let Ok(mut answers) = answers.lock() {
-                answers[*key] = Some(answer);
+                answers[*key] = Some((answer, how, evidence));
             }
         }
     };
@@ -86,8 +91,8 @@ pub fn check(table: &Table, spec: ModelSpec, options: &Options) -> Vec<Object> {
     let answers = answers.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut objects = Vec::with_capacity(by_key.len());
     for ((key, operations), answer) in (0..).zip(by_key).zip(answers) {
-        if let Some((answer, how)) = answer {
-            objects.push(Object { key, operations, answer, how });
+        if let Some((answer, how, evidence)) = answer {
+            objects.push(Object { key, operations, answer, how, evidence });
         }
     }
     objects
@@ -97,7 +102,16 @@ pub fn check(table: &Table, spec: ModelSpec, options: &Options) -> Vec<Object> {
 const WORTH_A_THREAD: usize = 2_000;
 
 fn check_one(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> (Answer, How) {
-    match fast_check(spec, operations, values, options) {
+    let says_something = |op: &Op| !says_nothing(spec, op, options);
+    let fast = match operations.iter().all(says_something) {
+        true => fast_check(spec, operations, values, options),
+        false => {
+            let (kept, operations): (Vec<u32>, Vec<Op>) =
+                (0..).zip(operations.iter().copied()).filter(|(_, op)| says_something(op)).unzip();
+            in_places(fast_check(spec, &operations, values, options), &kept)
+        }
+    };
+    match fast {
         Answer::Undecided(_) => (search_object(spec, operations, values, options), How::Search),
         answer => (answer, How::Fast),
     }
@@ -108,12 +122,6 @@ fn fast_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Opt
     let initial = options.initial;
     match spec {
         ModelSpec::Register => fast::register(operations, initial),
-        ModelSpec::CasRegister if options.failed_cas == FailedCas::Drop => {
-            let kept: Vec<u32> =
-                (0..operations.len() as u32).filter(|&place| !failed_cas(&operations[place as usize])).collect();
-            let operations: Vec<Op> = kept.iter().map(|&place| operations[place as usize]).collect();
-            in_places(fast::cas_register(&operations, initial), &kept)
-        }
         ModelSpec::CasRegister => fast::cas_register(operations, initial),
         ModelSpec::Rmw => fast::rmw(operations, initial),
         ModelSpec::OwnerMutex => fast::owner_mutex(operations),
@@ -123,6 +131,12 @@ fn fast_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Opt
         ModelSpec::ListAppend => fast::list_append(operations, values),
         _ => Answer::Undecided(format!("no near-linear check of {spec}")),
     }
+}
+
+/// Whether it fits whatever the object holds: a read of nobody knows what, a compare-and-set that failed for any reason.
+fn says_nothing(spec: ModelSpec, op: &Op, options: &Options) -> bool {
+    let compares = matches!(spec, ModelSpec::CasRegister | ModelSpec::Rmw) && options.failed_cas == FailedCas::Drop;
+    (op.f, op.outcome, op.a) == (OpFunction::Read, Outcome::Ok, Value::UNKNOWN) || compares && failed_cas(op)
 }
 
 fn failed_cas(op: &Op) -> bool {
@@ -197,7 +211,7 @@ pub fn with_model<W: WithModel>(
         ModelSpec::Set => what.with(&Set::new(values)),
         ModelSpec::ListAppend => what.with(&ListAppend::list(values, operations)),
         ModelSpec::TextAppend => what.with(&TextAppend::text(values, operations)),
-        ModelSpec::Mutex => what.with(&Semaphore::mutex()),
+        ModelSpec::Mutex => what.with(&AnyoneMutex),
         ModelSpec::OwnerMutex => what.with(&OwnerMutex { reentrant: false }),
         ModelSpec::ReentrantMutex => what.with(&OwnerMutex { reentrant: true }),
         ModelSpec::FencedMutex => what.with(&FencedMutex::new(values)),

@@ -5,6 +5,7 @@
 //! that for a built-in model; [`check_object`] searches with a model of one's own ([`Model`]).
 
 mod dispatch;
+pub mod evidence;
 pub mod explain;
 pub mod fast;
 pub mod model;

@@ -5,12 +5,13 @@ mod choose;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use super::check::CheckFlags;
+use super::check::{CheckFlags, NilReads};
 use super::{Exit, Failure, exit_for, print};
 use crate::checker::Validity;
 use crate::checker::linear::explain::Explanation;
 use crate::checker::linear::words::{self, Words};
 use crate::checker::linear::{self, Answer, Conflict, How, Limits, ModelSpec, Object};
+use crate::history::HistoryError;
 use crate::history::formats::{Format, Loaded, Options, Source};
 use crate::history::table::{Content, Op, OpFunction, Table, Value};
 use crate::report::linear::{KeyAnswer, LinearReport};
@@ -29,7 +30,7 @@ pub const MODELS: [(&str, &str); 12] = [
     ("owner-mutex", "acquire, release by the owner"),
     ("reentrant-mutex", "the same, the owner may acquire again"),
     ("fenced-mutex", "the same, each token greater than the last"),
-    ("semaphore:N", "up to N owners at once"),
+    ("semaphore:N", "acquire, release by the owner, up to N at once"),
 ];
 
 /// Loads, checks and prints.
@@ -40,7 +41,10 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
     let options = Options { independent: flags.independent, times };
     let of_locks = source.format() == Format::Run && asked.is_some_and(|spec| spec.is_lock());
     let loaded = if of_locks { source.locks(&options) } else { source.table(&options) };
-    let mut loaded = loaded.map_err(Failure::could_not_run)?;
+    let mut loaded = loaded.map_err(|error| match error {
+        HistoryError::Ambiguous { .. } => Failure::arguments(error),
+        error => Failure::could_not_run(error),
+    })?;
     let bears_token = |op: &Op| op.f == OpFunction::Acquire && op.a != Value::NIL;
     if asked == Some(ModelSpec::FencedMutex) && of_locks && !loaded.table.operations.iter().any(bears_token) {
         let text = "no acquisition of this run bore a token, so there is nothing that fenced-mutex could find wrong; \
@@ -53,14 +57,20 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
         None => known(choose::model(&loaded.table).map_err(|reason| no_model(&reason))?)?,
     };
 
+    let usual = if loaded.format == Format::Run { NilReads::Empty } else { NilReads::Unknown };
+    let is_register = matches!(spec, ModelSpec::Register | ModelSpec::CasRegister);
+    if is_register && flags.nil_reads.unwrap_or(usual) == NilReads::Unknown {
+        loaded.forget_nil_reads();
+    }
+
     let start = Instant::now();
     let answers = answers(&mut loaded, spec, flags);
     let check_seconds = start.elapsed().as_secs_f64();
-    let valid = conclude(&loaded.table, &answers);
+    let valid = conclude(&answers);
     let report = LinearReport {
         file,
         valid,
-        model: spec.to_string(),
+        model: spec,
         chosen: asked.is_none(),
         initial: flags.initial.clone(),
         failed_cas: flags.failed_cas,
@@ -100,7 +110,7 @@ const EXPLAINING: Duration = Duration::from_secs(5);
 
 /// The answer for one object, with its counterexample made small and its places counted in the whole history.
 fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linear::Options) -> KeyAnswer {
-    let Object { key, operations, mut answer, how } = object;
+    let Object { key, operations, mut answer, how, evidence } = object;
     let of = operations.len() as u64;
     let counterexample = match &mut answer {
         Answer::NotLinearizable(conflict) => {
@@ -120,7 +130,7 @@ fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linear::Op
         How::Fast => "fast",
         How::Search => "search",
     };
-    KeyAnswer { key, operations: of, how: how.to_string(), answer, counterexample }
+    KeyAnswer { key, operations: of, how: how.to_string(), answer, evidence, counterexample }
 }
 
 /// Why the operations at these places have no order, in places of the whole history.
@@ -147,12 +157,13 @@ fn initial(table: &mut Table, text: Option<&str>) -> Value {
     }
 }
 
-/// One violation decides, one open question leaves the rest open; and a history of nothing shows nothing.
-fn conclude(table: &Table, answers: &[KeyAnswer]) -> Validity {
+/// One violation decides, one open question leaves the rest open; and where nothing could have been found wrong on any key,
+/// nothing was shown.
+fn conclude(answers: &[KeyAnswer]) -> Validity {
     let any = |matches: fn(&Answer) -> bool| answers.iter().any(|key| matches(&key.answer));
     if any(|answer| matches!(answer, Answer::NotLinearizable(_))) {
         Validity::Invalid
-    } else if table.operations.is_empty() || any(|answer| matches!(answer, Answer::Undecided(_))) {
+    } else if any(|answer| matches!(answer, Answer::Undecided(_))) || !answers.iter().any(|key| key.evidence) {
         Validity::Unknown
     } else {
         Validity::Valid

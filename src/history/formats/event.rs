@@ -49,8 +49,34 @@ pub(super) trait Written {
     /// what it is that can't be a value.
     fn read(&self, values: &mut Values, items: &mut Vec<Value>) -> Result<Datum, String>;
 
-    /// The fencing token in what an acquire returned: a number, or a map with a number as its `fence` or `token`.
-    fn token(&self) -> Option<i64>;
+    /// The fencing token in what an acquire returned: a number, or a map with a number as its `fence` or `token`. An error
+    /// where a number stands there that can't be one.
+    fn token(&self) -> Token;
+
+    /// The first of two items, if it may be a key, and what the second one is.
+    fn keyed(&self) -> Option<(Name<'_>, Second)>;
+}
+
+pub(super) type Token = Result<Option<i64>, String>;
+
+/// The second of two items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Second {
+    Nil,
+    Pair,
+    Other,
+}
+
+/// The token that a text is: none, and what looks like one is refused, as nobody can tell it from a name.
+pub(super) fn token_of_text(text: &str) -> Token {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_number = digits.starts_with(|first: char| first.is_ascii_digit())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if is_number { Err(no_token(&format!("{:?}", clip(text)))) } else { Ok(None) }
+}
+
+pub(super) fn no_token(what: &str) -> String {
+    format!("{what} is no token; expected a whole number of 64 bits")
 }
 
 /// What a value turns out to be.

@@ -8,15 +8,19 @@
 //! same. ([`Shape`]).
 
 use super::cursor::{Cursor, Pattern, Scalar};
-use super::event::{Datum, Event, Kind, NEMESIS, Name, OTHER_TYPES, Remark, Written, function};
+use super::event::{
+    Datum, Event, Kind, NEMESIS, Name, OTHER_TYPES, Remark, Second, Token, Written, function, token_of_text,
+};
 use crate::history::table::{Value, Values};
 
 /// What a line is, where this scanner can tell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fast<'a> {
     Event(Event<'a, Flat<'a>>),
-    /// A line that is no operation of a client.
-    Skip,
+    /// What the nemesis does.
+    Nemesis,
+    /// A line of this type, which only runs of ours have.
+    Other(&'static str),
 }
 
 /// A value without depth: the parts are as in the line.
@@ -63,6 +67,8 @@ impl Shape {
         cursor.byte(if place == 0 { b'{' } else { b',' })?;
         cursor.blank();
         let name = cursor.string()?;
+        // As a keyword of Clojure may be written.
+        let name = name.strip_prefix(b":").unwrap_or(name);
         cursor.blank();
         cursor.byte(b':')?;
         cursor.blank();
@@ -144,16 +150,18 @@ impl Default for Fields<'_> {
 impl<'a> Fields<'a> {
     #[inline]
     fn event(self) -> Option<Fast<'a>> {
-        let kind = match Kind::of(self.kind) {
-            Some(kind) => kind,
-            None if OTHER_TYPES.iter().any(|other| other.as_bytes() == self.kind) => return Some(Fast::Skip),
-            None => return None,
+        match self.process {
+            Some(Scalar::Text(name)) if name == NEMESIS.as_bytes() => return Some(Fast::Nemesis),
+            // Left to the fallback, where the two spellings meet.
+            Some(Scalar::Text([b':', ..])) => return None,
+            _ => {}
+        }
+        let Some(kind) = Kind::of(self.kind) else {
+            return OTHER_TYPES.iter().find(|other| other.as_bytes() == self.kind).map(|other| Fast::Other(other));
         };
         let process = match self.process? {
             Scalar::Int(number) => Name::Number(number),
-            Scalar::Text(name) if name == NEMESIS.as_bytes() => return Some(Fast::Skip),
-            // A colon before it is left to the fallback, where the two spellings meet.
-            Scalar::Text(name) if !name.starts_with(b":") => Name::Text(str::from_utf8(name).ok()?),
+            Scalar::Text(name) => Name::Text(str::from_utf8(name).ok()?),
             _ => return None,
         };
         let key = match self.key {
@@ -243,11 +251,22 @@ impl Written for Flat<'_> {
         })
     }
 
-    fn token(&self) -> Option<i64> {
+    fn token(&self) -> Token {
         match self {
-            Flat::Scalar(Scalar::Int(number)) => Some(*number),
-            _ => None,
+            Flat::Scalar(Scalar::Int(number)) => Ok(Some(*number)),
+            Flat::Scalar(Scalar::Text(text)) => str::from_utf8(text).map_or(Ok(None), token_of_text),
+            _ => Ok(None),
         }
+    }
+
+    fn keyed(&self) -> Option<(Name<'_>, Second)> {
+        let Flat::Pair(key, value) = self else { return None };
+        let key = match key {
+            Scalar::Int(number) => Name::Number(*number),
+            Scalar::Text(text) => Name::Text(str::from_utf8(text).ok()?),
+            Scalar::Null | Scalar::Bool => return None,
+        };
+        Some((key, if *value == Scalar::Null { Second::Nil } else { Second::Other }))
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
+use super::event::{OTHER_TYPES, unknown_type};
 use super::fast::{self, Fast, Shape};
 use super::input::{Fault, Input};
 use super::ring::{Baton, ring};
@@ -68,12 +69,7 @@ fn take_turns(inputs: &Baton<&mut Input>, turns: &Baton<Turn>, options: &Options
     Ok(())
 }
 
-/// A line, and what it says.
-struct Line<'b> {
-    bytes: &'b [u8],
-    says: Says<'b>,
-}
-
+/// What a line says.
 enum Says<'b> {
     Fast(Fast<'b>),
     /// Something that only the parser of all JSON understands.
@@ -83,8 +79,8 @@ enum Says<'b> {
     Broken(String),
 }
 
-/// The lines of a block.
-fn understand<'b>(block: &'b [u8], shape: &mut Shape, options: &Options) -> Vec<Line<'b>> {
+/// What the lines of a block say.
+fn understand<'b>(block: &'b [u8], shape: &mut Shape, options: &Options) -> Vec<Says<'b>> {
     let mut lines = Vec::with_capacity(block.len() / 64);
     let mut rest = block;
     while !rest.is_empty() {
@@ -97,7 +93,7 @@ fn understand<'b>(block: &'b [u8], shape: &mut Shape, options: &Options) -> Vec<
                 (slowly(&rest[..length]), length)
             }
         };
-        lines.push(Line { bytes: &rest[..length], says });
+        lines.push(says);
         rest = &rest[length..];
     }
     lines
@@ -112,11 +108,11 @@ fn slowly(line: &[u8]) -> Says<'_> {
 }
 
 impl Turn<'_> {
-    fn add(&mut self, lines: &[Line], ended: bool, options: &Options) -> Result<(), Broken> {
+    fn add(&mut self, lines: &[Says], ended: bool, options: &Options) -> Result<(), Broken> {
         for (place, line) in lines.iter().enumerate() {
             if let Err(reason) = self.add_line(line, options) {
                 // Our recorder writes whole lines: a last one without its end is what a writer that died left behind.
-                if self.loading.pairing.info_is_no_end && !ended && place + 1 == lines.len() {
+                if self.loading.pairing.of_run && !ended && place + 1 == lines.len() {
                     self.loading.truncated_at_line = Some(self.line);
                     return Ok(());
                 }
@@ -127,35 +123,22 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn add_line(&mut self, line: &Line, options: &Options) -> Result<(), String> {
+    fn add_line(&mut self, line: &Says, options: &Options) -> Result<(), String> {
         let pairing = &mut self.loading.pairing;
         let number = super::short(self.line);
-        match &line.says {
+        match line {
             Says::Fast(Fast::Event(event)) => pairing.add(event, number),
-            Says::Fast(Fast::Skip) => {
-                pairing.info_is_no_end |= pairing.len() == 0 && is_run(line.bytes);
-                Ok(())
-            }
-            Says::Tree(tree) => {
-                pairing.info_is_no_end |= pairing.len() == 0 && is_run_tree(tree);
+            Says::Fast(Fast::Other(kind)) if !pairing.of_run => Err(unknown_type(kind)),
+            Says::Tree(tree) if !(pairing.of_run && type_of(tree).is_some_and(|kind| OTHER_TYPES.contains(&kind))) => {
                 match tree::event(tree, options)? {
                     Some(event) => pairing.add(&event, number),
                     None => Ok(()),
                 }
             }
-            Says::Nothing => Ok(()),
             Says::Broken(reason) => Err(reason.clone()),
+            Says::Fast(Fast::Nemesis | Fast::Other(_)) | Says::Tree(_) | Says::Nothing => Ok(()),
         }
     }
-}
-
-/// Whether a line is the header of a run of ours.
-pub(super) fn is_run(line: &[u8]) -> bool {
-    str::from_utf8(line).is_ok_and(|text| parse(text).is_ok_and(|tree| is_run_tree(&tree)))
-}
-
-fn is_run_tree(tree: &Tree) -> bool {
-    type_of(tree) == Some("run")
 }
 
 /// The `type` of a line, if it is an object that has one.
@@ -209,7 +192,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
 
     /// Floats, and whole numbers beyond 64 bits.
     fn visit_f64<E>(self, number: f64) -> Result<Tree<'de>, E> {
-        Ok(Tree::Odd(number.to_string().into()))
+        Ok(Tree::Odd(format!("{number:?}").into()))
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Tree<'de>, E> {

@@ -1,10 +1,10 @@
 //! Jepsen's logs: lines of process, type, function and value, behind whatever prefix the logger wrote.
 //!
-//! A log also has lines that are no operations; they are skipped. A line counts as one where two keywords follow a process,
-//! and then it must be a sound one: an operation must not get lost because its line is unusual.
+//! A log also has lines that are no operations; they are skipped and counted. A line counts as one where two keywords follow
+//! a process, and then it must be a sound one: an operation must not get lost because its line is unusual.
 
 use super::edn::{Parser, Stop};
-use super::event::{Event, Kind, NEMESIS, Name, Remark, function, unknown_function, unknown_type};
+use super::event::{Event, Kind, NEMESIS, Name, Remark, clip, function, unknown_function, unknown_type};
 use super::input::Input;
 use super::tree::TreeValue;
 use super::{Broken, Loading, Options, at, tree};
@@ -26,10 +26,18 @@ fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Re
     if memchr::memchr(0, line).is_some() {
         return Err("a NUL; this is no text".into());
     }
-    let Some(parts) = parts(text) else { return Ok(()) };
-    if parts.process.trim_start_matches(':') == NEMESIS {
+    let Some(parts) = parts(text)? else {
+        if !text.trim().is_empty() {
+            loading.skipped += 1;
+            loading.first_skipped.get_or_insert(number);
+        }
         return Ok(());
-    }
+    };
+    let process = match parts.process.trim_start_matches(':') {
+        NEMESIS => return Ok(()),
+        name => Name::Text(name),
+    };
+    let process = parts.process.parse().map_or(process, Name::Number);
     let kind = Kind::of(parts.kind.as_bytes()).ok_or_else(|| unknown_type(parts.kind))?;
     let f = function(parts.f.as_bytes()).ok_or_else(|| unknown_function(parts.f))?;
     let column = |at: usize| text.len() - parts.rest.len() + at + 1;
@@ -43,8 +51,8 @@ fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Re
         Stop::Bad(reason, at) => format!("column {}: {reason}", column(at)),
         Stop::More => "cut off".to_string(),
     })?;
-    // What follows the value is words about what went wrong, in any form.
-    let error = form();
+    // What follows the value is words about what went wrong, in any form; one word says it all, or none does.
+    let (error, more) = (form(), form());
     let mut key = None;
     let mut value = value.as_ref();
     if let Some((tuple_key, tuple_value)) = value.and_then(|value| tree::tuple(value, options.independent)) {
@@ -52,17 +60,17 @@ fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Re
         value = Some(tuple_value);
     }
     let event = Event {
-        process: parts.process.parse().map_or(Name::Text(parts.process.trim_start_matches(':')), Name::Number),
+        process,
         kind,
         f,
         key,
         value: TreeValue(value),
         time: None,
         index: None,
-        error: match &error {
-            Ok(None) => Remark::None,
-            Ok(Some(tree)) => tree.word().map_or(Remark::Other, Remark::Text),
-            Err(_) => Remark::Other,
+        error: match (&error, more) {
+            (Ok(None), _) => Remark::None,
+            (Ok(Some(tree)), Ok(None)) => tree.word().map_or(Remark::Other, Remark::Text),
+            _ => Remark::Other,
         },
     };
     loading.pairing.add(&event, super::short(number))
@@ -76,26 +84,53 @@ struct Parts<'a> {
     rest: &'a str,
 }
 
-/// The parts of a line that is an operation: a process (a number, or a keyword) with two keywords after it.
-fn parts(line: &str) -> Option<Parts<'_>> {
+/// The parts of a line that is an operation: a process with two keywords after it. None where a line is about something else,
+/// an error where it looks like an operation and is none.
+fn parts(line: &str) -> Result<Option<Parts<'_>>, String> {
     let mut words = Words { line, at: 0 };
-    let mut process = words.next()?;
-    loop {
-        let word = words.next()?;
-        if is_process(process)
-            && let Some(kind) = keyword(word)
-        {
-            let mut ahead = Words { ..words };
-            if let Some(f) = ahead.next().and_then(keyword) {
-                return Some(Parts { process, kind, f, rest: &line[ahead.at..] });
+    // The first word of a line, or of what follows the logger's prefix.
+    let mut first = true;
+    let mut process = words.next().unwrap_or_default();
+    while let Some(word) = words.next() {
+        let mut ahead = Words { ..words };
+        let next = ahead.next();
+        let is_number = process.bytes().all(|byte| byte.is_ascii_digit());
+        let is_type = |word: &str| Kind::of(word.trim_start_matches(':').as_bytes()).is_some();
+        let is_function = |word: &str| function(word.trim_start_matches(':').as_bytes()).is_some();
+        match (keyword(word), next.and_then(keyword)) {
+            (Some(kind), Some(f))
+                if is_number || keyword(process).is_some() || is_type(kind) || first && is_function(f) =>
+            {
+                // An operation as a map is not what such a log consists of.
+                if process.contains('{') {
+                    return Ok(None);
+                }
+                if !is_process(process) {
+                    return Err(format!("`{}` is no process; expected a number or a name", clip(process)));
+                }
+                return Ok(Some(Parts { process, kind, f, rest: &line[ahead.at..] }));
             }
+            (kind, _)
+                if (is_number || first && is_process(process))
+                    && is_type(word)
+                    && (kind.is_some() || next.is_some_and(is_function)) =>
+            {
+                return Err("this looks like an operation; its type and its function must be keywords".into());
+            }
+            _ => {}
         }
+        first = process.ends_with(['-', ':']);
         process = word;
     }
+    Ok(None)
 }
 
+/// Whether a word can be a process: a number, a name or a keyword.
 fn is_process(word: &str) -> bool {
-    keyword(word).is_some() || (word.len() < 20 && !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()))
+    let name = keyword(word).unwrap_or(word);
+    let is_name = name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./@".contains(&byte));
+    is_name && (word.parse::<i64>().is_ok() || !word.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A keyword's name.
@@ -138,15 +173,52 @@ mod tests {
             "2024-01-02 12:00:00,123{GMT}\tINFO\t[jepsen worker 3] jepsen.util: ",
         ] {
             let line = format!("{prefix}4\t:invoke\t:cas\t[0 2]\r");
-            let parts = parts(&line).expect("an operation");
-            assert_eq!((parts.process, parts.kind, parts.f, parts.rest.trim()), ("4", "invoke", "cas", "[0 2]"));
+            for process in ["4", ":c4", "c4", "client-4", "n1/4"] {
+                let line = line.replace("4\t", &format!("{process}\t"));
+                let parts = parts(&line).unwrap().expect("an operation");
+                assert_eq!(
+                    (parts.process, parts.kind, parts.f, parts.rest.trim()),
+                    (process, "invoke", "cas", "[0 2]")
+                );
+            }
         }
-        for line in
-            ["", "INFO jepsen.core - Everything looks good!", "4 invoke :cas", "12:00 :x", ":a :b", "4 :invoke [1]"]
-        {
-            assert!(parts(line).is_none(), "{line}");
+        for line in [
+            "",
+            "INFO jepsen.core - Everything looks good!",
+            "12:00 :x",
+            ":a :b",
+            "INFO jepsen.db - n1 says :ok to us",
+            "INFO jepsen.core - Running :register :test",
+            "WARN jepsen.core - Process 4 crashed {:process 4, :type :invoke, :f :read}",
+            "WARN jepsen.core - Process 4 crashed {:type :invoke :f :read :process 4}",
+        ] {
+            assert!(parts(line).unwrap().is_none(), "{line}");
         }
-        let parts = parts("INFO - :nemesis\t:info\t:start\t\"cut off\"").expect("an operation");
+        let parts = parts("INFO - :nemesis\t:info\t:start\t\"cut off\"").unwrap().expect("an operation");
         assert_eq!((parts.process, parts.kind, parts.f), (":nemesis", "info", "start"));
+    }
+
+    #[test]
+    fn what_looks_like_an_operation_must_be_one() {
+        for (line, reason) in [
+            ("4 invoke :cas [0 2]", "must be keywords"),
+            ("INFO jepsen.util - 4\tinvoke\tcas\t[0 2]", "must be keywords"),
+            ("c4 invoke cas [0 2]", "must be keywords"),
+            ("4 :invoke [1]", "must be keywords"),
+            ("4\t:invoke", "must be keywords"),
+            ("[0 :invoke :read nil]", "`[0` is no process"),
+            ("INFO jepsen.util - :invoke :read nil", "`-` is no process"),
+            ("-4 :invoke :read nil", "`-4` is no process"),
+            ("\"c4\" :invoke :read nil", "is no process"),
+            ("99999999999999999999 :invoke :read nil", "is no process"),
+        ] {
+            let error = parts(line).err().unwrap_or_else(|| panic!("accepted: {line}"));
+            assert!(error.contains(reason), "{line}: {error}");
+        }
+        // Nor is one of an unknown type something else.
+        for line in ["c4 :invok :read nil", "INFO - c4 :invok :read nil", "4 :invok :read nil", ":c4 :invok :read nil"]
+        {
+            assert_eq!(parts(line).unwrap().map(|parts| parts.kind), Some("invok"), "{line}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What the value of an event says about its operation: which shapes fit, and what follows from them.
 
-use super::event::{Datum, Event, Remark, Written};
+use super::event::{Datum, Event, Remark, Token, Written};
 use super::pair::word;
 use crate::history::table::{Op, OpFunction, Value, Values};
 
@@ -42,20 +42,21 @@ pub(super) fn invoked(
     })
 }
 
-/// What an `ok` says. `asked` is the number that an acquire was invoked with.
+/// What an `ok` says. `asked` is the token that an acquire was invoked with.
 pub(super) fn succeeded(
     op: &mut Op,
     value: &impl Written,
-    asked: Option<i64>,
+    asked: Token,
     values: &mut Values,
     items: &mut Vec<Value>,
 ) -> Result<(), String> {
     match op.f {
         OpFunction::Release => {}
         OpFunction::Acquire => {
-            op.a = match value.token() {
-                Some(token) if Some(token) != asked => values.intern_int(token),
-                _ => Value::NIL,
+            let token = value.token();
+            op.a = match token {
+                _ if token == asked => Value::NIL,
+                token => token?.map_or(Value::NIL, |token| values.intern_int(token)),
             };
         }
         OpFunction::Read => {
@@ -88,6 +89,11 @@ fn reads_first(op: &Op) -> bool {
     op.f == OpFunction::Cas && op.a == Value::UNKNOWN
 }
 
+/// All that an error of a failed cas may say for it to be one of the comparison, in lower case and with hyphens. Whole, as a
+/// sentence that has one of these words in it may be about anything.
+const MISMATCHES: [&str; 6] =
+    ["mismatch", "value-mismatch", "precondition-failed", "did-not-succeed", "compare-failed", "cas-failed"];
+
 /// Whether a failed cas found something else than it expected. Whatever went wrong before the comparison, such as a
 /// connection that was refused, says nothing about the value, and holding it against the object would accuse it falsely:
 /// so where there is an error, it must be one that says so.
@@ -103,12 +109,7 @@ pub(super) fn is_mismatch<V: Written>(
     agrees(op, &event.value, values, items)?;
     Ok(match event.error {
         Remark::None => true,
-        Remark::Text(text) => {
-            let text = text.to_ascii_lowercase();
-            ["mismatch", "precondition", "did-not-succeed", "compare", "cas-failed"]
-                .iter()
-                .any(|word| text.contains(word))
-        }
+        Remark::Text(text) => MISMATCHES.contains(&text.to_ascii_lowercase().replace([' ', '_'], "-").as_str()),
         Remark::Other => false,
     })
 }

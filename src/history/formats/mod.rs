@@ -26,8 +26,8 @@ mod tree;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::table::Table;
-use super::{History, HistoryError};
+use super::table::{Op, OpFunction, Table, Value};
+use super::{History, HistoryError, Outcome};
 use input::{Fault, Input};
 use pair::Pairing;
 
@@ -88,6 +88,8 @@ pub struct Loaded {
     pub compression: Compression,
     /// The number of the last line, when the writer of a run of ours was killed in the middle of it.
     pub truncated_at_line: Option<u64>,
+    /// What a reader of a verdict should know of how the file was read, in sentences: what was skipped, what was odd.
+    pub notes: Vec<String>,
     /// Nanoseconds by the place of the event; empty unless [`Options::times`] asked for them and the file has some.
     pub times: Vec<i64>,
     /// Names of the processes that have names instead of numbers, see [`Loaded::process_name`].
@@ -99,6 +101,16 @@ impl Loaded {
     pub fn process_name(&self, process: u32) -> String {
         let named = process.checked_sub(names::FIRST_NAMED).and_then(|place| self.named.get(place as usize));
         named.map_or_else(|| process.to_string(), String::clone)
+    }
+
+    /// Takes reads of nil for reads of nobody knows what, as Knossos does of registers, and notes it.
+    pub fn forget_nil_reads(&mut self) {
+        let is_nil = |op: &&mut Op| (op.f, op.outcome, op.a) == (OpFunction::Read, Outcome::Ok, Value::NIL);
+        let forgotten = self.table.operations.iter_mut().filter(is_nil).map(|op| op.a = Value::UNKNOWN).count();
+        if forgotten > 0 {
+            let reads = if forgotten == 1 { "1 read".into() } else { format!("{forgotten} reads") };
+            self.notes.push(format!("{reads} of nil taken for unknown; with --nil-reads empty the register was empty"));
+        }
     }
 }
 
@@ -141,6 +153,7 @@ impl<'r> Source<'r> {
     pub fn table(mut self, options: &Options) -> Result<Loaded, HistoryError> {
         let mut loading = Loading::default();
         loading.pairing.times = options.times.then(Vec::new);
+        loading.pairing.of_run = self.format == Format::Run;
         let load = match self.format {
             Format::Run | Format::Json => json::load,
             Format::Edn => forms::load,
@@ -148,8 +161,12 @@ impl<'r> Source<'r> {
         };
         load(&mut self.input, &mut loading, options).map_err(|broken| match broken {
             Broken::TooLong => too_long(self.input.line()).named(&self.name),
+            Broken::Line(line, reason) if loading.pairing.needs_independent => {
+                HistoryError::Ambiguous { name: self.name.clone(), line, reason }
+            }
             broken => broken.named(&self.name),
         })?;
+        let notes = loading.notes();
         let times = loading.pairing.take_times();
         let (table, named) = loading.pairing.finish();
         Ok(Loaded {
@@ -159,6 +176,7 @@ impl<'r> Source<'r> {
             format: self.format,
             compression: self.compression,
             truncated_at_line: loading.truncated_at_line,
+            notes,
         })
     }
 
@@ -175,6 +193,7 @@ impl<'r> Source<'r> {
             format,
             compression,
             truncated_at_line: history.truncated_at_line,
+            notes: Vec::new(),
         })
     }
 
@@ -218,6 +237,19 @@ fn recognize<'r>(reader: impl Read + Send + 'r) -> Result<(Input<'r>, Format, Co
 struct Loading {
     pairing: Pairing,
     truncated_at_line: Option<u64>,
+    /// Lines of a log that are no operations, and the first of them.
+    skipped: u64,
+    first_skipped: Option<u64>,
+}
+
+impl Loading {
+    fn notes(&self) -> Vec<String> {
+        let skipped = self.first_skipped.map(|line| match self.skipped {
+            1 => format!("line {line} is no operation and was skipped"),
+            count => format!("{count} lines are no operations and were skipped, first line {line}"),
+        });
+        skipped.into_iter().chain(self.pairing.notes()).collect()
+    }
 }
 
 /// Why a file is refused, before its name is known.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::event::{Event, Kind, Written};
+use super::event::{Event, Kind, Second, Token, Written};
 use super::meaning;
 use super::names::{Keys, Processes, State};
 use crate::history::Outcome;
@@ -18,10 +18,16 @@ pub(super) struct Pairing {
     place: u32,
     time: Option<i64>,
     index: Option<i64>,
-    /// In a run of redjepsen a client that does not know how its operation ended may go on under its number.
-    pub info_is_no_end: bool,
-    /// What acquires were invoked with, where that was a number: an answer that repeats it is no token.
-    asked: HashMap<u32, i64>,
+    /// Where time ran backwards, as between machines it may: the line of the first such event, how many there are, and by
+    /// how many nanoseconds at most.
+    backwards: Option<(u32, u64, u64)>,
+    /// It is a run of redjepsen. A client that does not know how its operation ended may go on under its number, and one
+    /// clock stamps all.
+    pub of_run: bool,
+    /// What operations in flight were invoked with, where their completion is not the same with it.
+    asked: HashMap<u32, Asked>,
+    /// A value is refused since it is to be read as a key with its value.
+    pub needs_independent: bool,
     /// Places in the table of operations that turned out to say nothing, rising.
     empty: Vec<u32>,
     items: Vec<Value>,
@@ -29,10 +35,18 @@ pub(super) struct Pairing {
     pub times: Option<Vec<i64>>,
 }
 
+/// What an operation was invoked with.
+struct Asked {
+    /// A token, which is none where the answer repeats it.
+    token: Token,
+    /// The first of two items of which the second was nil. Where the answer repeats it, it is a key.
+    key: Option<String>,
+}
+
 impl Pairing {
     /// Adds an event; `line` is where it stands.
     pub fn add<V: Written>(&mut self, event: &Event<'_, V>, line: u32) -> Result<(), String> {
-        self.in_order(event)?;
+        self.in_order(event, line)?;
         let process = self.processes.number(event.process)?;
         match event.kind {
             Kind::Invoke => self.invoke(process, event, line),
@@ -42,12 +56,16 @@ impl Pairing {
         }
     }
 
-    fn in_order<V>(&mut self, event: &Event<'_, V>) -> Result<(), String> {
+    fn in_order<V>(&mut self, event: &Event<'_, V>, line: u32) -> Result<(), String> {
         if let Some(time) = event.time {
             if let Some(last) = self.time
                 && time < last
             {
-                return Err(format!("time runs backwards, from {last} to {time}"));
+                if self.of_run {
+                    return Err(format!("time runs backwards, from {last} to {time}"));
+                }
+                let (first, count, most) = self.backwards.unwrap_or((line, 0, 0));
+                self.backwards = Some((first, count + 1, most.max(last.abs_diff(time))));
             }
             self.time = Some(time);
         }
@@ -76,15 +94,11 @@ impl Pairing {
         }
         let number = self.table.operations.len() as u32;
         let (mut a, b) = meaning::invoked(event.f, &event.value, &mut self.table.values, &mut self.items)?;
-        if event.f == OpFunction::Cas && self.info_is_no_end {
+        if event.f == OpFunction::Cas && self.of_run {
             // In a run of redjepsen it first reads what it is to replace.
             a = Value::UNKNOWN;
         }
-        if event.f == OpFunction::Acquire
-            && let Some(asked) = event.value.token()
-        {
-            self.asked.insert(process, asked);
-        }
+        self.ask(process, event)?;
         let key = self.keys.number(event.key);
         let invoked = self.next_place()?;
         self.processes.set(process, State::Open(number));
@@ -100,6 +114,28 @@ impl Pairing {
             line,
         });
         Ok(())
+    }
+
+    /// Remembers what an operation is invoked with.
+    fn ask<V: Written>(&mut self, process: u32, event: &Event<'_, V>) -> Result<(), String> {
+        use OpFunction::{Acquire, Cas, Read, Release, Rmw};
+        let key = match (event.f, event.value.keyed()) {
+            _ if event.key.is_some() => None,
+            (Cas | Rmw, Some((_, Second::Pair))) => return self.refuse_keyed(),
+            (Read | Rmw | Acquire | Release, Some((key, Second::Nil))) => Some(format!("{key:?}")),
+            _ => None,
+        };
+        let token = if event.f == Acquire { event.value.token() } else { Ok(None) };
+        if key.is_some() || token != Ok(None) {
+            self.asked.insert(process, Asked { token, key });
+        }
+        Ok(())
+    }
+
+    /// What jepsen.independent writes is read as something else without the option, and then any verdict is wrong.
+    fn refuse_keyed(&mut self) -> Result<(), String> {
+        self.needs_independent = true;
+        Err("this value is a key with its value, as jepsen.independent writes them; --independent reads it so".into())
     }
 
     fn complete<V: Written>(&mut self, process: u32, event: &Event<'_, V>, outcome: Outcome) -> Result<(), String> {
@@ -122,7 +158,15 @@ impl Pairing {
         }
         self.processes.set(process, State::Idle);
         op.outcome = outcome;
-        let asked = if op.f == OpFunction::Acquire { self.asked.remove(&process) } else { None };
+        let asked = if self.asked.is_empty() { None } else { self.asked.remove(&process) };
+        if let (Outcome::Ok, Some(Asked { key: Some(key), .. }), Some((again, second))) =
+            (outcome, &asked, event.value.keyed())
+            && *key == format!("{again:?}")
+            && (op.f != OpFunction::Rmw || second == Second::Pair)
+        {
+            return self.refuse_keyed();
+        }
+        let asked = asked.map_or(Ok(None), |asked| asked.token);
         let (values, items) = (&mut self.table.values, &mut self.items);
         let understood = match outcome {
             Outcome::Ok => meaning::succeeded(&mut op, &event.value, asked, values, items),
@@ -134,7 +178,7 @@ impl Pairing {
                 })
             }
             Outcome::Fail => Ok(()),
-            Outcome::Info if self.info_is_no_end => meaning::left_open(&mut op, &event.value, values, items),
+            Outcome::Info if self.of_run => meaning::left_open(&mut op, &event.value, values, items),
             Outcome::Info => {
                 self.processes.set(process, State::Ended(number));
                 Ok(())
@@ -175,6 +219,22 @@ impl Pairing {
     /// How many operations there are so far.
     pub fn len(&self) -> usize {
         self.table.operations.len()
+    }
+
+    /// What a reader of the verdict should know of how the history was read.
+    pub fn notes(&self) -> Vec<String> {
+        let backwards = self.backwards.map(|(line, count, most)| {
+            let times = if count == 1 { "once".into() } else { format!("{count} times, first") };
+            let most = most as f64 / 1e6;
+            format!(
+                "time runs backwards {times} at line {line}, by {most} ms at most; the order of lines is what counts"
+            )
+        });
+        let empty = match self.empty.len() {
+            0 => None,
+            count => Some(format!("{count} failed cas left out: they do not say that the value was another one")),
+        };
+        backwards.into_iter().chain(empty).collect()
     }
 
     /// The times of the events by their places; empty where nobody wanted them, or the file has none.

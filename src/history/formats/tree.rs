@@ -7,7 +7,8 @@ use std::borrow::Cow;
 
 use super::Options;
 use super::event::{
-    Datum, Event, Kind, NEMESIS, Name, OTHER_TYPES, Remark, Written, clip, function, unknown_function, unknown_type,
+    Datum, Event, Kind, NEMESIS, Name, Remark, Second, Token, Written, clip, function, no_token, token_of_text,
+    unknown_function, unknown_type,
 };
 use crate::history::table::{Value, Values};
 
@@ -45,6 +46,25 @@ impl<'a> Tree<'a> {
             _ => None,
         }
     }
+
+    fn token(&self) -> Token {
+        match self {
+            Tree::Int(number) => Ok(Some(*number)),
+            Tree::Odd(what) => Err(no_token(what)),
+            Tree::Text(text) => token_of_text(text),
+            Tree::Map(entries) => {
+                let named = |entry: &&(Tree, Tree)| matches!(entry.0.word(), Some("fence" | "token" | "fencing-token"));
+                let tokens = entries.iter().filter(named).map(|(_, value)| value.token());
+                // The other one may be a name.
+                let first = |one: Token, other| {
+                    if one.as_ref().is_ok_and(Option::is_some) || other == Ok(None) { one } else { other }
+                };
+                tokens.reduce(first).unwrap_or(Ok(None))
+            }
+            Tree::Tagged(_, tree) => tree.token(),
+            _ => Ok(None),
+        }
+    }
 }
 
 /// A value that may be absent.
@@ -67,16 +87,19 @@ impl Written for TreeValue<'_> {
         })
     }
 
-    fn token(&self) -> Option<i64> {
-        match self.0? {
-            Tree::Int(number) => Some(*number),
-            Tree::Map(entries) => entries.iter().find_map(|(name, value)| match (name.word(), value) {
-                (Some("fence" | "token" | "fencing-token"), Tree::Int(number)) => Some(*number),
-                _ => None,
-            }),
-            Tree::Tagged(_, tree) => TreeValue(Some(tree)).token(),
-            _ => None,
-        }
+    fn token(&self) -> Token {
+        self.0.map_or(Ok(None), Tree::token)
+    }
+
+    fn keyed(&self) -> Option<(Name<'_>, Second)> {
+        let Some(Tree::List(items)) = self.0 else { return None };
+        let [key, value] = items.as_slice() else { return None };
+        let second = match value {
+            Tree::Nil => Second::Nil,
+            Tree::List(items) if items.len() == 2 => Second::Pair,
+            _ => Second::Other,
+        };
+        Some((key.name()?, second))
     }
 }
 
@@ -147,14 +170,17 @@ struct Fields<'t> {
 
 impl<'t> Fields<'t> {
     fn event(self, options: &Options) -> Result<Option<Event<'t, TreeValue<'t>>>, String> {
-        let kind = word(self.kind, "type")?;
-        if OTHER_TYPES.contains(&kind) || self.process.and_then(Tree::word) == Some(NEMESIS) {
+        if self.process.and_then(Tree::word) == Some(NEMESIS) {
             return Ok(None);
         }
+        let kind = word(self.kind, "type")?;
         let kind = Kind::of(kind.as_bytes()).ok_or_else(|| unknown_type(kind))?;
         let process = match self.process {
             None => return Err("missing field `process`".into()),
-            Some(tree) => tree.name().ok_or("field `process` must be a number or a name")?,
+            Some(tree) => {
+                let name = tree.word().map(Name::Text).or_else(|| tree.name());
+                name.ok_or("field `process` must be a number or a name")?
+            }
         };
         let f = word(self.f, "f")?;
         let f = function(f.as_bytes()).ok_or_else(|| unknown_function(f))?;

@@ -16,7 +16,7 @@ impl LinearReport<'_> {
         let report = json!({
             "valid": self.valid,
             "summary": self.summary(),
-            "model": self.model,
+            "model": self.model.to_string(),
             "model_chosen": self.chosen,
             "initial": self.initial,
             "failed_cas": match self.failed_cas { FailedCas::Check => "check", FailedCas::Drop => "drop" },
@@ -24,6 +24,7 @@ impl LinearReport<'_> {
             "format": self.loaded.format.name(),
             "compression": self.loaded.compression.name(),
             "truncated_at_line": self.loaded.truncated_at_line,
+            "notes": self.notes(),
             "operations": table.operations.len(),
             "outcomes": { "ok": ok, "fail": fail, "info": info },
             "keys": table.keys.len(),
@@ -36,14 +37,16 @@ impl LinearReport<'_> {
 
     fn result(&self, key: &KeyAnswer) -> Value {
         let (valid, reason) = match &key.answer {
-            Answer::Linearizable => (Validity::Valid, None),
-            Answer::Undecided(reason) => (Validity::Unknown, Some(reason)),
-            Answer::NotLinearizable(conflict) => (Validity::Invalid, Some(&conflict.reason)),
+            Answer::Linearizable if key.evidence => (Validity::Valid, None),
+            Answer::Linearizable => (Validity::Unknown, Some(self.no_evidence())),
+            Answer::Undecided(reason) => (Validity::Unknown, Some(reason.clone())),
+            Answer::NotLinearizable(conflict) => (Validity::Invalid, Some(conflict.reason.clone())),
         };
         json!({
             "key": self.key(key.key),
             "operations": key.operations,
             "valid": valid,
+            "evidence": key.evidence,
             "how": key.how,
             "reason": reason,
             "conflict": key.counterexample.as_ref().map(|example| example.operations.iter().map(brief).collect::<Vec<_>>()),

@@ -4,7 +4,7 @@ mod json;
 mod text;
 
 use crate::checker::Validity;
-use crate::checker::linear::{Answer, FailedCas};
+use crate::checker::linear::{Answer, FailedCas, ModelSpec, evidence};
 use crate::history::Outcome;
 use crate::history::formats::{Compression, Loaded};
 use crate::report::Counterexample;
@@ -21,6 +21,8 @@ pub struct KeyAnswer {
     pub how: String,
     /// The operations of a conflict are places in [`Table::operations`](crate::history::table::Table::operations).
     pub answer: Answer,
+    /// Whether anything could have been found wrong.
+    pub evidence: bool,
     /// Where it is not linearizable: why.
     pub counterexample: Option<Counterexample>,
 }
@@ -30,7 +32,7 @@ pub struct KeyAnswer {
 pub struct LinearReport<'a> {
     pub file: String,
     pub valid: Validity,
-    pub model: String,
+    pub model: ModelSpec,
     /// Whether redjepsen chose the model.
     pub chosen: bool,
     pub initial: Option<String>,
@@ -56,10 +58,25 @@ impl LinearReport<'_> {
             Validity::Unknown if self.loaded.table.operations.is_empty() => {
                 "no operations, so nothing was shown".into()
             }
-            Validity::Unknown => {
-                format!("not decided{}", of_keys(count(|answer| matches!(answer, Answer::Undecided(_)))))
-            }
+            Validity::Unknown => match count(|answer| matches!(answer, Answer::Undecided(_))) {
+                0 => format!("{}, so nothing was shown", self.no_evidence()),
+                some => format!("not decided{}", of_keys(some)),
+            },
         }
+    }
+
+    /// Why a key on which some order explains everything shows nothing all the same.
+    pub fn no_evidence(&self) -> String {
+        let missing = evidence::what_is_missing(self.model);
+        format!("no operation returned anything that could contradict another: {missing}")
+    }
+
+    /// What a reader should know beside the verdict.
+    pub fn notes(&self) -> Vec<String> {
+        let bare = self.answers.iter().filter(|key| key.answer == Answer::Linearizable && !key.evidence).count() as u64;
+        let keys = self.valid == Validity::Valid && bare > 0;
+        let keys = keys.then(|| format!("on {}, {}", words::plural(bare, "key"), self.no_evidence()));
+        self.loaded.notes.iter().cloned().chain(keys).collect()
     }
 
     /// The first counterexample, which is the one to look at first.
@@ -108,6 +125,7 @@ impl LinearReport<'_> {
         };
         facts.push(("history", format!("{} ({}{packed})", words::line(&self.file, 200), self.loaded.format.name())));
         let length = |seconds: f64| words::length((seconds * 1e9) as u64);
+        facts.extend(self.notes().into_iter().map(|note| ("note", note)));
         facts.push(("time", format!("{} to load, {} to check", length(self.load_seconds), length(self.check_seconds))));
         facts
     }

@@ -11,32 +11,21 @@ use crate::history::Outcome;
 use crate::history::table::{NEVER, Op, OpFunction, Value, Values};
 
 /// A lock that anyone may release. `acquire`: it was free, and is held; `release`: it was held, and is free.
-pub type Mutex = Semaphore;
+pub struct Mutex;
 
-/// `limit` permits. `acquire`: one was free, and is taken; `release`: one was taken, by whomever, and is free.
-pub struct Semaphore {
-    pub limit: u32,
-}
+impl Model for Mutex {
+    /// Whether it is held.
+    type State = bool;
 
-impl Semaphore {
-    pub fn mutex() -> Mutex {
-        Semaphore { limit: 1 }
-    }
-}
-
-impl Model for Semaphore {
-    /// Permits that are taken.
-    type State = u32;
-
-    fn initial(&self) -> u32 {
-        0
+    fn initial(&self) -> bool {
+        false
     }
 
-    fn step(&self, state: &u32, op: &Op) -> Step<u32> {
+    fn step(&self, held: &bool, op: &Op) -> Step<bool> {
         match op.f {
             _ if op.outcome == Outcome::Fail => Step::Same,
-            OpFunction::Acquire if *state < self.limit => Step::To(state + 1),
-            OpFunction::Release if *state > 0 => Step::To(state - 1),
+            OpFunction::Acquire if !held => Step::To(true),
+            OpFunction::Release if *held => Step::To(false),
             _ => Step::Illegal,
         }
     }
@@ -49,8 +38,8 @@ impl Model for Semaphore {
         false
     }
 
-    /// What failed; and all between two times at which nothing was in flight, where it leaves as many permits as it
-    /// found. A pair of one process is not enough: another may rely on its permit.
+    /// What failed; and all between two times at which nothing was in flight, where it leaves the lock as it found it. A
+    /// pair of one process is not enough: another may rely on it.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let mut sets = failed(operations);
         let (mut block, mut balance, mut quiet_from) = (Vec::new(), 0, 0);
@@ -72,11 +61,53 @@ impl Model for Semaphore {
         sets
     }
 
-    fn describe(&self, state: &u32, _: &Words) -> Option<String> {
-        Some(match (self.limit, state) {
-            (1, 0) => "free".into(),
-            (1, _) => "held".into(),
-            (limit, taken) => format!("taken {taken} times of {limit}"),
+    fn describe(&self, held: &bool, _: &Words) -> Option<String> {
+        Some(if *held { "held" } else { "free" }.into())
+    }
+}
+
+/// `limit` places, each of which only its owner can give back. `acquire`: one was free, and the process owns it, beside
+/// those that it owned before; `release`: the process owned one, and it is free.
+pub struct Semaphore {
+    pub limit: u32,
+}
+
+impl Model for Semaphore {
+    /// The owners of the places that are taken, in order, one of several places as often.
+    type State = Box<[u32]>;
+
+    fn initial(&self) -> Self::State {
+        Box::default()
+    }
+
+    fn step(&self, owners: &Self::State, op: &Op) -> Step<Self::State> {
+        let (at, is_owner) = match owners.binary_search(&op.process) {
+            Ok(at) => (at, true),
+            Err(at) => (at, false),
+        };
+        match op.f {
+            _ if op.outcome == Outcome::Fail => Step::Same,
+            OpFunction::Acquire if owners.len() < self.limit as usize => {
+                Step::To([&owners[..at], &[op.process], &owners[at..]].concat().into())
+            }
+            OpFunction::Release if is_owner => Step::To([&owners[..at], &owners[at + 1..]].concat().into()),
+            _ => Step::Illegal,
+        }
+    }
+
+    fn effect(&self, op: &Op) -> Effect {
+        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
+    }
+
+    fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
+        holds(operations)
+    }
+
+    fn describe(&self, owners: &Self::State, words: &Words) -> Option<String> {
+        let owners: Vec<String> = owners.iter().map(|process| (words.process)(*process)).collect();
+        Some(match owners.as_slice() {
+            [] => format!("all {} places free", self.limit),
+            owners => format!("{} of {} places taken, by {}", owners.len(), self.limit, owners.join(", ")),
         })
     }
 }

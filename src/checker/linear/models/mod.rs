@@ -40,7 +40,7 @@ pub enum ModelSpec {
     ReentrantMutex,
     /// [`FencedMutex`].
     FencedMutex,
-    /// [`Semaphore`] with so many permits.
+    /// [`Semaphore`] with so many places.
     Semaphore(u32),
 }
 

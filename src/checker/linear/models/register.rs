@@ -13,9 +13,9 @@ use crate::history::table::{NEVER, Op, OpFunction, Value};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailedCas {
     /// The register held something else than was expected, as the operation's contract says.
-    #[default]
     Check,
-    /// Nothing, as Knossos has it: it may have failed for any reason.
+    /// Nothing, as Knossos has it: it did not happen, for any reason.
+    #[default]
     Drop,
 }
 
