@@ -9,6 +9,18 @@ const REFUSED: [i32; 2] = [254, 255];
 
 /// A file, arguments, and the exit codes that are right: 0 valid, 1 invalid, 2 unknown.
 const ROWS: &[(&str, &[&str], &[i32])] = &[
+    ("01_incr_delayed_write_ttl2s_LIVE.jsonl", &[], &[2]),
+    ("02a_k1_stuck_forever.jsonl", &[], &[1]),
+    ("03a_held_by_a_live_renewing_holder_LIVE.jsonl", &[], &[2]),
+    ("04_control_same_with_stamps.jsonl", &[], &[1]),
+    ("04a_one_client_without_stamps.jsonl", &[], &[2]),
+    ("05a_tokens_claimed_none_seen.jsonl", &[], &[2]),
+    ("06a_counter_ends_at_1_after_54_LIVE.jsonl", &[], &[1]),
+    ("07a_ok_without_old_LIVE.jsonl", &[], &[2]),
+    ("08b_pause_of_an_idle_client.jsonl", &[], &[2]),
+    ("08c_eight_of_ten_clients_never_succeed.jsonl", &[], &[2]),
+    ("13a_one_stale_read_counted_10.jsonl", &[], &[1]),
+    ("13b_lost_2_instead_of_3.jsonl", &[], &[1]),
     ("09a_untagged_tuples.edn", &[], &[254]),
     ("09a_untagged_tuples.edn", &["--independent"], &[0]),
     ("10_all_info.edn", &[], &[2]),
@@ -28,15 +40,35 @@ const ROWS: &[(&str, &[&str], &[i32])] = &[
     ("15f_colon_field_escaped.jsonl", &[], &[2]),
 ];
 
+/// Runs `redjepsen check` on a file of the table: its exit code and all that it said.
+fn checked(file: &str, arguments: &[&str]) -> (i32, String) {
+    let path = format!("{}/../shared/repro/{file}", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::cargo_bin("redjepsen").unwrap().arg("check").arg(&path).args(arguments).output().unwrap();
+    let told = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.code().unwrap(), told)
+}
+
 #[test]
 fn each_history_gets_the_verdict_of_the_table() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/repro");
     for (file, arguments, right) in ROWS {
-        let path = format!("{folder}/{file}");
-        let output =
-            Command::cargo_bin("redjepsen").unwrap().arg("check").arg(&path).args(*arguments).output().unwrap();
-        let told = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let code = output.status.code().unwrap();
+        let (code, told) = checked(file, arguments);
         assert!(right.contains(&code), "{file} {arguments:?}: exit code {code}, not one of {right:?}\n{told}");
     }
+}
+
+#[test]
+fn the_verdict_says_what_is_wrong_and_how_much() {
+    for (file, words) in [
+        ("01_incr_delayed_write_ttl2s_LIVE.jsonl", "c0 had given the lock back while its write of c0:4"),
+        ("02a_k1_stuck_forever.jsonl", "nobody got the lock of k1 for 15.020 s"),
+        ("06a_counter_ends_at_1_after_54_LIVE.jsonl", "which descends from 54 updates"),
+        ("07a_ok_without_old_LIVE.jsonl", "c2 contradicts itself in line 30"),
+        ("13a_one_stale_read_counted_10.jsonl", "updates           BROKEN       1 contradiction\n"),
+        ("13b_lost_2_instead_of_3.jsonl", "3 of 15 lost"),
+    ] {
+        let told = checked(file, &[]).1;
+        assert!(told.contains(words), "{file}: {told}");
+    }
+    let told = checked("01_incr_delayed_write_ttl2s_LIVE.jsonl", &[]).1;
+    assert!(!told.contains("ran out"), "INCR has no TTL: {told}");
 }
