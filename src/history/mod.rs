@@ -12,6 +12,7 @@ pub mod formats;
 mod line;
 mod load;
 mod locks;
+mod operations;
 mod record;
 pub mod table;
 mod values;
@@ -24,6 +25,7 @@ use crate::scenario::ResourceKind;
 pub use contradiction::Contradiction;
 pub use load::{HistoryError, load, load_reader};
 pub use locks::lock_table;
+pub use operations::{CONTROLLER, operation_table};
 pub use record::{Recorder, SharedRecorder};
 
 /// The version of the file format that this build writes and the newest that it reads.

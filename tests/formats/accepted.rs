@@ -203,7 +203,7 @@ fn a_run_of_ours_is_read_without_what_is_no_operation() {
 
     // Counters and lists are known by the identities of their updates; how much there was is for the run's own verdict.
     let amounts = text
-        .replace("\"f\":\"rmw\",", "\"f\":\"rmw\",\"count\":7,")
+        .replace("\"value\":[\"", "\"count\":7,\"value\":[\"")
         .replace("\"f\":\"read\",", "\"f\":\"read\",\"count\":2,\"elements\":[\"c0:1\",\"a\\\"b\"],");
     assert!(amounts.contains("\"elements\""));
     assert_eq!(load(amounts.as_bytes()).unwrap().table, loaded.table);
@@ -215,11 +215,21 @@ fn a_run_of_ours_is_read_without_what_is_no_operation() {
 
     // In such a run a client may go on after it did not know how an operation ended, and may tell what it had read.
     let header = text.lines().next().unwrap();
-    let lines = json(&["0 invoke rmw [null,\"b\"]", "0 info rmw [\"a\",\"b\"]", "0 invoke rmw [null,\"c\"]"]);
-    means(&format!("{header}\n{lines}"), &["0 rmw \"a\" \"b\" info 0..", "0 rmw ? \"c\" info 1.."]);
+    let ours = |lines: &[&str]| {
+        let numbered = json(lines)
+            .lines()
+            .zip(1..)
+            .map(|(line, index)| {
+                line.replacen('{', &format!("{{\"index\":{index},\"time\":{index},\"key\":\"k\","), 1) + "\n"
+            })
+            .collect::<String>();
+        format!("{header}\n{numbered}")
+    };
+    let lines = ours(&["0 invoke rmw [null,\"b\"]", "0 info rmw [\"a\",\"b\"]", "0 invoke rmw [null,\"c\"]"]);
+    means(&lines, &["0 rmw@k \"a\" \"b\" info 0..", "0 rmw@k ? \"c\" info 1.."]);
 
     // Its compare-and-sets read first: what they replaced is known from their ends, or not at all.
-    let lines = json(&[
+    let lines = ours(&[
         "0 invoke write \"a\"",
         "0 ok write \"a\"",
         "0 invoke cas [null,\"b\"]",
@@ -229,11 +239,15 @@ fn a_run_of_ours_is_read_without_what_is_no_operation() {
         "0 invoke cas [null,\"d\"]",
         "0 info cas [null,\"d\"]",
     ]);
-    let operations = ["0 write \"a\" nil ok 0..1", "0 cas \"a\" \"b\" ok 2..3", "0 write \"d\" nil info 6.."];
-    means(&format!("{header}\n{lines}"), &operations);
-    let wrong = json(&["0 invoke cas [null,\"b\"]", "0 ok cas [\"a\",\"x\"]"]);
-    let error = load(format!("{header}\n{wrong}").as_bytes()).unwrap_err().to_string();
-    assert!(error.contains("an ok cas wrote another value than it was invoked with"), "{error}");
+    means(&lines, &["0 write@k \"a\" nil ok 0..1", "0 cas@k \"a\" \"b\" ok 2..3", "0 write@k \"d\" nil info 4.."]);
+    let wrong = ours(&["0 invoke cas [null,\"b\"]", "0 ok cas [\"a\",\"x\"]"]);
+    let error = load(wrong.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("the completion does not fit its invocation"), "{error}");
+
+    // What an answer leaves out was not an empty key.
+    let untold =
+        ours(&["0 invoke rmw [null,\"b\"]", "0 ok rmw [null,\"b\"]"]).replace("\"ok\",", "\"ok\",\"untold\":true,");
+    means(&untold, &["0 rmw@k ? \"b\" ok 0..1"]);
 }
 
 #[test]

@@ -51,16 +51,3 @@ fn what_is_wrong_is_found_at_its_line_whatever_comes_after_it() {
         assert!(refused.starts_with(&format!("file, line {first}: ")), "{refused}");
     }
 }
-
-#[test]
-fn a_run_may_be_cut_off_in_its_last_block_only() {
-    let mut lines = lines();
-    lines.insert(0, "{\"type\":\"run\"}\n".into());
-    let count = lines.len() as u64;
-    let whole = lines.concat();
-    let cut = &whole[..whole.len() - 9];
-    assert_eq!(load(cut.as_bytes()).unwrap().truncated_at_line, Some(count));
-    lines[20_000] = lines[20_000].replace('\n', "");
-    let refused = load(lines.concat().as_bytes()).unwrap_err();
-    assert!(refused.starts_with("file, line 20001: "), "{refused}");
-}

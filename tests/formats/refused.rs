@@ -121,8 +121,10 @@ fn fields_that_make_no_event_are_refused() {
         times.iter().enumerate().map(line).collect()
     };
     // In a run of ours one clock stamps all events; elsewhere it is noted.
-    let run = "{\"type\":\"run\",\"time\":5}\n";
-    refused(run.to_string() + &timed(&[5, 4]), 3, "time runs backwards, from 5 to 4");
+    let ours = include_str!("../fixtures/pause-outlives-lock.jsonl").lines().take(2).collect::<Vec<_>>().join("\n");
+    let late = "{\"index\":2,\"time\":5,\"type\":\"end\",\"completed\":true}";
+    let early = "{\"index\":3,\"time\":4,\"type\":\"end\",\"completed\":true}";
+    refused(format!("{ours}\n{late}\n{early}\n"), 4, "time runs backwards, from 5 to 4");
     let loaded = load(timed(&[5, 5, 4, -6]).as_bytes()).unwrap();
     let note = "time runs backwards 2 times, first at line 3, by 0.00001 ms at most; the order of lines is what counts";
     assert_eq!(loaded.notes, [note]);

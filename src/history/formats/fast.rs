@@ -8,9 +8,7 @@
 //! same. ([`Shape`]).
 
 use super::cursor::{Cursor, Pattern, Scalar};
-use super::event::{
-    Datum, Event, Kind, NEMESIS, Name, OTHER_TYPES, Remark, Second, Token, Written, function, token_of_text,
-};
+use super::event::{Datum, Event, Kind, NEMESIS, Name, Remark, Second, Token, Written, function, token_of_text};
 use crate::history::table::{Value, Values};
 
 /// What a line is, where this scanner can tell.
@@ -19,8 +17,6 @@ pub(super) enum Fast<'a> {
     Event(Event<'a, Flat<'a>>),
     /// What the nemesis does.
     Nemesis,
-    /// A line of this type, which only runs of ours have.
-    Other(&'static str),
 }
 
 /// A value without depth: the parts are as in the line.
@@ -156,9 +152,7 @@ impl<'a> Fields<'a> {
             Some(Scalar::Text([b':', ..])) => return None,
             _ => {}
         }
-        let Some(kind) = Kind::of(self.kind) else {
-            return OTHER_TYPES.iter().find(|other| other.as_bytes() == self.kind).map(|other| Fast::Other(other));
-        };
+        let kind = Kind::of(self.kind)?;
         let process = match self.process? {
             Scalar::Int(number) => Name::Number(number),
             Scalar::Text(name) => Name::Text(str::from_utf8(name).ok()?),

@@ -1,11 +1,10 @@
-//! Histories of one JSON object a line: a run's own, or operations with Jepsen's fields.
+//! Histories of one JSON object a line: operations with Jepsen's fields.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::event::{OTHER_TYPES, unknown_type};
 use super::fast::{self, Fast, Shape};
 use super::input::{Fault, Input};
 use super::ring::{Baton, ring};
@@ -62,7 +61,7 @@ fn take_turns(inputs: &Baton<&mut Input>, turns: &Baton<Turn>, options: &Options
         match read {
             Err(Fault::TooLong) => return Err(too_long(turn.line)),
             Err(fault) => return Err(fault.into()),
-            Ok(_) => turn.add(&lines, block.ends_with(b"\n"), options)?,
+            Ok(_) => turn.add(&lines, options)?,
         }
         turns.pass_on(turn);
     }
@@ -108,16 +107,9 @@ fn slowly(line: &[u8]) -> Says<'_> {
 }
 
 impl Turn<'_> {
-    fn add(&mut self, lines: &[Says], ended: bool, options: &Options) -> Result<(), Broken> {
-        for (place, line) in lines.iter().enumerate() {
-            if let Err(reason) = self.add_line(line, options) {
-                // Our recorder writes whole lines: a last one without its end is what a writer that died left behind.
-                if self.loading.pairing.of_run && !ended && place + 1 == lines.len() {
-                    self.loading.truncated_at_line = Some(self.line);
-                    return Ok(());
-                }
-                return Err(at(self.line, reason));
-            }
+    fn add(&mut self, lines: &[Says], options: &Options) -> Result<(), Broken> {
+        for line in lines {
+            self.add_line(line, options).map_err(|reason| at(self.line, reason))?;
             self.line += 1;
         }
         Ok(())
@@ -128,15 +120,12 @@ impl Turn<'_> {
         let number = super::short(self.line);
         match line {
             Says::Fast(Fast::Event(event)) => pairing.add(event, number),
-            Says::Fast(Fast::Other(kind)) if !pairing.of_run => Err(unknown_type(kind)),
-            Says::Tree(tree) if !(pairing.of_run && type_of(tree).is_some_and(|kind| OTHER_TYPES.contains(&kind))) => {
-                match tree::event(tree, options)? {
-                    Some(event) => pairing.add(&event, number),
-                    None => Ok(()),
-                }
-            }
+            Says::Tree(tree) => match tree::event(tree, options)? {
+                Some(event) => pairing.add(&event, number),
+                None => Ok(()),
+            },
             Says::Broken(reason) => Err(reason.clone()),
-            Says::Fast(Fast::Nemesis | Fast::Other(_)) | Says::Tree(_) | Says::Nothing => Ok(()),
+            Says::Fast(Fast::Nemesis) | Says::Nothing => Ok(()),
         }
     }
 }

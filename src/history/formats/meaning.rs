@@ -1,7 +1,6 @@
 //! What the value of an event says about its operation: which shapes fit, and what follows from them.
 
 use super::event::{Datum, Event, Remark, Token, Written};
-use super::pair::word;
 use crate::history::table::{Op, OpFunction, Value, Values};
 
 /// What is known of an operation from its invocation alone, which is all that is ever known of an indeterminate one.
@@ -70,23 +69,18 @@ pub(super) fn succeeded(
                 }
             }
         }
-        f if f == OpFunction::Rmw || reads_first(op) => match (datum(value, values, items)?, items.as_slice()) {
+        OpFunction::Rmw => match (datum(value, values, items)?, items.as_slice()) {
             (Datum::List, &[old, new]) => {
                 if op.b != Value::UNKNOWN && op.b != new {
-                    return Err(format!("an ok {} wrote another value than it was invoked with", word(f)));
+                    return Err("an ok rmw wrote another value than it was invoked with".into());
                 }
                 (op.a, op.b) = (old, new);
             }
-            _ => return Err(format!("the value of an ok {} must be [old, new]", word(f))),
+            _ => return Err("the value of an ok rmw must be [old, new]".into()),
         },
         _ => agrees(op, value, values, items)?,
     }
     Ok(())
-}
-
-/// Whether it is a compare-and-set of a run of ours, which reads what it is to replace.
-fn reads_first(op: &Op) -> bool {
-    op.f == OpFunction::Cas && op.a == Value::UNKNOWN
 }
 
 /// All that an error of a failed cas may say for it to be one of the comparison, in lower case and with hyphens. Whole, as a
@@ -103,7 +97,7 @@ pub(super) fn is_mismatch<V: Written>(
     values: &mut Values,
     items: &mut Vec<Value>,
 ) -> Result<bool, String> {
-    if reads_first(op) || matches!(datum(&event.value, values, items), Ok(Datum::Remark)) {
+    if matches!(datum(&event.value, values, items), Ok(Datum::Remark)) {
         return Ok(false);
     }
     agrees(op, &event.value, values, items)?;
@@ -112,22 +106,6 @@ pub(super) fn is_mismatch<V: Written>(
         Remark::Text(text) => MISMATCHES.contains(&text.to_ascii_lowercase().replace([' ', '_'], "-").as_str()),
         Remark::Other => false,
     })
-}
-
-/// What an `info` of a run of ours adds: such a run tells what an indeterminate rmw had read, where it had read.
-pub(super) fn left_open(
-    op: &mut Op,
-    value: &impl Written,
-    values: &mut Values,
-    items: &mut Vec<Value>,
-) -> Result<(), String> {
-    if op.f == OpFunction::Rmw
-        && let (Datum::List, &[old, _]) = (datum(value, values, items)?, items.as_slice())
-        && old != Value::NIL
-    {
-        op.a = old;
-    }
-    Ok(())
 }
 
 /// That a completion repeats the value of its invocation, or none.

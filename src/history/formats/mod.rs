@@ -99,6 +99,9 @@ pub struct Loaded {
 impl Loaded {
     /// What to call a process of the table: its number, or its name where the file gave it one.
     pub fn process_name(&self, process: u32) -> String {
+        if self.format == Format::Run && process == super::CONTROLLER {
+            return "controller".to_string();
+        }
         let named = process.checked_sub(names::FIRST_NAMED).and_then(|place| self.named.get(place as usize));
         named.map_or_else(|| process.to_string(), String::clone)
     }
@@ -151,9 +154,11 @@ impl<'r> Source<'r> {
 
     /// Reads it as operations.
     pub fn table(mut self, options: &Options) -> Result<Loaded, HistoryError> {
+        if self.format == Format::Run {
+            return self.of_run(options, |history| super::operation_table(history, None));
+        }
         let mut loading = Loading::default();
         loading.pairing.times = options.times.then(Vec::new);
-        loading.pairing.of_run = self.format == Format::Run;
         let load = match self.format {
             Format::Run | Format::Json => json::load,
             Format::Edn => forms::load,
@@ -175,7 +180,7 @@ impl<'r> Source<'r> {
             named,
             format: self.format,
             compression: self.compression,
-            truncated_at_line: loading.truncated_at_line,
+            truncated_at_line: None,
             notes,
         })
     }
@@ -183,9 +188,13 @@ impl<'r> Source<'r> {
     /// Reads the history of a run as what became of its locks: acquires and releases, each taken by an operation on its
     /// way. Fails where it is no run of redjepsen.
     pub fn locks(self, options: &Options) -> Result<Loaded, HistoryError> {
+        self.of_run(options, super::lock_table)
+    }
+
+    fn of_run(self, options: &Options, table: impl Fn(&History) -> (Table, Vec<i64>)) -> Result<Loaded, HistoryError> {
         let (format, compression) = (self.format, self.compression);
         let history = self.run()?;
-        let (table, times) = super::lock_table(&history);
+        let (table, times) = table(&history);
         Ok(Loaded {
             table,
             times: if options.times { times } else { Vec::new() },
@@ -236,7 +245,6 @@ fn recognize<'r>(reader: impl Read + Send + 'r) -> Result<(Input<'r>, Format, Co
 #[derive(Default)]
 struct Loading {
     pairing: Pairing,
-    truncated_at_line: Option<u64>,
     /// Lines of a log that are no operations, and the first of them.
     skipped: u64,
     first_skipped: Option<u64>,

@@ -21,9 +21,6 @@ pub(super) struct Pairing {
     /// Where time ran backwards, as between machines it may: the line of the first such event, how many there are, and by
     /// how many nanoseconds at most.
     backwards: Option<(u32, u64, u64)>,
-    /// It is a run of redjepsen. A client that does not know how its operation ended may go on under its number, and one
-    /// clock stamps all.
-    pub of_run: bool,
     /// What operations in flight were invoked with, where their completion is not the same with it.
     asked: HashMap<u32, Asked>,
     /// A value is refused since it is to be read as a key with its value.
@@ -61,9 +58,6 @@ impl Pairing {
             if let Some(last) = self.time
                 && time < last
             {
-                if self.of_run {
-                    return Err(format!("time runs backwards, from {last} to {time}"));
-                }
                 let (first, count, most) = self.backwards.unwrap_or((line, 0, 0));
                 self.backwards = Some((first, count + 1, most.max(last.abs_diff(time))));
             }
@@ -93,11 +87,7 @@ impl Pairing {
             State::Ended(end) => return Err(self.acts_again(process, end)),
         }
         let number = self.table.operations.len() as u32;
-        let (mut a, b) = meaning::invoked(event.f, &event.value, &mut self.table.values, &mut self.items)?;
-        if event.f == OpFunction::Cas && self.of_run {
-            // In a run of redjepsen it first reads what it is to replace.
-            a = Value::UNKNOWN;
-        }
+        let (a, b) = meaning::invoked(event.f, &event.value, &mut self.table.values, &mut self.items)?;
         self.ask(process, event)?;
         let key = self.keys.number(event.key);
         let invoked = self.next_place()?;
@@ -178,7 +168,6 @@ impl Pairing {
                 })
             }
             Outcome::Fail => Ok(()),
-            Outcome::Info if self.of_run => meaning::left_open(&mut op, &event.value, values, items),
             Outcome::Info => {
                 self.processes.set(process, State::Ended(number));
                 Ok(())

@@ -1,0 +1,88 @@
+//! The operations of a run in the compact form that the linearizability checks work on.
+
+use std::collections::HashMap;
+
+use super::table::{Content, NEVER, Op, OpFunction, Table, Value, Values};
+use super::{Function, History, Operation, Outcome, Process, Reading};
+
+/// The number of the controller, which has none.
+pub const CONTROLLER: u32 = u32::MAX;
+
+/// The operations of a run on the resource, on one key or on all, and the times of their events by their places, in
+/// nanoseconds of run time.
+///
+/// Counters and lists are told by the identities of their updates. What a compare-and-set that was refused had found is left
+/// out, as the run's own verdict leaves it out; one of which nobody knows what it was to replace may come after anything, as
+/// a write may.
+pub fn operation_table(history: &History, key: Option<&str>) -> (Table, Vec<i64>) {
+    let touches = |operation: &&Operation| {
+        let refused = operation.f == Function::Cas && operation.outcome == Outcome::Fail;
+        key.is_none_or(|key| operation.key == key) && operation.f != Function::Hold && !refused
+    };
+    let kept: Vec<&Operation> = history.operations.iter().filter(touches).collect();
+    let mut events: Vec<(u64, u64)> = Vec::with_capacity(2 * kept.len());
+    for operation in &kept {
+        events.push((operation.index, operation.invoked));
+        events.extend(returned(operation));
+    }
+    events.sort_unstable();
+    events.dedup_by_key(|(index, _)| *index);
+    let places: HashMap<u64, u32> = events.iter().map(|(index, _)| *index).zip(0..).collect();
+    let place = |index: u64| places.get(&index).copied().unwrap_or(NEVER);
+
+    let mut values = Values::default();
+    let mut keys: Vec<String> = Vec::new();
+    let mut numbers: HashMap<&str, u32> = HashMap::new();
+    let mut operations = Vec::with_capacity(kept.len());
+    for operation in kept {
+        let key = *numbers.entry(&operation.key).or_insert_with(|| {
+            keys.push(operation.key.clone());
+            keys.len() as u32 - 1
+        });
+        let (f, a, b) = meaning(operation, &mut values);
+        operations.push(Op {
+            key,
+            process: match operation.process {
+                Process::Client(number) => number,
+                Process::Controller => CONTROLLER,
+            },
+            f,
+            outcome: operation.outcome,
+            a,
+            b,
+            invoked: place(operation.index),
+            completed: returned(operation).map_or(NEVER, |(index, _)| place(index)),
+            // A run's lines are its events, counted from 1.
+            line: u32::try_from(operation.index + 1).unwrap_or(u32::MAX),
+        });
+    }
+    let times = events.iter().map(|(_, time)| i64::try_from(*time).unwrap_or(i64::MAX)).collect();
+    (Table { operations, values, keys }, times)
+}
+
+fn meaning(operation: &Operation, values: &mut Values) -> (OpFunction, Value, Value) {
+    let read = match &operation.old {
+        Reading::Unknown => Value::UNKNOWN,
+        Reading::Empty => Value::NIL,
+        Reading::Value(value) => values.intern(Content::Text(value.as_str().into())),
+    };
+    let wrote = match &operation.new {
+        Some(value) => values.intern(Content::Text(value.as_str().into())),
+        None if operation.f.writes() => Value::UNKNOWN,
+        None => Value::NIL,
+    };
+    match operation.f {
+        Function::Rmw => (OpFunction::Rmw, read, wrote),
+        Function::Cas if read != Value::UNKNOWN => (OpFunction::Cas, read, wrote),
+        Function::Cas | Function::Write => (OpFunction::Write, wrote, Value::NIL),
+        Function::Hold | Function::Read => (OpFunction::Read, read, wrote),
+    }
+}
+
+/// The event after which an operation can't take effect any more.
+fn returned(operation: &Operation) -> Option<(u64, u64)> {
+    match operation.outcome {
+        Outcome::Info => None,
+        Outcome::Ok | Outcome::Fail => operation.completed_index.zip(operation.completed),
+    }
+}
