@@ -125,18 +125,26 @@ impl Turn<'_> {
 
     fn add_line(&mut self, line: &Says, options: &Options) -> Result<(), String> {
         let pairing = &mut self.loading.pairing;
+        let kind = match line {
+            Says::Fast(Fast::Other(kind)) => Some(*kind),
+            Says::Tree(tree) => type_of(tree).filter(|kind| OTHER_TYPES.contains(kind)),
+            _ => None,
+        };
+        // A run of ours has its header before all operations.
+        pairing.of_run |= kind == Some("run") && pairing.len() == 0;
+        if kind.is_some() && pairing.of_run {
+            return Ok(());
+        }
         let number = super::short(self.line);
         match line {
             Says::Fast(Fast::Event(event)) => pairing.add(event, number),
-            Says::Fast(Fast::Other(kind)) if !pairing.of_run => Err(unknown_type(kind)),
-            Says::Tree(tree) if !(pairing.of_run && type_of(tree).is_some_and(|kind| OTHER_TYPES.contains(&kind))) => {
-                match tree::event(tree, options)? {
-                    Some(event) => pairing.add(&event, number),
-                    None => Ok(()),
-                }
-            }
+            Says::Fast(Fast::Other(kind)) => Err(unknown_type(kind)),
+            Says::Tree(tree) => match tree::event(tree, options)? {
+                Some(event) => pairing.add(&event, number),
+                None => Ok(()),
+            },
             Says::Broken(reason) => Err(reason.clone()),
-            Says::Fast(Fast::Nemesis | Fast::Other(_)) | Says::Tree(_) | Says::Nothing => Ok(()),
+            Says::Fast(Fast::Nemesis) | Says::Nothing => Ok(()),
         }
     }
 }

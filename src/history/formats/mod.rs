@@ -153,7 +153,6 @@ impl<'r> Source<'r> {
     pub fn table(mut self, options: &Options) -> Result<Loaded, HistoryError> {
         let mut loading = Loading::default();
         loading.pairing.times = options.times.then(Vec::new);
-        loading.pairing.of_run = self.format == Format::Run;
         let load = match self.format {
             Format::Run | Format::Json => json::load,
             Format::Edn => forms::load,
