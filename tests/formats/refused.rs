@@ -100,6 +100,7 @@ fn fields_that_make_no_event_are_refused() {
     refused("{\"process\":[],\"f\":\"read\",\"type\":\"ok\"}\n", 1, "field `process` must be a number or a name");
     refused("{\"process\":1,\"f\":1,\"type\":\"ok\"}\n", 1, "field `f` must be a word");
     refused("{}\n", 1, "missing field `type`");
+    refused("{\"type\":\"clock\",\"process\":0}\n", 1, "unknown type `clock`; expected invoke, ok, fail or info");
     for token in ["5.0", "9223372036854775808", "1e30", "\"5\"", "\"-5.0\"", "{\"fence\":5.5}", "{\"token\":\"5\"}"] {
         let acquire = json("").replace("read", "acquire");
         let acquired = json(&format!(",\"value\":{token}")).replace("read", "acquire").replace("invoke", "ok");
