@@ -128,7 +128,11 @@ fn what_is_not_a_history_is_refused_with_its_line() {
     check("empty.jsonl", b"", "the file is empty");
     check("words.jsonl", b"hello\n", "line 1");
     check("binary.jsonl", b"\xff\xfe\x00\n", "line 1: not UTF-8");
-    check("later.jsonl", b"{\"index\":0,\"time\":5,\"type\":\"end\",\"completed\":true}\n{\"index\":1,\"time\":4,\"type\":\"end\",\"completed\":true}\n", "line 2: time runs backwards");
+    let header = include_str!("fixtures/pause-outlives-lock.jsonl").lines().next().unwrap();
+    let later = format!(
+        "{header}\n{{\"index\":1,\"time\":5,\"type\":\"end\",\"completed\":true}}\n{{\"index\":2,\"time\":4,\"type\":\"end\",\"completed\":true}}\n"
+    );
+    check("later.jsonl", later.as_bytes(), "line 3: time runs backwards");
     redjepsen().args(["check", "/nonexistent"]).assert().code(255).stderr(contains("/nonexistent"));
     redjepsen().args(["report", "/nonexistent"]).assert().code(254).stderr(contains("not a run folder"));
 }

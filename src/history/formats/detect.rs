@@ -1,6 +1,5 @@
 //! Which notation a history is written in, from how it begins.
 
-use super::event::OTHER_TYPES;
 use super::{Format, json};
 
 /// The format of what begins with `window`; none while that is too little to tell, and an error where nothing fits.
@@ -24,7 +23,7 @@ pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String
     })
 }
 
-/// JSON: of a run of ours if the first line has a type that only our runs have.
+/// JSON: of a run of ours if it begins with the header of one.
 fn first_line(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
     let start = window.trim_ascii_start();
     let line = match memchr::memchr(b'\n', start) {
@@ -33,6 +32,6 @@ fn first_line(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
         None => return None,
     };
     let tree = str::from_utf8(line).ok().and_then(|text| json::parse(text).ok());
-    let ours = tree.is_some_and(|tree| json::type_of(&tree).is_some_and(|kind| OTHER_TYPES.contains(&kind)));
+    let ours = tree.is_some_and(|tree| json::type_of(&tree) == Some("run"));
     Some(Ok(if ours { Format::Run } else { Format::Json }))
 }

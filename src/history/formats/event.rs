@@ -104,9 +104,6 @@ impl Kind {
     }
 }
 
-/// The types of lines in a run's own history that are no operations.
-pub(super) const OTHER_TYPES: [&str; 7] = ["run", "clock", "fact", "client", "phase", "step", "end"];
-
 /// The process that stands for faults.
 pub(super) const NEMESIS: &str = "nemesis";
 

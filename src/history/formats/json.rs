@@ -117,16 +117,6 @@ impl Turn<'_> {
 
     fn add_line(&mut self, line: &Says, options: &Options) -> Result<(), String> {
         let pairing = &mut self.loading.pairing;
-        let kind = match line {
-            Says::Fast(Fast::Other(kind)) => Some(*kind),
-            Says::Tree(tree) => type_of(tree).filter(|kind| OTHER_TYPES.contains(kind)),
-            _ => None,
-        };
-        // A run of ours has its header before all operations.
-        pairing.of_run |= kind == Some("run") && pairing.len() == 0;
-        if kind.is_some() && pairing.of_run {
-            return Ok(());
-        }
         let number = super::short(self.line);
         match line {
             Says::Fast(Fast::Event(event)) => pairing.add(event, number),
