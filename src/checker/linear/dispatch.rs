@@ -107,15 +107,9 @@ fn check_one(spec: ModelSpec, operations: &[Op], values: &Values, options: &Opti
 fn fast_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
     let initial = options.initial;
     match spec {
-        ModelSpec::Register => fast::register(operations, initial),
-        ModelSpec::CasRegister if options.failed_cas == FailedCas::Drop => {
-            let kept: Vec<u32> =
-                (0..operations.len() as u32).filter(|&place| !failed_cas(&operations[place as usize])).collect();
-            let operations: Vec<Op> = kept.iter().map(|&place| operations[place as usize]).collect();
-            in_places(fast::cas_register(&operations, initial), &kept)
+        ModelSpec::Register | ModelSpec::CasRegister | ModelSpec::Rmw if foreign(spec, operations).is_none() => {
+            fast::register(operations, initial, options.failed_cas)
         }
-        ModelSpec::CasRegister => fast::cas_register(operations, initial),
-        ModelSpec::Rmw => fast::rmw(operations, initial),
         ModelSpec::OwnerMutex => fast::owner_mutex(operations),
         ModelSpec::FencedMutex => fast::fenced_mutex(operations, values),
         ModelSpec::Counter => fast::counter(operations, values, initial),
@@ -129,17 +123,19 @@ fn failed_cas(op: &Op) -> bool {
     (op.f, op.outcome) == (OpFunction::Cas, Outcome::Fail)
 }
 
-/// An answer about some of the operations as one about all of them.
-fn in_places(answer: Answer, kept: &[u32]) -> Answer {
-    match answer {
-        Answer::NotLinearizable(mut conflict) => {
-            for place in &mut conflict.operations {
-                *place = kept[*place as usize];
-            }
-            Answer::NotLinearizable(conflict)
-        }
-        answer => answer,
-    }
+/// An operation that the model does not have.
+fn foreign(spec: ModelSpec, operations: &[Op]) -> Option<&Op> {
+    use OpFunction::*;
+    let known: &[OpFunction] = match spec {
+        ModelSpec::Register => &[Read, Write],
+        ModelSpec::CasRegister => &[Read, Write, Cas],
+        ModelSpec::Rmw => &[Read, Write, Cas, Rmw],
+        ModelSpec::Counter | ModelSpec::Set => &[Read, Add],
+        ModelSpec::ListAppend => &[Read, Append],
+        ModelSpec::TextAppend => &[Read, Write, Append],
+        _ => &[Acquire, Release],
+    };
+    operations.iter().find(|op| !known.contains(&op.f))
 }
 
 /// The search for the operations of one object, in the order of their invocations.
@@ -208,16 +204,7 @@ pub fn with_model<W: WithModel>(
 /// Why a model cannot be held against these operations, if it cannot.
 fn refusal(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Option<String> {
     use OpFunction::*;
-    let known: &[OpFunction] = match spec {
-        ModelSpec::Register => &[Read, Write],
-        ModelSpec::CasRegister => &[Read, Write, Cas],
-        ModelSpec::Rmw => &[Read, Write, Cas, Rmw],
-        ModelSpec::Counter | ModelSpec::Set => &[Read, Add],
-        ModelSpec::ListAppend => &[Read, Append],
-        ModelSpec::TextAppend => &[Read, Write, Append],
-        _ => &[Acquire, Release],
-    };
-    if let Some(op) = operations.iter().find(|op| !known.contains(&op.f)) {
+    if let Some(op) = foreign(spec, operations) {
         return Some(format!("line {}: the model {spec} has no such operation", op.line));
     }
     let shaped = |op: &Op| match (spec, op.f, values.content(op.a)) {
