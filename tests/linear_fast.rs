@@ -87,9 +87,7 @@ fn a_value_is_not_read_before_it_is_written() {
 #[test]
 fn values_do_not_come_back() {
     let (one, two) = (write(1, 1, 3), write(2, 2, 4));
-    accepts(
-        &[one, two, read(1, 5, 8), read(2, 6, 7)].map(|op| Op { completed: op.completed + 4, ..op }),
-    );
+    accepts(&[one, two, read(1, 5, 8), read(2, 6, 7)].map(|op| Op { completed: op.completed + 4, ..op }));
     rejects(&[one, two, read(1, 5, 7), read(2, 6, 8)], &[0, 1, 2, 3]);
     // A backward zone inside a forward one.
     rejects(&[write(1, 1, 2), write(2, 3, 4), read(1, 5, 6)], &[0, 1, 2]);
@@ -121,10 +119,7 @@ fn an_indeterminate_update_counts_if_its_value_was_seen() {
     rejects(&[info(rmw(NIL, 1, 1, 2)), rmw(NIL, 2, 3, 4), read(1, 5, 6)], &[0, 1, 2]);
     accepts(&[info(rmw(UNKNOWN, 1, 1, 2)), rmw(NIL, 2, 3, 4), read(1, 5, 6)]);
     // Seen through another one that was seen.
-    rejects(
-        &[info(rmw(NIL, 1, 1, 2)), info(rmw(1, 3, 2, 3)), rmw(NIL, 2, 4, 5), read(3, 6, 7)],
-        &[0, 1, 2, 3],
-    );
+    rejects(&[info(rmw(NIL, 1, 1, 2)), info(rmw(1, 3, 2, 3)), rmw(NIL, 2, 4, 5), read(3, 6, 7)], &[0, 1, 2, 3]);
     accepts(&[info(rmw(NIL, 1, 1, 2)), info(rmw(1, 3, 2, 3)), rmw(NIL, 2, 4, 5)]);
 }
 
@@ -277,7 +272,11 @@ fn agrees(failed_cas: FailedCas, functions: &[OpFunction], values: Values) {
             }
             Answer::NotLinearizable(conflict) => {
                 assert!(!truth, "rejected: {}", what());
-                assert!(stands_alone(&conflict, &ops, initial, counts), "{conflict:?} does not stand alone: {}", what());
+                assert!(
+                    stands_alone(&conflict, &ops, initial, counts),
+                    "{conflict:?} does not stand alone: {}",
+                    what()
+                );
                 illegal += 1;
             }
             Answer::Undecided(reason) if outside(&counted, initial) => {

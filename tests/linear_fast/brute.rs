@@ -9,7 +9,8 @@ use redjepsen::history::table::{Op, OpFunction, Value};
 /// take effect, an indeterminate one may. A compare-and-set that failed must have found something else than it expected;
 /// whatever else failed does not matter.
 pub fn linearizable(ops: &[Op], initial: Value) -> bool {
-    let ops: Vec<Op> = ops.iter().copied().filter(|op| op.outcome != Outcome::Fail || op.f == OpFunction::Cas).collect();
+    let ops: Vec<Op> =
+        ops.iter().copied().filter(|op| op.outcome != Outcome::Fail || op.f == OpFunction::Cas).collect();
     assert!(ops.len() <= 10, "too many operations to try every order");
     // What can be held, with one value that is none of the others: nobody knows what was written, and it may be that.
     let mut values = vec![initial, Value(u32::MAX - 1)];
@@ -19,8 +20,10 @@ pub fn linearizable(ops: &[Op], initial: Value) -> bool {
     let number = |value: Value| 1_u32 << values.iter().position(|known| *known == value).expect("a value");
     let anything = (1 << values.len()) - 1;
     let certain = set(&ops, |op| op.outcome != Outcome::Info);
-    let before: Vec<usize> =
-        ops.iter().map(|op| set(&ops, |other| other.outcome != Outcome::Info && other.completed < op.invoked)).collect();
+    let before: Vec<usize> = ops
+        .iter()
+        .map(|op| set(&ops, |other| other.outcome != Outcome::Info && other.completed < op.invoked))
+        .collect();
     let mut states = vec![0_u32; 1 << ops.len()];
     states[0] = number(initial);
     for done in 0..states.len() {

@@ -104,7 +104,7 @@ fn check_one(spec: ModelSpec, operations: &[Op], values: &Values, options: &Opti
 }
 
 /// The near-linear check for this model, undecided where there is none or it does not apply.
-fn fast_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
+pub(super) fn fast_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
     let initial = options.initial;
     match spec {
         ModelSpec::Register | ModelSpec::CasRegister | ModelSpec::Rmw if foreign(spec, operations).is_none() => {

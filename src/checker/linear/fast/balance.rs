@@ -10,7 +10,7 @@
 //!
 //! That is necessary and not sufficient: when each occurrence was there is not asked.
 
-use super::chains::{INITIAL, Meaning, NONE};
+use super::chains::{INITIAL, Meaning};
 use super::conflict::{self, conflict};
 use super::places::Places;
 use crate::checker::linear::Conflict;
@@ -74,35 +74,41 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         self.places.of_value(value) as usize
     }
 
-    /// Indeterminate operations that cannot have happened, since every occurrence of what they replace was used up.
+    /// Indeterminate operations that cannot have happened, since every occurrence of what they replace was used up, or
+    /// need not, since there is but one and another does the same and began earlier.
     pub(super) fn idle(&self) -> Vec<bool> {
         let mut left = self.at_first();
-        // Of each value the last indeterminate operation that replaces it, and of each of those the one before.
-        let (mut last, mut before) = (vec![NONE; left.len()], vec![NONE; self.ops.len()]);
+        let mut indeterminate: Vec<Vec<u32>> = vec![Vec::new(); left.len()];
         for (place, op) in self.ops() {
             if let Some(to) = self.makes(op) {
                 left[self.at(to)] += 1;
             }
             match self.uses(op) {
                 Some(from) if self.happened(op) => left[self.at(from)] -= 1,
-                Some(from) => before[place as usize] = std::mem::replace(&mut last[self.at(from)], place),
+                Some(from) => indeterminate[self.at(from)].push(place),
                 None => {}
             }
         }
         let mut idle = vec![false; self.ops.len()];
-        let mut none_left: Vec<usize> = (0..left.len()).filter(|value| left[*value] <= 0).collect();
-        while let Some(value) = none_left.pop() {
-            let mut place = std::mem::replace(&mut last[value], NONE);
-            while place != NONE {
-                idle[place as usize] = true;
-                if let Some(to) = self.makes(&self.ops[place as usize]) {
-                    left[self.at(to)] -= 1;
-                    if left[self.at(to)] == 0 {
-                        none_left.push(self.at(to));
-                    }
+        let mut few: Vec<usize> = (0..left.len()).filter(|value| left[*value] <= 1).collect();
+        // Of each value in which round an operation that makes it was kept.
+        let (mut kept, mut round) = (vec![0; left.len()], 0);
+        while let Some(value) = few.pop() {
+            round += 1;
+            let mut stays = Vec::new();
+            for place in std::mem::take(&mut indeterminate[value]) {
+                let Some(to) = self.makes(&self.ops[place as usize]) else { continue };
+                if left[value] == 1 && std::mem::replace(&mut kept[self.at(to)], round) != round {
+                    stays.push(place);
+                    continue;
                 }
-                place = before[place as usize];
+                idle[place as usize] = true;
+                left[self.at(to)] -= 1;
+                if (0..=1).contains(&left[self.at(to)]) {
+                    few.push(self.at(to));
+                }
             }
+            indeterminate[value] = stays;
         }
         idle
     }

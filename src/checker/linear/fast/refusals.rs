@@ -335,8 +335,8 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
             let before = firsts.partition_point(|first| *first < block.last_invoked);
             let itself = block.root != INITIAL && block.first_completed >= block.last_invoked;
             let in_time = |op: &Optional| line.invoked(op.place) <= deadline;
-            let optional = self.optional.iter().any(in_time)
-                || self.links.iter().any(|op| op.from == end.value && in_time(op));
+            let optional =
+                self.optional.iter().any(in_time) || self.links.iter().any(|op| op.from == end.value && in_time(op));
             if begun <= before + usize::from(itself) && !optional {
                 return Err(conflict::refused(line.chains, &line.trace(block.root, NONE)));
             }

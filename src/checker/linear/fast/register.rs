@@ -67,11 +67,13 @@ pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
 /// An answer about some operations, with those of the others that wrote what is observed there, and why they don't matter.
 fn with_writers(mut answer: Answer, ops: &[Op], initial: Value, why: impl Fn(u32) -> Vec<u32>) -> Answer {
     if let Answer::NotLinearizable(conflict) = &mut answer {
-        let set = || conflict.operations.iter().map(|place| &ops[*place as usize]).filter(|op| op.outcome != Outcome::Fail);
+        let set =
+            || conflict.operations.iter().map(|place| &ops[*place as usize]).filter(|op| op.outcome != Outcome::Fail);
         let written: Vec<Value> = set().filter_map(conflict::writes).chain([initial, Value::UNKNOWN]).collect();
         let observed = set().filter(|op| op.f != OpFunction::Write).map(|op| op.a);
         let missing: Vec<Value> = observed.filter(|value| !written.contains(value)).collect();
-        let writes = |op: &Op| op.outcome != Outcome::Fail && conflict::writes(op).is_some_and(|to| missing.contains(&to));
+        let writes =
+            |op: &Op| op.outcome != Outcome::Fail && conflict::writes(op).is_some_and(|to| missing.contains(&to));
         let others: Vec<u32> = (0u32..).zip(ops).filter(|(_, op)| writes(op)).map(|(place, _)| place).collect();
         if !others.is_empty() {
             let reason = "An operation observed a value that none of those that wrote it can have written by then.";
