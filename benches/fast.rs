@@ -11,10 +11,12 @@ use histories::{Object, Shape, Violation, history};
 use redjepsen::checker::linear::{Answer, FailedCas, How, ModelSpec, Options, check};
 use redjepsen::history::table::{Op, Table};
 
-const OBJECTS: [Object; 8] = [
+const OBJECTS: [Object; 10] = [
     Object::Register,
     Object::Cas,
     Object::Rmw,
+    Object::Unknown,
+    Object::Increments,
     Object::Owner,
     Object::Fenced,
     Object::Counter,
@@ -31,7 +33,7 @@ fn model(object: Object) -> ModelSpec {
     match object {
         Object::Register => ModelSpec::Register,
         Object::Cas => ModelSpec::CasRegister,
-        Object::Rmw => ModelSpec::Rmw,
+        Object::Rmw | Object::Unknown | Object::Increments => ModelSpec::Rmw,
         Object::Owner => ModelSpec::OwnerMutex,
         Object::Fenced => ModelSpec::FencedMutex,
         Object::Counter => ModelSpec::Counter,
@@ -40,10 +42,9 @@ fn model(object: Object) -> ModelSpec {
     }
 }
 
-/// The answer, which has to be the near-linear check's. What a failed compare-and-set found is not asked, as that takes a
-/// search.
+/// The answer, which has to be the near-linear check's.
 fn answer(table: &Table, object: Object) -> Answer {
-    let options = Options { failed_cas: FailedCas::Drop, ..Options::default() };
+    let options = Options { failed_cas: FailedCas::Check, ..Options::default() };
     let object = check(table, model(object), &options).remove(0);
     assert_eq!(object.how, How::Fast, "{:?}", object.answer);
     object.answer
@@ -54,6 +55,8 @@ fn measure(bencher: Bencher, shape: Shape) {
     let table = history(shape);
     match (shape.violation, answer(&table, shape.object)) {
         (Violation::None, Answer::Linearizable) => {}
+        // An operation of which nobody knows what it wrote may explain what is wrong.
+        (_, Answer::Linearizable) if shape.object == Object::Unknown && shape.info_percent > 0 => {}
         (Violation::Start | Violation::Middle | Violation::End, Answer::NotLinearizable(_)) => {}
         (_, answer) => panic!("{shape}: {answer:?}"),
     }
@@ -87,6 +90,16 @@ fn cas_register(bencher: Bencher, shape: Shape) {
 
 #[divan::bench(args = shapes(Object::Rmw))]
 fn rmw(bencher: Bencher, shape: Shape) {
+    measure(bencher, shape);
+}
+
+#[divan::bench(args = shapes(Object::Unknown))]
+fn rmw_of_unknown_values(bencher: Bencher, shape: Shape) {
+    measure(bencher, shape);
+}
+
+#[divan::bench(args = shapes(Object::Increments))]
+fn rmw_of_values_that_repeat(bencher: Bencher, shape: Shape) {
     measure(bencher, shape);
 }
 
@@ -126,7 +139,7 @@ fn print_memory() {
         let Ok(before) = std::fs::write("/proc/self/clear_refs", "5").map(|()| resident("VmRSS:")) else { return };
         let answer = answer(&table, object);
         let peak = resident("VmHWM:");
-        let name = model(object).to_string();
+        let name = format!("{object:?}");
         println!(
             "{name:<14} operations {:>4} MiB, while checked {:>4} MiB more ({})",
             held >> 20,

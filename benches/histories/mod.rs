@@ -11,8 +11,13 @@ use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Table, Value, Va
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     Register,
+    /// A compare-and-set may fail, which says what was not there.
     Cas,
     Rmw,
+    /// Of those without an answer nobody knows what they read or wrote.
+    Unknown,
+    /// Read-modify-writes that add one, so an update that was lost makes a number twice.
+    Increments,
     Owner,
     Fenced,
     /// Ones are added.
@@ -113,6 +118,11 @@ pub fn history(shape: Shape) -> Table {
     // One wrong read is a violation; of two holders one may just be about to go, so a lock lets in several.
     let mut wrong_ones = if matches!(shape.object, Object::Owner | Object::Fenced) { 20 } else { 1 };
     while ops.len() < shape.operations || clients.iter().any(|client| client.open.is_some()) {
+        if shape.object == Object::Cas && wrong_ones > 0 && ops.len() >= violated_at {
+            refuse_without_reason(&mut ops, &mut event, processes, &mut state, &mut values);
+            processes += 1;
+            wrong_ones = 0;
+        }
         let number = random.below(clients.len() as u64) as usize;
         let client = &mut clients[number];
         let Some((place, fate, effective)) = client.open else {
@@ -169,12 +179,38 @@ pub fn history(shape: Shape) -> Table {
         *client = Client { process: processes, holds: false, open: None };
         processes += 1;
     }
-    for op in ops.iter_mut().filter(|op| op.outcome == Outcome::Info) {
+    // Who adds one knows what it was to read and to write.
+    let forgets = |op: &&mut Op| op.outcome == Outcome::Info && shape.object != Object::Increments;
+    for op in ops.iter_mut().filter(forgets) {
         if matches!(op.f, OpFunction::Read | OpFunction::Rmw | OpFunction::Acquire) {
             op.a = Value::UNKNOWN;
         }
+        if shape.object == Object::Unknown {
+            op.b = Value::UNKNOWN;
+        }
     }
     Table { operations: ops, values, keys: vec![String::new()] }
+}
+
+/// One process, while all others do nothing, writes a value, fails to replace it, and finds it.
+fn refuse_without_reason(ops: &mut Vec<Op>, event: &mut u32, process: u32, state: &mut State, values: &mut Values) {
+    let (here, never) = (values.len() as i64, values.len() as i64 + 1);
+    let (here, never) = (values.intern(Content::Int(here)), values.intern(Content::Int(never)));
+    state.value = here;
+    for (f, outcome, b) in [
+        (OpFunction::Write, Outcome::Ok, Value::NIL),
+        (OpFunction::Cas, Outcome::Fail, never),
+        (OpFunction::Read, Outcome::Ok, Value::NIL),
+    ] {
+        let (invoked, completed) = (*event + 1, *event + 2);
+        ops.push(Op { key: 0, process, f, outcome, a: here, b, invoked, completed, line: invoked });
+        *event += 2;
+    }
+}
+
+/// A number of increments as a value: none is nothing.
+fn counted(number: i64, values: &mut Values) -> Value {
+    if number == 0 { Value::NIL } else { values.intern(Content::Int(number)) }
 }
 
 /// What a client does next.
@@ -195,7 +231,11 @@ fn asked(
     match shape.object {
         Object::Owner | Object::Fenced if holds => (OpFunction::Release, Value::NIL, Value::NIL),
         Object::Owner | Object::Fenced => (OpFunction::Acquire, Value::NIL, Value::NIL),
-        Object::Rmw => (OpFunction::Rmw, Value::UNKNOWN, fresh()),
+        Object::Rmw | Object::Unknown => (OpFunction::Rmw, Value::UNKNOWN, fresh()),
+        Object::Increments => {
+            let [now, then] = [state.sum, state.sum + 1].map(|number| counted(number, values));
+            (OpFunction::Rmw, now, then)
+        }
         Object::Set | Object::List if place % twentieth == twentieth / 2 => read,
         Object::Set => (OpFunction::Add, fresh(), Value::NIL),
         Object::List => (OpFunction::Append, fresh(), Value::NIL),
@@ -236,6 +276,13 @@ fn effect(object: Object, op: &mut Op, state: &mut State, broken: bool, values: 
             if state.holder == Some(op.process) {
                 state.holder = None;
             }
+        }
+        OpFunction::Rmw if object == Object::Increments => {
+            // An update that is lost read what had been there before.
+            let wrong = broken && state.sum > 0;
+            state.sum += i64::from(!wrong);
+            [op.a, op.b] = [state.sum - 1, state.sum].map(|number| counted(number, values));
+            return (true, wrong);
         }
         OpFunction::Read | OpFunction::Rmw => {
             let wrong = broken && value != Value::NIL;

@@ -362,3 +362,20 @@ fn a_lock_that_does_not_expire_leaves_no_progress_while_its_holder_is_stopped() 
     assert_eq!(stopped(Some(900)), Validity::Valid, "nor one that has not expired yet");
     assert_eq!(stopped(Some(50)), Validity::Unknown);
 }
+
+#[test]
+fn a_fault_that_stops_a_majority_or_the_resource_leaves_no_progress() {
+    let stopped = |nodes: u32, target: &str, kind: FaultKind| {
+        let mut build = with_fault();
+        build.header().nodes = nodes;
+        build.history.faults.clear();
+        // Nothing ends meanwhile, and nobody holds throughout.
+        build.fault(0, target, 1_055, 1_100).history.faults[0].kind = kind;
+        build.check().valid
+    };
+    assert_eq!(stopped(1, "n0", FaultKind::Pause), Validity::Valid);
+    assert_eq!(stopped(1, "n0", FaultKind::Kill), Validity::Valid);
+    assert_eq!(stopped(3, "store", FaultKind::Pause), Validity::Valid);
+    assert_eq!(stopped(3, "n0", FaultKind::Pause), Validity::Unknown, "two of three go on");
+    assert_eq!(stopped(1, "n0", FaultKind::Clock), Validity::Unknown, "it goes on by another clock");
+}

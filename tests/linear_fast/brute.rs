@@ -5,19 +5,27 @@ use redjepsen::history::table::{Op, OpFunction, Value};
 
 /// Whether some order of the operations is legal and agrees with real time. Up to ten that may have happened.
 ///
-/// For each set of operations, in which states the object can be once exactly those took effect. An `ok` operation must
-/// take effect, an indeterminate one may, a failed one does not.
+/// For each set of operations, which values the object can hold once exactly those took effect. An `ok` operation must
+/// take effect, an indeterminate one may. A compare-and-set that failed must have found something else than it expected;
+/// whatever else failed does not matter.
 pub fn linearizable(ops: &[Op], initial: Value) -> bool {
-    let ops: Vec<Op> = ops.iter().copied().filter(|op| op.outcome != Outcome::Fail).collect();
+    let ops: Vec<Op> =
+        ops.iter().copied().filter(|op| op.outcome != Outcome::Fail || op.f == OpFunction::Cas).collect();
     assert!(ops.len() <= 10, "too many operations to try every order");
-    // State 0 is the initial value, state i + 1 what operation i wrote.
-    let held: Vec<Value> =
-        std::iter::once(initial).chain(ops.iter().map(|op| written(op).unwrap_or(initial))).collect();
-    let certain = set(&ops, |op| op.outcome == Outcome::Ok);
-    let before: Vec<usize> =
-        ops.iter().map(|op| set(&ops, |other| other.outcome == Outcome::Ok && other.completed < op.invoked)).collect();
-    let mut states = vec![0u16; 1 << ops.len()];
-    states[0] = 1;
+    // What can be held, with one value that is none of the others: nobody knows what was written, and it may be that.
+    let mut values = vec![initial, Value(u32::MAX - 1)];
+    values.extend(ops.iter().flat_map(|op| [op.a, op.b]).filter(|value| *value != Value::UNKNOWN));
+    values.sort_unstable();
+    values.dedup();
+    let number = |value: Value| 1_u32 << values.iter().position(|known| *known == value).expect("a value");
+    let anything = (1 << values.len()) - 1;
+    let certain = set(&ops, |op| op.outcome != Outcome::Info);
+    let before: Vec<usize> = ops
+        .iter()
+        .map(|op| set(&ops, |other| other.outcome != Outcome::Info && other.completed < op.invoked))
+        .collect();
+    let mut states = vec![0_u32; 1 << ops.len()];
+    states[0] = number(initial);
     for done in 0..states.len() {
         if states[done] == 0 {
             continue;
@@ -29,14 +37,17 @@ pub fn linearizable(ops: &[Op], initial: Value) -> bool {
             if done & (1 << place) != 0 || before[place] & !done != 0 {
                 continue;
             }
-            let mut reached = 0;
-            for state in (0..held.len()).filter(|state| states[done] & (1 << state) != 0) {
-                let fits = observed(op).is_none_or(|value| value == held[state]);
-                if fits {
-                    reached |= 1 << if written(op).is_some() { place + 1 } else { state };
-                }
-            }
-            states[done | 1 << place] |= reached;
+            let fits = match observed(op) {
+                _ if op.outcome == Outcome::Fail && op.a != Value::UNKNOWN => states[done] & !number(op.a),
+                Some(value) => states[done] & number(value),
+                None => states[done],
+            };
+            states[done | 1 << place] |= match written(op) {
+                _ if fits == 0 || op.outcome == Outcome::Fail => fits,
+                Some(Value::UNKNOWN) => anything,
+                Some(value) => number(value),
+                None => fits,
+            };
         }
     }
     false

@@ -35,11 +35,12 @@ pub struct Case {
     pub genuine: bool,
 }
 
-pub fn case(seed: u64, functions: &[OpFunction]) -> Case {
+/// `repeat`: values are often there again.
+pub fn case(seed: u64, functions: &[OpFunction], repeat: bool) -> Case {
     let mut random = Random(seed);
     let initial = Value(random.pick(&[0, 0, 0, 3]));
     let count = random.pick(&[1, 3, 4, 5, 6, 7, 7, 7]);
-    let mut ops = simulate(&mut random, functions, initial, count);
+    let mut ops = simulate(&mut random, functions, initial, count, repeat);
     let corruptions = random.pick(&[0, 1, 2, 4, 8]);
     for _ in 0..corruptions {
         corrupt(&mut random, &mut ops, initial);
@@ -58,7 +59,7 @@ pub fn case(seed: u64, functions: &[OpFunction]) -> Case {
 }
 
 /// Clients that run into one another on one real object: each operation is invoked, mostly takes effect, mostly completes.
-fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count: usize) -> Vec<Op> {
+fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count: usize, repeat: bool) -> Vec<Op> {
     let clients = random.pick(&[1, 2, 2, 3, 3, 4, 5]);
     // What each client has under way: which operation, and whether it took effect.
     let mut under_way: Vec<Option<(usize, bool)>> = vec![None; clients];
@@ -74,7 +75,7 @@ fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count
         match under_way[client] {
             None if ops.len() < count => {
                 let f = random.pick(functions);
-                fresh += 1;
+                fresh = if repeat { 11 + random.below(4) as u32 } else { fresh + 1 };
                 // What it would do if it never took effect.
                 let (a, b) = match f {
                     OpFunction::Read => (Value::UNKNOWN, Value::NIL),
@@ -91,9 +92,7 @@ fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count
                 let op = &mut ops[at];
                 if random.one_in(indeterminate_in) {
                     // Left open, and never to take effect.
-                    if op.f == OpFunction::Rmw && random.one_in(2) {
-                        op.a = Value::UNKNOWN;
-                    }
+                    forget(random, op);
                     under_way[client] = None;
                 } else if op.f != OpFunction::Cas && random.one_in(12) {
                     (op.outcome, op.completed) = (Outcome::Fail, place);
@@ -102,6 +101,8 @@ fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count
                     match op.f {
                         OpFunction::Write => state = op.a,
                         OpFunction::Read => op.a = state,
+                        // It finds something else.
+                        OpFunction::Cas if op.a != state && random.one_in(2) => op.outcome = Outcome::Fail,
                         _ => {
                             op.a = state;
                             state = op.b;
@@ -113,17 +114,27 @@ fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count
             Some((at, true)) => {
                 let op = &mut ops[at];
                 if random.one_in(indeterminate_in) {
-                    if matches!(op.f, OpFunction::Read) || (op.f == OpFunction::Rmw && random.one_in(2)) {
-                        op.a = Value::UNKNOWN;
-                    }
+                    op.outcome = Outcome::Info;
+                    forget(random, op);
                 } else {
-                    (op.outcome, op.completed) = (Outcome::Ok, place);
+                    let failed = op.outcome == Outcome::Fail;
+                    (op.outcome, op.completed) = (if failed { Outcome::Fail } else { Outcome::Ok }, place);
                 }
                 under_way[client] = None;
             }
         }
     }
     ops
+}
+
+/// Nobody may know what an operation found that was left open, or what it wrote.
+fn forget(random: &mut Random, op: &mut Op) {
+    if op.f == OpFunction::Read || (op.f == OpFunction::Rmw && random.one_in(2)) {
+        op.a = Value::UNKNOWN;
+    }
+    if op.f == OpFunction::Rmw && op.a == Value::UNKNOWN && random.one_in(2) {
+        op.b = Value::UNKNOWN;
+    }
 }
 
 /// A value that is or might be in the history.

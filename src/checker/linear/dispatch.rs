@@ -102,28 +102,19 @@ pub fn check(table: &Table, spec: ModelSpec, options: &Options) -> Vec<Object> {
 const WORTH_A_THREAD: usize = 2_000;
 
 fn check_one(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> (Answer, How) {
-    let says_something = |op: &Op| !says_nothing(spec, op, options);
-    let fast = match operations.iter().all(says_something) {
-        true => fast_check(spec, operations, values, options),
-        false => {
-            let (kept, operations): (Vec<u32>, Vec<Op>) =
-                (0..).zip(operations.iter().copied()).filter(|(_, op)| says_something(op)).unzip();
-            in_places(fast_check(spec, &operations, values, options), &kept)
-        }
-    };
-    match fast {
+    match fast_check(spec, operations, values, options) {
         Answer::Undecided(_) => (search_object(spec, operations, values, options), How::Search),
         answer => (answer, How::Fast),
     }
 }
 
 /// The near-linear check for this model, undecided where there is none or it does not apply.
-fn fast_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
+pub(super) fn fast_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
     let initial = options.initial;
     match spec {
-        ModelSpec::Register => fast::register(operations, initial),
-        ModelSpec::CasRegister => fast::cas_register(operations, initial),
-        ModelSpec::Rmw => fast::rmw(operations, initial),
+        ModelSpec::Register | ModelSpec::CasRegister | ModelSpec::Rmw if foreign(spec, operations).is_none() => {
+            fast::register(operations, initial, options.failed_cas)
+        }
         ModelSpec::OwnerMutex => fast::owner_mutex(operations),
         ModelSpec::FencedMutex => fast::fenced_mutex(operations, values),
         ModelSpec::Counter => fast::counter(operations, values, initial),
@@ -133,27 +124,23 @@ fn fast_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Opt
     }
 }
 
-/// Whether it fits whatever the object holds: a read of nobody knows what, a compare-and-set that failed for any reason.
-fn says_nothing(spec: ModelSpec, op: &Op, options: &Options) -> bool {
-    let compares = matches!(spec, ModelSpec::CasRegister | ModelSpec::Rmw) && options.failed_cas == FailedCas::Drop;
-    (op.f, op.outcome, op.a) == (OpFunction::Read, Outcome::Ok, Value::UNKNOWN) || compares && failed_cas(op)
-}
-
 fn failed_cas(op: &Op) -> bool {
     (op.f, op.outcome) == (OpFunction::Cas, Outcome::Fail)
 }
 
-/// An answer about some of the operations as one about all of them.
-fn in_places(answer: Answer, kept: &[u32]) -> Answer {
-    match answer {
-        Answer::NotLinearizable(mut conflict) => {
-            for place in &mut conflict.operations {
-                *place = kept[*place as usize];
-            }
-            Answer::NotLinearizable(conflict)
-        }
-        answer => answer,
-    }
+/// An operation that the model does not have.
+fn foreign(spec: ModelSpec, operations: &[Op]) -> Option<&Op> {
+    use OpFunction::*;
+    let known: &[OpFunction] = match spec {
+        ModelSpec::Register => &[Read, Write],
+        ModelSpec::CasRegister => &[Read, Write, Cas],
+        ModelSpec::Rmw => &[Read, Write, Cas, Rmw],
+        ModelSpec::Counter | ModelSpec::Set => &[Read, Add],
+        ModelSpec::ListAppend => &[Read, Append],
+        ModelSpec::TextAppend => &[Read, Write, Append],
+        _ => &[Acquire, Release],
+    };
+    operations.iter().find(|op| !known.contains(&op.f))
 }
 
 /// The search for the operations of one object, in the order of their invocations.
@@ -222,16 +209,7 @@ pub fn with_model<W: WithModel>(
 /// Why a model cannot be held against these operations, if it cannot.
 fn refusal(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Option<String> {
     use OpFunction::*;
-    let known: &[OpFunction] = match spec {
-        ModelSpec::Register => &[Read, Write],
-        ModelSpec::CasRegister => &[Read, Write, Cas],
-        ModelSpec::Rmw => &[Read, Write, Cas, Rmw],
-        ModelSpec::Counter | ModelSpec::Set => &[Read, Add],
-        ModelSpec::ListAppend => &[Read, Append],
-        ModelSpec::TextAppend => &[Read, Write, Append],
-        _ => &[Acquire, Release],
-    };
-    if let Some(op) = operations.iter().find(|op| !known.contains(&op.f)) {
+    if let Some(op) = foreign(spec, operations) {
         return Some(format!("line {}: the model {spec} has no such operation", op.line));
     }
     let shaped = |op: &Op| match (spec, op.f, values.content(op.a)) {

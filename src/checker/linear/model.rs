@@ -94,6 +94,12 @@ pub trait Model: Sync {
             .collect()
     }
 
+    /// Indeterminate operations that stand for whatever else may have happened, where it matters that something may
+    /// have: with them at the beginning of `operations`, more of those are [`Model::omissible`].
+    fn bystanders(&self, _operations: &[Op]) -> Vec<Op> {
+        Vec::new()
+    }
+
     /// What must stay, of all operations, for those in `kept` to be illegal not only for want of it: all but what could
     /// be left out. None where that cannot be told.
     fn needed(&self, operations: &[Op], kept: &[u32]) -> Option<Vec<u32>> {

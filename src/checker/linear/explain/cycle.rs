@@ -38,7 +38,8 @@ pub fn tell<M: Model>(
         true => twice(kept, &at_first, words)
             .or_else(|| early(kept, &at_first, &say))
             .or_else(|| late(kept, &at_first, &say))
-            .or_else(|| apart(kept, &at_first, words)),
+            .or_else(|| apart(kept, &at_first, words))
+            .or_else(|| meanwhile(kept, &at_first, words)),
         false => None,
     };
     let told = found.unwrap_or_else(|| Told {
@@ -194,6 +195,28 @@ fn apart(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Opti
                 false => contradiction((*one, *other), first, second, words),
             });
         }
+    }
+    None
+}
+
+/// Something else was found while a value was there that is known from before and after.
+fn meanwhile(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Option<Told> {
+    let say = |kept: &Kept| words.operation(&kept.op);
+    let refused = kept.iter().filter(|kept| kept.op.f == OpFunction::Cas && kept.op.outcome == Outcome::Fail);
+    for refused in refused {
+        let value = refused.op.a;
+        let touches = |kept: &&Kept| found(kept) == Some(value) || wrote(kept) == Some(value);
+        let before = kept.iter().filter(touches).find(|kept| by_time(kept, refused));
+        let after = kept.iter().filter(|kept| found(kept) == Some(value)).find(|kept| by_time(refused, kept));
+        let once = writer(kept, value).is_some() != at_first(value);
+        let (Some(after), true) = (after, once && (before.is_some() || at_first(value))) else { continue };
+        let shown = words::value(words.values, value);
+        let begin = before.map_or(format!("{shown} was there at first"), &say);
+        let sentences = vec![
+            format!("{begin}, and {} after that", say(after)),
+            format!("{shown} cannot come back, so it was there all the time in between, but {}", say(refused)),
+        ];
+        return Some(Told { sentences, ..Told::default() });
     }
     None
 }

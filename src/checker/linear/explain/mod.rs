@@ -9,11 +9,12 @@ use serde::Serialize;
 
 pub use ends::DeadEnd;
 
-use super::dispatch::{Options, WithModel, with_model};
+use super::dispatch::{Options, WithModel, fast_check, with_model};
 use super::search::{Finding, Limits, Strategy, before, examine};
 use super::words::Words;
-use super::{Conflict, Model, ModelSpec};
-use crate::history::table::Op;
+use super::{Answer, Conflict, Model, ModelSpec};
+use crate::history::Outcome;
+use crate::history::table::{NEVER, Op};
 
 /// Why a history is not linearizable. Places count the list of operations that was checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -81,6 +82,8 @@ pub enum Because {
 
 /// How much of a legal order is told.
 const TOLD: usize = 20;
+/// Longer histories are not put in order: that takes a search much longer than all else takes here.
+const ORDERED: usize = 20_000;
 
 /// Explains why operations have no legal order. `conflict` is what the check that found it says.
 pub fn explain<M: Model>(
@@ -90,6 +93,20 @@ pub fn explain<M: Model>(
     conflict: &Conflict,
     limits: &Limits,
 ) -> Explanation {
+    let mut explanation = shrunk(model, operations, words, conflict, limits);
+    match examine(model, operations, limits, Strategy::Race) {
+        Finding::Illegal { place, event } => {
+            (explanation.fails_at, explanation.legal_before) = (Some(place), event);
+        }
+        Finding::Unknown { legal_before, .. } => explanation.legal_before = legal_before,
+        Finding::Legal { .. } => {}
+    }
+    put_in_order(model, operations, limits, &mut explanation);
+    explanation
+}
+
+/// The fewest of the operations, and what there is to say of them.
+fn shrunk<M: Model>(model: &M, operations: &[Op], words: &Words, conflict: &Conflict, limits: &Limits) -> Explanation {
     let (kept, minimal) = shrink::shrink(model, operations, &conflict.operations, limits);
     let mut explanation = Explanation {
         operations: kept.iter().map(|kept| kept.place).collect(),
@@ -99,13 +116,13 @@ pub fn explain<M: Model>(
         ..Explanation::default()
     };
     cycle::tell(model, &kept, operations, words, conflict, &mut explanation);
+    explanation
+}
 
-    match examine(model, operations, limits, Strategy::Race) {
-        Finding::Illegal { place, event } => {
-            (explanation.fails_at, explanation.legal_before) = (Some(place), event);
-        }
-        Finding::Unknown { legal_before, .. } => explanation.legal_before = legal_before,
-        Finding::Legal { .. } => {}
+/// Fills in the end of a legal order of what was legal.
+fn put_in_order<M: Model>(model: &M, operations: &[Op], limits: &Limits, explanation: &mut Explanation) {
+    if operations.partition_point(|op| op.invoked < explanation.legal_before) > ORDERED {
+        return;
     }
     let (prefix, places) = before(operations, explanation.legal_before);
     if let Finding::Legal { order } = examine(model, &prefix, limits, Strategy::Depth) {
@@ -113,10 +130,10 @@ pub fn explain<M: Model>(
         explanation.order = order[omitted..].iter().map(|place| places[*place as usize]).collect();
         explanation.order_omitted = omitted as u32;
     }
-    explanation
 }
 
-/// [`explain`] with a built-in model.
+/// [`explain`] with a built-in model. Where there is a near-linear check of it, that finds out where the history fails, and
+/// only what came before is looked at.
 pub fn explain_object(
     spec: ModelSpec,
     operations: &[Op],
@@ -124,12 +141,76 @@ pub fn explain_object(
     conflict: &Conflict,
     options: &Options,
 ) -> Explanation {
-    struct Explain<'a, 'b>(&'a [Op], &'a Words<'a>, &'a Conflict, &'a Limits<'b>);
+    struct Explain<'a, 'b> {
+        operations: &'a [Op],
+        words: &'a Words<'a>,
+        conflict: &'a Conflict,
+        limits: &'a Limits<'b>,
+        /// Where it fails, if that is known.
+        event: Option<u32>,
+    }
     impl WithModel for Explain<'_, '_> {
         type Output = Explanation;
         fn with<M: Model>(self, model: &M) -> Explanation {
-            explain(model, self.0, self.1, self.2, self.3)
+            let Explain { operations, words, conflict, limits, event } = self;
+            let Some(event) = event else { return explain(model, operations, words, conflict, limits) };
+            let mut explanation = shrunk(model, operations, words, conflict, limits);
+            let returned = operations.iter().position(|op| op.completed == event);
+            (explanation.fails_at, explanation.legal_before) = (returned.map(|place| place as u32), event);
+            put_in_order(model, operations, limits, &mut explanation);
+            explanation
         }
     }
-    with_model(spec, operations, words.values, options, Explain(operations, words, conflict, &options.limits))
+    let first = first_failure(spec, operations, words, conflict, options);
+    let (event, conflict) = first.as_ref().map_or((None, conflict), |(event, conflict)| (Some(*event), conflict));
+    let begun = operations.partition_point(|op| event.is_none_or(|event| op.invoked < event));
+    let operations = &operations[..begun];
+    let limits = &options.limits;
+    with_model(spec, operations, words.values, options, Explain { operations, words, conflict, limits, event })
+}
+
+/// Conflicts that are looked for one before the other; if there are more, halving the rest is faster.
+const ONE_BY_ONE: usize = 3;
+
+/// The first event by which a history has no legal order, and a conflict that says so; none where that takes a search.
+fn first_failure(
+    spec: ModelSpec,
+    operations: &[Op],
+    words: &Words,
+    conflict: &Conflict,
+    options: &Options,
+) -> Option<(u32, Conflict)> {
+    let returned = |conflict: &Conflict, operations: &[Op]| {
+        let ops = conflict.operations.iter().filter_map(|place| operations.get(*place as usize));
+        ops.filter(|op| op.outcome != Outcome::Info).map(|op| op.completed).max().filter(|event| *event != NEVER)
+    };
+    let mut found = (returned(conflict, operations)?, conflict.clone());
+    // Nobody must rely on what a stranger says.
+    let (prefix, _) = before(operations, found.0 + 1);
+    let shows = || matches!(fast_check(spec, &prefix, words.values, options), Answer::NotLinearizable(_));
+    if prefix.len() <= ORDERED && !shows() {
+        return None;
+    }
+    let mut legal_before = 0;
+    for round in 0.. {
+        if (options.limits.give_up)() {
+            return None;
+        }
+        let event = match round < ONE_BY_ONE {
+            true => found.0,
+            false => found.0 - (found.0 - legal_before) / 2,
+        };
+        let (prefix, places) = before(operations, event);
+        match fast_check(spec, &prefix, words.values, options) {
+            Answer::Linearizable if event == found.0 => return Some(found),
+            Answer::Linearizable => legal_before = event,
+            Answer::NotLinearizable(mut earlier) => {
+                let returned = returned(&earlier, &prefix).filter(|returned| *returned < event)?;
+                earlier.operations.iter_mut().for_each(|place| *place = places[*place as usize]);
+                found = (returned, earlier);
+            }
+            Answer::Undecided(_) => return None,
+        }
+    }
+    None
 }

@@ -25,9 +25,16 @@ pub fn shrink<M: Model>(model: &M, operations: &[Op], hint: &[u32], limits: &Lim
     let keep = |place: u32| operations.get(place as usize).map(|op| Kept { place, op: *op, weakened: false });
     let all = || (0..operations.len() as u32).filter_map(keep).collect();
     let kept = complete(model, operations, hint).unwrap_or_else(all);
-    let mut shrinking = Shrinking { model, limits, kept, sure: true };
+    let mut shrinking = Shrinking { model, limits, besides: Vec::new(), kept, sure: true };
+    shrinking.besides = shrinking.bystanders();
     if !shrinking.is_illegal(&shrinking.kept.clone()) {
         shrinking.kept = all();
+        shrinking.besides = shrinking.bystanders();
+        if !shrinking.besides.is_empty() && !shrinking.is_illegal(&shrinking.kept.clone()) {
+            // It matters that nothing else happened.
+            shrinking.besides = Vec::new();
+        }
+        shrinking.sure = true;
     }
     shrinking.cut();
     loop {
@@ -61,15 +68,25 @@ fn complete<M: Model>(model: &M, operations: &[Op], hint: &[u32]) -> Option<Vec<
 struct Shrinking<'a, M> {
     model: &'a M,
     limits: &'a Limits<'a>,
+    /// What stands for all that is left out.
+    besides: Vec<Op>,
     kept: Vec<Kept>,
     /// No search gave up.
     sure: bool,
 }
 
 impl<M: Model> Shrinking<'_, M> {
+    fn bystanders(&self) -> Vec<Op> {
+        let operations: Vec<Op> = self.kept.iter().map(|kept| kept.op).collect();
+        self.model.bystanders(&operations)
+    }
+
+    fn with_bystanders(&self, kept: &[Kept]) -> Vec<Op> {
+        self.besides.iter().copied().chain(kept.iter().map(|kept| kept.op)).collect()
+    }
+
     fn find(&mut self, kept: &[Kept]) -> Option<u32> {
-        let operations: Vec<Op> = kept.iter().map(|kept| kept.op).collect();
-        match examine(self.model, &operations, self.limits, Strategy::Race) {
+        match examine(self.model, &self.with_bystanders(kept), self.limits, Strategy::Race) {
             Finding::Illegal { event, .. } => Some(event),
             Finding::Legal { .. } => None,
             Finding::Unknown { .. } => {
@@ -116,8 +133,10 @@ impl<M: Model> Shrinking<'_, M> {
     }
 
     fn sets(&self) -> Vec<Vec<u32>> {
-        let operations: Vec<Op> = self.kept.iter().map(|kept| kept.op).collect();
-        self.model.omissible(&operations)
+        let sets = self.model.omissible(&self.with_bystanders(&self.kept)).into_iter();
+        let besides = self.besides.len() as u32;
+        let of_kept = |set: Vec<u32>| set.into_iter().map(|place| place.checked_sub(besides)).collect();
+        sets.filter_map(of_kept).collect()
     }
 
     /// Lets operations say less, many at a time at first.

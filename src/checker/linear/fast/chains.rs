@@ -24,8 +24,8 @@
 //!
 //! Sources: Gibbons and Korach 1997 for zones of single writes; Emmi and Enea for why unique values suffice.
 
-use super::conflict;
 use super::places::Places;
+use super::{conflict, refusals};
 use crate::checker::linear::{Answer, Conflict};
 use crate::history::Outcome;
 use crate::history::table::{NEVER, Op, Value};
@@ -46,22 +46,12 @@ pub(super) enum Meaning {
     Write(Value),
     /// It replaced the first value by the second.
     Link(Value, Value),
+    /// At some moment this value was not there.
+    Not(Value),
+    /// It may have written anything, whatever was there before.
+    Anything,
     /// The theory does not apply, and why.
     Outside(&'static str),
-}
-
-impl Meaning {
-    pub(super) fn of_read(value: Value, outcome: Outcome) -> Meaning {
-        match outcome {
-            Outcome::Ok if value == Value::UNKNOWN => Meaning::Outside("nobody knows what a successful read returned"),
-            Outcome::Ok => Meaning::Read(value),
-            Outcome::Fail | Outcome::Info => Meaning::Nothing,
-        }
-    }
-
-    pub(super) fn of_write(value: Value) -> Meaning {
-        if value == Value::UNKNOWN { Meaning::Outside("nobody knows what was written") } else { Meaning::Write(value) }
-    }
 }
 
 /// A value and what is known of it. Operations and values are numbers here, [`NONE`] where there is none.
@@ -88,6 +78,8 @@ impl Node {
 /// A chain, as other chains see it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
+    /// The value that it begins with.
+    pub root: u32,
     /// f: the least completion, -1 for the chain of the initial value.
     pub first_completed: i64,
     /// Whose it is; none for the chain of the initial value.
@@ -105,34 +97,44 @@ pub(super) struct Chains<'o, F> {
     pub nodes: Vec<Node>,
     /// Indeterminate operations that may be links.
     indeterminate: Vec<u32>,
+    /// Operations that may have written anything.
+    anything: Vec<u32>,
+    /// Values that such an operation must have written.
+    gaps: Vec<u32>,
+    /// Operations that say what was not there, with that value.
+    pub refusals: Vec<(u32, u32)>,
     /// How many values were replaced.
     links: u32,
-    /// A certain operation that replaced a value after another one had.
-    fork: Option<u32>,
-}
-
-/// Decides the operations on one key, given what each of them means.
-pub(super) fn decide(ops: &[Op], initial: Value, meaning: impl Fn(&Op) -> Meaning) -> Answer {
-    match Chains::build(ops, initial, meaning) {
-        Err(reason) => Answer::Undecided(reason),
-        Ok(mut chains) => match chains.check() {
-            Ok(()) => Answer::Linearizable,
-            Err(conflict) => Answer::NotLinearizable(conflict),
-        },
-    }
+    /// Certain operations that replaced a value after another one had.
+    forks: Vec<u32>,
+    /// The same with the node that each replaced instead.
+    parted: Vec<(u32, u32)>,
 }
 
 impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
-    fn build(ops: &'o [Op], initial: Value, meaning: F) -> Result<Chains<'o, F>, String> {
-        if initial == Value::UNKNOWN {
-            return Err("nobody knows the initial value".to_owned());
-        }
-        let places = Places::of(ops, initial, &meaning)?;
+    /// Fails where the theory does not apply, and says why.
+    pub(super) fn build(ops: &'o [Op], initial: Value, meaning: F) -> Result<Chains<'o, F>, String> {
+        let places = Places::of(ops, initial, &meaning);
         let nodes = vec![UNSEEN; places.count()];
-        let mut chains = Chains { ops, meaning, places, nodes, indeterminate: Vec::new(), links: 0, fork: None };
+        let mut chains = Chains {
+            ops,
+            meaning,
+            places,
+            nodes,
+            indeterminate: Vec::new(),
+            anything: Vec::new(),
+            gaps: Vec::new(),
+            refusals: Vec::new(),
+            links: 0,
+            forks: Vec::new(),
+            parted: Vec::new(),
+        };
         for (place, op) in (0u32..).zip(ops) {
             match (chains.meaning)(op) {
-                Meaning::Nothing | Meaning::Outside(_) => {}
+                Meaning::Nothing => {}
+                Meaning::Anything => chains.anything.push(place),
+                Meaning::Not(value) => chains.refusals.push((place, chains.places.of_value(value))),
+                Meaning::Outside(why) => return Err(format!("{why} (line {})", op.line)),
                 Meaning::Read(value) => {
                     let value = chains.places.of_value(value);
                     let node = &mut chains.nodes[value as usize];
@@ -145,6 +147,9 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
                     let value = chains.places.of_value(value);
                     chains.written(value, place)?;
                 }
+                Meaning::Link(from, to) if from == to => {
+                    return Err(format!("an operation replaces a value with itself (line {})", op.line));
+                }
                 Meaning::Link(from, to) => {
                     let (from, to) = (chains.places.of_value(from), chains.places.of_value(to));
                     chains.written(to, place)?;
@@ -152,7 +157,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
                         chains.indeterminate.push(place);
                     } else if !chains.link(from, to) {
                         // Reported only once it is known that no value was written twice.
-                        chains.fork.get_or_insert(place);
+                        chains.forks.push(place);
                     }
                 }
             }
@@ -181,14 +186,31 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         free
     }
 
-    fn check(&mut self) -> Result<(), Conflict> {
-        if let Some(second) = self.fork {
-            return Err(conflict::fork(self, second));
-        }
+    /// Whether there is an order; not undecided unless compare-and-sets failed.
+    pub(super) fn check(&mut self) -> Result<Answer, Conflict> {
+        self.part_forks()?;
         self.count_the_indeterminate()?;
+        self.fill_gaps();
         self.all_written()?;
         let blocks = self.walk()?;
-        self.put_in_order(&blocks)
+        self.put_in_order(&blocks)?;
+        refusals::check(self, blocks)
+    }
+
+    /// Where a value was replaced twice, an operation that may have written anything must have written it again: as far as
+    /// chains go, another value that nobody else wrote.
+    fn part_forks(&mut self) -> Result<(), Conflict> {
+        for second in std::mem::take(&mut self.forks) {
+            // A refusal of the value would have to know of both.
+            let may_part = !self.anything.is_empty() && self.refusals.is_empty();
+            let Some((_, to)) = self.ends(second).filter(|_| may_part) else {
+                return Err(conflict::fork(self, second));
+            };
+            self.parted.push((second, self.nodes.len() as u32));
+            self.nodes.push(Node { next: to, ..UNSEEN });
+            self.links += 1;
+        }
+        Ok(())
     }
 
     /// Links the indeterminate operations that were observed, each with those before it that are observed by it.
@@ -213,6 +235,43 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         Ok(())
     }
 
+    /// Lets operations that may have written anything write the values that nobody else did.
+    ///
+    /// Only when it was invoked tells one of them from another, and a value only bounds that by when its chain first
+    /// completed. So the earliest go to the chains that complete first.
+    fn fill_gaps(&mut self) {
+        if self.anything.is_empty() {
+            return;
+        }
+        let mut gaps: Vec<(u32, u32)> = Vec::new();
+        for value in 1..self.nodes.len() as u32 {
+            let node = &self.nodes[value as usize];
+            if node.writer == NONE && node.observed() {
+                let completed = self.values_from(value).map(|value| self.first_completed(value)).min();
+                gaps.push((completed.unwrap_or(NEVER), value));
+            }
+        }
+        gaps.sort_unstable();
+        for ((completed, value), place) in gaps.into_iter().zip(std::mem::take(&mut self.anything)) {
+            if self.ops[place as usize].invoked <= completed {
+                self.nodes[value as usize].writer = place;
+                self.gaps.push(value);
+            }
+        }
+    }
+
+    /// The values of a chain from one on.
+    pub(super) fn values_from(&self, value: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(value), |value| Some(self.nodes[*value as usize].next).filter(|next| *next != NONE))
+    }
+
+    /// When somebody who wrote or read the value was first done with that.
+    pub(super) fn first_completed(&self, value: u32) -> u32 {
+        let node = &self.nodes[value as usize];
+        let written = if node.writer == NONE { NEVER } else { completed(&self.ops[node.writer as usize]) };
+        written.min(node.first_read_completed)
+    }
+
     fn all_written(&self) -> Result<(), Conflict> {
         let unwritten = |node: &Node| node.writer == NONE && node.observed();
         match self.nodes.iter().skip(1).position(unwritten) {
@@ -226,6 +285,9 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         let mut blocks = Vec::new();
         let mut passed = 0;
         self.walk_from(INITIAL, &mut blocks, &mut passed)?;
+        for value in &self.gaps {
+            self.walk_from(*value, &mut blocks, &mut passed)?;
+        }
         for op in self.ops {
             if let Meaning::Write(value) = (self.meaning)(op) {
                 let value = self.places.of_value(value);
@@ -240,7 +302,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
 
     /// Walks one chain and adds its block; of the initial value only if somebody observed it.
     fn walk_from(&self, root: u32, blocks: &mut Vec<Block>, passed: &mut u32) -> Result<(), Conflict> {
-        let mut block = Block { first_completed: i64::MAX, first: NONE, last_invoked: -1, last: NONE };
+        let mut block = Block { root, first_completed: i64::MAX, first: NONE, last_invoked: -1, last: NONE };
         let mut value = root;
         loop {
             let node = &self.nodes[value as usize];
@@ -305,7 +367,11 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
     /// The values that a link connects.
     pub(super) fn ends(&self, place: u32) -> Option<(u32, u32)> {
         match (self.meaning)(&self.ops[place as usize]) {
-            Meaning::Link(from, to) => Some((self.places.of_value(from), self.places.of_value(to))),
+            Meaning::Link(from, to) => {
+                let parted = self.parted.binary_search_by_key(&place, |(place, _)| *place);
+                let from = parted.map_or_else(|_| self.places.of_value(from), |at| self.parted[at].1);
+                Some((from, self.places.of_value(to)))
+            }
             _ => None,
         }
     }
@@ -314,7 +380,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
     pub(super) fn leaves(&self, place: u32) -> u32 {
         match (self.meaning)(&self.ops[place as usize]) {
             Meaning::Read(value) | Meaning::Write(value) | Meaning::Link(_, value) => self.places.of_value(value),
-            Meaning::Nothing | Meaning::Outside(_) => NONE,
+            Meaning::Nothing | Meaning::Not(_) | Meaning::Anything | Meaning::Outside(_) => NONE,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! that show that it happened.
 
 use super::chains::{Block, Chains, INITIAL, Meaning, NONE};
+use super::refusals::Trace;
 use crate::checker::linear::Conflict;
 use crate::history::Outcome;
 use crate::history::table::{Op, OpFunction, Value};
@@ -118,6 +119,40 @@ pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Block
     conflict(set, reason)
 }
 
+/// Compare-and-sets failed, and what they expected was there all the time.
+pub(super) fn refused<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, trace: &Trace) -> Conflict {
+    let mut set = trace.refusals.clone();
+    path(chains, trace.from, trace.last, &mut set);
+    // Who shows that the first value was there so soon: whoever was done first with it or with what follows from it.
+    if trace.from != INITIAL
+        && let Some(value) = chains.values_from(trace.from).min_by_key(|value| chains.first_completed(*value))
+    {
+        let node = &chains.nodes[value as usize];
+        let read = chains.first_completed(value) == node.first_read_completed;
+        set.push(if read { node.first_read } else { node.writer });
+        path(chains, trace.from, value, &mut set);
+        show(chains, value, &mut set);
+    }
+    // And who shows that the last one was there so long, if that is not because nothing followed.
+    let mut later: Vec<u32> = chains.values_from(trace.from).collect();
+    let end = later.iter().position(|value| *value == trace.last).map_or(later.len(), |at| at + 1);
+    later.truncate(end);
+    let mut shows: Vec<u32> = later
+        .iter()
+        .map(|value| &chains.nodes[*value as usize])
+        .flat_map(|node| [node.writer, node.last_read])
+        .chain([writer(chains, trace.late)])
+        .collect();
+    shows.retain(|place| *place != NONE);
+    let gone = trace.refusals.last().map_or(0, |refusal| chains.ops[*refusal as usize].completed);
+    let last = shows.into_iter().max_by_key(|place| chains.ops[*place as usize].invoked);
+    if let Some(last) = last.filter(|place| chains.ops[*place as usize].invoked > gone) {
+        set.push(last);
+        show(chains, chains.leaves(last), &mut set);
+    }
+    conflict(set, "Compare-and-sets failed although what they expected was there.")
+}
+
 /// The writers of the values from one to another of the same chain, both included.
 fn path<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, from: u32, to: u32, set: &mut Vec<u32>) {
     let mut value = from;
@@ -152,7 +187,7 @@ fn writer<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u32) -> u32 {
     chains.nodes.get(value as usize).map_or(NONE, |node| node.writer)
 }
 
-fn writes(op: &Op) -> Option<Value> {
+pub(super) fn writes(op: &Op) -> Option<Value> {
     match op.f {
         OpFunction::Write => Some(op.a),
         OpFunction::Cas | OpFunction::Rmw => Some(op.b),
@@ -160,7 +195,7 @@ fn writes(op: &Op) -> Option<Value> {
     }
 }
 
-fn conflict(mut operations: Vec<u32>, reason: &str) -> Conflict {
+pub(super) fn conflict(mut operations: Vec<u32>, reason: &str) -> Conflict {
     operations.sort_unstable();
     operations.dedup();
     operations.retain(|&place| place != NONE);

@@ -3,7 +3,7 @@
 //! Each takes the operations on one key in the order of their invocations, and answers [`super::Answer::Undecided`] where
 //! its theory does not apply.
 
-mod cas;
+mod balance;
 mod chains;
 mod conflict;
 mod counter;
@@ -14,15 +14,13 @@ mod levels;
 mod list;
 mod owner_mutex;
 mod places;
+mod refusals;
 mod register;
-mod rmw;
 mod set;
 
-pub use cas::cas_register;
 pub use counter::counter;
 pub use fenced_mutex::fenced_mutex;
 pub use list::list_append;
 pub use owner_mutex::owner_mutex;
 pub use register::register;
-pub use rmw::rmw;
 pub use set::set;

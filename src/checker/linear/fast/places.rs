@@ -13,14 +13,13 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn of(ops: &[Op], initial: Value, meaning: impl Fn(&Op) -> Meaning) -> Result<Places, String> {
+    pub(super) fn of(ops: &[Op], initial: Value, meaning: impl Fn(&Op) -> Meaning) -> Places {
         let (mut least, mut greatest) = (u32::MAX, 0);
         let mut see = |value: Value| (least, greatest) = (least.min(value.0), greatest.max(value.0));
         for op in ops {
             match meaning(op) {
-                Meaning::Nothing => {}
-                Meaning::Outside(why) => return Err(format!("{why} (line {})", op.line)),
-                Meaning::Read(value) | Meaning::Write(value) => see(value),
+                Meaning::Nothing | Meaning::Anything | Meaning::Outside(_) => {}
+                Meaning::Read(value) | Meaning::Write(value) | Meaning::Not(value) => see(value),
                 Meaning::Link(from, to) => {
                     see(from);
                     see(to);
@@ -33,15 +32,15 @@ impl Places {
         if span > 4 * ops.len() + 64 {
             for op in ops {
                 match meaning(op) {
-                    Meaning::Nothing | Meaning::Outside(_) => {}
-                    Meaning::Read(value) | Meaning::Write(value) => scattered.push(value.0),
+                    Meaning::Nothing | Meaning::Anything | Meaning::Outside(_) => {}
+                    Meaning::Read(value) | Meaning::Write(value) | Meaning::Not(value) => scattered.push(value.0),
                     Meaning::Link(from, to) => scattered.extend([from.0, to.0]),
                 }
             }
             scattered.sort_unstable();
             scattered.dedup();
         }
-        Ok(Places { initial, least, span, scattered })
+        Places { initial, least, span, scattered }
     }
 
     pub(super) fn count(&self) -> usize {

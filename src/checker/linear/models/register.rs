@@ -154,9 +154,10 @@ impl Model for Register {
             }
             refused |= op.outcome == Outcome::Fail;
         }
+        let something_else = operations.first().is_some_and(|op| produces(op) == Some(OTHER));
         let may_go = |op: &Op| match produces(op) {
-            // Without it, its value may be replaced by one that a failed compare-and-set must not find.
-            Some(_) if refused => false,
+            // Without it, a failed compare-and-set may have to find the value that it must not find.
+            Some(_) if refused && !something_else => false,
             Some(Value::UNKNOWN) => observers.is_empty(),
             Some(value) => observers.get(&value).copied().unwrap_or(0) == u32::from(observes(op) == Some(value)),
             None => true,
@@ -165,11 +166,25 @@ impl Model for Register {
         singles.map(|place| vec![place]).collect()
     }
 
-    /// Whatever else wrote what they found; what was written and is not found by them does not matter, unless one of
-    /// them says what was not there.
+    /// A failed compare-and-set needs something else to be there, once.
+    fn bystanders(&self, operations: &[Op]) -> Vec<Op> {
+        let refused = |op: &&Op| op.outcome == Outcome::Fail && !self.says_nothing(op) && !self.wildcards;
+        let other = |op: &Op| Op {
+            f: OpFunction::Write,
+            outcome: Outcome::Info,
+            a: OTHER,
+            b: Value::NIL,
+            invoked: 0,
+            completed: NEVER,
+            ..*op
+        };
+        operations.iter().filter(refused).map(other).collect()
+    }
+
+    /// Whatever else wrote what they found; what was written and is not found by them does not matter.
     fn needed(&self, operations: &[Op], kept: &[u32]) -> Option<Vec<u32>> {
         let ops = || kept.iter().map(|place| &operations[*place as usize]);
-        if self.wildcards || ops().any(|op| op.outcome == Outcome::Fail && !self.says_nothing(op)) {
+        if self.wildcards {
             return None;
         }
         let found: HashSet<Value> = ops().filter_map(observes).collect();

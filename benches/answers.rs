@@ -1,0 +1,146 @@
+//! How long it takes from a file to an answer with its reasons, and how much memory: all of `redjepsen check FILE --json`,
+//! by a process of its own. `cargo bench --bench answers [-- WORD...]` runs the rows that have every WORD, such as
+//! `-- Cas 1000000`; all of them take some minutes.
+
+#[path = "histories/mod.rs"]
+mod histories;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use histories::{Object, Shape, Violation, history};
+use redjepsen::history::Outcome;
+use redjepsen::history::formats::word;
+use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Table, Value};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    println!("{:<74} {:>7} {:>7} {:>7} {:>5}  answer", "", "total s", "load s", "check s", "MB");
+    for shape in shapes() {
+        let name = format!("{:?}: {shape}", shape.object);
+        if words.iter().all(|word| name.contains(word)) {
+            row(&name, shape).expect("a file to check");
+        }
+    }
+}
+
+/// Registers in every way; of each other object a large history, good and bad.
+fn shapes() -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    let places = [Violation::None, Violation::Start, Violation::Middle, Violation::End];
+    for object in [Object::Register, Object::Cas, Object::Rmw, Object::Increments, Object::Unknown] {
+        for operations in [10_000, 100_000, 1_000_000] {
+            for clients in [10, 50] {
+                for info_percent in [0, 1, 5] {
+                    let shape = |violation| Shape { object, operations, clients, info_percent, violation, seed: 7 };
+                    shapes.extend(places.map(shape));
+                }
+            }
+        }
+    }
+    for object in [Object::Owner, Object::Fenced, Object::Counter, Object::Set, Object::List] {
+        let (operations, clients, info_percent) = (1_000_000, 50, 5);
+        let shape = |violation| Shape { object, operations, clients, info_percent, violation, seed: 7 };
+        shapes.extend([Violation::None, Violation::End].map(shape));
+    }
+    shapes
+}
+
+/// Writes a history, checks it and prints what that took.
+fn row(name: &str, shape: Shape) -> io::Result<()> {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("answers.jsonl");
+    write(&history(shape), shape.object, &path)?;
+    let model = match shape.object {
+        Object::Register => "register",
+        Object::Cas => "cas-register",
+        Object::Rmw | Object::Increments | Object::Unknown => "rmw",
+        Object::Owner => "owner-mutex",
+        Object::Fenced => "fenced-mutex",
+        Object::Counter => "counter",
+        Object::Set => "set",
+        Object::List => "list-append",
+    };
+    let begun = Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
+        .args(["check", "--json", "--failed-cas", "check", "--model", model])
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut json = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut json)?;
+    let peak = peak_bytes(child.id()) / 1_000_000;
+    let took = begun.elapsed().as_secs_f64();
+    let json: serde_json::Value = serde_json::from_str(&json)?;
+    let result = &json["results"][0];
+    let answer = match &result["valid"] {
+        serde_json::Value::Bool(true) => "linearizable".to_string(),
+        serde_json::Value::Bool(false) => {
+            let operations = result["conflict"].as_array().map_or(0, Vec::len);
+            let fewest = if result["explanation"]["minimal"] == true { ", the fewest" } else { "" };
+            format!("not linearizable: {operations} operations{fewest}")
+        }
+        _ => format!("unknown: {}", result["reason"]),
+    };
+    let seconds = |field: &str| json[field].as_f64().unwrap_or_default();
+    let (load, check) = (seconds("load_seconds"), seconds("check_seconds"));
+    let how = result["how"].as_str().unwrap_or_default();
+    println!("{name:<74} {took:>7.3} {load:>7.3} {check:>7.3} {peak:>5}  {answer} ({how})");
+    std::fs::remove_file(&path)
+}
+
+/// Waits for a child; the most memory that it ever had.
+fn peak_bytes(child: u32) -> u64 {
+    // SAFETY: numbers only, for which all zeros are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let mut status = 0;
+    // SAFETY: both places live until the call returns, and nobody else waits for this child.
+    unsafe { libc::wait4(child.cast_signed(), &mut status, 0, &mut usage) };
+    usage.ru_maxrss.unsigned_abs() * 1024
+}
+
+/// Writes a history as JSON lines with Jepsen's fields.
+fn write(table: &Table, object: Object, path: &Path) -> io::Result<()> {
+    let mut events: Vec<(u32, bool, &Op)> = Vec::new();
+    for op in &table.operations {
+        events.push((op.invoked, true, op));
+        events.extend(Some((op.completed, false, op)).filter(|(place, ..)| *place != NEVER));
+    }
+    events.sort_unstable_by_key(|(place, ..)| *place);
+    let mut out = BufWriter::new(File::create(path)?);
+    for (index, (_, invoked, op)) in events.into_iter().enumerate() {
+        let kind = match (invoked, op.outcome) {
+            (true, _) => "invoke",
+            (false, Outcome::Fail) => "fail",
+            (false, _) => "ok",
+        };
+        // Who adds one knows from the beginning what is to be replaced by what: a compare-and-set in a file.
+        let f = if object == Object::Increments { OpFunction::Cas } else { op.f };
+        let value = match f {
+            OpFunction::Read | OpFunction::Acquire if invoked => "null".to_string(),
+            OpFunction::Rmw if invoked && object == Object::Unknown => "null".to_string(),
+            OpFunction::Rmw if invoked => format!("[null,{}]", plain(table, op.b)),
+            OpFunction::Cas | OpFunction::Rmw => format!("[{},{}]", plain(table, op.a), plain(table, op.b)),
+            _ => plain(table, op.a),
+        };
+        let (time, process, f) = (index * 1_000, op.process, word(f));
+        writeln!(
+            out,
+            r#"{{"index":{index},"time":{time},"type":"{kind}","process":{process},"f":"{f}","value":{value}}}"#
+        )?;
+    }
+    out.flush()
+}
+
+fn plain(table: &Table, value: Value) -> String {
+    match table.values.content(value) {
+        Some(Content::Int(number)) => number.to_string(),
+        Some(Content::List(list)) => {
+            let items: Vec<String> = list.iter().map(|item| plain(table, *item)).collect();
+            format!("[{}]", items.join(","))
+        }
+        _ => "null".to_string(),
+    }
+}
