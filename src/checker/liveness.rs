@@ -230,6 +230,7 @@ fn evidence(keys: &BTreeMap<&str, Key>, faults: &[Span], last_heal: Option<u64>)
     } else {
         None
     };
-    let text = format!("{obtained} of {} {when} got the lock", count(attempts, "attempt"));
+    let span = if last_heal.is_some() { "since the last heal" } else { "in the run" };
+    let text = format!("{obtained} of {} {span} got the lock", count(attempts, "attempt"));
     Evidence { count: attempts, text, missing }
 }

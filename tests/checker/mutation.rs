@@ -271,7 +271,8 @@ fn each_flaw_is_found_and_a_run_without_one_is_valid() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(cases()))]
+    // A run whose flaw comes too early to be one is passed over.
+    #![proptest_config(ProptestConfig { cases: cases(), max_global_rejects: u32::MAX, ..ProptestConfig::default() })]
 
     #[test]
     fn less_evidence_never_turns_a_verdict_round(
