@@ -150,7 +150,10 @@ pub(super) fn has_amounts(history: &History) -> bool {
 /// Whether the history says anything that the claim is about.
 pub(super) fn concerns(claim: Claim, history: &History) -> bool {
     match claim {
-        Claim::Updates => history.operations.iter().any(|operation| operation.f != Function::Hold),
+        Claim::Updates => {
+            let touches = |operation: &Operation| operation.f != Function::Hold && operation.process != Process::Controller;
+            history.operations.iter().any(touches)
+        }
         Claim::MutualExclusion | Claim::Liveness => history.operations.iter().any(|operation| operation.f.is_locked()),
         Claim::Tokens => {
             history.operations.iter().flat_map(|operation| &operation.phases).any(|stamp| stamp.token.is_some())

@@ -1,4 +1,4 @@
-//! Is a free lock to be had? A key whose lock is free, asked for, and obtained by nobody for longer than any expiry explains
+//! Can a free lock be acquired? A key whose lock is free, asked for, and obtained by nobody for longer than any expiry explains
 //! is stuck, with or without faults.
 //!
 //! Free means that nothing known to the history keeps the lock: no live client that holds it, may hold it, or renews it; no

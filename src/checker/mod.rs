@@ -5,7 +5,7 @@
 //!   [`lineage`] decides what survived, [`order`] compares with real time, and where writes hide what was before them,
 //!   [`rollback`] finds what was undone; and of counters and lists, [`amounts`] asks whether the numbers agree
 //! - [`holds`]: did two clients hold a lock at once?
-//! - [`liveness`]: was a free lock to be had?
+//! - [`liveness`]: could a free lock be acquired?
 //! - [`locks`]: did tokens rise, did the lock come when a script expected it, were losers told?
 //! - [`evidence`]: what could have falsified each of these?
 //! - [`blame`]: is a loss the lock's fault?

@@ -71,7 +71,7 @@ pub fn standing(story: &Story, claim: &ClaimVerdict) -> (&'static str, &'static 
     let harmless = claim.claim == Claim::MutualExclusion && story.resource_refuses();
     match story.standing(claim.claim) {
         Standing::Broken => ("broken", "Broken"),
-        Standing::Unproven => ("unproven", "Not proven either way"),
+        Standing::Unproven => ("unproven", "Not proven"),
         Standing::Unclaimed if harmless => ("unclaimed", "Seen, but harmless here"),
         Standing::Unclaimed => ("unclaimed", "Seen, but not claimed by this workload"),
         Standing::Held if claim.claimed => ("held", "Held"),

@@ -86,7 +86,7 @@ fn claim(story: &Story, of: &ClaimVerdict) -> Markup {
         div class={ "claim " (class) } {
             p class="what" { (claims::title(claim)) }
             p class="standing" { b { (word) } span { (claims::found(story, claim)) } }
-            p class="why" { (claims::evidence(of)) "." }
+            @if of.claimed { p class="why" { (prose(&line(&claims::evidence(of), 600))) "." } }
             @if let Some(end) = (claim == Claim::Updates).then(|| end_of_all(story)).flatten() { p class="why" { (end) } }
             @if harmless {
                 p class="why" { "A holder that comes too late changes nothing: " (story.refusal().unwrap_or_default()) "." }
