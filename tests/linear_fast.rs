@@ -7,10 +7,12 @@ mod brute;
 #[path = "linear_fast/random.rs"]
 mod random;
 
-use redjepsen::checker::linear::{Answer, Conflict, FailedCas, fast};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use redjepsen::checker::linear::{Answer, Conflict, FailedCas, Limits, ModelSpec, Options, fast, search_object};
 use redjepsen::history::Outcome::{self, Fail, Info};
 use redjepsen::history::table::OpFunction::{self, Cas, Read, Rmw, Write};
-use redjepsen::history::table::{NEVER, Op, Value};
+use redjepsen::history::table::{self, NEVER, Op, Value};
 
 const NIL: u32 = 0;
 const UNKNOWN: u32 = u32::MAX;
@@ -255,11 +257,47 @@ enum Values {
     Repeat,
 }
 
+#[test]
+fn larger_histories_agree_with_the_search() {
+    let (mut legal, mut illegal, mut outside, mut left_open) = (0, 0, 0, 0);
+    for seed in 0..cases() / 20 {
+        let repeat = seed % 8 == 0;
+        let functions: &[OpFunction] = if seed % 2 == 0 { &[Read, Write, Cas, Rmw] } else { &[Read, Write, Cas, Cas] };
+        let random::Case { ops, initial, genuine } = random::case(seed, functions, repeat, true);
+        let found = check(&ops, initial);
+        assert!(!genuine || !matches!(found, Answer::NotLinearizable(_)), "seed {seed}:{}", told(&ops));
+        let give_up = steps(2_000);
+        let limits = Limits { give_up: &give_up, memory_bytes: 1 << 28 };
+        let options = Options { initial, failed_cas: FailedCas::Check, limits };
+        let truth = search_object(ModelSpec::Rmw, &ops, &table::Values::default(), &options);
+        match (&found, &truth) {
+            (Answer::Undecided(reason), _) if reason.starts_with("several") => left_open += 1,
+            (Answer::Undecided(_), _) => outside += 1,
+            (_, Answer::Undecided(_)) => {}
+            (Answer::Linearizable, Answer::Linearizable) => legal += 1,
+            (Answer::NotLinearizable(_), Answer::NotLinearizable(_)) => illegal += 1,
+            _ => panic!("seed {seed}, initially {initial:?}: {found:?}, {truth:?}{}", told(&ops)),
+        }
+    }
+    println!("{legal} linearizable, {illegal} not, {outside} outside, {left_open} left open");
+    assert!(legal > 0 && illegal > 0 && left_open * 50 < legal + illegal);
+}
+
+/// Gives up after it has been asked so often.
+fn steps(most: u32) -> impl Fn() -> bool + Sync {
+    let asked = AtomicU32::new(0);
+    move || asked.fetch_add(1, Ordering::Relaxed) > most
+}
+
+fn cases() -> u64 {
+    std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100_000)
+}
+
 fn agrees(failed_cas: FailedCas, functions: &[OpFunction], values: Values) {
-    let cases = std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100_000);
+    let cases = cases();
     let (mut legal, mut illegal, mut left_open, mut undecided) = (0u64, 0u64, 0u64, 0u64);
     for seed in 0..cases {
-        let random::Case { ops, initial, genuine } = random::case(seed, functions, values == Values::Repeat);
+        let random::Case { ops, initial, genuine } = random::case(seed, functions, values == Values::Repeat, false);
         let what = || format!("seed {seed}, initially {initial:?}:{}", told(&ops));
         let counts = |op: &Op| op.outcome != Fail || op.f != Cas || failed_cas == FailedCas::Check;
         let counted: Vec<Op> = ops.iter().copied().filter(counts).collect();

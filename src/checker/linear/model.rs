@@ -103,6 +103,9 @@ pub trait Model: Sync {
     /// What must stay, of all operations, for those in `kept` to be illegal not only for want of it: all but what could
     /// be left out. None where that cannot be told.
     fn needed(&self, operations: &[Op], kept: &[u32]) -> Option<Vec<u32>> {
+        if operations.len() > MANY {
+            return None;
+        }
         let mut stays = vec![true; operations.len()];
         let kept: HashSet<u32> = kept.iter().copied().collect();
         for set in self.omissible(operations) {
@@ -124,6 +127,9 @@ pub trait Model: Sync {
         None
     }
 }
+
+/// Of more operations it takes longer to ask what could be left out than it helps.
+const MANY: usize = 100_000;
 
 /// What an operation does in a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 pub use ends::DeadEnd;
 
-use super::dispatch::{Options, WithModel, fast_check, with_model};
+use super::dispatch::{Options, WithModel, examine_object, fast_check, with_model};
 use super::search::{Finding, Limits, Strategy, before, examine};
 use super::words::Words;
 use super::{Answer, Conflict, Model, ModelSpec};
@@ -82,8 +82,8 @@ pub enum Because {
 
 /// How much of a legal order is told.
 const TOLD: usize = 20;
-/// Longer histories are not put in order: that takes a search much longer than all else takes here.
-const ORDERED: usize = 20_000;
+/// Of more operations a search takes much longer than all else takes here.
+const FEW: usize = 20_000;
 
 /// Explains why operations have no legal order. `conflict` is what the check that found it says.
 pub fn explain<M: Model>(
@@ -121,7 +121,7 @@ fn shrunk<M: Model>(model: &M, operations: &[Op], words: &Words, conflict: &Conf
 
 /// Fills in the end of a legal order of what was legal.
 fn put_in_order<M: Model>(model: &M, operations: &[Op], limits: &Limits, explanation: &mut Explanation) {
-    if operations.partition_point(|op| op.invoked < explanation.legal_before) > ORDERED {
+    if operations.partition_point(|op| op.invoked < explanation.legal_before) > FEW {
         return;
     }
     let (prefix, places) = before(operations, explanation.legal_before);
@@ -132,8 +132,7 @@ fn put_in_order<M: Model>(model: &M, operations: &[Op], limits: &Limits, explana
     }
 }
 
-/// [`explain`] with a built-in model. Where there is a near-linear check of it, that finds out where the history fails, and
-/// only what came before is looked at.
+/// [`explain`] with a built-in model. Where there is a near-linear check of it, that finds out where the history fails.
 pub fn explain_object(
     spec: ModelSpec,
     operations: &[Op],
@@ -146,71 +145,86 @@ pub fn explain_object(
         words: &'a Words<'a>,
         conflict: &'a Conflict,
         limits: &'a Limits<'b>,
-        /// Where it fails, if that is known.
-        event: Option<u32>,
+        failure: Option<Failure>,
     }
     impl WithModel for Explain<'_, '_> {
         type Output = Explanation;
         fn with<M: Model>(self, model: &M) -> Explanation {
-            let Explain { operations, words, conflict, limits, event } = self;
-            let Some(event) = event else { return explain(model, operations, words, conflict, limits) };
-            let mut explanation = shrunk(model, operations, words, conflict, limits);
-            let returned = operations.iter().position(|op| op.completed == event);
-            (explanation.fails_at, explanation.legal_before) = (returned.map(|place| place as u32), event);
+            let Explain { operations, words, conflict, limits, failure } = self;
+            let Some(failure) = failure else { return explain(model, operations, words, conflict, limits) };
+            let returned = operations.iter().position(|op| Some(op.completed) == failure.event);
+            let mut explanation = Explanation {
+                fails_at: returned.map(|place| place as u32),
+                legal_before: failure.legal_before,
+                ..shrunk(model, operations, words, conflict, limits)
+            };
             put_in_order(model, operations, limits, &mut explanation);
             explanation
         }
     }
-    let first = first_failure(spec, operations, words, conflict, options);
-    let (event, conflict) = first.as_ref().map_or((None, conflict), |(event, conflict)| (Some(*event), conflict));
-    let begun = operations.partition_point(|op| event.is_none_or(|event| op.invoked < event));
-    let operations = &operations[..begun];
+    let failure = failure(spec, operations, words, conflict, options);
     let limits = &options.limits;
-    with_model(spec, operations, words.values, options, Explain { operations, words, conflict, limits, event })
+    with_model(spec, operations, words.values, options, Explain { operations, words, conflict, limits, failure })
 }
 
-/// Conflicts that are looked for one before the other; if there are more, halving the rest is faster.
-const ONE_BY_ONE: usize = 3;
+/// Where a history fails.
+struct Failure {
+    legal_before: u32,
+    /// The first event by which there is none, where that was found out.
+    event: Option<u32>,
+}
 
-/// The first event by which a history has no legal order, and a conflict that says so; none where that takes a search.
-fn first_failure(
+/// Conflicts that are looked for one before the other; if there are more, going back ever farther is faster, and then
+/// halving the rest.
+const ONE_BY_ONE: u32 = 3;
+
+/// Where a history fails, as the near-linear checks of what came before tell; none where that takes a search.
+fn failure(
     spec: ModelSpec,
     operations: &[Op],
     words: &Words,
     conflict: &Conflict,
     options: &Options,
-) -> Option<(u32, Conflict)> {
+) -> Option<Failure> {
     let returned = |conflict: &Conflict, operations: &[Op]| {
         let ops = conflict.operations.iter().filter_map(|place| operations.get(*place as usize));
         ops.filter(|op| op.outcome != Outcome::Info).map(|op| op.completed).max().filter(|event| *event != NEVER)
     };
-    let mut found = (returned(conflict, operations)?, conflict.clone());
-    // Nobody must rely on what a stranger says.
-    let (prefix, _) = before(operations, found.0 + 1);
-    let shows = || matches!(fast_check(spec, &prefix, words.values, options), Answer::NotLinearizable(_));
-    if prefix.len() <= ORDERED && !shows() {
+    let check = |event: u32| {
+        let (prefix, _) = before(operations, event);
+        match fast_check(spec, &prefix, words.values, options) {
+            Answer::NotLinearizable(conflict) => Err(returned(&conflict, &prefix).filter(|earlier| *earlier < event)),
+            answer => Ok(answer == Answer::Linearizable),
+        }
+    };
+    let mut by = returned(conflict, operations)?;
+    let few = operations.len() <= FEW;
+    // A conflict that a search found has most of the operations; one that someone else names may be none.
+    if conflict.operations.len() > FEW || few && check(by + 1).is_ok() {
         return None;
     }
-    let mut legal_before = 0;
-    for round in 0.. {
-        if (options.limits.give_up)() {
-            return None;
+    // Some of the conflict may return later than it takes to see that there is one; unless it is for want of a writer.
+    let set: Vec<Op> = conflict.operations.iter().map(|place| operations[*place as usize]).collect();
+    if let Finding::Illegal { event, .. } = examine_object(spec, &set, words.values, options, Strategy::Race)
+        && event < by
+        && let Err(Some(earlier)) = check(event + 1)
+    {
+        by = earlier;
+    }
+    let mut failure = Failure { legal_before: 0, event: None };
+    for round in 0_u32.. {
+        let back = if round < ONE_BY_ONE { 0 } else { 1 << (2 * round).min(31) };
+        let event = by - back.min((by - failure.legal_before) / 2);
+        match if (options.limits.give_up)() { Ok(false) } else { check(event) } {
+            Ok(true) => failure.legal_before = event,
+            Err(Some(earlier)) => by = earlier,
+            // Of a few operations a search finds it out.
+            Ok(false) | Err(None) => return (!few).then_some(failure),
         }
-        let event = match round < ONE_BY_ONE {
-            true => found.0,
-            false => found.0 - (found.0 - legal_before) / 2,
-        };
-        let (prefix, places) = before(operations, event);
-        match fast_check(spec, &prefix, words.values, options) {
-            Answer::Linearizable if event == found.0 => return Some(found),
-            Answer::Linearizable => legal_before = event,
-            Answer::NotLinearizable(mut earlier) => {
-                let returned = returned(&earlier, &prefix).filter(|returned| *returned < event)?;
-                earlier.operations.iter_mut().for_each(|place| *place = places[*place as usize]);
-                found = (returned, earlier);
-            }
-            Answer::Undecided(_) => return None,
+        if failure.legal_before == by {
+            failure.event = Some(by);
+            break;
         }
     }
-    None
+    Some(failure)
 }

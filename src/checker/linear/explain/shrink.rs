@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use super::FEW;
 use crate::checker::linear::Model;
 use crate::checker::linear::search::{Finding, Limits, Strategy, examine};
 use crate::history::table::{Op, OpFunction};
@@ -20,21 +21,23 @@ pub struct Kept {
 }
 
 /// The operations that stay, and whether they are certainly the fewest. `hint` names some that are said to be illegal by
-/// themselves; if they are not, all are taken.
+/// themselves.
+///
+/// Begun with what the hint names and what that would be illegal for want of. Where that is legal, or not few, with the
+/// hint alone if there are many operations, as long as it is illegal; else with all.
 pub fn shrink<M: Model>(model: &M, operations: &[Op], hint: &[u32], limits: &Limits) -> (Vec<Kept>, bool) {
     let keep = |place: u32| operations.get(place as usize).map(|op| Kept { place, op: *op, weakened: false });
-    let all = || (0..operations.len() as u32).filter_map(keep).collect();
-    let kept = complete(model, operations, hint).unwrap_or_else(all);
-    let mut shrinking = Shrinking { model, limits, besides: Vec::new(), kept, sure: true };
-    shrinking.besides = shrinking.bystanders();
-    if !shrinking.is_illegal(&shrinking.kept.clone()) {
-        shrinking.kept = all();
-        shrinking.besides = shrinking.bystanders();
-        if !shrinking.besides.is_empty() && !shrinking.is_illegal(&shrinking.kept.clone()) {
-            // It matters that nothing else happened.
-            shrinking.besides = Vec::new();
-        }
+    let mut shrinking = Shrinking { model, limits, besides: Vec::new(), kept: Vec::new(), sure: true };
+    let complete = complete(model, operations, hint).filter(|kept| kept.len() <= FEW || operations.len() <= FEW);
+    let begun = complete.is_some_and(|kept| shrinking.begin(kept, true))
+        || operations.len() > FEW && shrinking.begin(hint.iter().copied().filter_map(keep).collect(), false);
+    if !begun {
+        let all: Vec<Kept> = (0..operations.len() as u32).filter_map(keep).collect();
         shrinking.sure = true;
+        if !shrinking.begin(all.clone(), true) {
+            // It matters that nothing else happened.
+            (shrinking.kept, shrinking.besides) = (all, Vec::new());
+        }
     }
     shrinking.cut();
     loop {
@@ -76,9 +79,18 @@ struct Shrinking<'a, M> {
 }
 
 impl<M: Model> Shrinking<'_, M> {
-    fn bystanders(&self) -> Vec<Op> {
-        let operations: Vec<Op> = self.kept.iter().map(|kept| kept.op).collect();
-        self.model.bystanders(&operations)
+    /// Begins with these operations, if they are illegal, with what may have happened besides or by themselves.
+    fn begin(&mut self, kept: Vec<Kept>, besides: bool) -> bool {
+        let operations: Vec<Op> = kept.iter().map(|kept| kept.op).collect();
+        self.besides = if besides { self.model.bystanders(&operations) } else { Vec::new() };
+        self.kept = kept;
+        self.is_illegal(&self.kept.clone())
+    }
+
+    fn is_over(&mut self) -> bool {
+        let over = (self.limits.give_up)();
+        self.sure &= !over;
+        over
     }
 
     fn with_bystanders(&self, kept: &[Kept]) -> Vec<Op> {
@@ -86,6 +98,9 @@ impl<M: Model> Shrinking<'_, M> {
     }
 
     fn find(&mut self, kept: &[Kept]) -> Option<u32> {
+        if self.is_over() {
+            return None;
+        }
         match examine(self.model, &self.with_bystanders(kept), self.limits, Strategy::Race) {
             Finding::Illegal { event, .. } => Some(event),
             Finding::Legal { .. } => None,
@@ -114,7 +129,7 @@ impl<M: Model> Shrinking<'_, M> {
             let mut from = 0;
             loop {
                 let sets = self.sets();
-                if from >= sets.len() {
+                if from >= sets.len() || self.is_over() {
                     break;
                 }
                 let to = (from + size).min(sets.len());
@@ -144,6 +159,9 @@ impl<M: Model> Shrinking<'_, M> {
         let mut size = self.kept.len();
         while size > 0 {
             for from in (0..self.kept.len()).step_by(size) {
+                if self.is_over() {
+                    return;
+                }
                 let mut weaker = self.kept.clone();
                 for kept in weaker.iter_mut().skip(from).take(size) {
                     if let Some(op) = self.model.weaken(&kept.op) {

@@ -24,7 +24,7 @@ pub use watch::Limits;
 
 use super::{Answer, Conflict, Model};
 use crate::history::Outcome;
-use crate::history::table::{NEVER, Op};
+use crate::history::table::{NEVER, Op, OpFunction, Value};
 use bits::{Bits, Wide};
 use depth::{Depth, Found};
 use problem::{Event, Problem};
@@ -91,6 +91,10 @@ pub fn before(operations: &[Op], event: u32) -> (Vec<Op>, Vec<u32>) {
     let known = begun.filter(|(_, op)| op.completed < event || op.outcome != Outcome::Fail);
     let cut = |(place, op): (u32, &Op)| match op.completed < event {
         true => (*op, place),
+        // With what token, its return says.
+        false if op.f == OpFunction::Acquire => {
+            (Op { outcome: Outcome::Info, completed: NEVER, a: Value::UNKNOWN, ..*op }, place)
+        }
         false => (Op { outcome: Outcome::Info, completed: NEVER, ..*op }, place),
     };
     known.map(cut).unzip()
