@@ -151,7 +151,8 @@ pub(super) fn has_amounts(history: &History) -> bool {
 pub(super) fn concerns(claim: Claim, history: &History) -> bool {
     match claim {
         Claim::Updates => {
-            let touches = |operation: &Operation| operation.f != Function::Hold && operation.process != Process::Controller;
+            let touches =
+                |operation: &Operation| operation.f != Function::Hold && operation.process != Process::Controller;
             history.operations.iter().any(touches)
         }
         Claim::MutualExclusion | Claim::Liveness => history.operations.iter().any(|operation| operation.f.is_locked()),

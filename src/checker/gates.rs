@@ -15,9 +15,12 @@ use crate::nemesis::{Outlives, Progress};
 /// Fewer acknowledged updates than this say nothing about a lock.
 pub const LEAST_ACKNOWLEDGED: u64 = 10;
 
-/// Examines every gate that applies to the history, always in the same order. Sorts the operations of a key; linear
-/// otherwise.
+/// Examines every gate that applies to the history, always in the same order: what went wrong with the run comes first, then
+/// what there was too little of. Sorts the operations of a key; linear otherwise.
 pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
+    let faults: Vec<&FaultWindow> = history.faults.iter().filter(|window| window.skipped.is_none()).collect();
+    let has_faults = history.run.as_ref().is_some_and(|run| run.faults_expected) || !faults.is_empty();
+    let script_steps = history.run.as_ref().map_or(0, |run| run.script_steps);
     let mut gates = vec![
         completed(history),
         Gate { undermines_violations: true, ..fact(history, FactName::ResourceEmpty, "resource-empty") },
@@ -26,26 +29,24 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
         clients_steady(history),
         clients_consistent(history),
         clients_careful(anomalies),
-        enough_acknowledged(history),
-        every_client(history),
-        contention(history),
     ];
-    let faults: Vec<&FaultWindow> = history.faults.iter().filter(|window| window.skipped.is_none()).collect();
-    let script_steps = history.run.as_ref().map_or(0, |run| run.script_steps);
-    if history.run.as_ref().is_some_and(|run| run.faults_expected) || !faults.is_empty() {
+    if script_steps > 0 {
+        gates.push(script_played(history, script_steps));
+    }
+    if has_faults {
         gates.push(faults_observed(&faults));
+        gates.push(faults_healed(&faults));
+    }
+    gates.push(fact(history, FactName::NodesHealthy, "nodes-healthy"));
+    gates.push(final_reads(history));
+    gates.extend([enough_acknowledged(history), every_client(history), contention(history)]);
+    if has_faults {
         // A script says whom its faults hit and when, and has a gate of its own.
         if script_steps == 0 {
             gates.push(faults_met_holds(history, &faults));
         }
-        gates.push(faults_healed(&faults));
         gates.extend(progress(history, &faults));
     }
-    if script_steps > 0 {
-        gates.push(script_played(history, script_steps));
-    }
-    gates.push(fact(history, FactName::NodesHealthy, "nodes-healthy"));
-    gates.push(final_reads(history));
     gates
 }
 
