@@ -16,13 +16,26 @@ use redjepsen::history::Outcome;
 use redjepsen::history::formats::word;
 use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Table, Value};
 
+/// Tells this program to write the history of a row, by its number.
+const WRITE: &str = "--write";
+
 fn main() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("answers.jsonl");
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some(WRITE) {
+        let number = args.next().and_then(|number| number.parse::<usize>().ok()).expect("the number of a row");
+        let shape = shapes()[number];
+        return write(&history(shape), shape.object, &path).expect("a place to write to");
+    }
     let words: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     println!("{:<74} {:>7} {:>7} {:>7} {:>5}  answer", "", "total s", "load s", "check s", "MB");
-    for shape in shapes() {
+    for (number, shape) in shapes().into_iter().enumerate() {
         let name = format!("{:?}: {shape}", shape.object);
         if words.iter().all(|word| name.contains(word)) {
-            row(&name, shape).expect("a file to check");
+            // In another process, since a child's peak is at least what its parent has.
+            let this = std::env::current_exe().expect("this program");
+            Command::new(this).args([WRITE, &number.to_string()]).status().expect("this program again");
+            row(&name, shape, &path).expect("a file to check");
         }
     }
 }
@@ -49,10 +62,8 @@ fn shapes() -> Vec<Shape> {
     shapes
 }
 
-/// Writes a history, checks it and prints what that took.
-fn row(name: &str, shape: Shape) -> io::Result<()> {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("answers.jsonl");
-    write(&history(shape), shape.object, &path)?;
+/// Checks a history and prints what that took.
+fn row(name: &str, shape: Shape, path: &Path) -> io::Result<()> {
     let model = match shape.object {
         Object::Register => "register",
         Object::Cas => "cas-register",
@@ -66,7 +77,7 @@ fn row(name: &str, shape: Shape) -> io::Result<()> {
     let begun = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
         .args(["check", "--json", "--failed-cas", "check", "--model", model])
-        .arg(&path)
+        .arg(path)
         .stdout(Stdio::piped())
         .spawn()?;
     let mut json = String::new();
@@ -88,7 +99,7 @@ fn row(name: &str, shape: Shape) -> io::Result<()> {
     let (load, check) = (seconds("load_seconds"), seconds("check_seconds"));
     let how = result["how"].as_str().unwrap_or_default();
     println!("{name:<74} {took:>7.3} {load:>7.3} {check:>7.3} {peak:>5}  {answer} ({how})");
-    std::fs::remove_file(&path)
+    std::fs::remove_file(path)
 }
 
 /// Waits for a child; the most memory that it ever had.

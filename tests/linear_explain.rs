@@ -6,9 +6,11 @@ mod linear_search_support;
 use linear_search_support::generate::{Case, SPECS, case};
 use redjepsen::checker::linear::explain::{Because, Explanation, Link, explain_object};
 use redjepsen::checker::linear::words::{Words, numbered};
-use redjepsen::checker::linear::{Answer, Conflict, Model, ModelSpec, Options, WithModel, search_object, with_model};
+use redjepsen::checker::linear::{
+    Answer, Conflict, Model, ModelSpec, Options, WithModel, check, search_object, with_model,
+};
 use redjepsen::history::Outcome;
-use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Value, Values};
+use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Table, Value, Values};
 
 fn options(case: &Case) -> Options<'static> {
     Options { initial: case.initial, failed_cas: case.failed_cas, ..Options::default() }
@@ -227,6 +229,74 @@ fn a_lost_update_in_a_long_chain_is_three_operations() {
              invoked: so 499 was there before 498"
         );
     }
+}
+
+#[test]
+fn a_long_history_is_explained_from_its_conflict() {
+    let count = 30_000;
+    let mut chain: Vec<Op> =
+        (0..count).map(|n| op(n % 5, OpFunction::Rmw, Value(n), Value(n + 1), n * 4, n * 4 + 1)).collect();
+    // Two updates are lost; the check finds the later one, or both.
+    for (lost, at) in [(20_000, 20_010), (9_000, 9_010)] {
+        chain.push(op(7, OpFunction::Rmw, Value(lost), Value(count + lost), at * 4 + 2, at * 4 + 3));
+    }
+    chain.sort_by_key(|op| op.invoked);
+    let values = Values::default();
+    let object = check(&table(chain.clone()), ModelSpec::Rmw, &Options::default()).remove(0);
+    let Answer::NotLinearizable(conflict) = object.answer else { panic!("{:?}", object.answer) };
+    let told = explain_object(ModelSpec::Rmw, &chain, &words(&values), &conflict, &Options::default());
+    assert!(told.minimal && told.operations.len() <= 3, "{told:#?}");
+    let first = chain.iter().position(|op| op.a == Value(9_000) && op.process == 7).unwrap() as u32;
+    assert_eq!((told.fails_at, told.legal_before), (Some(first), chain[first as usize].completed));
+    assert_eq!(told.order.len(), 20);
+}
+
+#[test]
+fn a_long_history_of_a_lock_is_explained_too() {
+    use OpFunction::{Acquire, Release};
+    let lock = |process, f, invoked| op(process, f, Value::NIL, Value::NIL, invoked, invoked + 1);
+    let mut holds: Vec<Op> =
+        (0..15_000).flat_map(|n| [lock(n % 5, Acquire, n * 10), lock(n % 5, Release, n * 10 + 4)]).collect();
+    // While 0 holds it.
+    holds.extend([lock(9, Acquire, 70_002), lock(9, Release, 70_007)]);
+    holds.sort_by_key(|op| op.invoked);
+    let object = check(&table(holds.clone()), ModelSpec::OwnerMutex, &Options::default()).remove(0);
+    let Answer::NotLinearizable(conflict) = object.answer else { panic!("{:?}", object.answer) };
+    let told =
+        explain_object(ModelSpec::OwnerMutex, &holds, &words(&Values::default()), &conflict, &Options::default());
+    assert_eq!((told.operations.clone(), told.minimal), (vec![14_000, 14_001], true), "{told:#?}");
+    assert_eq!((told.fails_at, told.legal_before), (Some(14_001), 70_003));
+}
+
+fn table(operations: Vec<Op>) -> Table {
+    Table { operations, values: Values::default(), keys: vec![String::new()] }
+}
+
+#[test]
+fn a_compare_and_set_that_failed_for_nothing_is_told_by_what_was_there() {
+    use OpFunction::{Cas, Read, Write};
+    let value = |n: u32| Value(n + 1);
+    let refused = Op { outcome: Outcome::Fail, ..op(2, Cas, value(1), value(9), 7, 8) };
+    let told = explain(
+        ModelSpec::CasRegister,
+        vec![
+            op(0, Write, value(5), Value::NIL, 0, 1),
+            op(0, Write, value(1), Value::NIL, 2, 3),
+            op(3, Write, value(6), Value::NIL, 4, NEVER),
+            refused,
+            op(1, Read, value(1), Value::NIL, 9, 10),
+        ],
+        vec![1, 3, 4],
+    );
+    // Whatever else happened: also the write that was left open.
+    assert_eq!((told.operations, told.minimal), (vec![1, 3, 4], true));
+    assert_eq!(
+        told.sentences,
+        [
+            "process 0 wrote 1 (line 3), and process 1 read 1 (line 10) after that",
+            "1 cannot come back, so it was there all the time in between, but process 2 found something else than 1 (line 8)",
+        ]
+    );
 }
 
 #[test]

@@ -5,6 +5,8 @@ mod cycle;
 mod ends;
 mod shrink;
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use serde::Serialize;
 
 pub use ends::DeadEnd;
@@ -84,6 +86,8 @@ pub enum Because {
 const TOLD: usize = 20;
 /// Of more operations a search takes much longer than all else takes here.
 const FEW: usize = 20_000;
+/// How often the search for a legal order may ask whether to give up, which it does every thousand steps.
+const PATIENCE: u32 = 200;
 
 /// Explains why operations have no legal order. `conflict` is what the check that found it says.
 pub fn explain<M: Model>(
@@ -119,13 +123,16 @@ fn shrunk<M: Model>(model: &M, operations: &[Op], words: &Words, conflict: &Conf
     explanation
 }
 
-/// Fills in the end of a legal order of what was legal.
+/// Fills in the end of a legal order of what was legal, if a short search finds one.
 fn put_in_order<M: Model>(model: &M, operations: &[Op], limits: &Limits, explanation: &mut Explanation) {
     if operations.partition_point(|op| op.invoked < explanation.legal_before) > FEW {
         return;
     }
     let (prefix, places) = before(operations, explanation.legal_before);
-    if let Finding::Legal { order } = examine(model, &prefix, limits, Strategy::Depth) {
+    let asked = AtomicU32::new(0);
+    let give_up = || (limits.give_up)() || asked.fetch_add(1, Ordering::Relaxed) > PATIENCE;
+    let limits = Limits { give_up: &give_up, ..*limits };
+    if let Finding::Legal { order } = examine(model, &prefix, &limits, Strategy::Depth) {
         let omitted = order.len().saturating_sub(TOLD);
         explanation.order = order[omitted..].iter().map(|place| places[*place as usize]).collect();
         explanation.order_omitted = omitted as u32;
@@ -204,7 +211,8 @@ fn failure(
         return None;
     }
     // Some of the conflict may return later than it takes to see that there is one; unless it is for want of a writer.
-    let set: Vec<Op> = conflict.operations.iter().map(|place| operations[*place as usize]).collect();
+    let set: Vec<Op> =
+        conflict.operations.iter().filter_map(|place| operations.get(*place as usize).copied()).collect();
     if let Finding::Illegal { event, .. } = examine_object(spec, &set, words.values, options, Strategy::Race)
         && event < by
         && let Err(Some(earlier)) = check(event + 1)

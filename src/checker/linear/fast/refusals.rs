@@ -45,8 +45,9 @@ struct Optional {
     value: u32,
 }
 
-/// How many of the chains that come next are tried where one must come sooner.
+/// How many of the chains that come next are tried where one must come sooner, and how many in all.
 const TRIED: usize = 256;
+const TRIED_IN_ALL: usize = 100_000;
 
 /// Whether the chains, which have an order, have one that explains all refusals.
 pub(super) fn check<F: Fn(&Op) -> Meaning>(chains: &Chains<F>, mut blocks: Vec<Block>) -> Result<Answer, Conflict> {
@@ -213,6 +214,7 @@ struct Sequence<'l, 'b, 'c, 'o, F> {
     optional: Vec<Optional>,
     links: Vec<Optional>,
     used: usize,
+    tried: usize,
 }
 
 impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
@@ -229,7 +231,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
             if from == NONE { optional.push(op) } else { links.push(op) }
         }
         links.sort_by_key(|op: &Optional| op.from);
-        Sequence { line, blocks, at, order, by_first, all_placed: 0, placed, optional, links, used: 0 }
+        Sequence { line, blocks, at, order, by_first, all_placed: 0, placed, optional, links, used: 0, tried: 0 }
     }
 
     /// Puts all chains in sequence; false where it finds no way on.
@@ -280,6 +282,10 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
             let number = self.order[place] as usize;
             if self.placed[number] {
                 continue;
+            }
+            self.tried += 1;
+            if self.tried > TRIED_IN_ALL {
+                return false;
             }
             self.placed[number] = true;
             if let Some(at) = self.enter(self.at, number) {

@@ -1,5 +1,7 @@
 //! A register that is read, written and replaced: the object that most histories are about.
 
+use std::collections::HashSet;
+
 use super::balance::Scales;
 use super::chains::{Chains, Meaning};
 use super::conflict;
@@ -11,7 +13,7 @@ use crate::history::table::{Op, OpFunction, Value};
 /// Decides reads, writes, compare-and-sets and read-modify-writes of one key, `ops` in the order of their invocations.
 ///
 /// Exact where every written value is unique, with two exceptions: compare-and-sets that failed and count (see the module
-/// of refusals), and indeterminate operations of which nobody knows what they read or wrote (of gaps); where those
+/// of refusals), and indeterminate operations of which nobody knows what they read or wrote (of chains); where those
 /// leave it open the answer is undecided. Where values repeat, only what cannot be in any order is found (of the balance).
 ///
 /// An operation that replaced a value links the two; of a read-modify-write that may have read anything only what it wrote
@@ -64,14 +66,15 @@ pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
     }
 }
 
-/// An answer about some operations, with those of the others that wrote what is observed there, and why they don't matter.
+/// An answer about some operations, with those of the others that wrote what is observed there, and why they did not do
+/// so in time.
 fn with_writers(mut answer: Answer, ops: &[Op], initial: Value, why: impl Fn(u32) -> Vec<u32>) -> Answer {
     if let Answer::NotLinearizable(conflict) = &mut answer {
         let set =
             || conflict.operations.iter().map(|place| &ops[*place as usize]).filter(|op| op.outcome != Outcome::Fail);
-        let written: Vec<Value> = set().filter_map(conflict::writes).chain([initial, Value::UNKNOWN]).collect();
+        let written: HashSet<Value> = set().filter_map(conflict::writes).chain([initial, Value::UNKNOWN]).collect();
         let observed = set().filter(|op| op.f != OpFunction::Write).map(|op| op.a);
-        let missing: Vec<Value> = observed.filter(|value| !written.contains(value)).collect();
+        let missing: HashSet<Value> = observed.filter(|value| !written.contains(value)).collect();
         let writes =
             |op: &Op| op.outcome != Outcome::Fail && conflict::writes(op).is_some_and(|to| missing.contains(&to));
         let others: Vec<u32> = (0u32..).zip(ops).filter(|(_, op)| writes(op)).map(|(place, _)| place).collect();
