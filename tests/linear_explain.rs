@@ -7,7 +7,7 @@ use linear_search_support::generate::{Case, SPECS, case};
 use redjepsen::checker::linear::explain::{Because, Explanation, Link, explain_object};
 use redjepsen::checker::linear::words::{Words, numbered};
 use redjepsen::checker::linear::{
-    Answer, Conflict, Model, ModelSpec, Options, WithModel, check, search_object, with_model,
+    Answer, Conflict, FailedCas, Model, ModelSpec, Options, WithModel, check, search_object, with_model,
 };
 use redjepsen::history::Outcome;
 use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Table, Value, Values};
@@ -179,7 +179,9 @@ fn explain(spec: ModelSpec, operations: Vec<Op>, hint: Vec<u32>) -> Explanation 
         values.intern(Content::Int(n));
     }
     let conflict = Conflict { operations: hint, reason: "a reason".into() };
-    explain_object(spec, &operations, &words(&values), &conflict, &Options::default())
+    // Failures count here, as they do for those who know their store.
+    let options = Options { failed_cas: FailedCas::Check, ..Options::default() };
+    explain_object(spec, &operations, &words(&values), &conflict, &options)
 }
 
 #[test]
