@@ -100,7 +100,7 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
     };
     let pairs: u64 = keys.values().map(pairs).sum();
     let noun = if pairs == 1 { "pair" } else { "pairs" };
-    let text = format!("{pairs} {noun} of different clients' holds that could be compared");
+    let text = format!("{pairs} {noun} of different clients' holds to compare");
     let what = "each hold has to bear `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
     Evidence::new(pairs, text, &told, what)
 }

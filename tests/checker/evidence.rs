@@ -34,7 +34,7 @@ fn a_sound_run_says_how_much_could_have_falsified_each_claim() {
             (Claim::Liveness, false, Validity::Valid, 30),
         ]
     );
-    assert_eq!(verdict.claims[1].text, "300 pairs of different clients' holds that could be compared");
+    assert_eq!(verdict.claims[1].text, "300 pairs of different clients' holds to compare");
 }
 
 fn unstamped(build: &mut Build, which: impl Fn(usize) -> bool) {
