@@ -11,7 +11,7 @@ use super::holds::certain_hold;
 use super::locks::grant;
 use super::register::written;
 use super::words::{Words, count};
-use crate::history::{Amount, Claim, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
+use crate::history::{Claim, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
 
 /// Fewer facts than this say nothing about a claim.
 pub const LEAST_EVIDENCE: u64 = 5;
@@ -137,13 +137,11 @@ pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence
 }
 
 /// Whether the history is of a counter or list, which have amounts.
-pub(super) fn has_amounts(history: &History) -> bool {
+fn has_amounts(history: &History) -> bool {
     use crate::scenario::ResourceKind::{Counter, List};
     match &history.run {
         Some(run) => matches!(run.resource, Counter | List),
-        None => history.operations.iter().any(|operation| {
-            matches!(operation.amount, Some(Amount::Count(_) | Amount::Elements(_))) && written(operation).is_some()
-        }),
+        None => history.operations.iter().any(|operation| operation.amount.is_some() && written(operation).is_some()),
     }
 }
 

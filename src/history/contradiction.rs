@@ -33,14 +33,13 @@ pub(super) struct Said {
 impl Said {
     /// Takes a phase; the error says what it contradicts.
     pub fn phase(&mut self, report: &PhaseReport) -> Result<(), String> {
-        let name = word(&report.phase);
-        let after = |furthest: Phase| Err(format!("it reported `{name}` after `{}`", word(&furthest)));
+        let after = |furthest: Phase| Err(format!("it reported `{}` after `{}`", word(&report.phase), word(&furthest)));
         match report.phase {
             // These come whenever something becomes known to a holder, from wherever in the client that is known.
             Phase::Extended | Phase::Lost => match self.furthest {
                 Some(furthest @ Phase::Released) => after(furthest)?,
                 Some(furthest) if furthest >= Phase::Acquired => {}
-                _ => return Err(format!("it reported `{name}` before it had `acquired` the lock")),
+                _ => return Err(format!("it reported `{}` before it had `acquired` the lock", word(&report.phase))),
             },
             // Who did not get the lock may ask again.
             Phase::Acquiring if self.furthest <= Some(Phase::HalfAcquired) => {

@@ -5,11 +5,6 @@ use super::words::{count, length, percent, plural};
 use crate::checker::{AnomalyKind, ClaimVerdict};
 use crate::history::Claim;
 
-/// The claims that there is something to say of, updates first.
-pub fn told<'a>(story: &Story<'a>) -> impl Iterator<Item = &'a ClaimVerdict> + use<'a> {
-    story.report.verdict.claims.iter()
-}
-
 /// What a claim says.
 pub fn title(claim: Claim) -> &'static str {
     match claim {

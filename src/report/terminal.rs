@@ -40,7 +40,7 @@ pub fn terminal(report: &Report, color: bool) -> String {
     }
     lines.push(String::new());
 
-    for claim in claims::told(&story) {
+    for claim in &verdict.claims {
         let (word, code) = match story.standing(claim.claim) {
             Standing::Held if !claim.claimed => ("not claimed", "2"),
             Standing::Held => ("held", "32"),

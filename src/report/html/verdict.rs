@@ -37,7 +37,7 @@ pub fn verdict(story: &Story) -> Markup {
             @for note in notes(story) { p class="note" { (note) } }
         }
         section class="claims" {
-            @for of in claims::told(story) { (claim(story, of)) }
+            @for of in &verdict.claims { (claim(story, of)) }
         }
         (numbers(story))
         (keys(story))
