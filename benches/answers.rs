@@ -2,7 +2,7 @@
 //! by a process of its own. `cargo bench --bench answers [-- WORD...]` runs the rows that have every WORD, such as
 //! `-- Cas 1000000`; all of them take some minutes.
 
-#[path = "histories/mod.rs"]
+#[path = "../crates/linearizability/benches/histories/mod.rs"]
 mod histories;
 
 use std::fs::File;
@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use histories::{Object, Shape, Violation, history};
-use redjepsen::history::Outcome;
-use redjepsen::history::formats::word;
-use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Table, Value};
+use linearizability::history::Outcome;
+use linearizability::formats::word;
+use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value};
 
 /// Tells this program to write the history of a row, by its number.
 const WRITE: &str = "--write";

@@ -2,7 +2,7 @@
 
 mod support;
 
-use redjepsen::checker::linear::Limits;
+use linearizability::Limits;
 use redjepsen::checker::*;
 use redjepsen::history::*;
 use redjepsen::locks::{LockSpec, NoOptions};

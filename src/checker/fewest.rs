@@ -3,11 +3,11 @@
 //! It decides nothing. [`super::check`] says whether updates were lost and which; this finds the smallest argument for
 //! it, to be shown.
 
-use super::linear::explain::{Explanation, explain_object};
-use super::linear::words::{self, Words};
-use super::linear::{Answer, FailedCas, Limits, ModelSpec, Options, check};
+use linearizability::explain::{Explanation, explain_object};
+use linearizability::words::{self, Words};
+use linearizability::{Answer, FailedCas, Limits, ModelSpec, Options, check};
 use super::{Validity, Verdict};
-use crate::history::table::{OpFunction, Table};
+use linearizability::history::{OpFunction, Table};
 use crate::history::{CONTROLLER, Claim, History, Process, operation_table};
 
 /// Operations of a run, and why those on one key have no order.

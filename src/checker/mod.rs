@@ -10,7 +10,7 @@
 //! - [`evidence`]: what could have falsified each of these?
 //! - [`blame`]: is a loss the lock's fault?
 //! - [`attribute`]: which fault explains it?
-//! - [`linear`]: the same question of any history, against any model; [`fewest`] asks it of a run's updates
+//! - [`fewest`]: which few operations show it? (The crate [`linearizability`] answers that for any history.)
 //!
 //! The verdict is `invalid` where an anomaly contradicts a property that the workload claims, unless the evidence
 //! itself is in doubt; else `unknown` where a gate failed, or where too little could have falsified a claim; else `valid`.
@@ -23,7 +23,6 @@ mod fewest;
 mod gates;
 mod holds;
 mod lineage;
-pub mod linear;
 mod liveness;
 mod locks;
 mod order;

@@ -5,13 +5,14 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::pages::PageFlags;
 use super::{Exit, Failure, exit_for, print};
-use crate::checker::linear::{FailedCas, Limits};
+use linearizability::{FailedCas, Limits};
 use crate::checker::{self, Verdict};
-use crate::history::formats::{Format, Source};
+use linearizability::formats::{Format, Source};
 use crate::history::{self, History};
 use crate::report::{self, Counterexample, Report, RunFacts};
 use crate::scenario::Scenario;
@@ -29,7 +30,7 @@ pub struct CheckFlags {
     #[arg(long, value_name = "V", allow_hyphen_values = true)]
     pub initial: Option<String>,
     /// Whether a failed compare-and-set shows that the value was another one
-    #[arg(long, value_enum, default_value = "drop")]
+    #[arg(long, value_parser = failed_cas(), default_value = "drop")]
     pub failed_cas: FailedCas,
     /// What a read of nil says of a register [default: empty in runs of redjepsen, else unknown]
     #[arg(long, value_enum)]
@@ -58,7 +59,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     if model.is_some() || source.format() != Format::Run {
         return super::linear::check(source, model, flags);
     }
-    let history = source.run().map_err(Failure::could_not_run)?;
+    let history = history::run(source).map_err(Failure::could_not_run)?;
     let from_file = flags.path.as_os_str() != "-";
     let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
     let checked = Checked::new(history, scenario, facts, flags.pages.any());
@@ -150,16 +151,10 @@ pub enum NilReads {
     Unknown,
 }
 
-impl ValueEnum for FailedCas {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[FailedCas::Check, FailedCas::Drop]
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        let (name, help) = match self {
-            FailedCas::Check => ("check", "The value was another one at some moment of the operation"),
-            FailedCas::Drop => ("drop", "Nothing but that it did not happen, as in Knossos"),
-        };
-        Some(clap::builder::PossibleValue::new(name).help(help))
-    }
+/// What a failed compare-and-set says, as a flag.
+fn failed_cas() -> impl TypedValueParser<Value = FailedCas> {
+    let check = PossibleValue::new("check").help("The value was another one at some moment of the operation");
+    let drop = PossibleValue::new("drop").help("Nothing but that it did not happen, as in Knossos");
+    let of = |word: String| if word == "check" { FailedCas::Check } else { FailedCas::Drop };
+    PossibleValuesParser::new([check, drop]).map(of)
 }

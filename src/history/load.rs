@@ -2,26 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+
+use linearizability::formats::LONGEST_LINE;
 
 use super::contradiction::{Said, void};
 use super::*;
-
-/// A line longer than this is not one of ours; refusing it bounds the memory that a broken file can take.
-pub(super) const LONGEST_LINE: u64 = 4 << 20;
-
-/// Why a file is not a history.
-#[derive(Debug, thiserror::Error)]
-pub enum HistoryError {
-    #[error("{name}: {source}")]
-    Io { name: String, source: io::Error },
-    #[error("{name}, line {line}: {reason}")]
-    Malformed { name: String, line: u64, reason: String },
-    /// It can be read, but not without an option that says how.
-    #[error("{name}, line {line}: {reason}")]
-    Ambiguous { name: String, line: u64, reason: String },
-}
 
 /// Loads `history.jsonl` from a file, or from the run folder that holds one.
 pub fn load(path: &Path) -> Result<History, HistoryError> {

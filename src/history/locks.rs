@@ -6,7 +6,7 @@
 //! became free at an unknown time after its last act as the holder: an indeterminate release, since what releases then is the
 //! expiry. Attempts that brought nothing are left out, since an acquire that never came back explains nothing.
 
-use super::table::{NEVER, Op, OpFunction, Table, Value};
+use linearizability::history::{NEVER, Op, OpFunction, Table, Value};
 use super::{History, Operation, Outcome, Phase, PhaseStamp, Process};
 
 /// One end of an acquire or release.

@@ -8,14 +8,12 @@
 //! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
 
 mod contradiction;
-pub mod formats;
 mod line;
 mod load;
 mod locks;
 mod operations;
 mod record;
-pub mod table;
-mod values;
+mod source;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,10 +21,13 @@ use crate::nemesis::{Outlives, Progress};
 use crate::scenario::ResourceKind;
 
 pub use contradiction::Contradiction;
-pub use load::{HistoryError, load, load_reader};
+pub use linearizability::formats::HistoryError;
+pub use linearizability::history::Outcome;
+pub use load::{load, load_reader};
 pub use locks::lock_table;
-pub use operations::{CONTROLLER, operation_table};
+pub use operations::operation_table;
 pub use record::{Recorder, SharedRecorder};
+pub use source::{CONTROLLER, lock_operations, operations, run};
 
 /// The version of the file format that this build writes and the newest that it reads.
 pub const FORMAT: u32 = 1;
@@ -248,17 +249,6 @@ pub struct Completion {
     pub error: Option<String>,
     /// The client's own words.
     pub text: Option<String>,
-}
-
-/// How an operation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// It happened.
-    Ok,
-    /// It certainly did not happen.
-    Fail,
-    /// Nobody knows: it may have happened, may yet happen, or never will.
-    Info,
 }
 
 /// What a read of the register returned.

@@ -2,11 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::table::{Content, NEVER, Op, OpFunction, Table, Value, Values};
-use super::{Function, History, Operation, Outcome, Process, Reading};
-
-/// The number of the controller, which has none.
-pub const CONTROLLER: u32 = u32::MAX;
+use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value, Values};
+use super::{CONTROLLER, Function, History, Operation, Outcome, Process, Reading};
 
 /// The operations of a run on the resource, on one key or on all, and the times of their events by their places, in
 /// nanoseconds of run time.

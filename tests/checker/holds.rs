@@ -1,7 +1,7 @@
 //! Overlapping belief: what is certain from the clients' stamps, and what is not.
 
 use proptest::prelude::*;
-use redjepsen::checker::linear::{self, Answer, ModelSpec};
+use linearizability::{Answer, ModelSpec};
 use redjepsen::checker::{AnomalyKind::OverlappingHolders, Validity};
 use redjepsen::history::{Claim, Function, Outcome, Phase, Reading, lock_table};
 
@@ -133,7 +133,7 @@ fn the_fault_on_the_earlier_holder_explains() {
 /// Whether the lock of a run was a mutex, by the general model of one.
 fn is_mutex(build: &Build, model: ModelSpec) -> bool {
     let (table, _) = lock_table(&build.history);
-    let objects = linear::check(&table, model, &linear::Options::default());
+    let objects = linearizability::check(&table, model, &linearizability::Options::default());
     objects.iter().all(|object| match object.answer {
         Answer::Linearizable => true,
         Answer::NotLinearizable(_) => false,

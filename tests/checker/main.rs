@@ -11,6 +11,7 @@ mod liveness;
 mod loading;
 mod locks;
 mod mutation;
+mod operations;
 mod simulated;
 mod unlocked;
 mod updates;

@@ -2,9 +2,9 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use redjepsen::checker::linear::{Answer, FailedCas, ModelSpec, Options, search_object};
+use linearizability::{Answer, FailedCas, ModelSpec, Options, search_object};
 use redjepsen::checker::{AnomalyKind::*, check};
-use redjepsen::history::table::{Content, NEVER, Op, OpFunction, Value, Values};
+use linearizability::history::{Content, NEVER, Op, OpFunction, Value, Values};
 use redjepsen::history::{Function, History, Outcome, Process, Reading};
 
 use crate::brute::{is_legal, random_history};

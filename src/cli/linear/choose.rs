@@ -1,7 +1,7 @@
 //! Which model a history is one of, as far as its operations tell.
 
 use crate::history::Outcome;
-use crate::history::table::{Content, Op, OpFunction, Table, Value};
+use linearizability::history::{Content, Op, OpFunction, Table, Value};
 
 /// The model that the operations fit, or why none can be told.
 pub fn model(table: &Table) -> Result<&'static str, String> {
@@ -31,7 +31,7 @@ pub fn model(table: &Table) -> Result<&'static str, String> {
         let fenced = acquired().next().is_some() && acquired().all(|op| table.values.int(op.a).is_some());
         if fenced { "fenced-mutex" } else { "owner-mutex" }
     } else {
-        let words: Vec<&str> = functions.iter().map(|f| crate::history::formats::word(*f)).collect();
+        let words: Vec<&str> = functions.iter().map(|f| linearizability::formats::word(*f)).collect();
         return Err(format!("no model has all of {}", words.join(", ")));
     })
 }
@@ -51,7 +51,7 @@ fn added(table: &Table) -> impl Iterator<Item = Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::formats::{Options, read};
+    use linearizability::formats::{Options, read};
 
     #[test]
     fn a_history_is_taken_for_what_its_operations_are() {

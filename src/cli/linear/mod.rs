@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use super::check::{CheckFlags, NilReads};
 use super::{Exit, Failure, exit_for, print};
 use crate::checker::Validity;
-use crate::checker::linear::explain::Explanation;
-use crate::checker::linear::words::{self, Words};
-use crate::checker::linear::{self, Answer, Conflict, How, Limits, ModelSpec, Object};
-use crate::history::HistoryError;
-use crate::history::formats::{Format, Loaded, Options, Source};
-use crate::history::table::{Content, Op, OpFunction, Table, Value};
+use linearizability::explain::Explanation;
+use linearizability::words::{self, Words};
+use linearizability::{Answer, Conflict, How, Limits, ModelSpec, Object};
+use crate::history::{self, HistoryError};
+use linearizability::formats::{Format, Loaded, Options, Source};
+use linearizability::history::{Content, Op, OpFunction, Table, Value};
 use crate::report::linear::{KeyAnswer, LinearReport};
 use crate::report::{Counterexample, Origin, linear_html};
 
@@ -40,7 +40,7 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
     let times = flags.json || flags.pages.any();
     let options = Options { independent: flags.independent, times };
     let of_locks = source.format() == Format::Run && asked.is_some_and(|spec| spec.is_lock());
-    let loaded = if of_locks { source.locks(&options) } else { source.table(&options) };
+    let loaded = if of_locks { history::lock_operations(source, &options) } else { history::operations(source, &options) };
     let mut loaded = loaded.map_err(|error| match error {
         HistoryError::Ambiguous { .. } => Failure::arguments(error),
         error => Failure::could_not_run(error),
@@ -93,15 +93,15 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
 fn answers(loaded: &mut Loaded, spec: ModelSpec, flags: &CheckFlags) -> Vec<KeyAnswer> {
     let deadline = Instant::now() + flags.timeout;
     let give_up = move || Instant::now() >= deadline;
-    let options = linear::Options {
+    let options = linearizability::Options {
         initial: initial(&mut loaded.table, flags.initial.as_deref()),
         failed_cas: flags.failed_cas,
         limits: Limits { give_up: &give_up, memory_bytes: usize::try_from(flags.memory).unwrap_or(usize::MAX) },
     };
-    let objects = linear::check(&loaded.table, spec, &options);
+    let objects = linearizability::check(&loaded.table, spec, &options);
     let enough = Instant::now() + EXPLAINING;
     let give_up = move || Instant::now() >= enough;
-    let options = linear::Options { limits: Limits { give_up: &give_up, ..options.limits }, ..options };
+    let options = linearizability::Options { limits: Limits { give_up: &give_up, ..options.limits }, ..options };
     objects.into_iter().map(|object| answer(object, loaded, spec, &options)).collect()
 }
 
@@ -109,7 +109,7 @@ fn answers(loaded: &mut Loaded, spec: ModelSpec, flags: &CheckFlags) -> Vec<KeyA
 const EXPLAINING: Duration = Duration::from_secs(5);
 
 /// The answer for one object, with its counterexample made small and its places counted in the whole history.
-fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linear::Options) -> KeyAnswer {
+fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linearizability::Options) -> KeyAnswer {
     let Object { key, operations, mut answer, how, evidence } = object;
     let of = operations.len() as u64;
     let counterexample = match &mut answer {
@@ -139,12 +139,12 @@ fn explain(
     spec: ModelSpec,
     operations: &[u32],
     conflict: &Conflict,
-    options: &linear::Options,
+    options: &linearizability::Options,
 ) -> Explanation {
     let ops: Vec<Op> = operations.iter().map(|&place| loaded.table.operations[place as usize]).collect();
     let process = |process| words::called(&loaded.process_name(process));
     let words = Words { values: &loaded.table.values, process: &process };
-    let explanation = linear::explain::explain_object(spec, &ops, &words, conflict, options);
+    let explanation = linearizability::explain::explain_object(spec, &ops, &words, conflict, options);
     explanation.counted_in(operations)
 }
 

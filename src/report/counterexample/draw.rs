@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::Counterexample;
 use super::route::{Area, Curve, Point};
 use super::scene::{Arrow, Bar, Look, Scene};
-use crate::checker::linear::explain::Because;
+use linearizability::explain::Because;
 use crate::report::axis::{Axis, Planner};
 use crate::report::incident;
 use crate::report::plots::text_width;

@@ -11,10 +11,10 @@ use serde::Serialize;
 
 use super::words::{self, count, plural};
 use crate::checker::Fewest;
-use crate::checker::linear::explain::{Because, Explanation, Link};
-use crate::checker::linear::words::{called, label, value};
-use crate::history::formats::word;
-use crate::history::table::{NEVER, Op, OpFunction, Table};
+use linearizability::explain::{Because, Explanation, Link};
+use linearizability::words::{called, label, value};
+use linearizability::formats::word;
+use linearizability::history::{NEVER, Op, OpFunction, Table};
 use crate::history::{History, Outcome};
 
 /// Where the operations of an explanation come from.

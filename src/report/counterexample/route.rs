@@ -1,6 +1,6 @@
 //! Which way an arrow takes from one bar to another, and where on it its label finds room.
 
-use crate::checker::linear::explain::Because;
+use linearizability::explain::Because;
 
 /// A place on the drawing.
 #[derive(Clone, Copy, Debug, PartialEq)]

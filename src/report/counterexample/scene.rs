@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use super::{Counterexample, Step, Told};
-use crate::checker::linear::explain::Because;
-use crate::checker::linear::words::called;
+use linearizability::explain::Because;
+use linearizability::words::called;
 use crate::report::words::{length, line, moment};
 
 /// More operations make no picture that anyone could follow.

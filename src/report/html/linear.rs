@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::{page, prose, verdict_word};
-use crate::checker::linear::Answer;
-use crate::checker::linear::words::called;
+use linearizability::Answer;
+use linearizability::words::called;
 use crate::report::counterexample::{Counterexample, Told};
 use crate::report::linear::{KeyAnswer, LinearReport};
 use crate::report::words::{count, line, plural, quoted, tame};

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{KeyAnswer, LinearReport};
 use crate::checker::Validity;
-use crate::checker::linear::{Answer, FailedCas};
+use linearizability::{Answer, FailedCas};
 use crate::report::counterexample::{Counterexample, Step, Told};
 
 impl LinearReport<'_> {

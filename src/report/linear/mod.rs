@@ -4,22 +4,22 @@ mod json;
 mod text;
 
 use crate::checker::Validity;
-use crate::checker::linear::{Answer, FailedCas, ModelSpec, evidence};
+use linearizability::{Answer, FailedCas, ModelSpec, evidence};
 use crate::history::Outcome;
-use crate::history::formats::{Compression, Loaded};
+use linearizability::formats::{Compression, Loaded};
 use crate::report::Counterexample;
 use crate::report::words;
 
 /// The answer for one key.
 #[derive(Clone, Debug)]
 pub struct KeyAnswer {
-    /// Its place in [`Table::keys`](crate::history::table::Table::keys).
+    /// Its place in [`Table::keys`](linearizability::history::Table::keys).
     pub key: u32,
     /// How many operations there are on it.
     pub operations: u64,
     /// Which check decided, in one word.
     pub how: String,
-    /// The operations of a conflict are places in [`Table::operations`](crate::history::table::Table::operations).
+    /// The operations of a conflict are places in [`Table::operations`](linearizability::history::Table::operations).
     pub answer: Answer,
     /// Whether anything could have been found wrong.
     pub evidence: bool,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{KeyAnswer, LinearReport};
 use crate::checker::Validity;
-use crate::checker::linear::Answer;
+use linearizability::Answer;
 use crate::report::counterexample::Counterexample;
 use crate::report::words;
 

@@ -1,0 +1,237 @@
+//! Checks a whole history against a built-in model: each object by the fastest check that decides it.
+
+use std::borrow::Cow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::models::{
+    Counter, FailedCas, FencedMutex, ListAppend, Mutex as AnyoneMutex, OwnerMutex, Register, Semaphore, Set, TextAppend,
+};
+use super::search::{Finding, Limits, Strategy, examine};
+use super::{Answer, Model, ModelSpec, check_object, evidence, linear_time, words};
+use crate::history::{Content, Op, OpFunction, Outcome, Table, Value, Values};
+
+/// How a history is checked.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// What a register holds at first; of a counter its first number, 0 if it is none.
+    pub initial: Value,
+    pub failed_cas: FailedCas,
+    pub limits: Limits<'a>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options { initial: Value::NIL, failed_cas: FailedCas::default(), limits: Limits::default() }
+    }
+}
+
+/// Which kind of check decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum How {
+    /// A near-linear one.
+    Fast,
+    Search,
+}
+
+/// What was concluded about one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its place in [`Table::keys`].
+    pub key: u32,
+    /// The places of its operations in [`Table::operations`]: what the places in `answer` count.
+    pub operations: Vec<u32>,
+    pub answer: Answer,
+    pub how: How,
+    /// Whether anything could have been found wrong, see [`evidence`].
+    pub evidence: bool,
+}
+
+/// Checks every key of a history apart, largest first, on as many threads as there are processors. In the order of keys.
+pub fn check(table: &Table, spec: ModelSpec, options: &Options) -> Vec<Object> {
+    let mut by_key: Vec<Vec<u32>> = vec![Vec::new(); table.keys.len().max(1)];
+    for (place, op) in (0..).zip(&table.operations) {
+        let key = op.key as usize;
+        if key >= by_key.len() {
+            by_key.resize(key + 1, Vec::new());
+        }
+        by_key[key].push(place);
+    }
+    let mut queue: Vec<usize> = (0..by_key.len()).collect();
+    queue.sort_by_key(|key| std::cmp::Reverse(by_key[*key].len()));
+
+    let next = AtomicUsize::new(0);
+    let answers: Mutex<Vec<Option<(Answer, How, bool)>>> = Mutex::new(vec![None; by_key.len()]);
+    let work = || {
+        while let Some(key) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let operations: Cow<[Op]> = match by_key.len() {
+                1 => Cow::Borrowed(&table.operations),
+                _ => by_key[*key].iter().map(|place| table.operations[*place as usize]).collect(),
+            };
+            let (answer, how) = check_one(spec, &operations, &table.values, options);
+            let evidence = evidence::is_there(spec, &operations, options);
+            if let Ok(mut answers) = answers.lock() {
+                answers[*key] = Some((answer, how, evidence));
+            }
+        }
+    };
+    // A thread takes longer to start than a small history to check.
+    let threads = match table.operations.len() {
+        0..=WORTH_A_THREAD => 1,
+        _ => std::thread::available_parallelism().map_or(1, usize::from).min(queue.len()),
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let answers = answers.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut objects = Vec::with_capacity(by_key.len());
+    for ((key, operations), answer) in (0..).zip(by_key).zip(answers) {
+        if let Some((answer, how, evidence)) = answer {
+            objects.push(Object { key, operations, answer, how, evidence });
+        }
+    }
+    objects
+}
+
+/// Operations that are checked before another thread would have started.
+const WORTH_A_THREAD: usize = 2_000;
+
+fn check_one(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> (Answer, How) {
+    match linear_time_check(spec, operations, values, options) {
+        Answer::Undecided(_) => (search_object(spec, operations, values, options), How::Search),
+        answer => (answer, How::Fast),
+    }
+}
+
+/// The near-linear check for this model, undecided where there is none or it does not apply.
+pub(super) fn linear_time_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
+    let initial = options.initial;
+    match spec {
+        ModelSpec::Register | ModelSpec::CasRegister | ModelSpec::Rmw if foreign(spec, operations).is_none() => {
+            linear_time::register(operations, initial, options.failed_cas)
+        }
+        ModelSpec::OwnerMutex => linear_time::owner_mutex(operations),
+        ModelSpec::FencedMutex => linear_time::fenced_mutex(operations, values),
+        ModelSpec::Counter => linear_time::counter(operations, values, initial),
+        ModelSpec::Set => linear_time::set(operations, values),
+        ModelSpec::ListAppend => linear_time::list_append(operations, values),
+        _ => Answer::Undecided(format!("no near-linear check of {spec}")),
+    }
+}
+
+fn failed_cas(op: &Op) -> bool {
+    (op.f, op.outcome) == (OpFunction::Cas, Outcome::Fail)
+}
+
+/// An operation that the model does not have.
+fn foreign(spec: ModelSpec, operations: &[Op]) -> Option<&Op> {
+    use OpFunction::*;
+    let known: &[OpFunction] = match spec {
+        ModelSpec::Register => &[Read, Write],
+        ModelSpec::CasRegister => &[Read, Write, Cas],
+        ModelSpec::Rmw => &[Read, Write, Cas, Rmw],
+        ModelSpec::Counter | ModelSpec::Set => &[Read, Add],
+        ModelSpec::ListAppend => &[Read, Append],
+        ModelSpec::TextAppend => &[Read, Write, Append],
+        _ => &[Acquire, Release],
+    };
+    operations.iter().find(|op| !known.contains(&op.f))
+}
+
+/// The search for the operations of one object, in the order of their invocations.
+pub fn search_object(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
+    struct Search<'a, 'b>(&'a [Op], &'a Limits<'b>);
+    impl WithModel for Search<'_, '_> {
+        type Output = Answer;
+        fn with<M: Model>(self, model: &M) -> Answer {
+            check_object(model, self.0, self.1)
+        }
+    }
+    match refusal(spec, operations, values, options) {
+        Some(reason) => Answer::Undecided(reason),
+        None => with_model(spec, operations, values, options, Search(operations, &options.limits)),
+    }
+}
+
+/// As [`search_object`], with all that is known in the end.
+pub fn examine_object(
+    spec: ModelSpec,
+    operations: &[Op],
+    values: &Values,
+    options: &Options,
+    strategy: Strategy,
+) -> Finding {
+    struct Examine<'a, 'b>(&'a [Op], &'a Limits<'b>, Strategy);
+    impl WithModel for Examine<'_, '_> {
+        type Output = Finding;
+        fn with<M: Model>(self, model: &M) -> Finding {
+            examine(model, self.0, self.1, self.2)
+        }
+    }
+    with_model(spec, operations, values, options, Examine(operations, &options.limits, strategy))
+}
+
+/// What is to be done with a model, whichever it is.
+pub trait WithModel {
+    type Output;
+    fn with<M: Model>(self, model: &M) -> Self::Output;
+}
+
+/// Makes the model for the operations of one object.
+pub fn with_model<W: WithModel>(
+    spec: ModelSpec,
+    operations: &[Op],
+    values: &Values,
+    options: &Options,
+    what: W,
+) -> W::Output {
+    match spec {
+        ModelSpec::Register | ModelSpec::CasRegister | ModelSpec::Rmw => {
+            what.with(&Register::new(options.initial, options.failed_cas, operations))
+        }
+        ModelSpec::Counter => what.with(&Counter::new(values.int(options.initial).unwrap_or(0), values, operations)),
+        ModelSpec::Set => what.with(&Set::new(values)),
+        ModelSpec::ListAppend => what.with(&ListAppend::list(values, operations)),
+        ModelSpec::TextAppend => what.with(&TextAppend::text(values, operations)),
+        ModelSpec::Mutex => what.with(&AnyoneMutex),
+        ModelSpec::OwnerMutex => what.with(&OwnerMutex { reentrant: false }),
+        ModelSpec::ReentrantMutex => what.with(&OwnerMutex { reentrant: true }),
+        ModelSpec::FencedMutex => what.with(&FencedMutex::new(values)),
+        ModelSpec::Semaphore(limit) => what.with(&Semaphore { limit }),
+    }
+}
+
+/// Why a model cannot be held against these operations, if it cannot.
+fn refusal(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Option<String> {
+    use OpFunction::*;
+    if let Some(op) = foreign(spec, operations) {
+        return Some(format!("line {}: the model {spec} has no such operation", op.line));
+    }
+    let shaped = |op: &Op| match (spec, op.f, values.content(op.a)) {
+        // Whether nothing is 0 is not for us to say.
+        (ModelSpec::Counter, _, Some(Content::Nil)) => false,
+        // Not known, or nothing: no token, an empty set or list.
+        (_, _, None | Some(Content::Nil)) => true,
+        (ModelSpec::Counter, ..) | (ModelSpec::FencedMutex, Acquire, _) => values.int(op.a).is_some(),
+        (ModelSpec::Set | ModelSpec::ListAppend, Read, Some(content)) => matches!(content, Content::List(_)),
+        (ModelSpec::TextAppend, _, Some(content)) => !matches!(content, Content::List(_)),
+        _ => true,
+    };
+    if let Some(op) = operations.iter().find(|op| op.outcome != Outcome::Fail && !shaped(op)) {
+        let value = words::value(values, op.a);
+        return Some(format!("line {}: the model {spec} has no value like {value} there", op.line));
+    }
+    let unknown = |op: &&Op| op.f == Rmw && op.outcome != Outcome::Fail && op.b == Value::UNKNOWN;
+    let unknown = operations.iter().find(unknown)?;
+    (options.failed_cas == FailedCas::Check && operations.iter().any(failed_cas)).then(|| {
+        format!(
+            "line {}: what an indeterminate operation wrote is not known, and compare-and-sets failed: nobody can say \
+             what they found",
+            unknown.line
+        )
+    })
+}

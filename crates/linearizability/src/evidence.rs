@@ -1,0 +1,39 @@
+//! Whether anything on an object could have been found wrong. Where not, that some order explains it all shows nothing.
+
+use super::{FailedCas, ModelSpec, Options};
+use crate::history::{Op, OpFunction, Outcome, Value};
+
+/// Whether some operation returned something that another one could have contradicted.
+///
+/// What is read says what was there before, and so does the success of what compares or replaces what it found. That an
+/// acquire succeeded says something only beside others that it could have excluded, and a token beside another token.
+pub fn is_there(spec: ModelSpec, operations: &[Op], options: &Options) -> bool {
+    let mut acquired = operations.iter().filter(|op| op.f == OpFunction::Acquire && op.outcome == Outcome::Ok);
+    match spec {
+        ModelSpec::Mutex | ModelSpec::OwnerMutex => acquired.nth(1).is_some(),
+        ModelSpec::ReentrantMutex => {
+            acquired.next().is_some_and(|first| acquired.any(|other| other.process != first.process))
+        }
+        ModelSpec::FencedMutex => acquired.filter(|op| op.a != Value::NIL).nth(1).is_some(),
+        ModelSpec::Semaphore(places) => acquired.nth(places as usize).is_some(),
+        _ => operations.iter().any(|op| match op.f {
+            OpFunction::Read => op.outcome == Outcome::Ok && op.a != Value::UNKNOWN,
+            OpFunction::Rmw => op.outcome == Outcome::Ok,
+            OpFunction::Cas => {
+                op.outcome == Outcome::Ok || op.outcome == Outcome::Fail && options.failed_cas == FailedCas::Check
+            }
+            _ => false,
+        }),
+    }
+}
+
+/// What there is none of where there is no evidence.
+pub fn what_is_missing(spec: ModelSpec) -> String {
+    match spec {
+        ModelSpec::Mutex | ModelSpec::OwnerMutex => "fewer than two acquires succeeded".into(),
+        ModelSpec::ReentrantMutex => "fewer than two processes acquired it".into(),
+        ModelSpec::FencedMutex => "fewer than two acquires returned a token (owner-mutex needs none)".into(),
+        ModelSpec::Semaphore(places) => format!("no more than {places} acquires succeeded"),
+        _ => "none of them says what it found".into(),
+    }
+}

@@ -1,0 +1,79 @@
+//! How every order of a few operations ends.
+
+use serde::Serialize;
+
+use super::shrink::Kept;
+use crate::words::Words;
+use crate::{Model, Step};
+use crate::history::Outcome;
+
+/// An order that is legal as far as it goes, and goes no further.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeadEnd {
+    pub order: Vec<u32>,
+    /// What the object holds then, where the model can tell.
+    pub state: Option<String>,
+    /// The operation that must come now, since it returned before all others did, and does not fit.
+    pub refused: u32,
+}
+
+/// More are not worth reading.
+const TOLD: usize = 6;
+/// Orders are tried only of so few.
+const FEW: usize = 12;
+const STEPS: usize = 20_000;
+
+/// The longest orders that cannot go on; none where there are too many operations.
+pub fn dead_ends<M: Model>(model: &M, kept: &[Kept], words: &Words) -> Vec<DeadEnd> {
+    let mut walk =
+        Walk { model, kept, words, left: vec![true; kept.len()], order: Vec::new(), found: Vec::new(), steps: 0 };
+    if kept.len() <= FEW {
+        walk.go_on(&model.initial());
+    }
+    let mut found = walk.found;
+    found.sort_by_key(|end| std::cmp::Reverse(end.order.len()));
+    found.dedup_by(|one, other| one.state == other.state && one.refused == other.refused);
+    found.truncate(TOLD);
+    found
+}
+
+struct Walk<'a, M> {
+    model: &'a M,
+    kept: &'a [Kept],
+    words: &'a Words<'a>,
+    left: Vec<bool>,
+    order: Vec<u32>,
+    found: Vec<DeadEnd>,
+    steps: usize,
+}
+
+impl<M: Model> Walk<'_, M> {
+    fn go_on(&mut self, state: &M::State) {
+        self.steps += 1;
+        let waiting = || (0..self.kept.len()).filter(|at| self.left[*at]);
+        let must = waiting().filter(|at| self.kept[*at].op.outcome != Outcome::Info);
+        let Some(first) = must.min_by_key(|at| self.kept[*at].op.completed) else { return };
+        let deadline = self.kept[first].op.completed;
+        let mut stuck = true;
+        for at in 0..self.kept.len() {
+            if !self.left[at] || self.kept[at].op.invoked > deadline || self.steps > STEPS {
+                continue;
+            }
+            let next = match self.model.step(state, &self.kept[at].op) {
+                Step::Same => state.clone(),
+                Step::To(next) => next,
+                Step::Illegal => continue,
+            };
+            stuck = false;
+            self.left[at] = false;
+            self.order.push(self.kept[at].place);
+            self.go_on(&next);
+            self.order.pop();
+            self.left[at] = true;
+        }
+        if stuck {
+            let state = self.model.describe(state, self.words);
+            self.found.push(DeadEnd { order: self.order.clone(), state, refused: self.kept[first].place });
+        }
+    }
+}

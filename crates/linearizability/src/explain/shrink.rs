@@ -1,0 +1,178 @@
+//! The fewest operations that have no legal order.
+//!
+//! Delta debugging (Zeller and Hildebrandt 2002), but only with deletions that are sound: those that the model says
+//! leave a legal order legal ([`Model::omissible`], [`Model::weaken`]). So what remains is illegal in the whole history
+//! too, not only for want of what was deleted.
+
+use std::collections::BTreeSet;
+
+use super::FEW;
+use crate::Model;
+use crate::search::{Finding, Limits, Strategy, examine};
+use crate::history::{Op, OpFunction};
+
+/// An operation that stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub place: u32,
+    pub op: Op,
+    /// What it found does not matter.
+    pub weakened: bool,
+}
+
+/// The operations that stay, and whether they are certainly the fewest. `hint` names some that are said to be illegal by
+/// themselves.
+///
+/// Begun with what the hint names and what that would be illegal for want of. Where that is legal, or not few, with the
+/// hint alone if there are many operations, as long as it is illegal; else with all.
+pub fn shrink<M: Model>(model: &M, operations: &[Op], hint: &[u32], limits: &Limits) -> (Vec<Kept>, bool) {
+    let keep = |place: u32| operations.get(place as usize).map(|op| Kept { place, op: *op, weakened: false });
+    let mut shrinking = Shrinking { model, limits, besides: Vec::new(), kept: Vec::new(), sure: true };
+    let complete = complete(model, operations, hint).filter(|kept| kept.len() <= FEW || operations.len() <= FEW);
+    let begun = complete.is_some_and(|kept| shrinking.begin(kept, true))
+        || operations.len() > FEW && shrinking.begin(hint.iter().copied().filter_map(keep).collect(), false);
+    if !begun {
+        let all: Vec<Kept> = (0..operations.len() as u32).filter_map(keep).collect();
+        shrinking.sure = true;
+        if !shrinking.begin(all.clone(), true) {
+            // It matters that nothing else happened.
+            (shrinking.kept, shrinking.besides) = (all, Vec::new());
+        }
+    }
+    shrinking.cut();
+    loop {
+        let before = shrinking.kept.clone();
+        shrinking.delete();
+        shrinking.weaken();
+        if shrinking.kept == before {
+            return (shrinking.kept, shrinking.sure);
+        }
+        shrinking.cut();
+    }
+}
+
+/// What the hint names, with what it would be illegal for want of, which says as little as it can.
+fn complete<M: Model>(model: &M, operations: &[Op], hint: &[u32]) -> Option<Vec<Kept>> {
+    let hint: BTreeSet<u32> = hint.iter().copied().filter(|place| (*place as usize) < operations.len()).collect();
+    let places: Vec<u32> = hint.iter().copied().collect();
+    let keep = |place: u32| Kept { place, op: operations[place as usize], weakened: false };
+    let mut kept: Vec<Kept> = places.iter().map(|place| keep(*place)).collect();
+    kept.extend(model.needed(operations, &places)?.into_iter().map(|place| match model.weaken(&keep(place).op) {
+        Some(op) => Kept { op, weakened: true, ..keep(place) },
+        None => keep(place),
+    }));
+    // What is needed and cannot say less may need others in turn: then nothing is gained by the hint.
+    let closed = kept.iter().skip(places.len()).all(|kept| kept.weakened || kept.op.f == OpFunction::Write)
+        || model.needed(operations, &kept.iter().map(|kept| kept.place).collect::<Vec<_>>())?.is_empty();
+    kept.sort_unstable_by_key(|kept| kept.place);
+    (closed && !kept.is_empty()).then_some(kept)
+}
+
+struct Shrinking<'a, M> {
+    model: &'a M,
+    limits: &'a Limits<'a>,
+    /// What stands for all that is left out.
+    besides: Vec<Op>,
+    kept: Vec<Kept>,
+    /// No search gave up.
+    sure: bool,
+}
+
+impl<M: Model> Shrinking<'_, M> {
+    /// Begins with these operations, if they are illegal, with what may have happened besides or by themselves.
+    fn begin(&mut self, kept: Vec<Kept>, besides: bool) -> bool {
+        let operations: Vec<Op> = kept.iter().map(|kept| kept.op).collect();
+        self.besides = if besides { self.model.bystanders(&operations) } else { Vec::new() };
+        self.kept = kept;
+        self.is_illegal(&self.kept.clone())
+    }
+
+    fn is_over(&mut self) -> bool {
+        let over = (self.limits.give_up)();
+        self.sure &= !over;
+        over
+    }
+
+    fn with_bystanders(&self, kept: &[Kept]) -> Vec<Op> {
+        self.besides.iter().copied().chain(kept.iter().map(|kept| kept.op)).collect()
+    }
+
+    fn find(&mut self, kept: &[Kept]) -> Option<u32> {
+        if self.is_over() {
+            return None;
+        }
+        match examine(self.model, &self.with_bystanders(kept), self.limits, Strategy::Race) {
+            Finding::Illegal { event, .. } => Some(event),
+            Finding::Legal { .. } => None,
+            Finding::Unknown { .. } => {
+                self.sure = false;
+                None
+            }
+        }
+    }
+
+    fn is_illegal(&mut self, kept: &[Kept]) -> bool {
+        self.find(kept).is_some()
+    }
+
+    /// Leaves out what was invoked after no order could be legal any more.
+    fn cut(&mut self) {
+        if let Some(event) = self.find(&self.kept.clone()) {
+            self.kept.retain(|kept| kept.op.invoked < event);
+        }
+    }
+
+    /// Leaves out what can be left out, many at a time at first.
+    fn delete(&mut self) {
+        let mut size = self.sets().len();
+        while size > 0 {
+            let mut from = 0;
+            loop {
+                let sets = self.sets();
+                if from >= sets.len() || self.is_over() {
+                    break;
+                }
+                let to = (from + size).min(sets.len());
+                let mut stays = vec![true; self.kept.len()];
+                sets[from..to].iter().flatten().for_each(|place| stays[*place as usize] = false);
+                let mut stays = stays.into_iter();
+                let rest: Vec<Kept> = self.kept.iter().copied().filter(|_| stays.next().unwrap_or(true)).collect();
+                if !rest.is_empty() && self.is_illegal(&rest) {
+                    self.kept = rest;
+                } else {
+                    from = to;
+                }
+            }
+            size /= 2;
+        }
+    }
+
+    fn sets(&self) -> Vec<Vec<u32>> {
+        let sets = self.model.omissible(&self.with_bystanders(&self.kept)).into_iter();
+        let besides = self.besides.len() as u32;
+        let of_kept = |set: Vec<u32>| set.into_iter().map(|place| place.checked_sub(besides)).collect();
+        sets.filter_map(of_kept).collect()
+    }
+
+    /// Lets operations say less, many at a time at first.
+    fn weaken(&mut self) {
+        let mut size = self.kept.len();
+        while size > 0 {
+            for from in (0..self.kept.len()).step_by(size) {
+                if self.is_over() {
+                    return;
+                }
+                let mut weaker = self.kept.clone();
+                for kept in weaker.iter_mut().skip(from).take(size) {
+                    if let Some(op) = self.model.weaken(&kept.op) {
+                        *kept = Kept { op, weakened: true, ..*kept };
+                    }
+                }
+                if weaker != self.kept && self.is_illegal(&weaker) {
+                    self.kept = weaker;
+                }
+            }
+            size /= 2;
+        }
+    }
+}

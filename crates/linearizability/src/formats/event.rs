@@ -1,0 +1,143 @@
+//! One event of a history as every format hands it on: words understood, value not yet.
+//!
+//! A value is understood only when it is known whose it is: what a read was invoked with says nothing and may be anything,
+//! what it returned must be a value.
+
+use crate::history::{OpFunction, Value, Values};
+
+/// An invocation or a completion.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Event<'a, V> {
+    pub process: Name<'a>,
+    pub kind: Kind,
+    pub f: OpFunction,
+    pub key: Option<Name<'a>>,
+    pub value: V,
+    /// Nanoseconds since any moment.
+    pub time: Option<i64>,
+    pub index: Option<i64>,
+    pub error: Remark<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Invoke,
+    Ok,
+    Fail,
+    Info,
+}
+
+/// How a file names a process or a key. The number 3 and the text "3" are two names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name<'a> {
+    Number(i64),
+    Text(&'a str),
+}
+
+/// What an operation's `error` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remark<'a> {
+    None,
+    Text(&'a str),
+    /// Something is there that is no plain word.
+    Other,
+}
+
+/// A value as it stands in a file.
+pub(super) trait Written {
+    /// The value, with its parts interned; the items of a list go to `items`, which starts out empty. An error says
+    /// what it is that can't be a value.
+    fn read(&self, values: &mut Values, items: &mut Vec<Value>) -> Result<Datum, String>;
+
+    /// The fencing token in what an acquire returned: a number, or a map with a number as its `fence` or `token`. An error
+    /// where a number stands there that can't be one.
+    fn token(&self) -> Token;
+
+    /// The first of two items, if it may be a key, and what the second one is.
+    fn keyed(&self) -> Option<(Name<'_>, Second)>;
+}
+
+pub(super) type Token = Result<Option<i64>, String>;
+
+/// The second of two items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Second {
+    Nil,
+    Pair,
+    Other,
+}
+
+/// The token that a text is: none, and what looks like one is refused, as nobody can tell it from a name.
+pub(super) fn token_of_text(text: &str) -> Token {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_number = digits.starts_with(|first: char| first.is_ascii_digit())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if is_number { Err(no_token(&format!("{:?}", clip(text)))) } else { Ok(None) }
+}
+
+pub(super) fn no_token(what: &str) -> String {
+    format!("{what} is no token; expected a whole number of 64 bits")
+}
+
+/// What a value turns out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Datum {
+    /// There is no field for it.
+    Absent,
+    Nil,
+    One(Value),
+    /// The items are in the list that the caller gave.
+    List,
+    /// A truth or a word such as `:timed-out`: it says how it went, and is no value.
+    Remark,
+}
+
+impl Kind {
+    pub fn of(word: &[u8]) -> Option<Kind> {
+        Some(match word {
+            b"invoke" => Kind::Invoke,
+            b"ok" => Kind::Ok,
+            b"fail" => Kind::Fail,
+            b"info" => Kind::Info,
+            _ => return None,
+        })
+    }
+}
+
+/// The process that stands for faults.
+pub(super) const NEMESIS: &str = "nemesis";
+
+/// What an operation does, by the name that a file gives it.
+pub(super) fn function(word: &[u8]) -> Option<OpFunction> {
+    Some(match word {
+        b"read" | b"get" => OpFunction::Read,
+        b"write" | b"put" => OpFunction::Write,
+        b"cas" => OpFunction::Cas,
+        b"rmw" => OpFunction::Rmw,
+        b"acquire" | b"lock" => OpFunction::Acquire,
+        b"release" | b"unlock" => OpFunction::Release,
+        b"add" => OpFunction::Add,
+        b"append" => OpFunction::Append,
+        _ => return None,
+    })
+}
+
+pub(super) fn unknown_function(word: &str) -> String {
+    format!(
+        "unknown function `{}`; expected read, write, cas, rmw, acquire, release, add or append (or get, put, lock, unlock)",
+        clip(word)
+    )
+}
+
+pub(super) fn unknown_type(word: &str) -> String {
+    format!("unknown type `{}`; expected invoke, ok, fail or info", clip(word))
+}
+
+/// A text from a file as it may stand in a message: short, and on one line.
+pub(super) fn clip(text: &str) -> String {
+    let mut short: String = text.chars().take(40).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(40).is_some() {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,269 @@
+//! A scanner for the lines that nearly every JSON history consists of: one flat object, short words, plain numbers.
+//!
+//! It understands a line completely or not at all. Whatever is unusual (an escape, a letter beyond ASCII, a float, an object
+//! inside) makes it give up, and the line goes to serde_json instead, so that what a line means never depends on this file;
+//! a property test holds the two against each other.
+//!
+//! Lines of one file name their fields in one order, so the scanner remembers how the last line went and first tries the
+//! same. ([`Shape`]).
+
+use super::cursor::{Cursor, Pattern, Scalar};
+use super::event::{Datum, Event, Kind, NEMESIS, Name, Remark, Second, Token, Written, function, token_of_text};
+use crate::history::{Value, Values};
+
+/// What a line is, where this scanner can tell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Fast<'a> {
+    Event(Event<'a, Flat<'a>>),
+    /// What the nemesis does.
+    Nemesis,
+}
+
+/// A value without depth: the parts are as in the line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Flat<'a> {
+    Absent,
+    Scalar(Scalar<'a>),
+    Pair(Scalar<'a>, Scalar<'a>),
+    /// The inside of a list of scalars, which has been walked through before.
+    Longer(&'a [u8]),
+}
+
+/// A field by its place in [`FIELDS`]; one more for all others.
+type Field = u8;
+
+const FIELDS: [&[u8]; 8] = [b"index", b"time", b"type", b"process", b"f", b"key", b"value", b"error"];
+const OTHER: Field = FIELDS.len() as Field;
+
+/// The fields of the last line in their order, each with all that stood between the value before it and its own: `,"time":`.
+#[derive(Debug, Default)]
+pub(super) struct Shape {
+    fields: Vec<(Pattern, Field)>,
+}
+
+/// Of a line with more fields, these are remembered.
+const REMEMBERED: usize = 16;
+
+impl Shape {
+    /// The field that follows, as on the last line or not; the cursor stands before its value then.
+    #[inline]
+    fn next(&mut self, place: usize, cursor: &mut Cursor) -> Option<Field> {
+        if let Some((pattern, field)) = self.fields.get(place)
+            && cursor.skip_pattern(*pattern)
+        {
+            return Some(*field);
+        }
+        self.learn(place, cursor)
+    }
+
+    #[cold]
+    fn learn(&mut self, place: usize, cursor: &mut Cursor) -> Option<Field> {
+        let start = cursor.at();
+        cursor.blank();
+        cursor.byte(if place == 0 { b'{' } else { b',' })?;
+        cursor.blank();
+        let name = cursor.string()?;
+        // As a keyword of Clojure may be written.
+        let name = name.strip_prefix(b":").unwrap_or(name);
+        cursor.blank();
+        cursor.byte(b':')?;
+        cursor.blank();
+        let field = FIELDS.iter().position(|known| *known == name).map_or(OTHER, |field| field as Field);
+        if place < REMEMBERED {
+            self.fields.truncate(place);
+            self.fields.push((Pattern::of(cursor.since(start)), field));
+        }
+        Some(field)
+    }
+}
+
+/// Understands the first line of `bytes`, or gives up: what it says, and how long it is. What is behind its newline is never
+/// understood, but saves looking for the end at every step.
+pub(super) fn scan<'a>(bytes: &'a [u8], shape: &mut Shape) -> Option<(Fast<'a>, usize)> {
+    let mut cursor = Cursor::new(bytes);
+    let mut fields = Fields::default();
+    let mut place = 0;
+    loop {
+        let field = shape.next(place, &mut cursor)?;
+        place += 1;
+        // A field that is there twice is an error, which is not told here.
+        if field != OTHER && fields.seen & 1 << field != 0 {
+            return None;
+        }
+        fields.seen |= 1_u16 << field;
+        match field {
+            0 => fields.index = cursor.whole()?,
+            1 => fields.time = cursor.whole()?,
+            2 => fields.kind = cursor.string()?,
+            3 => fields.process = Some(cursor.scalar()?),
+            4 => fields.f = cursor.string()?,
+            5 => fields.key = Some(cursor.scalar()?),
+            6 => fields.value = flat(&mut cursor)?,
+            7 => fields.error = flat(&mut cursor)?,
+            _ => _ = flat(&mut cursor)?,
+        }
+        if cursor.skip(b"}") {
+            break;
+        }
+        cursor.blank();
+        if cursor.skip(b"}") {
+            break;
+        }
+    }
+    cursor.blank();
+    if cursor.is_at_end() || cursor.skip(b"\n") { Some((fields.event()?, cursor.at())) } else { None }
+}
+
+struct Fields<'a> {
+    /// One bit for each field that was there.
+    seen: u16,
+    index: Option<i64>,
+    time: Option<i64>,
+    kind: &'a [u8],
+    process: Option<Scalar<'a>>,
+    f: &'a [u8],
+    key: Option<Scalar<'a>>,
+    value: Flat<'a>,
+    error: Flat<'a>,
+}
+
+impl Default for Fields<'_> {
+    fn default() -> Self {
+        Fields {
+            seen: 0,
+            index: None,
+            time: None,
+            kind: b"",
+            process: None,
+            f: b"",
+            key: None,
+            value: Flat::Absent,
+            error: Flat::Absent,
+        }
+    }
+}
+
+impl<'a> Fields<'a> {
+    #[inline]
+    fn event(self) -> Option<Fast<'a>> {
+        match self.process {
+            Some(Scalar::Text(name)) if name == NEMESIS.as_bytes() => return Some(Fast::Nemesis),
+            // Left to the fallback, where the two spellings meet.
+            Some(Scalar::Text([b':', ..])) => return None,
+            _ => {}
+        }
+        let kind = Kind::of(self.kind)?;
+        let process = match self.process? {
+            Scalar::Int(number) => Name::Number(number),
+            Scalar::Text(name) => Name::Text(str::from_utf8(name).ok()?),
+            _ => return None,
+        };
+        let key = match self.key {
+            None | Some(Scalar::Null) => None,
+            Some(Scalar::Int(number)) => Some(Name::Number(number)),
+            Some(Scalar::Text(name)) => Some(Name::Text(str::from_utf8(name).ok()?)),
+            Some(Scalar::Bool) => return None,
+        };
+        let error = match self.error {
+            Flat::Absent | Flat::Scalar(Scalar::Null) => Remark::None,
+            Flat::Scalar(Scalar::Text(text)) => {
+                Remark::Text(str::from_utf8(text.strip_prefix(b":").unwrap_or(text)).ok()?)
+            }
+            _ => Remark::Other,
+        };
+        let f = function(self.f)?;
+        let Fields { value, time, index, .. } = self;
+        Some(Fast::Event(Event { process, kind, f, key, value, time, index, error }))
+    }
+}
+
+/// A scalar, or a list of scalars.
+fn flat<'a>(cursor: &mut Cursor<'a>) -> Option<Flat<'a>> {
+    if !cursor.skip(b"[") {
+        return cursor.scalar().map(Flat::Scalar);
+    }
+    let inside = cursor.at();
+    let mut first_two = [Scalar::Null; 2];
+    let mut count = 0;
+    cursor.blank();
+    if cursor.skip(b"]") {
+        return Some(Flat::Longer(b""));
+    }
+    loop {
+        cursor.blank();
+        let item = cursor.scalar()?;
+        if let Some(place) = first_two.get_mut(count) {
+            *place = item;
+        }
+        count += 1;
+        cursor.blank();
+        if cursor.skip(b"]") {
+            break;
+        }
+        cursor.byte(b',')?;
+    }
+    Some(if count == 2 {
+        Flat::Pair(first_two[0], first_two[1])
+    } else {
+        let list = cursor.since(inside);
+        Flat::Longer(&list[..list.len() - 1])
+    })
+}
+
+fn intern(scalar: Scalar, values: &mut Values) -> Result<Value, String> {
+    match scalar {
+        Scalar::Null => Ok(Value::NIL),
+        Scalar::Int(number) => Ok(values.intern_int(number)),
+        Scalar::Text(text) => values.intern_bytes(text).map_err(|error| error.to_string()),
+        Scalar::Bool => Err("a truth inside of a list is no value; expected text, whole numbers or null".into()),
+    }
+}
+
+impl Written for Flat<'_> {
+    fn read(&self, values: &mut Values, items: &mut Vec<Value>) -> Result<Datum, String> {
+        Ok(match *self {
+            Flat::Absent => Datum::Absent,
+            Flat::Scalar(Scalar::Null) => Datum::Nil,
+            Flat::Scalar(Scalar::Bool) => Datum::Remark,
+            Flat::Scalar(scalar) => Datum::One(intern(scalar, values)?),
+            Flat::Pair(first, second) => {
+                items.push(intern(first, values)?);
+                items.push(intern(second, values)?);
+                Datum::List
+            }
+            Flat::Longer(list) => {
+                let mut cursor = Cursor::new(list);
+                while !cursor.is_at_end() {
+                    cursor.blank();
+                    let item = cursor.scalar().ok_or("a list that can't be read")?;
+                    items.push(intern(item, values)?);
+                    cursor.blank();
+                    cursor.skip(b",");
+                }
+                Datum::List
+            }
+        })
+    }
+
+    fn token(&self) -> Token {
+        match self {
+            Flat::Scalar(Scalar::Int(number)) => Ok(Some(*number)),
+            Flat::Scalar(Scalar::Text(text)) => str::from_utf8(text).map_or(Ok(None), token_of_text),
+            _ => Ok(None),
+        }
+    }
+
+    fn keyed(&self) -> Option<(Name<'_>, Second)> {
+        let Flat::Pair(key, value) = self else { return None };
+        let key = match key {
+            Scalar::Int(number) => Name::Number(*number),
+            Scalar::Text(text) => Name::Text(str::from_utf8(text).ok()?),
+            Scalar::Null | Scalar::Bool => return None,
+        };
+        Some((key, if *value == Scalar::Null { Second::Nil } else { Second::Other }))
+    }
+}
+
+#[cfg(test)]
+#[path = "fast_tests.rs"]
+mod tests;

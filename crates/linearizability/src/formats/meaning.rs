@@ -1,0 +1,125 @@
+//! What the value of an event says about its operation: which shapes fit, and what follows from them.
+
+use super::event::{Datum, Event, Remark, Token, Written};
+use crate::history::{Op, OpFunction, Value, Values};
+
+/// What is known of an operation from its invocation alone, which is all that is ever known of an indeterminate one.
+pub(super) fn invoked(
+    f: OpFunction,
+    value: &impl Written,
+    values: &mut Values,
+    items: &mut Vec<Value>,
+) -> Result<(Value, Value), String> {
+    Ok(match f {
+        // A client may note here what it asks for; what it gets is in the completion.
+        OpFunction::Read | OpFunction::Acquire => (Value::UNKNOWN, Value::NIL),
+        OpFunction::Release => (Value::NIL, Value::NIL),
+        OpFunction::Write => match datum(value, values, items)? {
+            Datum::Nil => (Value::NIL, Value::NIL),
+            Datum::One(value) => (value, Value::NIL),
+            Datum::List => (values.intern_list(items), Value::NIL),
+            Datum::Absent | Datum::Remark => return Err("a write must say what it writes".into()),
+        },
+        OpFunction::Add | OpFunction::Append => match datum(value, values, items)? {
+            Datum::One(value) => (value, Value::NIL),
+            Datum::List => (values.intern_list(items), Value::NIL),
+            Datum::Absent | Datum::Remark | Datum::Nil => {
+                return Err(format!("an {} must say what it adds", super::pair::word(f)));
+            }
+        },
+        OpFunction::Cas => match (datum(value, values, items)?, items.as_slice()) {
+            (Datum::List, &[from, to]) => (from, to),
+            _ => return Err("the value of a cas must be [from, to]".into()),
+        },
+        OpFunction::Rmw => match (datum(value, values, items)?, items.as_slice()) {
+            // What it will have read is not known yet. What it writes may follow from that.
+            (Datum::List, &[_, Value::NIL]) => (Value::UNKNOWN, Value::UNKNOWN),
+            (Datum::List, &[_, new]) => (Value::UNKNOWN, new),
+            (Datum::Absent | Datum::Nil, _) => (Value::UNKNOWN, Value::UNKNOWN),
+            _ => return Err("the value of an rmw must be [old, new], or null while both are unknown".into()),
+        },
+    })
+}
+
+/// What an `ok` says. `asked` is the token that an acquire was invoked with.
+pub(super) fn succeeded(
+    op: &mut Op,
+    value: &impl Written,
+    asked: Token,
+    values: &mut Values,
+    items: &mut Vec<Value>,
+) -> Result<(), String> {
+    match op.f {
+        OpFunction::Release => {}
+        OpFunction::Acquire => {
+            let token = value.token();
+            op.a = match token {
+                _ if token == asked => Value::NIL,
+                token => token?.map_or(Value::NIL, |token| values.intern_int(token)),
+            };
+        }
+        OpFunction::Read => {
+            op.a = match datum(value, values, items)? {
+                Datum::Nil => Value::NIL,
+                Datum::One(value) => value,
+                Datum::List => values.intern_list(items),
+                Datum::Absent => return Err("an ok read must say what it read (null where that was nothing)".into()),
+                Datum::Remark => {
+                    return Err("a truth or a keyword is no value; expected text, a number, a list or null".into());
+                }
+            }
+        }
+        OpFunction::Rmw => match (datum(value, values, items)?, items.as_slice()) {
+            (Datum::List, &[old, new]) => {
+                if op.b != Value::UNKNOWN && op.b != new {
+                    return Err("an ok rmw wrote another value than it was invoked with".into());
+                }
+                (op.a, op.b) = (old, new);
+            }
+            _ => return Err("the value of an ok rmw must be [old, new]".into()),
+        },
+        _ => agrees(op, value, values, items)?,
+    }
+    Ok(())
+}
+
+/// All that an error of a failed cas may say for it to be one of the comparison, in lower case and with hyphens. Whole, as a
+/// sentence that has one of these words in it may be about anything.
+const MISMATCHES: [&str; 6] =
+    ["mismatch", "value-mismatch", "precondition-failed", "did-not-succeed", "compare-failed", "cas-failed"];
+
+/// Whether a failed cas found something else than it expected. Whatever went wrong before the comparison, such as a
+/// connection that was refused, says nothing about the value, and holding it against the object would accuse it falsely:
+/// so where there is an error, it must be one that says so.
+pub(super) fn is_mismatch<V: Written>(
+    op: &Op,
+    event: &Event<'_, V>,
+    values: &mut Values,
+    items: &mut Vec<Value>,
+) -> Result<bool, String> {
+    if matches!(datum(&event.value, values, items), Ok(Datum::Remark)) {
+        return Ok(false);
+    }
+    agrees(op, &event.value, values, items)?;
+    Ok(match event.error {
+        Remark::None => true,
+        Remark::Text(text) => MISMATCHES.contains(&text.to_ascii_lowercase().replace([' ', '_'], "-").as_str()),
+        Remark::Other => false,
+    })
+}
+
+/// That a completion repeats the value of its invocation, or none.
+fn agrees(op: &Op, value: &impl Written, values: &mut Values, items: &mut Vec<Value>) -> Result<(), String> {
+    let same = match datum(value, values, items)? {
+        Datum::Absent | Datum::Nil | Datum::Remark => true,
+        Datum::One(value) => op.f != OpFunction::Cas && value == op.a,
+        Datum::List if op.f == OpFunction::Cas => items.as_slice() == [op.a, op.b],
+        Datum::List => values.intern_list(items) == op.a,
+    };
+    if same { Ok(()) } else { Err("the completion has another value than its invocation".into()) }
+}
+
+fn datum(value: &impl Written, values: &mut Values, items: &mut Vec<Value>) -> Result<Datum, String> {
+    items.clear();
+    value.read(values, items)
+}

@@ -1,0 +1,292 @@
+//! Histories from anywhere: any of the known formats, from a file, a run folder or a stream, compressed or not, as a [`Table`].
+//!
+//! What a file is, its content says: its first bytes how it is compressed (`source`), what follows in which notation it is
+//! written (`detect`). Each notation has a file here (`json` with its fast path `fast`, `forms` over `edn`, `log`)
+//! and hands on the same `event::Event`, so all of them are paired and refused by one piece of code (`pair`, `meaning`).
+//! Memory is bounded by the table and a few lines of at most 4 MiB, whatever is in the file; nothing here panics on data.
+//!
+//! `docs/histories.md` describes the formats for users.
+
+mod cursor;
+mod detect;
+mod edn;
+mod event;
+mod fast;
+mod forms;
+mod input;
+mod json;
+mod log;
+mod meaning;
+mod names;
+mod pair;
+mod ring;
+mod source;
+mod tree;
+
+use std::io::{self, BufRead, Read};
+use std::path::Path;
+
+use crate::history::{Op, OpFunction, Outcome, Table, Value};
+use input::{Fault, Input};
+use pair::Pairing;
+
+pub use pair::word;
+pub use source::Compression;
+
+/// How to understand what a file leaves open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Whether a value that is a pair is a key and its value, as jepsen.independent writes them. Tagged tuples are
+    /// understood without it.
+    pub independent: bool,
+    /// Whether to keep the times of events, which no check needs.
+    pub times: bool,
+}
+
+/// The notation of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The history of a run of redjepsen, in JSON lines.
+    Run,
+    /// Operations with Jepsen's fields, one JSON object a line.
+    Json,
+    /// Operations as EDN maps.
+    Edn,
+    /// Lines of a Jepsen log.
+    Log,
+}
+
+impl Format {
+    /// A stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Run => "redjepsen",
+            Format::Json => "jsonl",
+            Format::Edn => "edn",
+            Format::Log => "log",
+        }
+    }
+}
+
+impl Compression {
+    /// A stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        }
+    }
+}
+
+/// A history as operations, and what it was read from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub table: Table,
+    pub format: Format,
+    pub compression: Compression,
+    /// The number of the last line, when the writer of a run of ours was killed in the middle of it.
+    pub truncated_at_line: Option<u64>,
+    /// What a reader of a verdict should know of how the file was read, in sentences: what was skipped, what was odd.
+    pub notes: Vec<String>,
+    /// Nanoseconds by the place of the event; empty unless [`Options::times`] asked for them and the file has some.
+    pub times: Vec<i64>,
+    /// Names of the processes that have names instead of numbers, see [`Loaded::process_name`].
+    pub named: Vec<String>,
+}
+
+/// The number of the first process in [`Loaded::named`]; processes that a file numbers stay below it.
+pub const FIRST_NAMED: u32 = 1 << 31;
+
+/// A line longer than this is no part of a history; refusing it bounds the memory that a broken file can take.
+pub const LONGEST_LINE: u64 = 4 << 20;
+
+/// Why a file is not a history.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    #[error("{name}: {source}")]
+    Io { name: String, source: io::Error },
+    #[error("{name}, line {line}: {reason}")]
+    Malformed { name: String, line: u64, reason: String },
+    /// It can be read, but not without an option that says how.
+    #[error("{name}, line {line}: {reason}")]
+    Ambiguous { name: String, line: u64, reason: String },
+}
+
+impl Loaded {
+    /// What to call a process of the table: its number, or its name where the file gave it one.
+    pub fn process_name(&self, process: u32) -> String {
+        let named = process.checked_sub(FIRST_NAMED).and_then(|place| self.named.get(place as usize));
+        named.map_or_else(|| process.to_string(), String::clone)
+    }
+
+    /// Takes reads of nil for reads of nobody knows what, as Knossos does of registers, and notes it.
+    pub fn forget_nil_reads(&mut self) {
+        let is_nil = |op: &&mut Op| (op.f, op.outcome, op.a) == (OpFunction::Read, Outcome::Ok, Value::NIL);
+        let forgotten = self.table.operations.iter_mut().filter(is_nil).map(|op| op.a = Value::UNKNOWN).count();
+        if forgotten > 0 {
+            let reads = if forgotten == 1 { "1 read".into() } else { format!("{forgotten} reads") };
+            self.notes.push(format!("{reads} of nil taken for unknown; with --nil-reads empty the register was empty"));
+        }
+    }
+}
+
+/// A history that has been opened and recognized, and not been read yet.
+pub struct Source<'r> {
+    name: String,
+    input: Input<'r>,
+    format: Format,
+    compression: Compression,
+}
+
+impl Source<'static> {
+    /// Opens a file, the history in a run folder, or standard input for `-`.
+    pub fn open(path: &Path) -> Result<Source<'static>, HistoryError> {
+        let (reader, name) = source::open(path)?;
+        Source::of(reader, &name)
+    }
+}
+
+impl<'r> Source<'r> {
+    /// Recognizes what a reader holds; `name` stands for it in messages.
+    pub fn of(reader: impl Read + Send + 'r, name: &str) -> Result<Source<'r>, HistoryError> {
+        let (input, format, compression) = recognize(reader).map_err(|broken| broken.named(name))?;
+        Ok(Source { name: name.to_string(), input, format, compression })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Reads it as operations. A run of redjepsen has more to it than operations, so its program reads that.
+    pub fn table(mut self, options: &Options) -> Result<Loaded, HistoryError> {
+        let mut loading = Loading::default();
+        loading.pairing.times = options.times.then(Vec::new);
+        let load = match self.format {
+            Format::Run => return Err(at(1, "a run of redjepsen, which its own program reads".into()).named(&self.name)),
+            Format::Json => json::load,
+            Format::Edn => forms::load,
+            Format::Log => log::load,
+        };
+        load(&mut self.input, &mut loading, options).map_err(|broken| match broken {
+            Broken::TooLong => too_long(self.input.line()).named(&self.name),
+            Broken::Line(line, reason) if loading.pairing.needs_independent => {
+                HistoryError::Ambiguous { name: self.name.clone(), line, reason }
+            }
+            broken => broken.named(&self.name),
+        })?;
+        let notes = loading.notes();
+        let times = loading.pairing.take_times();
+        let (table, named) = loading.pairing.finish();
+        Ok(Loaded {
+            table,
+            times,
+            named,
+            format: self.format,
+            compression: self.compression,
+            truncated_at_line: None,
+            notes,
+        })
+    }
+
+    /// What it holds, not compressed any more, for a reader of another kind.
+    pub fn into_reader(self) -> impl BufRead + 'r {
+        self.input.into_reader()
+    }
+}
+
+/// Reads a file, the history in a run folder, or standard input for `-` as operations.
+pub fn load(path: &Path, options: &Options) -> Result<Loaded, HistoryError> {
+    Source::open(path)?.table(options)
+}
+
+/// Reads whatever a reader holds as operations; `name` stands for it in messages.
+pub fn read(reader: impl Read + Send, name: &str, options: &Options) -> Result<Loaded, HistoryError> {
+    Source::of(reader, name)?.table(options)
+}
+
+fn recognize<'r>(reader: impl Read + Send + 'r) -> Result<(Input<'r>, Format, Compression), Broken> {
+    let (reader, compression) = source::decompress(reader).map_err(Broken::Io)?;
+    let mut input = Input::new(reader);
+    // A byte order mark is no part of the text.
+    input.widen()?;
+    if input.window().starts_with("\u{feff}".as_bytes()) {
+        input.take(3);
+    }
+    loop {
+        match detect::detect(input.window(), input.is_exhausted()) {
+            Some(format) => return Ok((input, format.map_err(|reason| at(1, reason))?, compression)),
+            None => input.widen().map_err(|fault| match fault {
+                Fault::TooLong => too_long(1),
+                fault => fault.into(),
+            })?,
+        }
+    }
+}
+
+/// What is put together while a file is read.
+#[derive(Default)]
+struct Loading {
+    pairing: Pairing,
+    /// Lines of a log that are no operations, and the first of them.
+    skipped: u64,
+    first_skipped: Option<u64>,
+}
+
+impl Loading {
+    fn notes(&self) -> Vec<String> {
+        let skipped = self.first_skipped.map(|line| match self.skipped {
+            1 => format!("line {line} is no operation and was skipped"),
+            count => format!("{count} lines are no operations and were skipped, first line {line}"),
+        });
+        skipped.into_iter().chain(self.pairing.notes()).collect()
+    }
+}
+
+/// Why a file is refused, before its name is known.
+enum Broken {
+    Io(io::Error),
+    TooLong,
+    Line(u64, String),
+}
+
+fn at(line: u64, reason: String) -> Broken {
+    Broken::Line(line, reason)
+}
+
+fn too_long(line: u64) -> Broken {
+    at(line, format!("longer than {} MiB", LONGEST_LINE >> 20))
+}
+
+/// A line number as the table keeps it, for messages only.
+fn short(line: u64) -> u32 {
+    u32::try_from(line).unwrap_or(u32::MAX)
+}
+
+impl From<Fault> for Broken {
+    fn from(fault: Fault) -> Broken {
+        match fault {
+            Fault::Io(error) => Broken::Io(error),
+            Fault::TooLong => Broken::TooLong,
+        }
+    }
+}
+
+impl Broken {
+    fn named(self, name: &str) -> HistoryError {
+        let name = name.to_string();
+        match self {
+            Broken::Io(source) => HistoryError::Io { name, source },
+            Broken::TooLong => HistoryError::Malformed { name, line: 0, reason: "a line that is too long".into() },
+            Broken::Line(line, reason) => HistoryError::Malformed { name, line, reason },
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Numbers for the names of processes and keys.
+
+use std::collections::HashMap;
+
+use super::FIRST_NAMED;
+use super::event::Name;
+use crate::history::{Content, Value, Values};
+
+/// Where a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Idle,
+    /// It performs this operation of the table.
+    Open(u32),
+    /// This operation of its never came back, so it is gone.
+    Ended(u32),
+}
+
+/// Processes below this number have their state in a list; a file may use any number, a list may not grow to any size.
+const LISTED: u32 = 1 << 20;
+
+#[derive(Default)]
+pub(super) struct Processes {
+    listed: Vec<State>,
+    others: HashMap<u32, State>,
+    names: HashMap<String, u32>,
+}
+
+impl Processes {
+    pub fn number(&mut self, name: Name) -> Result<u32, String> {
+        match name {
+            Name::Number(number) => {
+                u32::try_from(number).ok().filter(|number| *number < FIRST_NAMED).ok_or_else(|| {
+                    format!("process {number} is out of range; expected a number from 0 to {}", FIRST_NAMED - 1)
+                })
+            }
+            Name::Text(text) => {
+                if let Some(number) = self.names.get(text) {
+                    return Ok(*number);
+                }
+                let number = FIRST_NAMED + self.names.len() as u32;
+                self.names.insert(text.to_owned(), number);
+                Ok(number)
+            }
+        }
+    }
+
+    /// What to call a process in a message.
+    pub fn name(&self, number: u32) -> String {
+        let named = self.names.iter().find(|(_, known)| **known == number);
+        named.map_or_else(|| number.to_string(), |(name, _)| format!("`{}`", super::event::clip(name)))
+    }
+
+    /// The names, the first one that of process [`FIRST_NAMED`].
+    pub fn into_names(self) -> Vec<String> {
+        let mut names: Vec<_> = self.names.into_iter().collect();
+        names.sort_unstable_by_key(|(_, number)| *number);
+        names.into_iter().map(|(name, _)| name).collect()
+    }
+
+    pub fn state(&self, number: u32) -> State {
+        let state = if number < LISTED { self.listed.get(number as usize) } else { self.others.get(&number) };
+        state.copied().unwrap_or(State::Idle)
+    }
+
+    pub fn set(&mut self, number: u32, state: State) {
+        if number >= LISTED {
+            self.others.insert(number, state);
+            return;
+        }
+        if number as usize >= self.listed.len() {
+            self.listed.resize(number as usize + 1, State::Idle);
+        }
+        self.listed[number as usize] = state;
+    }
+}
+
+/// The keys in the order in which they appear; an absent one is a key as well.
+#[derive(Default)]
+pub(super) struct Keys {
+    names: Values,
+    /// By the number of the name in `names`: its number among the keys.
+    numbers: Vec<Option<u32>>,
+    /// By the number of the key: its name in `names`.
+    order: Vec<Value>,
+}
+
+impl Keys {
+    pub fn number(&mut self, name: Option<Name>) -> u32 {
+        let name = match name {
+            None => Value::NIL,
+            Some(Name::Number(number)) => self.names.intern_int(number),
+            Some(Name::Text(text)) => self.names.intern_text(text),
+        };
+        let place = name.0 as usize;
+        if place >= self.numbers.len() {
+            self.numbers.resize(place + 1, None);
+        }
+        *self.numbers[place].get_or_insert_with(|| {
+            self.order.push(name);
+            self.order.len() as u32 - 1
+        })
+    }
+
+    pub fn into_names(self) -> Vec<String> {
+        self.order
+            .iter()
+            .map(|name| match self.names.content(*name) {
+                Some(Content::Text(text)) => text.to_string(),
+                Some(Content::Int(number)) => number.to_string(),
+                _ => String::new(),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,270 @@
+//! Pairs invocations with completions and refuses what cannot be a history; the same for every format.
+
+use std::collections::HashMap;
+
+use super::event::{Event, Kind, Second, Token, Written};
+use super::meaning;
+use super::names::{Keys, Processes, State};
+use crate::history::{NEVER, Op, OpFunction, Outcome, Table, Value};
+
+/// Puts a [`Table`] together, event by event.
+#[derive(Default)]
+pub(super) struct Pairing {
+    table: Table,
+    processes: Processes,
+    keys: Keys,
+    /// The next place in the order of events.
+    place: u32,
+    time: Option<i64>,
+    index: Option<i64>,
+    /// Where time ran backwards, as between machines it may: the line of the first such event, how many there are, and by
+    /// how many nanoseconds at most.
+    backwards: Option<(u32, u64, u64)>,
+    /// What operations in flight were invoked with, where their completion is not the same with it.
+    asked: HashMap<u32, Asked>,
+    /// A value is refused since it is to be read as a key with its value.
+    pub needs_independent: bool,
+    /// Places in the table of operations that turned out to say nothing, rising.
+    empty: Vec<u32>,
+    items: Vec<Value>,
+    /// The time of each event by its place, where somebody wants to know.
+    pub times: Option<Vec<i64>>,
+}
+
+/// What an operation was invoked with.
+struct Asked {
+    /// A token, which is none where the answer repeats it.
+    token: Token,
+    /// The first of two items of which the second was nil. Where the answer repeats it, it is a key.
+    key: Option<String>,
+}
+
+impl Pairing {
+    /// Adds an event; `line` is where it stands.
+    pub fn add<V: Written>(&mut self, event: &Event<'_, V>, line: u32) -> Result<(), String> {
+        self.in_order(event, line)?;
+        let process = self.processes.number(event.process)?;
+        match event.kind {
+            Kind::Invoke => self.invoke(process, event, line),
+            Kind::Ok => self.complete(process, event, Outcome::Ok),
+            Kind::Fail => self.complete(process, event, Outcome::Fail),
+            Kind::Info => self.complete(process, event, Outcome::Info),
+        }
+    }
+
+    fn in_order<V>(&mut self, event: &Event<'_, V>, line: u32) -> Result<(), String> {
+        if let Some(time) = event.time {
+            if let Some(last) = self.time
+                && time < last
+            {
+                let (first, count, most) = self.backwards.unwrap_or((line, 0, 0));
+                self.backwards = Some((first, count + 1, most.max(last.abs_diff(time))));
+            }
+            self.time = Some(time);
+        }
+        if let Some(index) = event.index {
+            if let Some(last) = self.index
+                && index <= last
+            {
+                return Err(format!("index {index} after index {last}; lines are out of order or there twice"));
+            }
+            self.index = Some(index);
+        }
+        Ok(())
+    }
+
+    fn invoke<V: Written>(&mut self, process: u32, event: &Event<'_, V>, line: u32) -> Result<(), String> {
+        match self.processes.state(process) {
+            State::Idle => {}
+            State::Open(open) => {
+                return Err(format!(
+                    "process {} invokes an operation while the one of line {} is in flight",
+                    self.processes.name(process),
+                    self.line_of(open)
+                ));
+            }
+            State::Ended(end) => return Err(self.acts_again(process, end)),
+        }
+        let number = self.table.operations.len() as u32;
+        let (a, b) = meaning::invoked(event.f, &event.value, &mut self.table.values, &mut self.items)?;
+        self.ask(process, event)?;
+        let key = self.keys.number(event.key);
+        let invoked = self.next_place()?;
+        self.processes.set(process, State::Open(number));
+        self.table.operations.push(Op {
+            key,
+            process,
+            f: event.f,
+            outcome: Outcome::Info,
+            a,
+            b,
+            invoked,
+            completed: NEVER,
+            line,
+        });
+        Ok(())
+    }
+
+    /// Remembers what an operation is invoked with.
+    fn ask<V: Written>(&mut self, process: u32, event: &Event<'_, V>) -> Result<(), String> {
+        use OpFunction::{Acquire, Cas, Read, Release, Rmw};
+        let key = match (event.f, event.value.keyed()) {
+            _ if event.key.is_some() => None,
+            (Cas | Rmw, Some((_, Second::Pair))) => return self.refuse_keyed(),
+            (Read | Rmw | Acquire | Release, Some((key, Second::Nil))) => Some(format!("{key:?}")),
+            _ => None,
+        };
+        let token = if event.f == Acquire { event.value.token() } else { Ok(None) };
+        if key.is_some() || token != Ok(None) {
+            self.asked.insert(process, Asked { token, key });
+        }
+        Ok(())
+    }
+
+    /// What jepsen.independent writes is read as something else without the option, and then any verdict is wrong.
+    fn refuse_keyed(&mut self) -> Result<(), String> {
+        self.needs_independent = true;
+        Err("this value is a key with its value, as jepsen.independent writes them; --independent reads it so".into())
+    }
+
+    fn complete<V: Written>(&mut self, process: u32, event: &Event<'_, V>, outcome: Outcome) -> Result<(), String> {
+        let number = match self.processes.state(process) {
+            State::Open(number) => number,
+            State::Idle => {
+                return Err(format!(
+                    "process {} completes an operation that it did not invoke",
+                    self.processes.name(process)
+                ));
+            }
+            State::Ended(end) => return Err(self.acts_again(process, end)),
+        };
+        let mut op = self.table.operations[number as usize];
+        if op.f != event.f {
+            return Err(format!("the completion of a {} says {}; {}", word(op.f), word(event.f), invoked_at(&op)));
+        }
+        if event.key.is_some() && self.keys.number(event.key) != op.key {
+            return Err(format!("the completion has another key than its invocation; {}", invoked_at(&op)));
+        }
+        self.processes.set(process, State::Idle);
+        op.outcome = outcome;
+        let asked = if self.asked.is_empty() { None } else { self.asked.remove(&process) };
+        if let (Outcome::Ok, Some(Asked { key: Some(key), .. }), Some((again, second))) =
+            (outcome, &asked, event.value.keyed())
+            && *key == format!("{again:?}")
+            && (op.f != OpFunction::Rmw || second == Second::Pair)
+        {
+            return self.refuse_keyed();
+        }
+        let asked = asked.map_or(Ok(None), |asked| asked.token);
+        let (values, items) = (&mut self.table.values, &mut self.items);
+        let understood = match outcome {
+            Outcome::Ok => meaning::succeeded(&mut op, &event.value, asked, values, items),
+            Outcome::Fail if op.f == OpFunction::Cas => {
+                meaning::is_mismatch(&op, event, values, items).map(|mismatch| {
+                    if !mismatch {
+                        self.empty.push(number);
+                    }
+                })
+            }
+            Outcome::Fail => Ok(()),
+            Outcome::Info => {
+                self.processes.set(process, State::Ended(number));
+                Ok(())
+            }
+        };
+        understood.map_err(|reason| format!("{reason}; {}", invoked_at(&op)))?;
+        if outcome != Outcome::Info {
+            op.completed = self.next_place()?;
+        }
+        self.table.operations[number as usize] = op;
+        Ok(())
+    }
+
+    fn next_place(&mut self) -> Result<u32, String> {
+        if self.place >= NEVER - 1 {
+            return Err("more events than can be counted".into());
+        }
+        if let Some(times) = &mut self.times {
+            times.push(self.time.unwrap_or_default());
+        }
+        self.place += 1;
+        Ok(self.place - 1)
+    }
+
+    fn line_of(&self, operation: u32) -> u32 {
+        self.table.operations[operation as usize].line
+    }
+
+    fn acts_again(&self, process: u32, end: u32) -> String {
+        format!(
+            "process {} acts again after its operation of line {} was left indeterminate; what goes on must be a new \
+             process, or nobody can tell the two apart",
+            self.processes.name(process),
+            self.line_of(end)
+        )
+    }
+
+    /// How many operations there are so far.
+    pub fn len(&self) -> usize {
+        self.table.operations.len()
+    }
+
+    /// What a reader of the verdict should know of how the history was read.
+    pub fn notes(&self) -> Vec<String> {
+        let backwards = self.backwards.map(|(line, count, most)| {
+            let times = if count == 1 { "once".into() } else { format!("{count} times, first") };
+            let most = most as f64 / 1e6;
+            format!(
+                "time runs backwards {times} at line {line}, by {most} ms at most; the order of lines is what counts"
+            )
+        });
+        let empty = match self.empty.len() {
+            0 => None,
+            count => Some(format!("{count} failed cas left out: they do not say that the value was another one")),
+        };
+        backwards.into_iter().chain(empty).collect()
+    }
+
+    /// The times of the events by their places; empty where nobody wanted them, or the file has none.
+    pub fn take_times(&mut self) -> Vec<i64> {
+        self.times.take().filter(|_| self.time.is_some()).unwrap_or_default()
+    }
+
+    /// The table of what was added, and the names of processes that have one; operations in flight stay indeterminate.
+    pub fn finish(mut self) -> (Table, Vec<String>) {
+        if !self.empty.is_empty() {
+            self.empty.sort_unstable();
+            let (mut number, mut empty) = (0, self.empty.iter().peekable());
+            self.table.operations.retain(|_| {
+                number += 1;
+                empty.next_if_eq(&&(number - 1)).is_none()
+            });
+        }
+        for op in &mut self.table.operations {
+            // Where nobody knows what it was to replace, it may have replaced anything, as a write does.
+            if op.f == OpFunction::Cas && op.a == Value::UNKNOWN {
+                (op.f, op.a, op.b) = (OpFunction::Write, op.b, Value::NIL);
+            }
+        }
+        self.table.keys = self.keys.into_names();
+        (self.table, self.processes.into_names())
+    }
+}
+
+fn invoked_at(op: &Op) -> String {
+    format!("it was invoked at line {}", op.line)
+}
+
+/// The name of a function, as in Jepsen.
+pub fn word(f: OpFunction) -> &'static str {
+    match f {
+        OpFunction::Read => "read",
+        OpFunction::Write => "write",
+        OpFunction::Cas => "cas",
+        OpFunction::Rmw => "rmw",
+        OpFunction::Acquire => "acquire",
+        OpFunction::Release => "release",
+        OpFunction::Add => "add",
+        OpFunction::Append => "append",
+    }
+}

@@ -1,0 +1,123 @@
+//! Opens what may be compressed: what a file is, its first bytes say, not its name.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+use crate::formats::HistoryError;
+
+/// The histories that a run folder may hold, by name.
+const IN_FOLDER: [&str; 3] = ["history.jsonl", "history.jsonl.zst", "history.jsonl.gz"];
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// How many compressed bytes are read at once.
+const BUFFER: usize = 64 << 10;
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    #[default]
+    None,
+    Gzip,
+    Zstd,
+}
+
+/// The history that a path names: the file, the one in a run folder, or standard input for `-`.
+pub(super) fn open(path: &Path) -> Result<(Box<dyn Read + Send>, String), HistoryError> {
+    if path.as_os_str() == "-" {
+        return Ok((Box::new(io::stdin()), "standard input".to_string()));
+    }
+    let path = if path.is_dir() { in_folder(path) } else { path.to_path_buf() };
+    let name = path.display().to_string();
+    let file = File::open(&path).map_err(|source| HistoryError::Io { name: name.clone(), source })?;
+    Ok((Box::new(file), name))
+}
+
+/// The first that is there; the first of all where there is none, which then is what is missed.
+fn in_folder(folder: &Path) -> PathBuf {
+    let found = IN_FOLDER.iter().map(|name| folder.join(name)).find(|path| path.exists());
+    found.unwrap_or_else(|| folder.join(IN_FOLDER[0]))
+}
+
+/// What is inside, as a stream.
+pub(super) fn decompress<'r>(reader: impl Read + Send + 'r) -> io::Result<(Box<dyn Read + Send + 'r>, Compression)> {
+    let mut reader = reader;
+    // These are read apart, as a pipe may give its first bytes one by one, and put back.
+    let mut magic = Vec::with_capacity(4);
+    reader.by_ref().take(4).read_to_end(&mut magic)?;
+    let is_zstd = magic == ZSTD || (magic.len() == 4 && magic[0] & 0xf0 == 0x50 && magic[1..] == [0x2a, 0x4d, 0x18]);
+    let is_gzip = magic.starts_with(&GZIP);
+    let whole = io::Cursor::new(magic).chain(reader);
+    Ok(if is_gzip {
+        (Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER, whole))), Compression::Gzip)
+    } else if is_zstd {
+        let source = BufReader::with_capacity(BUFFER, whole);
+        (Box::new(Zstd { source, decoder: FrameDecoder::new(), inside: false }), Compression::Zstd)
+    } else {
+        (Box::new(whole), Compression::None)
+    })
+}
+
+/// The frames of a zstd file one after another, with the checksum of each compared.
+struct Zstd<R> {
+    source: R,
+    decoder: FrameDecoder,
+    inside: bool,
+}
+
+impl<R: BufRead> Read for Zstd<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !buffer.is_empty() {
+            if !self.inside && !self.enter()? {
+                break;
+            }
+            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                let step = BlockDecodingStrategy::UptoBlocks(1);
+                self.decoder.decode_blocks(&mut self.source, step).map_err(|error| damaged(&error))?;
+            }
+            if self.decoder.can_collect() > 0 {
+                return self.decoder.read(buffer);
+            }
+            let sums = (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum());
+            if let (Some(given), Some(found)) = sums
+                && given != found
+            {
+                return Err(damaged(&"its checksum does not fit"));
+            }
+            self.inside = false;
+        }
+        Ok(0)
+    }
+}
+
+impl<R: BufRead> Zstd<R> {
+    /// Begins the next frame with content, past those that are to be skipped; false at the end of the file.
+    fn enter(&mut self) -> io::Result<bool> {
+        while !self.source.fill_buf()?.is_empty() {
+            match self.decoder.reset(&mut self.source) {
+                Ok(()) => {
+                    self.inside = true;
+                    return Ok(true);
+                }
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                    let skipped = io::copy(&mut self.source.by_ref().take(u64::from(length)), &mut io::sink())?;
+                    if skipped < u64::from(length) {
+                        return Err(damaged(&"it ends in the middle"));
+                    }
+                }
+                Err(error) => return Err(damaged(&error)),
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn damaged(reason: &impl ToString) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the compressed data is damaged: {}", reason.to_string()))
+}

@@ -1,0 +1,72 @@
+//! Operations in a compact form, whatever file they came from: what the linearizability checks work on.
+//!
+//! Values are numbers into one table ([`Values`]), times are places in the order of events, so an operation takes a few
+//! tens of bytes, comparing values is comparing numbers, and nothing needs sorting.
+
+mod values;
+
+pub use values::{Content, Text, Value, Values};
+
+/// A history of operations on any number of objects.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// In the order of their invocations.
+    pub operations: Vec<Op>,
+    pub values: Values,
+    /// Names of the keys that [`Op::key`] counts; one without a name where the history has no keys.
+    pub keys: Vec<String>,
+}
+
+/// One operation on one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// Place of its key in [`Table::keys`].
+    pub key: u32,
+    /// Who performed it; of `acquire` and `release` the owner.
+    pub process: u32,
+    pub f: OpFunction,
+    pub outcome: Outcome,
+    /// See [`OpFunction`] for what `a` and `b` are.
+    pub a: Value,
+    pub b: Value,
+    /// Place of its invocation in the order of events.
+    pub invoked: u32,
+    /// Place of its completion; [`NEVER`] of an indeterminate operation, which may take effect at any later time.
+    pub completed: u32,
+    /// Line or position of its invocation in the file, from 1, for messages.
+    pub line: u32,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It happened.
+    Ok,
+    /// It certainly did not happen.
+    Fail,
+    /// Nobody knows: it may have happened, may yet happen, or never will.
+    Info,
+}
+
+/// The place of a completion that never came.
+pub const NEVER: u32 = u32::MAX;
+
+/// What an operation does, and what [`Op::a`] and [`Op::b`] mean for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpFunction {
+    /// `a`: what was read ([`Value::UNKNOWN`] unless `ok`); of a set or list, a list value.
+    Read,
+    /// `a`: what was written.
+    Write,
+    /// `a`: what was expected, `b`: what was to replace it. `ok` replaced it, `fail` found something else.
+    Cas,
+    /// `a`: what was read ([`Value::UNKNOWN`] where nobody knows), `b`: what replaced it.
+    Rmw,
+    /// `a`: the fencing token, [`Value::NIL`] where there is none, [`Value::UNKNOWN`] of an indeterminate one.
+    Acquire,
+    Release,
+    /// `a`: the element that joins a set, or the number that is added to a counter.
+    Add,
+    /// `a`: the element that is put at the end of a list.
+    Append,
+}

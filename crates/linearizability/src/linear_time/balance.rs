@@ -1,0 +1,161 @@
+//! What can be said of a register whose values repeat: whoever replaced a value used up one occurrence of it.
+//!
+//! An operation that replaced a value needs an occurrence of its own, made by one that wrote it, or there at first. So at
+//! no time can more of those have returned than had been begun that make the value: of the operations as edges between
+//! values there must be a path that goes through all of them (Euler). A counter's lost update is two edges from a value
+//! that only one leads to.
+//!
+//! An indeterminate operation may make a value, if there can be an occurrence of what it replaces that is not used up by
+//! operations that certainly happened. Those for which there can be none are left out, which may leave none for others.
+//!
+//! That is necessary and not sufficient: when each occurrence was there is not asked.
+
+use super::chains::{INITIAL, Meaning};
+use super::conflict::{self, conflict};
+use super::places::Places;
+use crate::Conflict;
+use crate::history::{NEVER, Op, Outcome, Value};
+
+/// Operations to be weighed, in the order of their invocations. Linear, but for sorting by completion.
+pub(super) struct Scales<'o, F> {
+    places: Places,
+    ops: &'o [Op],
+    meaning: &'o F,
+    /// What was invoked from then on does not count, as there may be any occurrence of any value.
+    until: u32,
+}
+
+impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
+    pub(super) fn new(ops: &'o [Op], initial: Value, meaning: &'o F) -> Self {
+        let anything = |op: &&Op| matches!(meaning(op), Meaning::Anything | Meaning::Outside(_));
+        let until = ops.iter().find(anything).map_or(NEVER, |op| op.invoked);
+        Scales { places: Places::of(ops, initial, meaning), ops, meaning, until }
+    }
+
+    /// Whether all operations count.
+    pub(super) fn are_complete(&self) -> bool {
+        self.until == NEVER
+    }
+
+    fn ops(&self) -> impl Iterator<Item = (u32, &Op)> {
+        (0u32..).zip(self.ops).take_while(|(_, op)| op.invoked < self.until)
+    }
+
+    fn happened(&self, op: &Op) -> bool {
+        op.outcome == Outcome::Ok && op.completed <= self.until
+    }
+
+    /// The value that an operation makes, if it does not need one of the same.
+    fn makes(&self, op: &Op) -> Option<Value> {
+        match (self.meaning)(op) {
+            Meaning::Write(to) => Some(to),
+            Meaning::Link(from, to) if from != to => Some(to),
+            _ => None,
+        }
+    }
+
+    /// The value that an operation replaces by another.
+    fn uses(&self, op: &Op) -> Option<Value> {
+        match (self.meaning)(op) {
+            Meaning::Link(from, to) if from != to => Some(from),
+            _ => None,
+        }
+    }
+
+    /// Of each value how many occurrences there are at first.
+    fn at_first(&self) -> Vec<i32> {
+        let mut left = vec![0; self.places.count()];
+        left[INITIAL as usize] = 1;
+        left
+    }
+
+    fn at(&self, value: Value) -> usize {
+        self.places.of_value(value) as usize
+    }
+
+    /// Indeterminate operations that cannot have happened, since every occurrence of what they replace was used up, or
+    /// need not, since there is but one and another does the same and began earlier.
+    pub(super) fn idle(&self) -> Vec<bool> {
+        let mut left = self.at_first();
+        let mut indeterminate: Vec<Vec<u32>> = vec![Vec::new(); left.len()];
+        for (place, op) in self.ops() {
+            if let Some(to) = self.makes(op) {
+                left[self.at(to)] += 1;
+            }
+            match self.uses(op) {
+                Some(from) if self.happened(op) => left[self.at(from)] -= 1,
+                Some(from) => indeterminate[self.at(from)].push(place),
+                None => {}
+            }
+        }
+        let mut idle = vec![false; self.ops.len()];
+        let mut few: Vec<usize> = (0..left.len()).filter(|value| left[*value] <= 1).collect();
+        // Of each value in which round an operation that makes it was kept.
+        let (mut kept, mut round) = (vec![0; left.len()], 0);
+        while let Some(value) = few.pop() {
+            round += 1;
+            let mut stays = Vec::new();
+            for place in std::mem::take(&mut indeterminate[value]) {
+                let Some(to) = self.makes(&self.ops[place as usize]) else { continue };
+                if left[value] == 1 && std::mem::replace(&mut kept[self.at(to)], round) != round {
+                    stays.push(place);
+                    continue;
+                }
+                idle[place as usize] = true;
+                left[self.at(to)] -= 1;
+                if (0..=1).contains(&left[self.at(to)]) {
+                    few.push(self.at(to));
+                }
+            }
+            indeterminate[value] = stays;
+        }
+        idle
+    }
+
+    /// Operations that replaced a value more often than it was there.
+    pub(super) fn overdrawn(&self, idle: &[bool]) -> Option<Conflict> {
+        let mut left = self.at_first();
+        let happened = self.ops().filter(|(_, op)| self.happened(op));
+        let mut uses: Vec<(u32, Value)> = happened.filter_map(|(_, op)| Some((op.completed, self.uses(op)?))).collect();
+        uses.sort_unstable();
+        let mut begun = self.ops().peekable();
+        for (completed, value) in uses {
+            while let Some((place, op)) = begun.next_if(|(_, op)| op.invoked < completed) {
+                if let Some(to) = self.makes(op).filter(|_| !idle[place as usize]) {
+                    left[self.at(to)] += 1;
+                }
+            }
+            left[self.at(value)] -= 1;
+            if left[self.at(value)] < 0 {
+                let set = self.users_and_makers(value, idle);
+                return Some(conflict(set, "Operations replaced a value more often than it was there."));
+            }
+        }
+        None
+    }
+
+    /// What shows that an operation cannot have happened.
+    pub(super) fn why_idle(&self, place: u32, idle: &[bool]) -> Vec<u32> {
+        let from = self.uses(&self.ops[place as usize]).filter(|_| idle[place as usize]);
+        from.map_or(Vec::new(), |from| self.users_and_makers(from, idle))
+    }
+
+    /// All that write or certainly use a value, and the same of what those need that cannot have written it.
+    fn users_and_makers(&self, value: Value, idle: &[bool]) -> Vec<u32> {
+        let (mut set, mut values, mut told) = (Vec::new(), vec![value], vec![false; self.places.count()]);
+        while let Some(value) = values.pop() {
+            if std::mem::replace(&mut told[self.at(value)], true) {
+                continue;
+            }
+            for (place, op) in (0u32..).zip(self.ops).filter(|(_, op)| op.outcome != Outcome::Fail) {
+                if conflict::writes(op) == Some(value) {
+                    set.push(place);
+                    values.extend(self.uses(op).filter(|_| idle[place as usize]));
+                } else if self.uses(op) == Some(value) && self.happened(op) {
+                    set.push(place);
+                }
+            }
+        }
+        set
+    }
+}

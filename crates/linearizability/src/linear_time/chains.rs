@@ -1,0 +1,398 @@
+//! The one argument behind the checks of registers: every value is written once, so values put operations in order.
+//!
+//! **What happened.** An `ok` operation did. An indeterminate one counts iff an operation that counts observed its value;
+//! what it expected must then have been there. Unobserved, it is left out: take it out of a legal order, and what follows it
+//! is nothing, a plain write, or another that was left out, so the rest is still legal. Failed ones are left out too.
+//!
+//! **Chains.** An operation that replaces a value follows that value's writer directly, so two of them for one value
+//! contradict each other, and what remains are chains. A chain begins with the initial value or with a plain write, which may
+//! follow anything. Inside it the order is given: each writer, the reads of its value, the next writer. It agrees with real
+//! time iff no operation completed before an earlier one was invoked. Reads of one value are unordered.
+//!
+//! **Between chains.** Values do not come back, so nothing fits inside a chain: whole chains are put in order. A must
+//! come before B iff something in A completed before something in B was invoked, that is iff f(A) < s(B), f being the least
+//! completion and s the greatest invocation. The chain of the initial value precedes all: its f is before everything. An
+//! order exists iff no two chains must each precede the other. Proof: take a longer circle, and in it the chain M with the
+//! greatest s. Every chain X of the circle precedes a next one, so f(X) < s(next) <= s(M), and X must precede M. M must
+//! precede its own next, N, which is such an X: M and N are a circle of two. Without circles there is an order, in which
+//! no operation of an earlier chain was invoked after one of a later chain completed.
+//!
+//! **Finding two.** f(A) < s(B) and f(B) < s(A) is what zones say: either both are forward (f < s) and overlap, or a
+//! backward one lies inside a forward one. Going through the chains by falling s, as long as the forward zones do not
+//! overlap, only the last forward one seen can reach down to the next s. Operations are in the order of their invocations,
+//! so nothing is sorted.
+//!
+//! Sources: Gibbons and Korach 1997 for zones of single writes; Emmi and Enea for why unique values suffice.
+
+use super::places::Places;
+use super::{conflict, refusals};
+use crate::{Answer, Conflict};
+use crate::history::{NEVER, Op, Outcome, Value};
+
+/// No operation, no value.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The place of the initial value among the nodes.
+pub(super) const INITIAL: u32 = 0;
+
+/// What an operation does to a register, as far as chains go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// It did not happen, or says nothing.
+    Nothing,
+    Read(Value),
+    /// It wrote, whatever was there before.
+    Write(Value),
+    /// It replaced the first value by the second.
+    Link(Value, Value),
+    /// At some moment this value was not there.
+    Not(Value),
+    /// It may have written anything, whatever was there before.
+    Anything,
+    /// The theory does not apply, and why.
+    Outside(&'static str),
+}
+
+/// A value and what is known of it. Operations and values are numbers here, [`NONE`] where there is none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub writer: u32,
+    /// The value that replaced it.
+    pub next: u32,
+    /// The read of it that completed first, and when.
+    pub first_read: u32,
+    pub first_read_completed: u32,
+    /// The read of it that was invoked last.
+    pub last_read: u32,
+}
+
+const UNSEEN: Node = Node { writer: NONE, next: NONE, first_read: NONE, first_read_completed: NEVER, last_read: NONE };
+
+impl Node {
+    pub(super) fn observed(&self) -> bool {
+        self.first_read != NONE || self.next != NONE
+    }
+}
+
+/// A chain, as other chains see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    /// The value that it begins with.
+    pub root: u32,
+    /// f: the least completion, -1 for the chain of the initial value.
+    pub first_completed: i64,
+    /// Whose it is; none for the chain of the initial value.
+    pub first: u32,
+    /// s: the greatest invocation.
+    pub last_invoked: i64,
+    pub last: u32,
+}
+
+/// Everything that is known about one key.
+pub(super) struct Chains<'o, F> {
+    pub ops: &'o [Op],
+    meaning: F,
+    places: Places,
+    pub nodes: Vec<Node>,
+    /// Indeterminate operations that may be links.
+    indeterminate: Vec<u32>,
+    /// Operations that may have written anything.
+    anything: Vec<u32>,
+    /// Values that such an operation must have written.
+    gaps: Vec<u32>,
+    /// Operations that say what was not there, with that value.
+    pub refusals: Vec<(u32, u32)>,
+    /// How many values were replaced.
+    links: u32,
+    /// Certain operations that replaced a value after another one had.
+    forks: Vec<u32>,
+    /// The same with the node that each replaced instead.
+    parted: Vec<(u32, u32)>,
+}
+
+impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
+    /// Fails where the theory does not apply, and says why.
+    pub(super) fn build(ops: &'o [Op], initial: Value, meaning: F) -> Result<Chains<'o, F>, String> {
+        let places = Places::of(ops, initial, &meaning);
+        let nodes = vec![UNSEEN; places.count()];
+        let mut chains = Chains {
+            ops,
+            meaning,
+            places,
+            nodes,
+            indeterminate: Vec::new(),
+            anything: Vec::new(),
+            gaps: Vec::new(),
+            refusals: Vec::new(),
+            links: 0,
+            forks: Vec::new(),
+            parted: Vec::new(),
+        };
+        for (place, op) in (0u32..).zip(ops) {
+            match (chains.meaning)(op) {
+                Meaning::Nothing => {}
+                Meaning::Anything => chains.anything.push(place),
+                Meaning::Not(value) => chains.refusals.push((place, chains.places.of_value(value))),
+                Meaning::Outside(why) => return Err(format!("{why} (line {})", op.line)),
+                Meaning::Read(value) => {
+                    let value = chains.places.of_value(value);
+                    let node = &mut chains.nodes[value as usize];
+                    if node.first_read == NONE || op.completed < node.first_read_completed {
+                        (node.first_read, node.first_read_completed) = (place, op.completed);
+                    }
+                    node.last_read = place;
+                }
+                Meaning::Write(value) => {
+                    let value = chains.places.of_value(value);
+                    chains.written(value, place)?;
+                }
+                Meaning::Link(from, to) if from == to => {
+                    return Err(format!("an operation replaces a value with itself (line {})", op.line));
+                }
+                Meaning::Link(from, to) => {
+                    let (from, to) = (chains.places.of_value(from), chains.places.of_value(to));
+                    chains.written(to, place)?;
+                    if op.outcome != Outcome::Ok {
+                        chains.indeterminate.push(place);
+                    } else if !chains.link(from, to) {
+                        // Reported only once it is known that no value was written twice.
+                        chains.forks.push(place);
+                    }
+                }
+            }
+        }
+        Ok(chains)
+    }
+
+    fn written(&mut self, value: u32, place: u32) -> Result<(), String> {
+        let node = &mut self.nodes[value as usize];
+        if value == INITIAL || node.writer != NONE {
+            let what =
+                if value == INITIAL { "the initial value was written again" } else { "a value was written twice" };
+            return Err(format!("{what} (line {})", self.ops[place as usize].line));
+        }
+        node.writer = place;
+        Ok(())
+    }
+
+    /// Whether the value could be replaced: no other had replaced it.
+    fn link(&mut self, from: u32, to: u32) -> bool {
+        let free = self.nodes[from as usize].next == NONE;
+        if free {
+            self.nodes[from as usize].next = to;
+            self.links += 1;
+        }
+        free
+    }
+
+    /// Whether there is an order; not undecided unless compare-and-sets failed.
+    pub(super) fn check(&mut self) -> Result<Answer, Conflict> {
+        self.part_forks()?;
+        self.count_the_indeterminate()?;
+        self.fill_gaps();
+        self.all_written()?;
+        let blocks = self.walk()?;
+        self.put_in_order(&blocks)?;
+        refusals::check(self, blocks)
+    }
+
+    /// Where a value was replaced twice, an operation that may have written anything must have written it again: as far as
+    /// chains go, another value that nobody else wrote.
+    fn part_forks(&mut self) -> Result<(), Conflict> {
+        for second in std::mem::take(&mut self.forks) {
+            // A refusal of the value would have to know of both.
+            let may_part = !self.anything.is_empty() && self.refusals.is_empty();
+            let Some((_, to)) = self.ends(second).filter(|_| may_part) else {
+                return Err(conflict::fork(self, second));
+            };
+            self.parted.push((second, self.nodes.len() as u32));
+            self.nodes.push(Node { next: to, ..UNSEEN });
+            self.links += 1;
+        }
+        Ok(())
+    }
+
+    /// Links the indeterminate operations that were observed, each with those before it that are observed by it.
+    fn count_the_indeterminate(&mut self) -> Result<(), Conflict> {
+        for place in std::mem::take(&mut self.indeterminate) {
+            let mut place = place;
+            while let Some((from, to)) = self.ends(place) {
+                let linked = self.nodes[from as usize].next == to;
+                if linked || !self.nodes[to as usize].observed() {
+                    break;
+                }
+                if !self.link(from, to) {
+                    return Err(conflict::fork(self, place));
+                }
+                // What was linked before this one counted is now observed.
+                place = self.nodes[from as usize].writer;
+                if place == NONE {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets operations that may have written anything write the values that nobody else did.
+    ///
+    /// Only when it was invoked tells one of them from another, and a value only bounds that by when its chain first
+    /// completed. So the earliest go to the chains that complete first.
+    fn fill_gaps(&mut self) {
+        if self.anything.is_empty() {
+            return;
+        }
+        let mut gaps: Vec<(u32, u32)> = Vec::new();
+        for value in 1..self.nodes.len() as u32 {
+            let node = &self.nodes[value as usize];
+            if node.writer == NONE && node.observed() {
+                let completed = self.values_from(value).map(|value| self.first_completed(value)).min();
+                gaps.push((completed.unwrap_or(NEVER), value));
+            }
+        }
+        gaps.sort_unstable();
+        for ((completed, value), place) in gaps.into_iter().zip(std::mem::take(&mut self.anything)) {
+            if self.ops[place as usize].invoked <= completed {
+                self.nodes[value as usize].writer = place;
+                self.gaps.push(value);
+            }
+        }
+    }
+
+    /// The values of a chain from one on.
+    pub(super) fn values_from(&self, value: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(value), |value| Some(self.nodes[*value as usize].next).filter(|next| *next != NONE))
+    }
+
+    /// When somebody who wrote or read the value was first done with that.
+    pub(super) fn first_completed(&self, value: u32) -> u32 {
+        let node = &self.nodes[value as usize];
+        let written = if node.writer == NONE { NEVER } else { completed(&self.ops[node.writer as usize]) };
+        written.min(node.first_read_completed)
+    }
+
+    fn all_written(&self) -> Result<(), Conflict> {
+        let unwritten = |node: &Node| node.writer == NONE && node.observed();
+        match self.nodes.iter().skip(1).position(unwritten) {
+            None => Ok(()),
+            Some(place) => Err(conflict::unwritten(self, place as u32 + 1)),
+        }
+    }
+
+    /// Compares every chain with real time.
+    fn walk(&self) -> Result<Vec<Block>, Conflict> {
+        let mut blocks = Vec::new();
+        let mut passed = 0;
+        self.walk_from(INITIAL, &mut blocks, &mut passed)?;
+        for value in &self.gaps {
+            self.walk_from(*value, &mut blocks, &mut passed)?;
+        }
+        for op in self.ops {
+            if let Meaning::Write(value) = (self.meaning)(op) {
+                let value = self.places.of_value(value);
+                if op.outcome == Outcome::Ok || self.nodes[value as usize].observed() {
+                    self.walk_from(value, &mut blocks, &mut passed)?;
+                }
+            }
+        }
+        // A value that is on no chain with a beginning is on a circle: it has one predecessor, which is on none either.
+        if passed < self.links { Err(conflict::circle(self)) } else { Ok(blocks) }
+    }
+
+    /// Walks one chain and adds its block; of the initial value only if somebody observed it.
+    fn walk_from(&self, root: u32, blocks: &mut Vec<Block>, passed: &mut u32) -> Result<(), Conflict> {
+        let mut block = Block { root, first_completed: i64::MAX, first: NONE, last_invoked: -1, last: NONE };
+        let mut value = root;
+        loop {
+            let node = &self.nodes[value as usize];
+            if node.writer != NONE {
+                let op = &self.ops[node.writer as usize];
+                self.pass(&mut block, node.writer, completed(op))?;
+                block.invoke(node.writer, op);
+            }
+            if node.first_read != NONE {
+                self.pass(&mut block, node.first_read, node.first_read_completed)?;
+                block.invoke(node.last_read, &self.ops[node.last_read as usize]);
+            }
+            if node.next == NONE {
+                break;
+            }
+            *passed += 1;
+            value = node.next;
+        }
+        if root == INITIAL {
+            (block.first_completed, block.first) = (-1, NONE);
+        }
+        if block.last != NONE {
+            blocks.push(block);
+        }
+        Ok(())
+    }
+
+    /// Compares one operation's completion with what came before it on its chain.
+    fn pass(&self, block: &mut Block, place: u32, completed: u32) -> Result<(), Conflict> {
+        let completed = i64::from(completed);
+        if completed < block.last_invoked {
+            return Err(conflict::inside(self, block.last, place));
+        }
+        if completed < block.first_completed {
+            (block.first_completed, block.first) = (completed, place);
+        }
+        Ok(())
+    }
+
+    /// Whether the chains can follow one another.
+    fn put_in_order(&self, blocks: &[Block]) -> Result<(), Conflict> {
+        let mut ends_with = vec![NONE; self.ops.len()];
+        for (number, block) in (0u32..).zip(blocks) {
+            ends_with[block.last as usize] = number;
+        }
+        let mut later: Option<&Block> = None;
+        for number in ends_with.into_iter().rev().filter(|&number| number != NONE) {
+            let block = &blocks[number as usize];
+            if let Some(later) = later
+                && later.first_completed < block.last_invoked
+                && block.first_completed < later.last_invoked
+            {
+                return Err(conflict::between(self, block, later));
+            }
+            if block.first_completed < block.last_invoked {
+                later = Some(block);
+            }
+        }
+        Ok(())
+    }
+
+    /// The values that a link connects.
+    pub(super) fn ends(&self, place: u32) -> Option<(u32, u32)> {
+        match (self.meaning)(&self.ops[place as usize]) {
+            Meaning::Link(from, to) => {
+                let parted = self.parted.binary_search_by_key(&place, |(place, _)| *place);
+                let from = parted.map_or_else(|_| self.places.of_value(from), |at| self.parted[at].1);
+                Some((from, self.places.of_value(to)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The value that the operation leaves behind.
+    pub(super) fn leaves(&self, place: u32) -> u32 {
+        match (self.meaning)(&self.ops[place as usize]) {
+            Meaning::Read(value) | Meaning::Write(value) | Meaning::Link(_, value) => self.places.of_value(value),
+            Meaning::Nothing | Meaning::Not(_) | Meaning::Anything | Meaning::Outside(_) => NONE,
+        }
+    }
+}
+
+impl Block {
+    fn invoke(&mut self, place: u32, op: &Op) {
+        if i64::from(op.invoked) > self.last_invoked {
+            (self.last_invoked, self.last) = (i64::from(op.invoked), place);
+        }
+    }
+}
+
+/// When the operation had certainly happened.
+fn completed(op: &Op) -> u32 {
+    if op.outcome == Outcome::Ok { op.completed } else { NEVER }
+}

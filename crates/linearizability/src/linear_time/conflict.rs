@@ -1,0 +1,202 @@
+//! Says which operations contradict each other: a set that has no legal order by itself.
+//!
+//! A set without the writer of a value that it observes has no order for a trivial reason, which proves nothing about
+//! the history. So each set here either holds the writer of every value that it observes, or has no order whatever value the
+//! object held at first (other than one that the set writes). An indeterminate operation stands there together with those
+//! that show that it happened.
+
+use super::chains::{Block, Chains, INITIAL, Meaning, NONE};
+use super::refusals::Trace;
+use crate::Conflict;
+use crate::history::{Op, OpFunction, Outcome, Value};
+
+/// An operation replaced a value that another had replaced.
+pub(super) fn fork<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, second: u32) -> Conflict {
+    let mut set = vec![second];
+    if let Some((from, to)) = chains.ends(second) {
+        let from = chains.nodes[from as usize];
+        set.extend([from.writer, writer(chains, from.next)]);
+        show(chains, from.next, &mut set);
+        show(chains, to, &mut set);
+    }
+    conflict(set, "Two operations replaced the same value, which was there only once.")
+}
+
+/// A value was observed that nobody wrote.
+pub(super) fn unwritten<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u32) -> Conflict {
+    let node = chains.nodes[value as usize];
+    let mut set = Vec::new();
+    let seen = if node.first_read != NONE {
+        set.push(node.first_read);
+        chains.ops[node.first_read as usize].a
+    } else {
+        let observer = writer(chains, node.next);
+        set.push(observer);
+        show(chains, node.next, &mut set);
+        chains.ops[observer as usize].a
+    };
+    let failed = |op: &Op| op.outcome == Outcome::Fail && writes(op) == Some(seen);
+    match chains.ops.iter().position(failed) {
+        None => conflict(set, "An operation observed a value that nobody wrote."),
+        Some(place) => {
+            set.push(place as u32);
+            conflict(set, "An operation observed a value that only a failed operation was to write.")
+        }
+    }
+}
+
+/// Operations each replaced the value of the one before it, round and round. There are some.
+pub(super) fn circle<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>) -> Conflict {
+    let mut reached = vec![false; chains.nodes.len()];
+    for root in 0..chains.nodes.len() as u32 {
+        let place = writer(chains, root);
+        if root == INITIAL || (place != NONE && chains.ends(place).is_none()) {
+            let mut value = root;
+            while value != NONE {
+                reached[value as usize] = true;
+                value = chains.nodes[value as usize].next;
+            }
+        }
+    }
+    let on_circle = (0u32..).zip(&chains.nodes).find(|(value, node)| !reached[*value as usize] && node.next != NONE);
+    let mut set = Vec::new();
+    if let Some((start, _)) = on_circle {
+        show(chains, start, &mut set);
+        let mut value = start;
+        loop {
+            set.push(writer(chains, value));
+            value = chains.nodes[value as usize].next;
+            if value == start || value == NONE {
+                break;
+            }
+        }
+    }
+    conflict(set, "Operations each replaced the value that the one before them wrote, in a circle without a beginning.")
+}
+
+/// `later` completed before `earlier` was invoked, and their chain has them the other way round.
+pub(super) fn inside<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, earlier: u32, later: u32) -> Conflict {
+    let (from, to) = (chains.leaves(earlier), chains.leaves(later));
+    let mut set = vec![earlier, later];
+    // `later` is certain and observes what the path ends with, so all of the path happened.
+    path(chains, from, to, &mut set);
+    let begins = chains.nodes[from as usize];
+    if begins.writer == earlier && (from == to || begins.next == to) {
+        return conflict(set, "A value was observed before the operation that wrote it began.");
+    }
+    conflict(set, "An operation completed before another one began that the values put before it.")
+}
+
+/// Each of two chains must come before the other.
+pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Block, other: &Block) -> Conflict {
+    let mut set = Vec::new();
+    for block in [one, other] {
+        set.extend([block.first, block.last]);
+        for place in [block.first, block.last].into_iter().filter(|&place| place != NONE) {
+            show(chains, chains.leaves(place), &mut set);
+            // Up to where the chain begins, or to the path of the other operation.
+            let mut value = chains.leaves(place);
+            loop {
+                let place = writer(chains, value);
+                if place == NONE {
+                    break;
+                }
+                set.push(place);
+                match chains.ends(place) {
+                    Some((from, _)) => value = from,
+                    None => break,
+                }
+            }
+        }
+    }
+    let reason = if one.first == NONE || other.first == NONE {
+        "The initial value, or what followed from it, was still there after another value, which cannot have led to it, \
+         had been observed or written."
+    } else {
+        "Of two values, each was there both before and after the other, and neither led to the other."
+    };
+    conflict(set, reason)
+}
+
+/// Compare-and-sets failed, and what they expected was there all the time.
+pub(super) fn refused<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, trace: &Trace) -> Conflict {
+    let mut set = trace.refusals.clone();
+    path(chains, trace.from, trace.last, &mut set);
+    // Who shows that the first value was there so soon: whoever was done first with it or with what follows from it.
+    if trace.from != INITIAL
+        && let Some(value) = chains.values_from(trace.from).min_by_key(|value| chains.first_completed(*value))
+    {
+        let node = &chains.nodes[value as usize];
+        let read = chains.first_completed(value) == node.first_read_completed;
+        set.push(if read { node.first_read } else { node.writer });
+        path(chains, trace.from, value, &mut set);
+        show(chains, value, &mut set);
+    }
+    // And who shows that the last one was there so long, if that is not because nothing followed.
+    let mut later: Vec<u32> = chains.values_from(trace.from).collect();
+    let end = later.iter().position(|value| *value == trace.last).map_or(later.len(), |at| at + 1);
+    later.truncate(end);
+    let mut shows: Vec<u32> = later
+        .iter()
+        .map(|value| &chains.nodes[*value as usize])
+        .flat_map(|node| [node.writer, node.last_read])
+        .chain([writer(chains, trace.late)])
+        .collect();
+    shows.retain(|place| *place != NONE);
+    let gone = trace.refusals.last().map_or(0, |refusal| chains.ops[*refusal as usize].completed);
+    let last = shows.into_iter().max_by_key(|place| chains.ops[*place as usize].invoked);
+    if let Some(last) = last.filter(|place| chains.ops[*place as usize].invoked > gone) {
+        set.push(last);
+        show(chains, chains.leaves(last), &mut set);
+    }
+    conflict(set, "Compare-and-sets failed although what they expected was there.")
+}
+
+/// The writers of the values from one to another of the same chain, both included.
+fn path<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, from: u32, to: u32, set: &mut Vec<u32>) {
+    let mut value = from;
+    while value != NONE {
+        set.push(writer(chains, value));
+        if value == to {
+            break;
+        }
+        value = chains.nodes[value as usize].next;
+    }
+}
+
+/// Adds what shows that the value's writer happened: nothing if it says so itself, else an observer, which may need the
+/// same.
+fn show<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u32, set: &mut Vec<u32>) {
+    let mut value = value;
+    while value != NONE {
+        let node = chains.nodes[value as usize];
+        if node.writer == NONE || chains.ops[node.writer as usize].outcome == Outcome::Ok {
+            break;
+        }
+        if node.first_read != NONE {
+            set.push(node.first_read);
+            break;
+        }
+        set.push(writer(chains, node.next));
+        value = node.next;
+    }
+}
+
+fn writer<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u32) -> u32 {
+    chains.nodes.get(value as usize).map_or(NONE, |node| node.writer)
+}
+
+pub(super) fn writes(op: &Op) -> Option<Value> {
+    match op.f {
+        OpFunction::Write => Some(op.a),
+        OpFunction::Cas | OpFunction::Rmw => Some(op.b),
+        _ => None,
+    }
+}
+
+pub(super) fn conflict(mut operations: Vec<u32>, reason: &str) -> Conflict {
+    operations.sort_unstable();
+    operations.dedup();
+    operations.retain(|&place| place != NONE);
+    Conflict { operations, reason: reason.to_owned() }
+}

@@ -1,0 +1,276 @@
+//! A counter: numbers are added, reads show the sum.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::elements::refuse;
+use super::levels::{NONE, completed};
+use crate::Answer;
+use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
+
+/// Decides a counter, given its operations in the order of their invocations. It begins with `initial`, or with 0 where
+/// that is no number.
+///
+/// First the bounds: a read shows at least what was certainly added before it and at most what was possibly added (less
+/// and more if numbers are negative). That is necessary only. It is also enough where no number can have been added
+/// during a read or be missing from it. Where all numbers that are added are equal, as in a counter of events, the check
+/// is exact: reads then tell how many additions came before each, and it remains to give every addition a stretch
+/// between two reads, so many to each, which is scheduling jobs of one length with earliest and latest times: always
+/// the one with the earliest deadline (Jackson 1955). Undecided otherwise. Linear but for
+/// a heap of about as many as there are clients; n log n where most events belong to other keys.
+pub fn counter(ops: &[Op], values: &Values, initial: Value) -> Answer {
+    match (Counter { ops, values }).decide(initial) {
+        Ok(answer) | Err(answer) => answer,
+    }
+}
+
+struct Counter<'a> {
+    ops: &'a [Op],
+    values: &'a Values,
+}
+
+/// Reads that show the same, and what real time says of them.
+#[derive(Clone, Copy)]
+struct Group {
+    /// How many additions came before them.
+    count: i64,
+    /// The read that completed first of these and all later groups, and when.
+    first: (u32, u32),
+    /// The read that was invoked last of these and all earlier groups, and when.
+    last: (u32, u32),
+}
+
+impl Counter<'_> {
+    /// An error only so that `?` ends it early.
+    fn decide(&self, initial: Value) -> Result<Answer, Answer> {
+        let start = self.values.int(initial).unwrap_or(0);
+        let (mut adds, mut reads) = (Vec::new(), Vec::new());
+        for (place, op) in self.ops.iter().enumerate().filter(|(_, op)| op.outcome != Outcome::Fail) {
+            match op.f {
+                OpFunction::Add => {
+                    let number = self.number(op.a)?;
+                    if number != 0 {
+                        adds.push((place as u32, number));
+                    }
+                }
+                OpFunction::Read if op.outcome != Outcome::Ok || op.a == Value::UNKNOWN => {}
+                OpFunction::Read => reads.push((place as u32, self.number(op.a)?)),
+                _ => return Err(Answer::Undecided(format!("line {} is no operation on a counter", op.line))),
+            }
+        }
+        let numbers = adds.iter().chain(&reads).map(|(_, number)| number.unsigned_abs());
+        if numbers.chain([start.unsigned_abs()]).fold(0_u64, u64::saturating_add) > i64::MAX as u64 / 2 {
+            return Err(Answer::Undecided("numbers too large to be added".into()));
+        }
+        let ended = self.by_completion(&adds);
+        let exact = self.bounds(start, &adds, &ended, &reads)?;
+        if exact {
+            return Ok(Answer::Linearizable);
+        }
+        let amount = adds.first().map_or(1, |(_, number)| *number);
+        if adds.iter().any(|(_, number)| *number != amount) {
+            return Err(Answer::Undecided("the bounds hold, but they are necessary only".into()));
+        }
+        let groups = self.groups(start, amount, adds.len(), &reads)?;
+        let deadlines = self.deadlines(&groups, &adds, &ended);
+        self.schedule(&groups, &adds, &deadlines)
+    }
+
+    fn op(&self, place: u32) -> &Op {
+        &self.ops[place as usize]
+    }
+
+    fn number(&self, value: Value) -> Result<i64, Answer> {
+        self.values.int(value).ok_or_else(|| Answer::Undecided("a counter of something other than numbers".into()))
+    }
+
+    /// The numbers of those in a list that completed, in the order of that.
+    fn by_completion(&self, list: &[(u32, i64)]) -> Vec<u32> {
+        let completed = |number: u32| completed(self.op(list[number as usize].0));
+        let mut ended: Vec<u32> = (0..list.len() as u32).filter(|number| completed(*number) != NEVER).collect();
+        let places = || ended.iter().map(|number| completed(*number));
+        let (least, greatest) = (places().min().unwrap_or(0), places().max().unwrap_or(0));
+        let span = (greatest - least) as usize + 1;
+        // Each has a place of its own in the order of events: unless most of those belong to other keys, no need to sort.
+        if span <= 8 * list.len() {
+            let mut at = vec![NONE; span];
+            let is_taken =
+                |number: &u32| std::mem::replace(&mut at[(completed(*number) - least) as usize], *number) != NONE;
+            if !ended.iter().any(is_taken) {
+                at.retain(|number| *number != NONE);
+                return at;
+            }
+        }
+        ended.sort_unstable_by_key(|number| completed(*number));
+        ended
+    }
+
+    /// Refuses a read outside its bounds; says whether least and greatest were the same at every read.
+    fn bounds(&self, start: i64, adds: &[(u32, i64)], ended: &[u32], reads: &[(u32, i64)]) -> Result<bool, Answer> {
+        // What was certainly added before each read was invoked, negative and positive numbers apart.
+        let (mut sum, mut ended) = ((0, 0), ended.iter().map(|number| &adds[*number as usize]).peekable());
+        let mut sure = Vec::with_capacity(reads.len());
+        for (read, _) in reads {
+            while let Some(&(_, number)) = ended.next_if(|(add, _)| completed(self.op(*add)) < self.op(*read).invoked) {
+                sum = (sum.0 + number.min(0), sum.1 + number.max(0));
+            }
+            sure.push(sum);
+        }
+        // What was possibly added before each read completed.
+        let (mut sum, mut begun) = ((0, 0), adds.iter().peekable());
+        let mut exact = true;
+        for number in self.by_completion(reads) {
+            let ((place, shown), sure) = (reads[number as usize], sure[number as usize]);
+            let op = self.op(place);
+            while let Some(&(_, number)) = begun.next_if(|(add, _)| self.op(*add).invoked < op.completed) {
+                sum = (sum.0 + number.min(0), sum.1 + number.max(0));
+            }
+            let (least, greatest) = (start + sure.1 + sum.0, start + sure.0 + sum.1);
+            exact &= least == greatest;
+            if shown < least || shown > greatest {
+                let reason = if least == greatest {
+                    format!("line {} shows {shown}, but the sum was {least}", op.line)
+                } else {
+                    format!("line {} shows {shown}, but the sum was between {least} and {greatest}", op.line)
+                };
+                return Err(refuse(self.proof(start, place, shown, adds), reason));
+            }
+        }
+        Ok(exact)
+    }
+
+    /// A read outside its bounds with the additions that it needs for that: those invoked last first, until the bounds of
+    /// what was taken exclude what it shows. The read alone if it shows anything but the initial value.
+    fn proof(&self, start: i64, read: u32, shown: i64, adds: &[(u32, i64)]) -> Vec<u32> {
+        let op = self.op(read);
+        let mut operations = vec![read];
+        let (mut least, mut greatest) = (start, start);
+        for (place, number) in adds.iter().rev() {
+            if shown < least || shown > greatest {
+                break;
+            }
+            let (add, number) = (self.op(*place), *number);
+            if completed(add) < op.invoked {
+                (least, greatest) = (least + number, greatest + number);
+                operations.push(*place);
+            } else if add.invoked < op.completed {
+                (least, greatest) = (least + number.min(0), greatest + number.max(0));
+                operations.push(*place);
+            }
+        }
+        operations
+    }
+
+    /// The reads by what they show, in the order of additions, checked against real time.
+    fn groups(&self, start: i64, amount: i64, adds: usize, reads: &[(u32, i64)]) -> Result<Vec<Group>, Answer> {
+        let empty = |count| Group { count, first: (NEVER, NONE), last: (0, NONE) };
+        let mut groups: Vec<Group> = (0..=adds as i64).map(empty).collect();
+        for (place, shown) in reads {
+            let op = self.op(*place);
+            // The bounds exclude what is below nothing and above all.
+            let count = usize::try_from((shown - start) / amount).ok().filter(|_| (shown - start) % amount == 0);
+            let Some(group) = count.and_then(|count| groups.get_mut(count)) else {
+                return Err(refuse(vec![*place], format!("line {} shows {shown}, no sum of numbers added", op.line)));
+            };
+            group.first = group.first.min((op.completed, *place));
+            if group.last.1 == NONE || group.last.0 < op.invoked {
+                group.last = (op.invoked, *place);
+            }
+        }
+        groups.retain(|group| group.last.1 != NONE);
+        let mut first = (NEVER, NONE);
+        for group in groups.iter_mut().rev() {
+            if first.0 < group.last.0 {
+                let (early_line, late_line) = (self.op(first.1).line, self.op(group.last.1).line);
+                let reason = format!("line {late_line} shows fewer additions than line {early_line} had shown before");
+                return Err(refuse(vec![first.1, group.last.1], reason));
+            }
+            first = first.min(group.first);
+            group.first = first;
+        }
+        for place in 1..groups.len() {
+            groups[place].last = groups[place].last.max(groups[place - 1].last);
+        }
+        Ok(groups)
+    }
+
+    /// For each addition the last stretch that it may be in: that before the first read that must show it.
+    fn deadlines(&self, groups: &[Group], adds: &[(u32, i64)], ended: &[u32]) -> Vec<u32> {
+        let mut deadlines = vec![groups.len() as u32; adds.len()];
+        let mut stretch = 0;
+        for number in ended {
+            let end = completed(self.op(adds[*number as usize].0));
+            while groups.get(stretch).is_some_and(|group| group.last.0 < end) {
+                stretch += 1;
+            }
+            deadlines[*number as usize] = stretch as u32;
+        }
+        deadlines
+    }
+
+    /// Gives every addition a stretch: number k ends at group k, the last one is after all reads.
+    fn schedule(&self, groups: &[Group], adds: &[(u32, i64)], deadlines: &[u32]) -> Result<Answer, Answer> {
+        // Those that a read must show, which are about as many as there are clients, and all others.
+        let mut waiting: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new();
+        let mut patient: VecDeque<u32> = VecDeque::new();
+        // What was given a stretch: the stretch, the deadline, the addition.
+        let mut given: Vec<(u32, u32, u32)> = Vec::with_capacity(adds.len());
+        let mut next = 0;
+        for stretch in 0..=groups.len() {
+            let group = groups.get(stretch);
+            // Not before reads that completed before it was invoked, not after reads that were invoked after it completed.
+            while let Some((place, _)) = adds.get(next)
+                && group.is_none_or(|group| self.op(*place).invoked < group.first.0)
+            {
+                let deadline = deadlines[next];
+                if (deadline as usize) < stretch {
+                    let group = &groups[deadline as usize];
+                    return Err(self.too_many(group, Some(group), &[*place]));
+                }
+                match groups.get(deadline as usize) {
+                    Some(_) => waiting.push(Reverse((deadline, *place))),
+                    None => patient.push_back(*place),
+                }
+                next += 1;
+            }
+            let Some(group) = group else { break };
+            while (given.len() as i64) < group.count {
+                let urgent = waiting.pop().map(|Reverse(urgent)| urgent);
+                let Some((deadline, place)) = urgent.or_else(|| Some((NONE, patient.pop_front()?))) else {
+                    // The bounds exclude it: all that was invoked before some read of so many or more is given.
+                    return Err(Answer::Undecided("fewer additions than the bounds allow".into()));
+                };
+                given.push((stretch as u32, deadline, place));
+            }
+            if waiting.peek().is_some_and(|Reverse((deadline, _))| *deadline <= stretch as u32) {
+                // After the last stretch that had time for something less urgent, only these were waiting.
+                let urgent = |deadline: u32| deadline <= stretch as u32;
+                let from = given.iter().rposition(|(_, deadline, _)| !urgent(*deadline));
+                let since = from.map(|from| given[from].0);
+                let later = given.iter().filter(|(at, _, _)| since.is_none_or(|since| *at > since));
+                let left = waiting.iter().filter(|Reverse((deadline, _))| urgent(*deadline));
+                let all: Vec<u32> =
+                    later.map(|(_, _, place)| *place).chain(left.map(|Reverse((_, place))| *place)).collect();
+                let before = since.and_then(|since| groups.get(since as usize));
+                return Err(self.too_many(group, before, &all));
+            }
+        }
+        Ok(Answer::Linearizable)
+    }
+
+    /// More additions between two reads (or before one) than the reads tell apart.
+    fn too_many(&self, group: &Group, before: Option<&Group>, adds: &[u32]) -> Answer {
+        let late = self.op(group.last.1);
+        // One more than the reads tell apart is enough.
+        let enough = group.count - before.map_or(0, |before| before.count) + 1;
+        let mut operations: Vec<u32> = adds.iter().copied().take(enough.max(1) as usize).collect();
+        operations.push(group.last.1);
+        let mut since = String::new();
+        if let Some(before) = before {
+            operations.push(before.first.1);
+            since = format!(" since line {}", self.op(before.first.1).line);
+        }
+        let reason = format!("line {} does not show all {} additions{since} that had ended", late.line, adds.len());
+        refuse(operations, reason)
+    }
+}

@@ -1,0 +1,70 @@
+//! Which operation put which element in: what the checks of sets and lists begin with.
+
+use crate::{Answer, Conflict};
+use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
+
+use super::levels::NONE;
+
+/// The operations that put elements in, by element, and the reads that show something.
+pub(super) struct Elements {
+    /// For each value the place of the operation that put it in; [`NONE`] if there is none.
+    pub by: Vec<u32>,
+    /// Places of the reads.
+    pub reads: Vec<u32>,
+}
+
+impl Elements {
+    /// Linear. Undecided if an element was put in twice or an operation is not one of the object.
+    pub fn of(ops: &[Op], values: &Values, put: OpFunction) -> Result<Elements, Answer> {
+        let mut elements = Elements { by: vec![NONE; values.len()], reads: Vec::new() };
+        for (place, op) in ops.iter().enumerate().filter(|(_, op)| op.outcome != Outcome::Fail) {
+            if op.f == OpFunction::Read {
+                // Who did not learn what it read constrains nothing.
+                if op.outcome == Outcome::Ok && op.a != Value::UNKNOWN {
+                    elements.reads.push(place as u32);
+                }
+            } else if op.f != put {
+                return Err(Answer::Undecided(format!("line {} is no operation on this object", op.line)));
+            } else {
+                match elements.by.get_mut(op.a.0 as usize) {
+                    Some(by) if *by == NONE => *by = place as u32,
+                    Some(_) => {
+                        return Err(Answer::Undecided(format!("line {} puts in an element a second time", op.line)));
+                    }
+                    None => return Err(Answer::Undecided(format!("line {} puts in nothing known", op.line))),
+                }
+            }
+        }
+        Ok(elements)
+    }
+
+    /// The operation that put an element in.
+    pub fn put(&self, element: Value) -> Option<u32> {
+        self.by.get(element.0 as usize).copied().filter(|place| *place != NONE)
+    }
+}
+
+/// What a read showed; nothing of a value that is no list.
+pub(super) fn shown<'a>(op: &Op, values: &'a Values) -> Result<&'a [Value], Answer> {
+    match values.content(op.a) {
+        Some(Content::List(list)) => Ok(list),
+        Some(Content::Nil) => Ok(&[]),
+        _ => Err(Answer::Undecided(format!("the read of line {} shows no list", op.line))),
+    }
+}
+
+/// An element in words.
+pub(super) fn in_words(values: &Values, element: Value) -> String {
+    match values.content(element) {
+        Some(Content::Int(number)) => number.to_string(),
+        Some(Content::Text(text)) => format!("\"{text}\""),
+        _ => format!("value {}", element.0),
+    }
+}
+
+/// A refusal; the operations are put in order, each once.
+pub(super) fn refuse(mut operations: Vec<u32>, reason: String) -> Answer {
+    operations.sort_unstable();
+    operations.dedup();
+    Answer::NotLinearizable(Conflict { operations, reason })
+}

@@ -1,0 +1,94 @@
+//! A lock whose owner gets a fencing token with it, greater than every token before.
+
+use super::holds::{Hold, Holds, conflict, decide, in_words};
+use crate::{Answer, Conflict};
+use crate::history::{Op, OpFunction, Outcome, Value, Values};
+
+/// Decides an owner-aware mutex with fencing tokens, given its operations in the order of their invocations.
+///
+/// Tokens are the `a` of `ok` acquires and must rise strictly from hold to hold; the token of an indeterminate acquire is
+/// unknown and constrains nothing. As in [`super::owner_mutex`], but the tokens dictate the order of the holds, so real
+/// time is checked against that order. Linear, and a sort of the tokens, which are nearly in order. Undecided as there,
+/// and if a token is no number.
+pub fn fenced_mutex(ops: &[Op], values: &Values) -> Answer {
+    let readable = |op: &Op| match op.outcome {
+        Outcome::Ok => values.int(op.a).is_some(),
+        _ => op.a == Value::UNKNOWN || op.a == Value::NIL,
+    };
+    let acquires = ops.iter().filter(|op| op.f == OpFunction::Acquire && op.outcome != Outcome::Fail);
+    if let Some(op) = acquires.into_iter().find(|op| !readable(op)) {
+        return Answer::Undecided(format!("the acquire of line {} has no number for a token", op.line));
+    }
+    decide(ops, |holds| out_of_order(ops, values, holds))
+}
+
+/// Holds whose tokens contradict real time or one another.
+fn out_of_order(ops: &[Op], values: &Values, holds: &Holds) -> Option<Conflict> {
+    let mut with_token: Vec<(i64, &Hold)> = Vec::with_capacity(holds.list.len());
+    // The holds of indeterminate acquires: they are uncertain, so a chain of them orders nothing that its ends do not.
+    let mut without: Vec<&Hold> = Vec::new();
+    for hold in &holds.list {
+        let acquire = &ops[hold.lock as usize];
+        match values.int(acquire.a) {
+            Some(token) if acquire.outcome == Outcome::Ok => with_token.push((token, hold)),
+            _ => without.push(hold),
+        }
+    }
+    with_token.sort_by_key(|(token, _)| *token);
+
+    let mut latest: Option<(i64, &Hold)> = None;
+    for (place, (token, hold)) in with_token.iter().enumerate() {
+        if let Some((before, other)) = place.checked_sub(1).map(|before| with_token[before])
+            && before == *token
+        {
+            let reason = format!("{} and {} got the same token {token}", in_words(ops, other), in_words(ops, hold));
+            return Some(conflict(&[other, hold], reason));
+        }
+        if let Some((lower, other)) = latest
+            && hold.first < other.last
+        {
+            let reason = format!(
+                "{} with token {lower} held the lock no earlier than {} with token {token}",
+                in_words(ops, other),
+                in_words(ops, hold)
+            );
+            return Some(conflict(&[other, hold], reason));
+        }
+        if latest.is_none_or(|(_, other)| other.last < hold.last) {
+            latest = Some((*token, hold));
+        }
+    }
+    if without.is_empty() { None } else { no_place(ops, &with_token, &without) }
+}
+
+/// A hold without a token that real time puts after one and before another of no greater token. Binary search.
+fn no_place(ops: &[Op], with_token: &[(i64, &Hold)], without: &[&Hold]) -> Option<Conflict> {
+    // Up to each place the hold that begins to end latest, and from each place on the one that is first certain.
+    let mut latest: Vec<&Hold> = with_token.iter().map(|(_, hold)| *hold).collect();
+    let mut earliest = latest.clone();
+    for place in 1..latest.len() {
+        if latest[place - 1].last > latest[place].last {
+            latest[place] = latest[place - 1];
+        }
+    }
+    for place in (1..earliest.len()).rev() {
+        if earliest[place].first < earliest[place - 1].first {
+            earliest[place - 1] = earliest[place];
+        }
+    }
+    for hold in without {
+        let before = earliest.partition_point(|other| other.first < hold.last);
+        let after = latest.partition_point(|other| other.last < hold.first);
+        if after < before {
+            let (one, other) = (earliest[before - 1], latest[after]);
+            let reason = format!(
+                "{} held the lock after {} and before {}, but the tokens of those two rise the other way",
+                in_words(ops, hold),
+                in_words(ops, one),
+                in_words(ops, other)
+            );
+            return Some(conflict(&[one, other, hold], reason));
+        }
+    }
+    None
+}

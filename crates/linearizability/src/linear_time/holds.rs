@@ -1,0 +1,296 @@
+//! Which spells a lock was held for, as far as its operations tell: what both mutex checks work on.
+//!
+//! A hold is an acquire and the release that ended it, and holds follow one another like the clusters of a register
+//! (Gibbons and Korach 1997): hold X must come before hold Y exactly if something of X completed before something of Y
+//! was invoked, so a hold's *least completion* (`first`) and *greatest invocation* (`last`) say all there is to say.
+//!
+//! Indeterminate operations of a process whose other operations do not overlap extend that theory. In any legal order
+//! an indeterminate acquire that is followed by an indeterminate release of its process can be taken out, and so can
+//! one that is followed by nothing. What remains is forced:
+//! - an `ok` acquire after an `ok` acquire needs an indeterminate release in between, an `ok` release after an `ok`
+//!   release an indeterminate acquire. Every one that was invoked earlier will do, and the oldest does best: it was
+//!   invoked before the hold if any was, and those that are left are all alike to every later hold;
+//! - an `ok` acquire that is the last of its process may be ended by any indeterminate release that is left;
+//! - an `ok` acquire and the next `ok` release are one hold, or two if there is an indeterminate release and an
+//!   indeterminate acquire to *split* it. Splitting never does harm, except that it uses the two up.
+//!
+//! So without splits the holds are exact. With them the check brackets the truth: splits that use nothing up allow too
+//! much, splits that do (first come, first served) and no splits allow too little.
+
+use crate::{Answer, Conflict};
+use crate::history::{NEVER, Op, OpFunction, Outcome};
+
+/// No operation.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A spell in which one process held the lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    /// Place of the acquire in the list of operations.
+    pub lock: u32,
+    /// Place of the release; [`NONE`] if nothing can have ended the hold.
+    pub unlock: u32,
+    /// The least completion of the two.
+    pub first: u32,
+    /// The greatest invocation of the two; [`NEVER`] if the hold does not end.
+    pub last: u32,
+}
+
+impl Hold {
+    /// Is there a time at which it was certainly held? (A forward zone.)
+    pub fn is_certain(&self) -> bool {
+        self.first < self.last
+    }
+
+    fn put_operations(&self, into: &mut Vec<u32>) {
+        into.extend([self.lock, self.unlock].into_iter().filter(|place| *place != NONE));
+    }
+}
+
+/// All holds of a history.
+#[derive(Debug)]
+pub(super) struct Holds {
+    pub list: Vec<Hold>,
+    /// For each operation the hold (its place in `list`) whose greatest invocation it is: the holds in the order of
+    /// [`Hold::last`] without sorting. Holds that do not end are not in it.
+    pub by_last: Vec<u32>,
+    /// Was any hold split?
+    split: bool,
+}
+
+/// Where an indeterminate release and acquire may split a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Splits {
+    /// Wherever there are any, and they remain for others: too lenient.
+    Free,
+    /// Wherever there are any left, first come, first served: a possible course of events.
+    Paid,
+    /// Nowhere: another possible course of events.
+    Not,
+}
+
+/// Decides a mutex: `check` finds what is wrong with given holds, exactly.
+pub(super) fn decide(ops: &[Op], check: impl Fn(&Holds) -> Option<Conflict>) -> Answer {
+    if let Some(op) = overlapping(ops) {
+        return Answer::Undecided(format!("process {} did two things at once (line {})", op.process, op.line));
+    }
+    let lenient = match find(ops, Splits::Free) {
+        Ok(holds) => holds,
+        Err(answer) => return answer,
+    };
+    if let Some(conflict) = check(&lenient) {
+        return Answer::NotLinearizable(conflict);
+    }
+    let possible = |splits| find(ops, splits).is_ok_and(|holds| check(&holds).is_none());
+    if !lenient.split || possible(Splits::Paid) || possible(Splits::Not) {
+        return Answer::Linearizable;
+    }
+    Answer::Undecided("indeterminate releases and acquires may split holds in several ways".into())
+}
+
+/// A conflict of the operations of some holds, each named once and in order.
+pub(super) fn conflict(holds: &[&Hold], reason: String) -> Conflict {
+    let mut operations = Vec::with_capacity(2 * holds.len());
+    holds.iter().for_each(|hold| hold.put_operations(&mut operations));
+    operations.sort_unstable();
+    operations.dedup();
+    Conflict { operations, reason }
+}
+
+/// A hold in words.
+pub(super) fn in_words(ops: &[Op], hold: &Hold) -> String {
+    let lock = &ops[hold.lock as usize];
+    match ops.get(hold.unlock as usize) {
+        Some(unlock) => format!("process {} (lines {} to {})", lock.process, lock.line, unlock.line),
+        None => format!("process {} (from line {} on, never released)", lock.process, lock.line),
+    }
+}
+
+/// What is known of a process on the way through the history.
+#[derive(Clone)]
+struct Process {
+    /// The `ok` acquire that awaits its end.
+    open: u32,
+    /// The `ok` operation before.
+    previous: u32,
+    acquires: Stock,
+    releases: Stock,
+}
+
+/// Indeterminate operations of one kind, oldest first, and what needed them.
+#[derive(Clone, Default)]
+struct Stock {
+    all: Vec<u32>,
+    used: usize,
+}
+
+impl Stock {
+    fn oldest(&self) -> Option<u32> {
+        self.all.get(self.used).copied()
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        let oldest = self.oldest()?;
+        self.used += 1;
+        Some(oldest)
+    }
+}
+
+const NEW: Process = Process {
+    open: NONE,
+    previous: NONE,
+    acquires: Stock { all: Vec::new(), used: 0 },
+    releases: Stock { all: Vec::new(), used: 0 },
+};
+
+/// An operation that was invoked while an `ok` one of its process was open. Before anything else, for it may come late.
+fn overlapping(ops: &[Op]) -> Option<&Op> {
+    let numbers = Numbers::of(ops);
+    let mut busy_until: Vec<u32> = Vec::new();
+    ops.iter().filter(|op| op.outcome != Outcome::Fail).find(|op| {
+        let number = numbers.number(op.process);
+        if number >= busy_until.len() {
+            busy_until.resize(number + 1, 0);
+        }
+        let overlaps = busy_until[number] > op.invoked;
+        if op.outcome == Outcome::Ok {
+            busy_until[number] = op.completed;
+        }
+        overlaps
+    })
+}
+
+/// Pairs acquires with releases; the answer instead if that cannot be done. Linear.
+fn find(ops: &[Op], splits: Splits) -> Result<Holds, Answer> {
+    let mut processes: Vec<Process> = Vec::new();
+    let numbers = Numbers::of(ops);
+    let mut holds = Holds { list: Vec::with_capacity(ops.len() / 2 + 1), by_last: vec![NONE; ops.len()], split: false };
+    for (place, op) in ops.iter().enumerate() {
+        let place = place as u32;
+        if op.outcome == Outcome::Fail {
+            continue;
+        }
+        let number = numbers.number(op.process);
+        if number >= processes.len() {
+            processes.resize(number + 1, NEW);
+        }
+        let process = &mut processes[number];
+        match (op.f, op.outcome) {
+            (OpFunction::Acquire, Outcome::Info) => process.acquires.all.push(place),
+            (OpFunction::Release, Outcome::Info) => process.releases.all.push(place),
+            (OpFunction::Acquire, _) => {
+                if process.open != NONE {
+                    let Some(release) = process.releases.take() else {
+                        return Err(acquired_twice(ops, process.open, place));
+                    };
+                    holds.add(ops, process.open, release);
+                }
+                process.open = place;
+            }
+            (OpFunction::Release, _) if process.open == NONE => {
+                let Some(acquire) = process.acquires.take() else {
+                    return Err(not_held(ops, process.previous, place));
+                };
+                holds.add(ops, acquire, place);
+            }
+            (OpFunction::Release, _) => {
+                let (open, stocks) = (process.open, (process.releases.oldest(), process.acquires.oldest()));
+                match stocks {
+                    (Some(release), Some(acquire)) if splits != Splits::Not => {
+                        if splits == Splits::Paid {
+                            process.releases.used += 1;
+                            process.acquires.used += 1;
+                        }
+                        holds.split = true;
+                        holds.add(ops, open, release);
+                        holds.add(ops, acquire, place);
+                    }
+                    _ => holds.add(ops, open, place),
+                }
+                process.open = NONE;
+            }
+            _ => return Err(Answer::Undecided("a mutex has acquires and releases only".into())),
+        }
+        if op.outcome == Outcome::Ok {
+            process.previous = place;
+        }
+    }
+    for process in processes.iter_mut().filter(|process| process.open != NONE) {
+        let release = process.releases.take().unwrap_or(NONE);
+        holds.add(ops, process.open, release);
+    }
+    Ok(holds)
+}
+
+impl Holds {
+    fn add(&mut self, ops: &[Op], lock: u32, unlock: u32) {
+        let completed = |op: &Op| if op.outcome == Outcome::Ok { op.completed } else { NEVER };
+        let acquire = &ops[lock as usize];
+        let number = self.list.len() as u32;
+        let Some(release) = ops.get(unlock as usize) else {
+            self.list.push(Hold { lock, unlock, first: completed(acquire), last: NEVER });
+            return;
+        };
+        self.list.push(Hold {
+            lock,
+            unlock,
+            first: completed(acquire).min(completed(release)),
+            last: acquire.invoked.max(release.invoked),
+        });
+        // Operations are in the order of their invocations. No other hold has this one as its last: a release that was
+        // invoked after the acquire is used up, or older than the next acquire.
+        self.by_last[lock.max(unlock) as usize] = number;
+    }
+}
+
+/// Indeterminate releases that had to end earlier holds are left out with those holds: there was one too few of them.
+fn acquired_twice(ops: &[Op], before: u32, now: u32) -> Answer {
+    let op = &ops[now as usize];
+    Answer::NotLinearizable(Conflict {
+        operations: vec![before, now],
+        reason: format!(
+            "process {} acquired the lock (line {}) that it held already (since line {})",
+            op.process, op.line, ops[before as usize].line
+        ),
+    })
+}
+
+fn not_held(ops: &[Op], before: u32, now: u32) -> Answer {
+    let op = &ops[now as usize];
+    let mut operations = vec![now];
+    let mut since = String::new();
+    if let Some(release) = ops.get(before as usize) {
+        operations.insert(0, before);
+        since = format!("; it had released it before (line {})", release.line);
+    }
+    let reason = format!("process {} released the lock (line {}) without holding it{since}", op.process, op.line);
+    Answer::NotLinearizable(Conflict { operations, reason })
+}
+
+/// Processes as small numbers: as they are if they are small, otherwise counted.
+enum Numbers {
+    AsTheyAre,
+    Counted(std::collections::HashMap<u32, usize>),
+}
+
+impl Numbers {
+    fn of(ops: &[Op]) -> Numbers {
+        let greatest = ops.iter().map(|op| op.process as usize).max().unwrap_or(0);
+        if greatest <= 2 * ops.len() + 1_000 {
+            return Numbers::AsTheyAre;
+        }
+        let mut counted = std::collections::HashMap::new();
+        for op in ops {
+            let next = counted.len();
+            counted.entry(op.process).or_insert(next);
+        }
+        Numbers::Counted(counted)
+    }
+
+    fn number(&self, process: u32) -> usize {
+        match self {
+            Numbers::AsTheyAre => process as usize,
+            Numbers::Counted(counted) => counted[&process],
+        }
+    }
+}

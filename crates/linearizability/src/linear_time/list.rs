@@ -1,0 +1,100 @@
+//! A list that grows at its end: elements are appended, reads show all of it.
+
+use super::elements::{Elements, in_words, refuse, shown};
+use super::levels::{NONE, against_time};
+use crate::Answer;
+use crate::history::{Op, OpFunction, Outcome, Values};
+
+/// Decides a list, empty at first, given its operations in the order of their invocations. Each element is appended once.
+///
+/// Exact. Every read must show a beginning of the longest; the longest orders the elements that anybody saw and, by their
+/// lengths, the reads among them; elements that nobody saw come last (or, indeterminate ones, never), and what is left is
+/// that real time agrees (see the module of the levels). Linear in what the different reads show. Undecided if an element
+/// is appended twice.
+pub fn list_append(ops: &[Op], values: &Values) -> Answer {
+    decide(ops, values).unwrap_or_else(|answer| answer)
+}
+
+/// An error only so that `?` ends it early.
+fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
+    let elements = Elements::of(ops, values, OpFunction::Append)?;
+    let (mut longest, mut witness) = (&[][..], None);
+    for place in &elements.reads {
+        let list = shown(&ops[*place as usize], values)?;
+        if list.len() > longest.len() {
+            (longest, witness) = (list, Some(*place));
+        }
+    }
+
+    // Reads of n elements are at level 2n, the element at place n (from 0) at level 2n + 1.
+    let mut levels = vec![NONE; ops.len()];
+    for (position, element) in longest.iter().enumerate() {
+        let (Some(by), Some(read)) = (elements.put(*element), witness) else {
+            let line = witness.map_or(0, |read| ops[read as usize].line);
+            let element = in_words(values, *element);
+            return Err(refuse(
+                witness.into_iter().collect(),
+                format!("line {line} shows {element}, which nobody appended"),
+            ));
+        };
+        if levels[by as usize] != NONE {
+            let (line, element) = (ops[read as usize].line, in_words(values, *element));
+            return Err(refuse(vec![by, read], format!("line {line} shows {element} twice")));
+        }
+        levels[by as usize] = 2 * position as u32 + 1;
+    }
+    let mut compared = vec![false; values.len()];
+    for place in &elements.reads {
+        let op = &ops[*place as usize];
+        let list = shown(op, values)?;
+        levels[*place as usize] = 2 * list.len() as u32;
+        if std::mem::replace(&mut compared[op.a.0 as usize], true) {
+            continue;
+        }
+        let differs = list.iter().zip(longest).position(|(one, other)| one != other);
+        if let (Some(position), Some(other)) = (differs, witness) {
+            let reason = format!(
+                "lines {} and {} show different elements at place {}: {} and {}",
+                op.line,
+                ops[other as usize].line,
+                position + 1,
+                in_words(values, list[position]),
+                in_words(values, longest[position])
+            );
+            let mut operations = vec![*place, other];
+            operations.extend(elements.put(list[position]).into_iter().chain(elements.put(longest[position])));
+            return Err(refuse(operations, reason));
+        }
+    }
+
+    let unseen = 2 * longest.len() as u32 + 1;
+    for by in elements.by.iter().filter(|by| **by != NONE) {
+        if levels[*by as usize] == NONE && ops[*by as usize].outcome == Outcome::Ok {
+            levels[*by as usize] = unseen;
+        }
+    }
+    let Some((early, late)) = against_time(ops, &levels, unseen as usize + 1) else {
+        return Ok(Answer::Linearizable);
+    };
+    Ok(contradiction(ops, values, (early, late), witness))
+}
+
+/// Two operations whose order by what was read is not that of real time, with the read that tells.
+fn contradiction(ops: &[Op], values: &Values, (early, late): (u32, u32), witness: Option<u32>) -> Answer {
+    let (first, second) = (&ops[early as usize], &ops[late as usize]);
+    let name = |op: &Op| in_words(values, op.a);
+    let (mut operations, lines) = (vec![early, late], (first.line, second.line));
+    let reason = match (first.f == OpFunction::Read, second.f == OpFunction::Read) {
+        (true, true) => format!("line {} shows less than line {} had shown before", lines.1, lines.0),
+        (true, false) => format!("line {} shows {} before it was appended in line {}", lines.0, name(second), lines.1),
+        (false, true) => {
+            format!("{} had been appended in line {} but is missing in line {}", name(first), lines.0, lines.1)
+        }
+        (false, false) => {
+            operations.extend(witness);
+            let line = witness.map_or(0, |read| ops[read as usize].line);
+            format!("{} had been appended before {}, but not as line {line} shows them", name(first), name(second))
+        }
+    };
+    refuse(operations, reason)
+}

@@ -1,0 +1,61 @@
+//! Finds a value's node without hashing: the numbers of values are dense, so they are places in an array.
+
+use super::chains::{INITIAL, Meaning};
+use crate::history::{Op, Value};
+
+/// Where each value's node is: the initial one first, then by their numbers.
+pub(super) struct Places {
+    initial: Value,
+    least: u32,
+    span: usize,
+    /// The values in order, where their numbers lie far apart because most belong to other keys; else empty.
+    scattered: Vec<u32>,
+}
+
+impl Places {
+    pub(super) fn of(ops: &[Op], initial: Value, meaning: impl Fn(&Op) -> Meaning) -> Places {
+        let (mut least, mut greatest) = (u32::MAX, 0);
+        let mut see = |value: Value| (least, greatest) = (least.min(value.0), greatest.max(value.0));
+        for op in ops {
+            match meaning(op) {
+                Meaning::Nothing | Meaning::Anything | Meaning::Outside(_) => {}
+                Meaning::Read(value) | Meaning::Write(value) | Meaning::Not(value) => see(value),
+                Meaning::Link(from, to) => {
+                    see(from);
+                    see(to);
+                }
+            }
+        }
+        let span = if least > greatest { 0 } else { (greatest - least) as usize + 1 };
+        let mut scattered = Vec::new();
+        // Clearing four nodes an operation is about what sorting costs.
+        if span > 4 * ops.len() + 64 {
+            for op in ops {
+                match meaning(op) {
+                    Meaning::Nothing | Meaning::Anything | Meaning::Outside(_) => {}
+                    Meaning::Read(value) | Meaning::Write(value) | Meaning::Not(value) => scattered.push(value.0),
+                    Meaning::Link(from, to) => scattered.extend([from.0, to.0]),
+                }
+            }
+            scattered.sort_unstable();
+            scattered.dedup();
+        }
+        Places { initial, least, span, scattered }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        1 + if self.scattered.is_empty() { self.span } else { self.scattered.len() }
+    }
+
+    pub(super) fn of_value(&self, value: Value) -> u32 {
+        if value == self.initial {
+            INITIAL
+        } else if self.scattered.is_empty() {
+            value.0 - self.least + 1
+        } else {
+            // Every value was put there, so it is found.
+            let (Ok(place) | Err(place)) = self.scattered.binary_search(&value.0);
+            place as u32 + 1
+        }
+    }
+}

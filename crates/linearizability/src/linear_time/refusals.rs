@@ -1,0 +1,380 @@
+//! Compare-and-sets that failed and count: at some moment between invocation and return the value was not there.
+//!
+//! **In one order of the chains** (see the module of the chains) the values follow one another. Value k is there from t(k),
+//! when it is written, to t(k+1). t(k) lies after the invocations of its writer and of all that comes before, and before the
+//! completions of its writer, its reads and all that comes after. A refusal of value k from i to c asks for t(k) > i or
+//! t(k+1) < c. The later t(k), the fewer refusals bind t(k+1), and t(k+1) may follow at once: so the latest t(k) is the
+//! best for all that follows. Going through the values with it decides, in linear time, whether this order will do.
+//!
+//! **Which order.** By the greater of f and s of each chain: if f(A) < s(B), so that A must come before B, the same holds of
+//! these, since B need not come before A. So each chain comes as late as it can. Where a refusal wants something to come
+//! sooner, a later chain that had begun is put before, or an indeterminate operation that nobody saw. An order that was
+//! found proves that there is one.
+//!
+//! **No order** is proved by a chain alone: its own operations bound t(k) whatever the order of the chains, and the chain's
+//! end too where nothing else can follow in time. If neither is proved, the answer is undecided.
+
+use super::chains::{Block, Chains, INITIAL, Meaning, NONE};
+use super::conflict;
+use crate::{Answer, Conflict};
+use crate::history::{Op, Outcome};
+
+/// What is there, at the latest since when, and after which invocation something else can follow at the earliest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach {
+    pub value: u32,
+    pub latest: i64,
+    pub begun: i64,
+}
+
+struct Refusal {
+    value: u32,
+    invoked: u32,
+    /// Of this and the later ones of the same value, the one that completed first, and when.
+    first: u32,
+    completed: u32,
+}
+
+/// An operation that need not have happened, and can come between chains.
+#[derive(Clone, Copy)]
+struct Optional {
+    /// The value that it replaces; [`NONE`] if it replaces any.
+    from: u32,
+    place: u32,
+    value: u32,
+}
+
+/// How many of the chains that come next are tried where one must come sooner, and how many in all.
+const TRIED: usize = 256;
+const TRIED_IN_ALL: usize = 100_000;
+
+/// Whether the chains, which have an order, have one that explains all refusals.
+pub(super) fn check<F: Fn(&Op) -> Meaning>(chains: &Chains<F>, mut blocks: Vec<Block>) -> Result<Answer, Conflict> {
+    if chains.refusals.is_empty() {
+        return Ok(Answer::Linearizable);
+    }
+    if blocks.first().is_none_or(|block| block.root != INITIAL) {
+        // Nobody observed the initial value, but it was there.
+        blocks.insert(0, Block { root: INITIAL, first_completed: -1, first: NONE, last_invoked: -1, last: NONE });
+    }
+    let line = Line::new(chains, &blocks);
+    let mut ends = Vec::with_capacity(blocks.len());
+    for block in &blocks {
+        ends.push(line.alone(block)?);
+    }
+    let mut sequence = Sequence::new(&line, &blocks, ends[0]);
+    if sequence.run() {
+        return Ok(Answer::Linearizable);
+    }
+    sequence.nothing_follows(&ends)?;
+    Ok(Answer::Undecided("several compare-and-sets that failed depend on the order of other operations".into()))
+}
+
+/// What each chain says by itself.
+pub(super) struct Line<'c, 'o, F> {
+    chains: &'c Chains<'o, F>,
+    /// By value, then by invocation.
+    refusals: Vec<Refusal>,
+    /// Of each value its first refusal.
+    refused: Vec<u32>,
+    /// Of each value the least completion of it and what follows on its chain.
+    done: Vec<u32>,
+}
+
+impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
+    fn new(chains: &'c Chains<'o, F>, blocks: &[Block]) -> Self {
+        let mut by_value: Vec<(u32, u32)> = chains.refusals.iter().map(|(place, value)| (*value, *place)).collect();
+        by_value.sort_unstable();
+        let mut refused = vec![NONE; chains.nodes.len()];
+        let mut refusals: Vec<Refusal> = Vec::with_capacity(by_value.len());
+        for (value, place) in by_value.into_iter().rev() {
+            let op = &chains.ops[place as usize];
+            let (mut first, mut completed) = (place, op.completed);
+            if let Some(later) = refusals.last().filter(|later| later.value == value && later.completed < completed) {
+                (first, completed) = (later.first, later.completed);
+            }
+            refusals.push(Refusal { value, invoked: op.invoked, first, completed });
+        }
+        refusals.reverse();
+        for (place, refusal) in refusals.iter().enumerate().rev() {
+            refused[refusal.value as usize] = place as u32;
+        }
+        let mut done = vec![0; chains.nodes.len()];
+        let mut values = Vec::new();
+        for block in blocks {
+            values.extend(chains.values_from(block.root));
+            let mut least = u32::MAX;
+            for value in values.drain(..).rev() {
+                least = least.min(chains.first_completed(value));
+                done[value as usize] = least;
+            }
+        }
+        Line { chains, refusals, refused, done }
+    }
+
+    /// When the value must be gone for the refusals that it did not come too late for, and the one that says so.
+    fn deadline(&self, at: Reach) -> Option<(u32, u32)> {
+        let from = self.refused[at.value as usize];
+        let refusals = self.refusals.get(from as usize..)?;
+        let over = |refusal: &Refusal| refusal.value == at.value && i64::from(refusal.invoked) <= at.latest;
+        let next = refusals.get(refusals.partition_point(over)).filter(|next| next.value == at.value)?;
+        Some((next.completed, next.first))
+    }
+
+    fn invoked(&self, place: u32) -> i64 {
+        self.chains.ops.get(place as usize).map_or(-1, |op| op.invoked.into())
+    }
+
+    /// A value at the beginning of everything.
+    fn begin(&self, root: u32) -> Reach {
+        let node = &self.chains.nodes[root as usize];
+        let latest = if root == INITIAL { -1 } else { self.done[root as usize].into() };
+        Reach { value: root, latest, begun: self.invoked(node.writer).max(self.invoked(node.last_read)) }
+    }
+
+    /// The next value, which must be there before `limit`; none if it comes too late.
+    fn follow(&self, at: Reach, value: u32, limit: i64) -> Option<Reach> {
+        let node = &self.chains.nodes[value as usize];
+        let deadline = self.deadline(at).map_or(i64::MAX, |(completed, _)| completed.into());
+        let latest = limit.min(deadline).min(self.done[value as usize].into());
+        let begun = at.begun.max(self.invoked(node.writer));
+        (begun <= latest).then(|| Reach { value, latest, begun: begun.max(self.invoked(node.last_read)) })
+    }
+
+    /// A whole chain.
+    fn follow_all(&self, at: Reach, root: u32, limit: i64) -> Option<Reach> {
+        self.chains.values_from(root).try_fold(at, |at, value| self.follow(at, value, limit))
+    }
+
+    /// A chain as if there were no others: what is true of it then is true in every order.
+    fn alone(&self, block: &Block) -> Result<Reach, Conflict> {
+        let mut at = self.begin(block.root);
+        for value in self.chains.values_from(block.root).skip(1) {
+            match self.follow(at, value, i64::MAX) {
+                Some(next) => at = next,
+                None => return Err(conflict::refused(self.chains, &self.trace(block.root, value))),
+            }
+        }
+        match self.deadline(at) {
+            Some((completed, _)) if i64::from(completed) < at.begun => {
+                Err(conflict::refused(self.chains, &self.trace(block.root, NONE)))
+            }
+            _ => Ok(at),
+        }
+    }
+
+    /// How the refusals bind the values of a chain up to the one that comes too late; [`NONE`] for what follows the chain.
+    fn trace(&self, root: u32, late: u32) -> Trace {
+        let mut at = self.begin(root);
+        let mut trace = Trace { from: root, late, last: root, refusals: Vec::new() };
+        for value in self.chains.values_from(root).skip(1).chain([NONE]) {
+            trace.last = at.value;
+            match self.deadline(at) {
+                Some((_, by)) if value == late => {
+                    trace.refusals.push(by);
+                    break;
+                }
+                Some((completed, by)) if completed < self.done[value as usize] => trace.refusals.push(by),
+                // Its own operations bind this value more.
+                _ => (trace.from, trace.refusals) = (value, Vec::new()),
+            }
+            match self.follow(at, value, i64::MAX) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        trace
+    }
+}
+
+/// Why a value comes too late: refusals of the values from one to another on a chain, each of which binds the next value.
+pub(super) struct Trace {
+    /// The first, which is bound by when operations completed.
+    pub from: u32,
+    /// The last, which must be gone too soon.
+    pub last: u32,
+    /// What should replace that, if it is on the chain.
+    pub late: u32,
+    pub refusals: Vec<u32>,
+}
+
+/// The chains one after another.
+struct Sequence<'l, 'b, 'c, 'o, F> {
+    line: &'l Line<'c, 'o, F>,
+    blocks: &'b [Block],
+    at: Reach,
+    /// The chains but the initial one, by the greater of f and s.
+    order: Vec<u32>,
+    /// The same by f, and up to where all are placed.
+    by_first: Vec<u32>,
+    all_placed: usize,
+    placed: Vec<bool>,
+    /// Those that replace anything in the order of their invocations, then the others by what they replace.
+    optional: Vec<Optional>,
+    links: Vec<Optional>,
+    used: usize,
+    tried: usize,
+}
+
+impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
+    fn new(line: &'l Line<'c, 'o, F>, blocks: &'b [Block], at: Reach) -> Self {
+        let mut order: Vec<u32> = (1..blocks.len() as u32).collect();
+        let mut by_first = order.clone();
+        order.sort_by_key(|number| blocks[*number as usize].ends());
+        by_first.sort_by_key(|number| blocks[*number as usize].first_completed);
+        let placed = vec![false; blocks.len()];
+        let (mut optional, mut links) = (Vec::new(), Vec::new());
+        let unseen = line.chains.indeterminate_unseen();
+        for (place, from, value) in unseen {
+            let op = Optional { from, place, value };
+            if from == NONE { optional.push(op) } else { links.push(op) }
+        }
+        links.sort_by_key(|op: &Optional| op.from);
+        Sequence { line, blocks, at, order, by_first, all_placed: 0, placed, optional, links, used: 0, tried: 0 }
+    }
+
+    /// Puts all chains in sequence; false where it finds no way on.
+    fn run(&mut self) -> bool {
+        for next in 0..self.order.len() {
+            let number = self.order[next] as usize;
+            while !self.placed[number] {
+                self.placed[number] = true;
+                if let Some(at) = self.enter(self.at, number) {
+                    self.at = at;
+                } else {
+                    self.placed[number] = false;
+                    if !self.put_before(next) {
+                        return false;
+                    }
+                }
+                while self.by_first.get(self.all_placed).is_some_and(|number| self.placed[*number as usize]) {
+                    self.all_placed += 1;
+                }
+            }
+        }
+        while self.line.deadline(self.at).is_some() {
+            let Some(at) = self.optional(|_, _| true) else { return false };
+            self.at = at;
+        }
+        true
+    }
+
+    /// When the first of the chains that are left was first done with.
+    fn rest(&self) -> i64 {
+        let left = self.by_first[self.all_placed..].iter().find(|number| !self.placed[**number as usize]);
+        left.map_or(i64::MAX, |number| self.blocks[*number as usize].first_completed)
+    }
+
+    /// A chain that is no longer among those that are left.
+    fn enter(&self, at: Reach, number: usize) -> Option<Reach> {
+        let (block, rest) = (&self.blocks[number], self.rest());
+        if block.last_invoked > rest {
+            return None;
+        }
+        self.line.follow_all(at, block.root, rest)
+    }
+
+    /// Puts something before a chain that comes too late.
+    fn put_before(&mut self, next: usize) -> bool {
+        let late = self.order[next] as usize;
+        for place in next + 1..self.order.len().min(next + TRIED) {
+            let number = self.order[place] as usize;
+            if self.placed[number] {
+                continue;
+            }
+            self.tried += 1;
+            if self.tried > TRIED_IN_ALL {
+                return false;
+            }
+            self.placed[number] = true;
+            if let Some(at) = self.enter(self.at, number) {
+                self.placed[late] = true;
+                let fits = self.enter(at, late).is_some();
+                self.placed[late] = false;
+                if fits {
+                    self.at = at;
+                    return true;
+                }
+            }
+            self.placed[number] = false;
+        }
+        let found = self.optional(|sequence, at| {
+            sequence.placed[late] = true;
+            let fits = sequence.enter(at, late).is_some();
+            sequence.placed[late] = false;
+            fits
+        });
+        self.at = found.unwrap_or(self.at);
+        found.is_some()
+    }
+
+    /// What is there after an operation that need not have happened, if that will do.
+    fn optional(&mut self, will_do: impl Fn(&mut Self, Reach) -> bool) -> Option<Reach> {
+        let here = self.at.value;
+        let from = self.links.partition_point(|op| op.from < here);
+        let link = self.links.get(from).filter(|op| op.from == here).copied();
+        for (op, any) in [(link, false), (self.optional.get(self.used).copied(), true)] {
+            let Some(op) = op else { continue };
+            let Some(at) = self.line.follow_one(self.at, op, self.rest()) else { continue };
+            if will_do(self, at) {
+                self.used += usize::from(any);
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Fails if a chain's last value must be gone, and nothing could replace it in time.
+    fn nothing_follows(&self, ends: &[Reach]) -> Result<(), Conflict> {
+        let line = self.line;
+        let firsts: Vec<i64> =
+            self.by_first.iter().map(|number| self.blocks[*number as usize].first_completed).collect();
+        let invoked = |value: u32| line.invoked(line.chains.nodes[value as usize].writer);
+        let mut begins: Vec<i64> = self.blocks[1..].iter().map(|block| invoked(block.root)).collect();
+        begins.sort_unstable();
+        for (block, end) in self.blocks.iter().zip(ends) {
+            let Some((deadline, _)) = line.deadline(*end) else { continue };
+            let deadline = i64::from(deadline);
+            // Those that must come before are among those that begin in time.
+            let begun = begins.partition_point(|begin| *begin <= deadline);
+            let before = firsts.partition_point(|first| *first < block.last_invoked);
+            let itself = block.root != INITIAL && block.first_completed >= block.last_invoked;
+            let in_time = |op: &Optional| line.invoked(op.place) <= deadline;
+            let optional =
+                self.optional.iter().any(in_time) || self.links.iter().any(|op| op.from == end.value && in_time(op));
+            if begun <= before + usize::from(itself) && !optional {
+                return Err(conflict::refused(line.chains, &line.trace(block.root, NONE)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<F: Fn(&Op) -> Meaning> Line<'_, '_, F> {
+    fn follow_one(&self, at: Reach, op: Optional, limit: i64) -> Option<Reach> {
+        let deadline = self.deadline(at).map_or(i64::MAX, |(completed, _)| completed.into());
+        let (begun, latest) = (at.begun.max(self.invoked(op.place)), limit.min(deadline));
+        (begun <= latest).then_some(Reach { value: op.value, latest, begun })
+    }
+}
+
+impl Block {
+    fn ends(&self) -> i64 {
+        self.first_completed.max(self.last_invoked)
+    }
+}
+
+impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
+    /// Indeterminate operations that nobody observed: the place, the value that is replaced if it must be one, and the
+    /// value that is written.
+    fn indeterminate_unseen(&self) -> Vec<(u32, u32, u32)> {
+        let ops = (0u32..).zip(self.ops).filter(|(_, op)| op.outcome == Outcome::Info);
+        let unseen = ops.filter_map(|(place, _)| {
+            let value = self.leaves(place);
+            let node = self.nodes.get(value as usize).filter(|node| node.writer == place && !node.observed())?;
+            debug_assert_eq!(node.next, NONE);
+            Some((place, self.ends(place).map_or(NONE, |(from, _)| from), value))
+        });
+        unseen.collect()
+    }
+}

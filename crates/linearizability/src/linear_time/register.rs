@@ -1,0 +1,117 @@
+//! A register that is read, written and replaced: the object that most histories are about.
+
+use std::collections::HashSet;
+
+use super::balance::Scales;
+use super::chains::{Chains, Meaning};
+use super::conflict;
+use crate::search::before;
+use crate::{Answer, FailedCas};
+use crate::history::{Op, OpFunction, Outcome, Value};
+
+/// Decides reads, writes, compare-and-sets and read-modify-writes of one key, `ops` in the order of their invocations.
+///
+/// Exact where every written value is unique, with two exceptions: compare-and-sets that failed and count (see the module
+/// of refusals), and indeterminate operations of which nobody knows what they read or wrote (of chains); where those
+/// leave it open the answer is undecided. Where values repeat, only what cannot be in any order is found (of the balance).
+///
+/// An operation that replaced a value links the two; of a read-modify-write that may have read anything only what it wrote
+/// counts, as of a write. If all are reads and writes, [`super::chains`] is Gibbons and Korach's check to the letter: a
+/// write and its reads are a cluster, f is the cluster's least completion, s its greatest invocation. There is no order iff
+/// two forward zones (f < s) overlap, or a backward zone lies inside a forward one, or a read completed before its
+/// write was invoked. The initial value's write came before everything, so its zone begins before the history.
+///
+/// Source: Gibbons and Korach (Testing shared memories, SIAM J. Comput. 1997), section 4, over chains of replaced values.
+/// Time and space: linear in the operations; n log n where the numbers of the values lie far apart, for the failed
+/// compare-and-sets, and where values repeat.
+pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
+    if initial == Value::UNKNOWN {
+        return Answer::Undecided("nobody knows the initial value".to_owned());
+    }
+    let meaning = |op: &Op| meaning(op, failed_cas);
+    let found = match Chains::build(ops, initial, meaning) {
+        Ok(mut chains) => chains.check(),
+        Err(reason) => {
+            let scales = Scales::new(ops, initial, &meaning);
+            let idle = scales.idle();
+            match scales.overdrawn(&idle) {
+                Some(conflict) => Err(conflict),
+                None if scales.are_complete() && idle.contains(&true) => {
+                    // Without those that cannot have happened, values may well be unique.
+                    let rest = (0..).zip(ops).filter(|(place, _)| !idle[*place as usize]);
+                    let (places, rest): (Vec<u32>, Vec<Op>) = rest.unzip();
+                    let answer = in_places(register(&rest, initial, failed_cas), &places);
+                    return with_writers(answer, ops, initial, |place| scales.why_idle(place, &idle));
+                }
+                None => Ok(Answer::Undecided(reason)),
+            }
+        }
+    };
+    // What may have written anything explains much of what came later, and nothing of what was before.
+    let first = ops.iter().find(|op| meaning(op) == Meaning::Anything);
+    match (found, first) {
+        (Ok(Answer::Linearizable), _) => Answer::Linearizable,
+        (Ok(answer), None) => answer,
+        (Err(conflict), None) => Answer::NotLinearizable(conflict),
+        (_, Some(first)) => {
+            let (begun, places) = before(ops, first.invoked);
+            match register(&begun, initial, failed_cas) {
+                answer @ Answer::NotLinearizable(_) => {
+                    with_writers(in_places(answer, &places), ops, initial, |_| Vec::new())
+                }
+                _ => Answer::Undecided(format!("nobody knows what an operation wrote (line {})", first.line)),
+            }
+        }
+    }
+}
+
+/// An answer about some operations, with those of the others that wrote what is observed there, and why they did not do
+/// so in time.
+fn with_writers(mut answer: Answer, ops: &[Op], initial: Value, why: impl Fn(u32) -> Vec<u32>) -> Answer {
+    if let Answer::NotLinearizable(conflict) = &mut answer {
+        let set =
+            || conflict.operations.iter().map(|place| &ops[*place as usize]).filter(|op| op.outcome != Outcome::Fail);
+        let written: HashSet<Value> = set().filter_map(conflict::writes).chain([initial, Value::UNKNOWN]).collect();
+        let observed = set().filter(|op| op.f != OpFunction::Write).map(|op| op.a);
+        let missing: HashSet<Value> = observed.filter(|value| !written.contains(value)).collect();
+        let writes =
+            |op: &Op| op.outcome != Outcome::Fail && conflict::writes(op).is_some_and(|to| missing.contains(&to));
+        let others: Vec<u32> = (0u32..).zip(ops).filter(|(_, op)| writes(op)).map(|(place, _)| place).collect();
+        if !others.is_empty() {
+            let reason = "An operation observed a value that none of those that wrote it can have written by then.";
+            let set = others.iter().flat_map(|place| why(*place)).chain(others.iter().copied());
+            *conflict = conflict::conflict(set.chain(conflict.operations.iter().copied()).collect(), reason);
+        }
+    }
+    answer
+}
+
+/// An answer about some of the operations as one about all of them.
+fn in_places(answer: Answer, places: &[u32]) -> Answer {
+    match answer {
+        Answer::NotLinearizable(mut conflict) => {
+            conflict.operations.iter_mut().for_each(|place| *place = places[*place as usize]);
+            Answer::NotLinearizable(conflict)
+        }
+        answer => answer,
+    }
+}
+
+fn meaning(op: &Op, failed_cas: FailedCas) -> Meaning {
+    use OpFunction::{Cas, Read, Rmw, Write};
+    let unknown = |value| value == Value::UNKNOWN;
+    match (op.f, op.outcome) {
+        (Cas, Outcome::Fail) if failed_cas == FailedCas::Check && !unknown(op.a) => Meaning::Not(op.a),
+        (Read | Write | Cas | Rmw, Outcome::Fail) | (Read, Outcome::Info) => Meaning::Nothing,
+        (Read, Outcome::Ok) if unknown(op.a) => Meaning::Nothing,
+        (Read, Outcome::Ok) => Meaning::Read(op.a),
+        (Rmw, Outcome::Info) if unknown(op.a) && unknown(op.b) => Meaning::Anything,
+        (Write, _) if unknown(op.a) => Meaning::Outside("nobody knows what was written"),
+        (Cas | Rmw, _) if unknown(op.b) => Meaning::Outside("nobody knows what an operation wrote"),
+        (Cas, _) if unknown(op.a) => Meaning::Outside("nobody knows what a compare-and-set expected"),
+        (Write, _) => Meaning::Write(op.a),
+        (Rmw, _) if unknown(op.a) => Meaning::Write(op.b),
+        (Cas | Rmw, _) => Meaning::Link(op.a, op.b),
+        _ => Meaning::Outside("an operation is none of a register"),
+    }
+}

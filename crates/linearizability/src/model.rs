@@ -1,0 +1,173 @@
+//! What an object is: its states, and what an operation does to one.
+//!
+//! A model needs [`Model::initial`] and [`Model::step`]; the rest are hints that make the search faster or the
+//! counterexamples smaller, and their defaults are right for every model. The built-in ones are in [`super::models`].
+//!
+//! ```
+//! use linearizability::{Answer, Model, Step, check_object};
+//! use linearizability::history::Outcome;
+//! use linearizability::history::{Op, OpFunction, Value};
+//!
+//! /// A cell that can be written once.
+//! struct Once;
+//!
+//! impl Model for Once {
+//!     type State = Option<Value>;
+//!
+//!     fn initial(&self) -> Option<Value> {
+//!         None
+//!     }
+//!
+//!     fn step(&self, state: &Option<Value>, operation: &Op) -> Step<Option<Value>> {
+//!         match (operation.f, state) {
+//!             (OpFunction::Write, None) => Step::To(Some(operation.a)),
+//!             (OpFunction::Read, state) if state.unwrap_or(Value::NIL) == operation.a => Step::Same,
+//!             _ => Step::Illegal,
+//!         }
+//!     }
+//! }
+//!
+//! let op = |process, f, a, invoked, completed| Op {
+//!     key: 0, process, f, outcome: Outcome::Ok, a, b: Value::NIL, invoked, completed, line: 0,
+//! };
+//! let write = op(0, OpFunction::Write, Value(7), 0, 3);
+//! let early = op(1, OpFunction::Read, Value(7), 1, 2);
+//! let late = op(1, OpFunction::Read, Value::NIL, 4, 5);
+//! assert_eq!(check_object(&Once, &[write, early], &Default::default()), Answer::Linearizable);
+//! assert!(matches!(check_object(&Once, &[write, early, late], &Default::default()), Answer::NotLinearizable(_)));
+//! ```
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use super::words::Words;
+use crate::history::{NEVER, Op, Outcome};
+
+/// A sequential specification. Deterministic: an operation leads from a state to one state at most.
+///
+/// An operation whose outcome is `info` is stepped as if it had happened; where its result is unknown, every result
+/// fits. One whose outcome is `fail` is stepped too: [`Step::Same`] where the object may refuse it, else
+/// [`Step::Illegal`]. A step may depend on what the operation does and on who performs it, not on when, and not on
+/// whether it is `ok` or `info`: the search takes operations that agree in `f`, `a`, `b` and `process` to be identical.
+pub trait Model: Sync {
+    type State: Clone + Eq + Hash + Send;
+
+    fn initial(&self) -> Self::State;
+
+    /// What the operation does in this state.
+    fn step(&self, state: &Self::State, operation: &Op) -> Step<Self::State>;
+
+    /// What is known of an operation whatever the state.
+    fn effect(&self, _operation: &Op) -> Effect {
+        Effect::Any
+    }
+
+    /// Whether it matters who performs an operation. Where it does not, more operations are identical.
+    fn has_owners(&self) -> bool {
+        true
+    }
+
+    /// Takes away operations that cannot matter, and makes those alike that differ in nothing that matters, so that
+    /// the rest has a legal order if and only if all had.
+    fn simplify(&self, _operations: &mut Vec<Candidate>) {}
+
+    /// Whether operations that do not overwrite the state ([`Effect::Overwrites`]) could lead from it to one that fits
+    /// a read ([`Effect::Nothing`]). Where they cannot, and the read is about to return, the search turns back at once.
+    fn leads_to(&self, _state: &Self::State, _read: &Op) -> bool {
+        true
+    }
+
+    /// The place of an operation that fits no state that these operations could lead to, in whatever order: a read of
+    /// what nobody wrote. Of several, that which returned first.
+    fn absurd(&self, _operations: &[Op]) -> Option<u32> {
+        None
+    }
+
+    /// Sets of places in `operations`. Any of the sets can be taken away from a legal order of these operations and
+    /// leave a legal order of the others: what the search for a small counterexample may delete.
+    fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
+        let idle = |op: &Op| op.outcome == Outcome::Fail || self.effect(op) == Effect::Nothing;
+        (0..operations.len() as u32)
+            .filter(|place| idle(&operations[*place as usize]))
+            .map(|place| vec![place])
+            .collect()
+    }
+
+    /// Indeterminate operations that stand for whatever else may have happened, where it matters that something may
+    /// have: with them at the beginning of `operations`, more of those are [`Model::omissible`].
+    fn bystanders(&self, _operations: &[Op]) -> Vec<Op> {
+        Vec::new()
+    }
+
+    /// What must stay, of all operations, for those in `kept` to be illegal not only for want of it: all but what could
+    /// be left out. None where that cannot be told.
+    fn needed(&self, operations: &[Op], kept: &[u32]) -> Option<Vec<u32>> {
+        if operations.len() > MANY {
+            return None;
+        }
+        let mut stays = vec![true; operations.len()];
+        let kept: HashSet<u32> = kept.iter().copied().collect();
+        for set in self.omissible(operations) {
+            if set.iter().all(|place| !kept.contains(place)) {
+                set.iter().for_each(|place| stays[*place as usize] = false);
+            }
+        }
+        Some((0..operations.len() as u32).filter(|place| stays[*place as usize] && !kept.contains(place)).collect())
+    }
+
+    /// The operation with less to say, so that it fits where it fitted and does the same: a compare-and-set as a write.
+    /// None where it says as little as it can.
+    fn weaken(&self, _operation: &Op) -> Option<Op> {
+        None
+    }
+
+    /// The state in words, as the end of "the object holds ...".
+    fn describe(&self, _state: &Self::State, _words: &Words) -> Option<String> {
+        None
+    }
+}
+
+/// Of more operations it takes longer to ask what could be left out than it helps.
+const MANY: usize = 100_000;
+
+/// What an operation does in a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<S> {
+    /// It fits and changes nothing.
+    Same,
+    /// It fits and leads to another state.
+    To(S),
+    /// It does not fit.
+    Illegal,
+}
+
+/// What is known of an operation whatever the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It changes no state: a read.
+    Nothing,
+    /// It fits every state and leads to one and the same: a write.
+    Overwrites,
+    /// It fits every state, and any two such operations can be swapped with the same result: an addition.
+    Commutes,
+    /// Nothing is known.
+    Any,
+}
+
+/// An operation on its way into the search.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// Its place in the list of operations that is checked.
+    pub place: u32,
+    pub op: Op,
+    /// What could notice that it happened is pending only from this event on, up to `until`. So an indeterminate one
+    /// is of use only between them.
+    pub from: u32,
+    pub until: u32,
+}
+
+impl Candidate {
+    pub fn new(place: u32, op: Op) -> Candidate {
+        Candidate { place, op, from: op.invoked, until: NEVER }
+    }
+}

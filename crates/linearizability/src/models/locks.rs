@@ -1,0 +1,260 @@
+//! Locks: with and without owners, reentrant, with fencing tokens; semaphores.
+//!
+//! Nothing here expires: a lock with a lease is one only as long as the lease holds. An acquisition that failed did not
+//! happen and says nothing about who holds the lock: it may have failed for want of a majority.
+
+use std::collections::HashMap;
+
+use crate::model::{Effect, Model, Step};
+use crate::words::Words;
+use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
+
+/// A lock that anyone may release. `acquire`: it was free, and is held; `release`: it was held, and is free.
+pub struct Mutex;
+
+impl Model for Mutex {
+    /// Whether it is held.
+    type State = bool;
+
+    fn initial(&self) -> bool {
+        false
+    }
+
+    fn step(&self, held: &bool, op: &Op) -> Step<bool> {
+        match op.f {
+            _ if op.outcome == Outcome::Fail => Step::Same,
+            OpFunction::Acquire if !held => Step::To(true),
+            OpFunction::Release if *held => Step::To(false),
+            _ => Step::Illegal,
+        }
+    }
+
+    fn effect(&self, op: &Op) -> Effect {
+        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
+    }
+
+    fn has_owners(&self) -> bool {
+        false
+    }
+
+    /// What failed; and all between two times at which nothing was in flight, where it leaves the lock as it found it. A
+    /// pair of one process is not enough: another may rely on it.
+    fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
+        let mut sets = failed(operations);
+        let (mut block, mut balance, mut quiet_from) = (Vec::new(), 0, 0);
+        for (place, op) in (0..).zip(operations) {
+            if op.outcome == Outcome::Fail {
+                continue;
+            }
+            // Blocks that do not balance go with the next.
+            if op.invoked > quiet_from && balance == 0 && !block.is_empty() {
+                sets.push(std::mem::take(&mut block));
+            }
+            quiet_from = quiet_from.max(op.completed);
+            balance += if op.f == OpFunction::Acquire { 1 } else { -1 };
+            block.push(place);
+        }
+        if balance == 0 && quiet_from != NEVER && !block.is_empty() {
+            sets.push(block);
+        }
+        sets
+    }
+
+    fn describe(&self, held: &bool, _: &Words) -> Option<String> {
+        Some(if *held { "held" } else { "free" }.into())
+    }
+}
+
+/// `limit` places, each of which only its owner can give back. `acquire`: one was free, and the process owns it, beside
+/// those that it owned before; `release`: the process owned one, and it is free.
+pub struct Semaphore {
+    pub limit: u32,
+}
+
+impl Model for Semaphore {
+    /// The owners of the places that are taken, in order, one of several places as often.
+    type State = Box<[u32]>;
+
+    fn initial(&self) -> Self::State {
+        Box::default()
+    }
+
+    fn step(&self, owners: &Self::State, op: &Op) -> Step<Self::State> {
+        let (at, is_owner) = match owners.binary_search(&op.process) {
+            Ok(at) => (at, true),
+            Err(at) => (at, false),
+        };
+        match op.f {
+            _ if op.outcome == Outcome::Fail => Step::Same,
+            OpFunction::Acquire if owners.len() < self.limit as usize => {
+                Step::To([&owners[..at], &[op.process], &owners[at..]].concat().into())
+            }
+            OpFunction::Release if is_owner => Step::To([&owners[..at], &owners[at + 1..]].concat().into()),
+            _ => Step::Illegal,
+        }
+    }
+
+    fn effect(&self, op: &Op) -> Effect {
+        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
+    }
+
+    fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
+        holds(operations)
+    }
+
+    fn describe(&self, owners: &Self::State, words: &Words) -> Option<String> {
+        let owners: Vec<String> = owners.iter().map(|process| (words.process)(*process)).collect();
+        Some(match owners.as_slice() {
+            [] => format!("all {} places free", self.limit),
+            owners => format!("{} of {} places taken, by {}", owners.len(), self.limit, owners.join(", ")),
+        })
+    }
+}
+
+/// A lock that only its owner can release. `acquire`: it was free, and the process owns it (`reentrant`: it was free or
+/// the process owned it, and owns it once more); `release`: the process owned it, and owns it once less.
+pub struct OwnerMutex {
+    pub reentrant: bool,
+}
+
+/// Who owns a lock, and how often; nobody where the count is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Owned {
+    process: u32,
+    count: u32,
+}
+
+impl Owned {
+    fn step(self, op: &Op, reentrant: bool) -> Step<Owned> {
+        let mine = self.count > 0 && self.process == op.process;
+        match op.f {
+            OpFunction::Acquire if self.count == 0 || mine && reentrant => {
+                Step::To(Owned { process: op.process, count: self.count + 1 })
+            }
+            OpFunction::Release if mine && self.count == 1 => Step::To(Owned::default()),
+            OpFunction::Release if mine => Step::To(Owned { count: self.count - 1, ..self }),
+            _ => Step::Illegal,
+        }
+    }
+
+    fn describe(self, words: &Words) -> String {
+        match self.count {
+            0 => "free".into(),
+            1 => format!("held by {}", (words.process)(self.process)),
+            count => format!("held {count} times by {}", (words.process)(self.process)),
+        }
+    }
+}
+
+impl Model for OwnerMutex {
+    type State = Owned;
+
+    fn initial(&self) -> Owned {
+        Owned::default()
+    }
+
+    fn step(&self, state: &Owned, op: &Op) -> Step<Owned> {
+        if op.outcome == Outcome::Fail { Step::Same } else { state.step(op, self.reentrant) }
+    }
+
+    fn effect(&self, op: &Op) -> Effect {
+        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
+    }
+
+    fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
+        holds(operations)
+    }
+
+    fn describe(&self, state: &Owned, words: &Words) -> Option<String> {
+        Some(state.describe(words))
+    }
+}
+
+/// A lock that only its owner can release, and whose acquisitions return tokens that rise strictly. Tokens that are not
+/// known, and missing ones, fit.
+pub struct FencedMutex {
+    /// Of each value its number, if it is one.
+    numbers: Vec<Option<i64>>,
+}
+
+impl FencedMutex {
+    pub fn new(values: &Values) -> FencedMutex {
+        FencedMutex { numbers: (0..values.len() as u32).map(|value| values.int(Value(value))).collect() }
+    }
+}
+
+impl Model for FencedMutex {
+    /// The owner and the last token.
+    type State = (Owned, Option<i64>);
+
+    fn initial(&self) -> Self::State {
+        (Owned::default(), None)
+    }
+
+    fn step(&self, (owned, last): &Self::State, op: &Op) -> Step<Self::State> {
+        if op.outcome == Outcome::Fail {
+            return Step::Same;
+        }
+        let token = match op.f {
+            OpFunction::Acquire => self.numbers.get(op.a.0 as usize).copied().flatten(),
+            _ => None,
+        };
+        if token.is_some() && token <= *last {
+            return Step::Illegal;
+        }
+        match owned.step(op, false) {
+            Step::To(owned) => Step::To((owned, token.or(*last))),
+            _ => Step::Illegal,
+        }
+    }
+
+    fn effect(&self, op: &Op) -> Effect {
+        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
+    }
+
+    fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
+        holds(operations)
+    }
+
+    fn weaken(&self, op: &Op) -> Option<Op> {
+        (op.f == OpFunction::Acquire && op.a != Value::NIL).then_some(Op { a: Value::NIL, ..*op })
+    }
+
+    fn describe(&self, (owned, last): &Self::State, words: &Words) -> Option<String> {
+        let last = last.map(|token| format!(", and the last token was {token}")).unwrap_or_default();
+        Some(owned.describe(words) + &last)
+    }
+}
+
+fn failed(operations: &[Op]) -> Vec<Vec<u32>> {
+    let places = (0..).zip(operations).filter(|(_, op)| op.outcome == Outcome::Fail);
+    places.map(|(place, _)| vec![place]).collect()
+}
+
+/// What failed, and whole holds: an acquisition with the release that is the next operation of its process, or an
+/// acquisition that is the last. Never a release alone, for others may have acquired after it; and where one of the two
+/// is indeterminate, only what nothing of the same process can have relied on.
+fn holds(operations: &[Op]) -> Vec<Vec<u32>> {
+    let mut sets = failed(operations);
+    let mut acquired: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (place, op) in (0..).zip(operations).filter(|(_, op)| op.outcome != Outcome::Fail) {
+        let before = acquired.remove(&op.process).filter(|hold| hold.len() == 1);
+        match (op.f, before) {
+            (OpFunction::Acquire, _) => {
+                acquired.insert(op.process, vec![place]);
+            }
+            (_, Some(mut hold)) if operations[hold[0] as usize].outcome == Outcome::Ok => {
+                hold.push(place);
+                match op.outcome {
+                    Outcome::Ok => sets.push(hold),
+                    // If it happened, perhaps later than what the process did next.
+                    _ => drop(acquired.insert(op.process, hold)),
+                }
+            }
+            _ => {}
+        }
+    }
+    sets.extend(acquired.into_values());
+    sets.sort_unstable();
+    sets
+}

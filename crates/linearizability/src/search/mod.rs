@@ -1,0 +1,169 @@
+//! The general search: linearizability of the operations on one object, for any model.
+//!
+//! Wing and Gong ("Testing and verifying concurrent objects", 1993) try the orders depth-first; Lowe (2017) remembers
+//! configurations and decides only when an operation returns. Here a configuration is small however long the history is
+//! ([`config`]), most orders are left out because another is at least as good ([`moves`]), and two searches race:
+//! depth-first ([`depth`]) is fast where there is a legal order, breadth-first ([`breadth`]) where there is none.
+//! The problem is NP-complete (Gibbons and Korach 1997), so some histories are beyond any limit: then the answer is
+//! that it is not known, with the part that was shown to be legal.
+
+mod bits;
+mod breadth;
+mod config;
+mod cursor;
+mod depth;
+mod moves;
+mod order;
+mod problem;
+mod watch;
+
+use std::sync::atomic::Ordering;
+
+pub use config::FastHasher;
+pub use watch::Limits;
+
+use super::{Answer, Conflict, Model};
+use crate::history::{NEVER, Op, OpFunction, Outcome, Value};
+use bits::{Bits, Wide};
+use depth::{Depth, Found};
+use problem::{Event, Problem};
+use watch::{Shared, Stopped, Watch};
+
+/// Which searches are run: tests and measurements want them apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// Depth-first alone while it is cheap, then both at once.
+    #[default]
+    Race,
+    Depth,
+    Breadth,
+}
+
+/// What a search found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// There is a legal order: places of operations in it. Empty where breadth-first was faster. Indeterminate
+    /// operations that need not have happened are left out, as are some of those that failed.
+    Legal { order: Vec<u32> },
+    /// There is none: the operation at `place` cannot have returned as it did, at `event`.
+    Illegal { place: u32, event: u32 },
+    /// A limit was reached. What happened before `legal_before`, a place in the order of events, has a legal order.
+    Unknown { reason: &'static str, legal_before: u32 },
+}
+
+/// Searches for a legal order of the operations of one object, which are in the order of their invocations.
+pub fn check_object<M: Model>(model: &M, operations: &[Op], limits: &Limits) -> Answer {
+    match examine(model, operations, limits, Strategy::Race) {
+        Finding::Legal { .. } => Answer::Linearizable,
+        Finding::Illegal { place, .. } if model.absurd(operations) == Some(place) => {
+            let line = operations[place as usize].line;
+            let reason = format!("nothing that was done could lead to what the operation of line {line} found");
+            Answer::NotLinearizable(Conflict { operations: vec![place], reason })
+        }
+        Finding::Illegal { place, event } => {
+            let line = operations[place as usize].line;
+            let reason = format!("no order of the operations before it explains how the one of line {line} returned");
+            let begun = (0..operations.len() as u32).filter(|place| operations[*place as usize].invoked < event);
+            Answer::NotLinearizable(Conflict { operations: begun.collect(), reason })
+        }
+        Finding::Unknown { reason, legal_before } => {
+            Answer::Undecided(format!("{reason}; the events before {legal_before} are linearizable"))
+        }
+    }
+}
+
+/// As [`check_object`], with all that is known in the end.
+pub fn examine<M: Model>(model: &M, operations: &[Op], limits: &Limits, strategy: Strategy) -> Finding {
+    let Some(absurd) = model.absurd(operations) else { return examine_all(model, operations, limits, strategy) };
+    // What was before it is another question, and most likely it is legal, which is found faster.
+    let event = operations[absurd as usize].completed;
+    let (before, places) = before(operations, event);
+    match examine_all(model, &before, limits, strategy) {
+        Finding::Illegal { place, event } => Finding::Illegal { place: places[place as usize], event },
+        _ => Finding::Illegal { place: absurd, event },
+    }
+}
+
+/// What is known just before an event: operations that return then or later are indeterminate. With their places.
+pub fn before(operations: &[Op], event: u32) -> (Vec<Op>, Vec<u32>) {
+    let begun = (0..).zip(operations).filter(|(_, op)| op.invoked < event);
+    let known = begun.filter(|(_, op)| op.completed < event || op.outcome != Outcome::Fail);
+    let cut = |(place, op): (u32, &Op)| match op.completed < event {
+        true => (*op, place),
+        // With what token, its return says.
+        false if op.f == OpFunction::Acquire => {
+            (Op { outcome: Outcome::Info, completed: NEVER, a: Value::UNKNOWN, ..*op }, place)
+        }
+        false => (Op { outcome: Outcome::Info, completed: NEVER, ..*op }, place),
+    };
+    known.map(cut).unzip()
+}
+
+fn examine_all<M: Model>(model: &M, operations: &[Op], limits: &Limits, strategy: Strategy) -> Finding {
+    let problem = Problem::new(model, operations);
+    match problem.slots {
+        0..=64 => search::<M, u64>(model, &problem, limits, strategy),
+        _ => search::<M, Wide>(model, &problem, limits, strategy),
+    }
+}
+
+/// Depth-first steps before breadth-first joins in: more than most histories take, less than starting a thread does.
+const STEPS_ALONE: u64 = 8 * 1024;
+
+fn search<M: Model, B: Bits>(model: &M, problem: &Problem, limits: &Limits, strategy: Strategy) -> Finding {
+    let shared = Shared::default();
+    let watch = |is_breadth, steps| Watch::new(*limits, &shared, is_breadth, steps);
+    let breadth = || breadth_first::<M, B>(model, problem, &mut watch(true, u64::MAX));
+    let result = match strategy {
+        Strategy::Breadth => breadth(),
+        Strategy::Depth => Depth::<M, B>::new(model, problem).run(&mut watch(false, u64::MAX)),
+        Strategy::Race => {
+            let mut depth = Depth::<M, B>::new(model, problem);
+            match depth.run(&mut watch(false, STEPS_ALONE)) {
+                Err(Stopped::Steps) => std::thread::scope(|scope| {
+                    let other = scope.spawn(|| first(&shared, breadth()));
+                    let mine = first(&shared, depth.run(&mut watch(false, u64::MAX)));
+                    drop(depth);
+                    match (mine, other.join().unwrap_or(Err(Stopped::Raced))) {
+                        (Ok(found), _) | (_, Ok(found)) => Ok(found),
+                        (Err(Stopped::GaveUp), _) | (_, Err(Stopped::GaveUp)) => Err(Stopped::GaveUp),
+                        (Err(stopped), _) => Err(stopped),
+                    }
+                }),
+                result => result,
+            }
+        }
+    };
+    let place = |at: usize| match problem.events.get(at) {
+        Some(Event::Return(open)) => (open.place, open.completed),
+        _ => (0, 0),
+    };
+    match result {
+        Ok(Found { legal: true, choices, .. }) => {
+            Finding::Legal { order: order::replay::<M, B>(model, problem, &choices) }
+        }
+        Ok(Found { legal: false, furthest, .. }) => {
+            let (place, event) = place(furthest);
+            Finding::Illegal { place, event }
+        }
+        Err(stopped) => Finding::Unknown {
+            reason: match stopped {
+                Stopped::Memory => "the search took all the memory that it was allowed",
+                _ => "the search took all the time that it was allowed",
+            },
+            legal_before: place(shared.furthest.load(Ordering::Relaxed)).1,
+        },
+    }
+}
+
+fn breadth_first<M: Model, B: Bits>(model: &M, problem: &Problem, watch: &mut Watch) -> Result<Found, Stopped> {
+    let reached = breadth::run::<M, B>(model, problem, watch)?;
+    Ok(Found { legal: !reached.frontier.is_empty(), furthest: reached.at, choices: Vec::new() })
+}
+
+fn first(shared: &Shared, result: Result<Found, Stopped>) -> Result<Found, Stopped> {
+    if result.is_ok() || result.as_ref().is_err_and(|stopped| *stopped == Stopped::GaveUp) {
+        shared.decided.store(true, Ordering::Relaxed);
+    }
+    result
+}

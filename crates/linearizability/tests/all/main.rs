@@ -1,0 +1,15 @@
+//! The checker against brute force, against the page that describes it, and against files from anywhere. One program, since
+//! linking one takes longer than running most of what is in it.
+
+mod explain;
+mod formats;
+mod linear_time;
+mod linear_time_locks;
+mod oracle;
+mod search;
+mod support;
+
+/// How many histories of each kind; `REDJEPSEN_CASES` asks for more.
+fn cases(usual: u64) -> u64 {
+    std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}

@@ -1,0 +1,49 @@
+//! A history of any kind as operations: a run of ours through its own reader, any other through the formats of
+//! [`linearizability`].
+
+use linearizability::formats::{FIRST_NAMED, Format, HistoryError, Loaded, Options, Source};
+use linearizability::history::Table;
+
+use super::{History, load_reader, lock_table, operation_table};
+
+/// The process number of the controller in a table of operations.
+pub const CONTROLLER: u32 = FIRST_NAMED;
+
+/// Reads a history as operations.
+pub fn operations(source: Source, options: &Options) -> Result<Loaded, HistoryError> {
+    match source.format() {
+        Format::Run => of_run(source, options, |history| operation_table(history, None)),
+        _ => source.table(options),
+    }
+}
+
+/// Reads the history of a run as what became of its locks: acquires and releases, each taken by an operation on its way.
+/// Fails where it is no run of redjepsen.
+pub fn lock_operations(source: Source, options: &Options) -> Result<Loaded, HistoryError> {
+    of_run(source, options, lock_table)
+}
+
+/// Reads the history of a run, which has more to it than operations.
+pub fn run(source: Source) -> Result<History, HistoryError> {
+    let name = source.name().to_string();
+    load_reader(source.into_reader(), &name)
+}
+
+fn of_run(
+    source: Source,
+    options: &Options,
+    table: impl Fn(&History) -> (Table, Vec<i64>),
+) -> Result<Loaded, HistoryError> {
+    let (format, compression) = (source.format(), source.compression());
+    let history = run(source)?;
+    let (table, times) = table(&history);
+    Ok(Loaded {
+        table,
+        times: if options.times { times } else { Vec::new() },
+        named: vec!["controller".to_string()],
+        format,
+        compression,
+        truncated_at_line: history.truncated_at_line,
+        notes: Vec::new(),
+    })
+}
