@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use histories::{Object, Shape, Violation, history};
-use linearizability::history::Outcome;
 use linearizability::formats::word;
+use linearizability::history::Outcome;
 use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value};
 
 /// Tells this program to write the history of a row, by its number.

@@ -3,9 +3,10 @@
 //! A name means an embedded file; anything with a slash or ending in `.toml` is a path. The files are data: reading one
 //! never executes anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
 
@@ -19,7 +20,6 @@ pub type Entry = (&'static str, &'static str);
 
 /// Every workload that comes with the binary, by name.
 pub const WORKLOADS: &[Entry] = &[
-    ("cas-token", include_str!("../workloads/cas-token.toml")),
     ("cluster", include_str!("../workloads/cluster.toml")),
     ("counter", include_str!("../workloads/counter.toml")),
     ("etcd", include_str!("../workloads/etcd.toml")),
@@ -34,6 +34,7 @@ pub const WORKLOADS: &[Entry] = &[
     ("perfect", include_str!("../workloads/perfect.toml")),
     ("postgres", include_str!("../workloads/postgres.toml")),
     ("redlock", include_str!("../workloads/redlock.toml")),
+    ("redlock-guarded", include_str!("../workloads/redlock-guarded.toml")),
     ("redlock-lazy-release", include_str!("../workloads/redlock-lazy-release.toml")),
     ("redlock-lockstep", include_str!("../workloads/redlock-lockstep.toml")),
     ("redlock-patient", include_str!("../workloads/redlock-patient.toml")),
@@ -135,6 +136,8 @@ pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError
             true => spoken(&wanted)?,
             false => find("nemesis", NEMESES, &wanted)?,
         };
+        let of_today = |(workload, expected): (String, _)| (renamed("workload", &workload).to_string(), expected);
+        let nemesis = Nemesis { expect: nemesis.expect.into_iter().map(of_today).collect(), ..nemesis };
         if !nemesis.script.is_empty() && !nemesis.faults.is_empty() {
             let text = "has both a `script` and `[[faults]]`; a script says all that happens, so leave one of them out";
             return Err(CatalogueError(format!("nemesis {name}: {text}")));
@@ -177,6 +180,7 @@ pub fn suite(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), Catalog
 
 /// A fault said in place of a file, such as `pause node:0`, which then recurs.
 fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
+    tell_renamed("--nemesis", phrase);
     let fault: Fault = phrase.parse().map_err(|error| CatalogueError(format!("--nemesis: {error}")))?;
     let range = |text: &str| text.parse().map_err(|error: LengthError| CatalogueError(error.to_string()));
     let recurring =
@@ -197,14 +201,42 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
     Ok((folder_name(phrase), nemesis))
 }
 
+/// Words that were renamed and are still understood: what they are, the old one, the new one.
+const RENAMED: [(&str, &str, &str); 3] = [
+    ("workload", "cas-token", "redlock-guarded"),
+    ("fencing", "old-value", "compare-and-set"),
+    ("target", "storage", "resource"),
+];
+
+/// What a name is called today.
+fn renamed<'n>(what: &str, name: &'n str) -> &'n str {
+    RENAMED.iter().find(|(of, old, _)| (*of, *old) == (what, name)).map_or(name, |(_, _, new)| new)
+}
+
+/// Says once, on standard error, which words of a file or flag have new names.
+fn tell_renamed(place: &str, text: &str) {
+    static TOLD: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let words: BTreeSet<&str> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
+    for (what, old, new) in RENAMED {
+        if words.contains(old) && told.insert(old) {
+            eprintln!("{place}: the {what} `{old}` is now called `{new}`; the old name still works");
+        }
+    }
+}
+
 fn find<T: DeserializeOwned>(kind: &str, entries: &[Entry], wanted: &str) -> Result<(String, T), CatalogueError> {
     if is_path(wanted) {
         let path = Path::new(wanted);
         let text =
             fs::read_to_string(path).map_err(|error| CatalogueError(format!("{kind} file {wanted}: {error}")))?;
+        tell_renamed(wanted, &text);
         let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         return Ok((folder_name(&name), parse(wanted, &text)?));
     }
+    tell_renamed(&format!("--{kind}"), wanted);
+    let wanted =
+        RENAMED.iter().find(|(what, old, _)| (*what, *old) == (kind, wanted)).map_or(wanted, |(_, _, new)| new);
     let Some((name, text)) = entries.iter().find(|(name, _)| *name == wanted) else {
         let names: Vec<_> = entries.iter().map(|(name, _)| *name).collect();
         return Err(CatalogueError(format!(
@@ -299,6 +331,17 @@ mod tests {
     }
 
     #[test]
+    fn old_names_still_work() {
+        assert_eq!(workload("cas-token").unwrap().0, "redlock-guarded");
+        let (_, nemesis) = nemesis("pause storage").unwrap();
+        assert_eq!(nemesis.faults[0].fault.0[0].to_string(), "pause resource");
+        let text = WORKLOADS.iter().find(|(name, _)| *name == "redlock-guarded").unwrap().1;
+        let old = text.replace("\"compare-and-set\"", "\"old-value\"");
+        assert_ne!(old, text);
+        assert_eq!(parse::<Workload>("mine", &old).unwrap(), parse::<Workload>("mine", text).unwrap());
+    }
+
+    #[test]
     fn a_mistake_in_a_nemesis_file_is_shown_with_its_line() {
         let good = NEMESES.iter().find(|(name, _)| *name == "pause-before-write").unwrap().1;
         for (from, to, expected) in [
@@ -320,7 +363,7 @@ mod tests {
     #[test]
     fn a_mistake_gets_a_message_that_says_where_and_what() {
         let unknown = workload("redlok").unwrap_err().to_string();
-        assert!(unknown.contains("unknown workload `redlok`; expected cas-token, "), "{unknown}");
+        assert!(unknown.contains("unknown workload `redlok`; expected cluster, "), "{unknown}");
         let missing = nemesis("no/such.toml").unwrap_err().to_string();
         assert!(missing.contains("no/such.toml"), "{missing}");
 

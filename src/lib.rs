@@ -8,11 +8,11 @@
 //! - [`cluster`]: what it runs on: real servers, client processes, an agent
 //! - [`controller`]: the run itself, the only place with control flow over time
 //! - [`client`], [`locks`], [`slots`]: the processes under test
-//! - [`stored`]: what the resource keeps under a key, for clients and controller alike
+//! - [`resource`]: what the resource keeps under a key, for clients and controller alike
 //! - [`history`]: what happened, event by event
 //! - [`checker`]: what follows from it: a verdict
 //! - [`report`]: pages, pictures and numbers
-//! - [`store`]: the folder that keeps it all
+//! - [`runs`]: the folder that keeps it all
 //! - [`suite`]: many runs, each held against what is expected of it
 
 pub mod catalogue;
@@ -27,10 +27,10 @@ pub mod locks;
 pub mod nemesis;
 pub mod plan;
 pub mod report;
+pub mod resource;
+pub mod runs;
 pub mod scenario;
 pub mod slots;
-pub mod store;
-pub mod stored;
 pub mod suite;
 pub mod topology;
 pub mod units;

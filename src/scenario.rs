@@ -165,7 +165,8 @@ pub enum Fencing {
     /// Not at all: every write is taken.
     None,
     /// It refuses a write whose old value is not current (a check-and-set, made by Lua on the resource).
-    OldValue,
+    #[serde(alias = "old-value")]
+    CompareAndSet,
     /// It refuses a write with an older fencing token than one that has written, atomically by Lua on the resource.
     Token,
     /// As `token`, and a read counts as a write does.
@@ -483,7 +484,7 @@ mod tests {
         };
         refused(|s| s.workload.lock = catalogue::workload("single").unwrap().1.lock, "it is `[lock.none]`, not single");
         refused(|s| s.workload.topology = Topology::Independent, "say `[topology.sentinel]`");
-        refused(|s| s.workload.resource.fencing = Fencing::OldValue, "`fencing` must be none");
+        refused(|s| s.workload.resource.fencing = Fencing::CompareAndSet, "`fencing` must be none");
         refused(|s| s.workload.claims.push(Claim::MutualExclusion), "nothing to claim but `updates`");
         refused(|s| s.workload.resource.kind = ResourceKind::Register, "`[operations]` is for `kind = \"replicated\"`");
         let mix = |read, write, cas| Some(OperationMix { read, write, cas });

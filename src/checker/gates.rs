@@ -365,7 +365,7 @@ fn leaves_nothing(history: &History, window: &FaultWindow) -> bool {
     let nodes = history.run.as_ref().map_or(0, |run| run.nodes);
     let hit = (0..nodes).filter(|node| window.targets.contains(&format!("n{node}"))).count() as u32;
     let stands_still = matches!(window.kind, FaultKind::Pause | FaultKind::Kill | FaultKind::PowerLoss);
-    let of_all = hit * 2 > nodes || window.targets.iter().any(|target| target == "store");
+    let of_all = hit * 2 > nodes || window.targets.iter().any(|target| matches!(target.as_str(), "resource" | "store"));
     (stands_still && of_all) || in_effect(window).is_none_or(|span| kept_throughout(history, span))
 }
 

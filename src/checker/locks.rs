@@ -12,7 +12,7 @@ use super::holds::certain_hold;
 use super::verdict::{Anomaly, AnomalyKind, UntoldLoss};
 use super::words::{Words, length, seconds};
 use crate::history::{History, Operation, Phase, Process, StepOutcome};
-use crate::nemesis::{Event, Step};
+use crate::nemesis::{Milestone, Step};
 
 /// What was found about them.
 pub(super) struct Owed {
@@ -126,7 +126,7 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
             fault: None,
             lost: Vec::new(),
             summary: match event {
-                Event::Phase(Phase::Acquired) => format!(
+                Milestone::Phase(Phase::Acquired) => format!(
                     "c{client} asked for the lock at {} and did not have it {} later, when it was to be had (`{}`)",
                     seconds(operation.invoked),
                     length(time.saturating_sub(operation.invoked)),

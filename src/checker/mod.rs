@@ -10,7 +10,7 @@
 //! - [`evidence`]: what could have falsified each of these?
 //! - [`blame`]: is a loss the lock's fault?
 //! - [`attribute`]: which fault explains it?
-//! - [`fewest`]: which few operations show it? (The crate [`linearizability`] answers that for any history.)
+//! - [`minimal_counterexample`]: which few operations show it? (The crate [`linearizability`] answers that for any history.)
 //!
 //! The verdict is `invalid` where an anomaly contradicts a property that the workload claims, unless the evidence
 //! itself is in doubt; else `unknown` where a gate failed, or where too little could have falsified a claim; else `valid`.
@@ -19,12 +19,12 @@ mod amounts;
 mod attribute;
 mod blame;
 mod evidence;
-mod fewest;
 mod gates;
 mod holds;
 mod lineage;
 mod liveness;
 mod locks;
+mod minimal_counterexample;
 mod order;
 mod register;
 mod rollback;
@@ -33,9 +33,9 @@ mod verdict;
 mod words;
 
 pub use evidence::LEAST_EVIDENCE;
-pub use fewest::{Fewest, fewest};
 pub use gates::LEAST_ACKNOWLEDGED;
 pub use liveness::STUCK_AFTER_TTLS;
+pub use minimal_counterexample::{MinimalCounterexample, minimal_counterexample};
 pub use verdict::*;
 
 use crate::history::{Claim, History, Outcome};

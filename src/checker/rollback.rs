@@ -60,9 +60,9 @@ fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, us
     for &node in lineage.lines.iter().flat_map(|line| &line.lost) {
         kept.out[node] = true;
     }
-    let mut events: Vec<Event> = Vec::new();
+    let mut events: Vec<Access> = Vec::new();
     for (node, here) in register.nodes.iter().enumerate().filter(|(node, _)| !kept.out[*node]) {
-        events.extend(here.reads.iter().map(|read| Event {
+        events.extend(here.reads.iter().map(|read| Access {
             invoked: read.invoked,
             over: read.completed,
             place: read.place,
@@ -70,7 +70,7 @@ fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, us
             writes: false,
         }));
         let over = kept.over[node];
-        events.extend(here.writer.map(|place| Event { invoked: here.invoked, over, place, node, writes: true }));
+        events.extend(here.writer.map(|place| Access { invoked: here.invoked, over, place, node, writes: true }));
     }
     // Of one invocation that read and wrote, the write comes first: whoever saw it has been there already.
     events.sort_unstable_by_key(|event| Reverse((event.invoked, event.writes)));
@@ -94,7 +94,7 @@ fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, us
 }
 
 /// An operation and the node that it read or wrote.
-struct Event {
+struct Access {
     invoked: Moment,
     /// By when it had certainly happened.
     over: Moment,
@@ -164,7 +164,7 @@ impl Kept {
 
     /// The node whose sighting an operation contradicts, if it contradicts one: it was over before that, and came after
     /// a part of that node's lineage.
-    fn against(&self, event: &Event) -> Option<usize> {
+    fn against(&self, event: &Access) -> Option<usize> {
         let begun = self.beginnings.partition_point(|since| *since < event.invoked);
         let elsewhere = self.found.before(begun, self.tree[event.node]);
         let (last, seen) = elsewhere.max(self.above.of(event.node));
@@ -174,7 +174,7 @@ impl Kept {
         (!event.writes && self.replaced[event.node] < event.invoked).then_some(event.node)
     }
 
-    fn keep_write(&mut self, register: &Register, event: &Event) {
+    fn keep_write(&mut self, register: &Register, event: &Access) {
         self.stand(register, event.node);
         if let Ok(parent) = register.nodes[event.node].parent {
             self.keep_sighting(register, parent, (event.invoked, event.place));

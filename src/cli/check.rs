@@ -10,12 +10,12 @@ use clap::{Args, ValueEnum};
 
 use super::pages::PageFlags;
 use super::{Exit, Failure, exit_for, print};
-use linearizability::{FailedCas, Limits};
 use crate::checker::{self, Verdict};
-use linearizability::formats::{Format, Source};
 use crate::history::{self, History};
 use crate::report::{self, Counterexample, Report, RunFacts};
 use crate::scenario::Scenario;
+use linearizability::formats::{Format, Source};
+use linearizability::{FailedCas, Limits};
 
 /// What the user wants checked, and how.
 #[derive(Debug, Args)]
@@ -69,7 +69,9 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     } else {
         print(report::terminal(&report, std::io::stdout().is_terminal()))?;
     }
-    flags.pages.write(|| report::html(&report), || checked.fewest.as_ref().map(Counterexample::standalone))?;
+    flags
+        .pages
+        .write(|| report::html(&report), || checked.minimal_counterexample.as_ref().map(Counterexample::standalone))?;
     Ok(exit_for(checked.verdict.valid, checked.scenario.as_ref().and_then(|scenario| scenario.expect)))
 }
 
@@ -79,14 +81,14 @@ struct Checked {
     scenario: Option<Scenario>,
     facts: RunFacts,
     verdict: Verdict,
-    fewest: Option<Counterexample>,
+    minimal_counterexample: Option<Counterexample>,
 }
 
 impl Checked {
     fn new(history: History, scenario: Option<Scenario>, facts: RunFacts, counterexample: bool) -> Checked {
         let verdict = checker::check(&history);
-        let fewest = if counterexample { fewest(&history, &verdict) } else { None };
-        Checked { history, scenario, facts, verdict, fewest }
+        let minimal_counterexample = if counterexample { minimal_counterexample(&history, &verdict) } else { None };
+        Checked { history, scenario, facts, verdict, minimal_counterexample }
     }
 
     fn report(&self) -> Report<'_> {
@@ -95,7 +97,7 @@ impl Checked {
             history: &self.history,
             verdict: &self.verdict,
             facts: &self.facts,
-            fewest: self.fewest.as_ref(),
+            minimal_counterexample: self.minimal_counterexample.as_ref(),
         }
     }
 }
@@ -115,10 +117,11 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
 }
 
 /// The counterexample that the report of a run shows, if it is found before anyone grows impatient.
-pub fn fewest(history: &History, verdict: &Verdict) -> Option<Counterexample> {
+pub fn minimal_counterexample(history: &History, verdict: &Verdict) -> Option<Counterexample> {
     let deadline = Instant::now() + LOOKING;
     let limits = Limits { give_up: &|| Instant::now() >= deadline, ..Limits::default() };
-    checker::fewest(history, verdict, &limits).map(|fewest| Counterexample::of_run(history, &fewest))
+    checker::minimal_counterexample(history, verdict, &limits)
+        .map(|minimal_counterexample| Counterexample::of_run(history, &minimal_counterexample))
 }
 
 /// How long a report may wait for its counterexample, which is not what decides.

@@ -75,7 +75,7 @@ enum Command {
     Agent,
     /// Holds a local cluster (started by `run`)
     #[command(hide = true)]
-    Hub,
+    Sandbox,
 }
 
 /// How the program ends, as in Jepsen.
@@ -150,9 +150,9 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
             in_runtime(async { served(crate::client::run().await) })
         }
         // Not in a runtime: it must not have threads yet.
-        Command::Hub => {
+        Command::Sandbox => {
             called_redjepsen();
-            served(crate::cluster::hub::run())
+            served(crate::cluster::sandbox::run())
         }
         Command::Agent => in_runtime(async { served(crate::faults::run_agent().await) }),
     }

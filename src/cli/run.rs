@@ -14,13 +14,15 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 use super::flags::{self, RunFlags};
 use super::{Exit, Failure, exit_for, interrupt, print, progress};
 use crate::checker;
-use crate::cluster::{AsNew, ClientCommand, Cluster, ClusterError, ClusterSpec, Owner, Platform, PlatformRequest};
+use crate::cluster::{
+    ClientCommand, Cluster, ClusterError, ClusterSpec, InitialState, Owner, Platform, PlatformRequest,
+};
 use crate::controller::{self, Request, RunError, Status};
 use crate::history::{self, FORMAT, Header, Recorder};
 use crate::plan::Plan;
 use crate::report::{self, Report, RunFacts};
+use crate::runs::RunFolder;
 use crate::scenario::Scenario;
-use crate::store::RunFolder;
 
 pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     // Everything that can be wrong with the request is found before anything is started.
@@ -44,7 +46,7 @@ struct Left {
     ground: Ground,
     platform: Platform,
     cluster: Cluster,
-    new: AsNew,
+    new: InitialState,
 }
 
 /// What a run stands on. Runs that stand on the same can share a cluster, where it [can be](Ground::can_be_shared).
@@ -82,7 +84,7 @@ impl Ground {
     }
 
     pub fn can_be_shared(&self) -> bool {
-        self.spec.can_be_renewed()
+        self.spec.can_be_reset()
     }
 }
 
@@ -231,7 +233,7 @@ impl Job<'_> {
                 eprintln!(
                     "the cluster stays up: nodes {}, resource {}",
                     cluster.node_urls().join(" "),
-                    cluster.store_url()
+                    cluster.resource_url()
                 );
             }
             (Afterwards::Leave, Some(new)) if went_well => {
@@ -250,10 +252,10 @@ impl Job<'_> {
 
     /// The cluster of the run before, made as new, or else a new one. With it what it is like when it is new, where it can
     /// serve more than one run.
-    async fn cluster(&self, left: Option<Left>) -> Result<(Cluster, Option<AsNew>), ClusterError> {
+    async fn cluster(&self, left: Option<Left>) -> Result<(Cluster, Option<InitialState>), ClusterError> {
         let began = Instant::now();
         if let Some(Left { cluster, new, .. }) = left {
-            match cluster.renew(&new).await {
+            match cluster.reset(&new).await {
                 Ok(()) => {
                     let seconds = began.elapsed().as_secs_f64();
                     info!(seconds, cluster = cluster.run_id(), "cluster of the run before made as new");
@@ -272,7 +274,7 @@ impl Job<'_> {
         if self.afterwards != Afterwards::Leave {
             return Ok((cluster, None));
         }
-        match cluster.as_new().await {
+        match cluster.initial_state().await {
             Ok(new) => Ok((cluster, Some(new))),
             Err(error) => {
                 warn!(%error, "this cluster will serve this run alone");
@@ -306,9 +308,14 @@ impl Job<'_> {
 fn conclude(scenario: &Scenario, folder: &RunFolder, facts: &RunFacts) -> Result<Made, Failure> {
     let history = history::load(&folder.history()).map_err(Failure::could_not_run)?;
     let verdict = checker::check(&history);
-    let fewest = super::check::fewest(&history, &verdict);
-    let report =
-        Report { scenario: Some(scenario), history: &history, verdict: &verdict, facts, fewest: fewest.as_ref() };
+    let minimal_counterexample = super::check::minimal_counterexample(&history, &verdict);
+    let report = Report {
+        scenario: Some(scenario),
+        history: &history,
+        verdict: &verdict,
+        facts,
+        minimal_counterexample: minimal_counterexample.as_ref(),
+    };
     report::write(folder.path(), &report).map_err(Failure::could_not_run)?;
     let shown = report::terminal(&report, io::stdout().is_terminal());
     Ok(Made { exit: exit_for(verdict.valid, scenario.expect), shown })

@@ -30,9 +30,9 @@ use self::redis_node::RedisNode;
 use self::register::{Read, Register, Write};
 use self::row::RowLock;
 use crate::history::{Function, Phase};
-use crate::locks::{Clock, Holding, Lock, Renewal, RequestError, Witness};
+use crate::locks::{Clock, Holding, Lock, PhaseHook, Renewal, RequestError};
+use crate::resource::ResourceValue;
 use crate::scenario::ResourceKind;
-use crate::stored::Stored;
 
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
@@ -150,7 +150,7 @@ impl Worker {
                     Worker::Row(row) => (row.read(&invoke.key).await.map(Read::Value), ResourceKind::Row),
                 };
                 Ok(match read {
-                    Ok(Read::Value(text)) => match Stored::read(kind, text) {
+                    Ok(Read::Value(text)) => match ResourceValue::read(kind, text) {
                         Ok(read) => {
                             FromClient::Ok { id: invoke.id, count: read.count(), old: Some(read.value), new: None }
                         }
@@ -261,7 +261,7 @@ impl Guarded {
             // Whatever became of the read, nothing was written.
             Err(error) => return Ok(fail(invoke, "unavailable", error)),
         };
-        let stored = match Stored::read(self.kind, text) {
+        let stored = match ResourceValue::read(self.kind, text) {
             Ok(stored) => stored,
             Err(error) => return Ok(fail(invoke, "unsupported", error)),
         };
@@ -283,7 +283,7 @@ impl Guarded {
     async fn update(&self, invoke: &Invoke, new: &str, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
         let old = match invoke.f {
             Function::Cas => match self.register.read(&invoke.key, None).await {
-                Ok(Read::Value(text)) => match Stored::read(self.kind, text) {
+                Ok(Read::Value(text)) => match ResourceValue::read(self.kind, text) {
                     Ok(old) => {
                         think(invoke, &old, phases).await?;
                         Some(old)
@@ -306,7 +306,7 @@ impl Guarded {
 }
 
 /// Says what was read, and thinks.
-async fn think(invoke: &Invoke, old: &Stored, phases: &Phases<'_>) -> anyhow::Result<()> {
+async fn think(invoke: &Invoke, old: &ResourceValue, phases: &Phases<'_>) -> anyhow::Result<()> {
     let say = |phase: &mut PhaseMessage| (phase.value, phase.count) = (Some(old.value.clone()), old.count());
     phases.report(Phase::Read, say).await?;
     tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
@@ -316,7 +316,7 @@ async fn think(invoke: &Invoke, old: &Stored, phases: &Phases<'_>) -> anyhow::Re
 /// What the end of a write means for its operation, which had read `old`, if anything.
 async fn conclude(
     invoke: &Invoke,
-    old: Option<Stored>,
+    old: Option<ResourceValue>,
     new: &str,
     written: Result<Write, RequestError>,
     phases: &Phases<'_>,
@@ -324,7 +324,7 @@ async fn conclude(
     Ok(match written {
         Ok(Write::Done) => {
             phases.report(Phase::Written, |_| {}).await?;
-            let count = old.as_ref().and_then(Stored::count);
+            let count = old.as_ref().and_then(ResourceValue::count);
             FromClient::Ok { id: invoke.id, old: old.map(|old| old.value), new: Some(new.to_string()), count }
         }
         Ok(Write::Conflict) => fail(invoke, "conflict", "what was read is no longer current"),
@@ -337,24 +337,24 @@ async fn conclude(
 
 const FENCED: &str = "the resource has seen a later holder's token";
 
-/// Reports the phases of one operation and waits at those that are gates.
+/// Reports the phases of one operation and waits at those that are breakpoints.
 struct Phases<'a> {
     invoke: &'a Invoke,
     control: &'a Control,
-    /// Why a phase inside the lock could not be reported, or its gate never opened.
+    /// Why a phase inside the lock could not be reported, or its breakpoint never opened.
     failure: Mutex<Option<anyhow::Error>>,
 }
 
 impl Phases<'_> {
-    /// Reports a phase; at a gate, reports it again once it may go on, since a request that is about to leave leaves then.
+    /// Reports a phase; at a breakpoint, reports it again once it may go on, since a request that is about to leave leaves then.
     async fn report(&self, phase: Phase, fill: impl Fn(&mut PhaseMessage)) -> anyhow::Result<()> {
         self.say(phase, &fill)?;
-        if !self.invoke.gates.contains(&phase) {
+        if !self.invoke.breakpoints.contains(&phase) {
             return Ok(());
         }
         loop {
             match self.control.next().await? {
-                Some(ToClient::Go { id, phase: gate }) if (id, gate) == (self.invoke.id, phase) => break,
+                Some(ToClient::Go { id, phase: breakpoint }) if (id, breakpoint) == (self.invoke.id, phase) => break,
                 Some(ToClient::Go { .. }) => {}
                 Some(other) => anyhow::bail!("{other:?} while operation {} waits at {phase:?}", self.invoke.id),
                 None => anyhow::bail!("the controller is gone"),
@@ -408,7 +408,7 @@ impl Phases<'_> {
     }
 }
 
-impl Witness for Phases<'_> {
+impl PhaseHook for Phases<'_> {
     fn half_acquired(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.report_inside(Phase::HalfAcquired))
     }

@@ -64,9 +64,9 @@ pub struct Invoke {
     /// How long to try to acquire the lock.
     #[serde(default)]
     pub acquire_timeout_ms: u64,
-    /// Phases at which to wait for `go`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gates: Vec<Phase>,
+    /// Phases at which to wait for `go`. Version 1 of the protocol calls them gates.
+    #[serde(rename = "gates", default, skip_serializing_if = "Vec::is_empty")]
+    pub breakpoints: Vec<Phase>,
 }
 
 /// What a client sends.

@@ -100,7 +100,7 @@ impl Register {
                 self.node.request::<()>(command).await?;
                 Ok(Write::Done)
             }
-            Fencing::OldValue => self.compare_and_set(key, old, new).await,
+            Fencing::CompareAndSet => self.compare_and_set(key, old, new).await,
             Fencing::Token | Fencing::TokenReads => {
                 let token = token.ok_or_else(|| RequestError::NotDone("the lock gave no token".to_string()))?;
                 let mut command = with_token(SET_WITH_TOKEN, key, token);

@@ -22,14 +22,14 @@ pub struct Cluster {
     pub(crate) run_id: String,
     pub(crate) description: Description,
     pub(crate) topology: Topology,
-    pub(crate) seats: Vec<Arc<Seat>>,
+    pub(crate) handles: Vec<Arc<MemberHandle>>,
     /// Carries out faults and speaks to the servers.
     pub agent: Agent,
     pub(crate) backend: Backend,
 }
 
 /// A member and what belongs to it on this side.
-pub(crate) struct Seat {
+pub(crate) struct MemberHandle {
     pub member: Member,
     pub log: Log,
     /// A client process that was started with the cluster and not yet asked for.
@@ -54,9 +54,9 @@ pub struct Description {
     pub subnet: ipnet::Ipv4Net,
 }
 
-impl Seat {
-    pub fn new(member: Member) -> Seat {
-        Seat { member, log: Log::default(), waiting: Mutex::new(None), collected: AtomicUsize::new(0) }
+impl MemberHandle {
+    pub fn new(member: Member) -> MemberHandle {
+        MemberHandle { member, log: Log::default(), waiting: Mutex::new(None), collected: AtomicUsize::new(0) }
     }
 
     /// Keeps a process until it is asked for.
@@ -73,7 +73,7 @@ impl Seat {
 impl Cluster {
     /// All members: nodes, the store, clients, the agent.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
-        self.seats.iter().map(|seat| &seat.member)
+        self.handles.iter().map(|handle| &handle.member)
     }
 
     /// How the lock nodes are reached, in their order.
@@ -83,14 +83,14 @@ impl Cluster {
     }
 
     /// The member that keeps the resource: a Redis of its own, or the database that keeps the lock as well.
-    pub fn store(&self) -> Option<&Member> {
+    pub fn resource(&self) -> Option<&Member> {
         let of = |role| self.members().find(|member| member.role == role);
-        of(Role::Store).or_else(|| of(Role::Node))
+        of(Role::Resource).or_else(|| of(Role::Node))
     }
 
     /// How the resource is reached.
-    pub fn store_url(&self) -> String {
-        self.store().and_then(Member::url).unwrap_or_default()
+    pub fn resource_url(&self) -> String {
+        self.resource().and_then(Member::url).unwrap_or_default()
     }
 
     /// What the cluster runs on.
@@ -104,7 +104,7 @@ impl Cluster {
 
     /// The process of client number `client`, which was started with the cluster. A second call replaces the process.
     pub async fn start_client(&self, client: u32) -> Result<ClientProcess, ClusterError> {
-        match self.client_seat(client)?.take() {
+        match self.client_handle(client)?.take() {
             Some(process) => Ok(process),
             None => self.restart_client(client).await,
         }
@@ -112,17 +112,17 @@ impl Cluster {
 
     /// Kills whatever runs as client number `client` and starts a new process at the same address.
     pub async fn restart_client(&self, client: u32) -> Result<ClientProcess, ClusterError> {
-        let seat = self.client_seat(client)?;
-        drop(seat.take());
-        self.backend.kill(&seat.member).await?;
-        let process = self.backend.start_attached(&seat.member, &seat.log).await?;
-        self.settle(seat).await?;
+        let handle = self.client_handle(client)?;
+        drop(handle.take());
+        self.backend.kill(&handle.member).await?;
+        let process = self.backend.start_attached(&handle.member, &handle.log).await?;
+        self.settle(handle).await?;
         Ok(process)
     }
 
     /// Kills whatever runs as client number `client` and waits until it is gone.
     pub async fn kill_client(&self, client: u32) -> Result<(), ClusterError> {
-        self.backend.kill(&self.client_seat(client)?.member).await
+        self.backend.kill(&self.client_handle(client)?.member).await
     }
 
     /// Ends every client process and waits until it is gone, stopped ones too, so that none can send anything any more.
@@ -135,16 +135,16 @@ impl Cluster {
     /// Starts a server again that was killed, at the same address and with the files that it had, and waits until it
     /// answers. Faults reach the new process from then on.
     pub async fn restart_server(&self, name: &str) -> Result<(), ClusterError> {
-        let seat = self.seat(name)?;
-        if !seat.member.role.is_server() {
+        let handle = self.handle(name)?;
+        if !handle.member.role.is_server() {
             return Err(ClusterError::NoServer { member: name.to_string() });
         }
-        match self.backend.wait_for_end(&seat.member, KILLED_LIMIT).await {
+        match self.backend.wait_for_end(&handle.member, KILLED_LIMIT).await {
             Err(ClusterError::Timeout { .. }) => return Err(ClusterError::StillRuns { member: name.to_string() }),
             other => other?,
         }
-        self.backend.start_server(&seat.member).await?;
-        self.settle(seat).await
+        self.backend.start_server(&handle.member).await?;
+        self.settle(handle).await
     }
 
     /// Whether each member runs.
@@ -155,22 +155,22 @@ impl Cluster {
     /// Writes every member's log into its own folder in `dir`: `client.log`, `agent.log`, servers' by their programs. Of a server,
     /// what it has written since this was last called. Collects what it can, and then returns the first problem.
     pub async fn collect_logs(&self, dir: &Path) -> Result<(), ClusterError> {
-        let collected = join_all(self.seats.iter().map(async |seat| {
-            let file = match &seat.member.server {
+        let collected = join_all(self.handles.iter().map(async |handle| {
+            let file = match &handle.member.server {
                 Some(server) => server.program.log_name().to_string(),
-                None => format!("{}.log", seat.member.role.word()),
+                None => format!("{}.log", handle.member.role.word()),
             };
-            let mut text = self.log_of(seat, None).await?;
-            if seat.member.role.is_server() {
-                let earlier = seat.collected.swap(text.len(), Ordering::Relaxed);
+            let mut text = self.log_of(handle, None).await?;
+            if handle.member.role.is_server() {
+                let earlier = handle.collected.swap(text.len(), Ordering::Relaxed);
                 // Shorter than it was: the engine keeps no more than this.
                 text.drain(..if earlier <= text.len() { earlier } else { 0 });
             }
             // An agent that has nothing to say is the usual case and no news.
-            if seat.member.role == Role::Agent && text.is_empty() {
+            if handle.member.role == Role::Agent && text.is_empty() {
                 return Ok(());
             }
-            let folder = dir.join(&seat.member.name);
+            let folder = dir.join(&handle.member.name);
             let path = folder.join(file);
             let failed = |source| ClusterError::Write { path: path.display().to_string(), source };
             tokio::fs::create_dir_all(&folder).await.map_err(failed)?;
@@ -180,11 +180,11 @@ impl Cluster {
     }
 
     /// A member's log, or its last lines: a client's from what it wrote on stderr.
-    pub(crate) async fn log_of(&self, seat: &Seat, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError> {
-        if seat.member.role.is_server() {
-            self.backend.server_log(&seat.member, last_lines).await
+    pub(crate) async fn log_of(&self, handle: &MemberHandle, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError> {
+        if handle.member.role.is_server() {
+            self.backend.server_log(&handle.member, last_lines).await
         } else {
-            Ok(seat.log.text())
+            Ok(handle.log.text())
         }
     }
 
@@ -193,12 +193,12 @@ impl Cluster {
         self.backend.remove(&self.run_id).await
     }
 
-    fn client_seat(&self, client: u32) -> Result<&Arc<Seat>, ClusterError> {
-        self.seat(&client_name(client))
+    fn client_handle(&self, client: u32) -> Result<&Arc<MemberHandle>, ClusterError> {
+        self.handle(&client_name(client))
     }
 
-    fn seat(&self, name: &str) -> Result<&Arc<Seat>, ClusterError> {
-        let found = self.seats.iter().find(|seat| seat.member.name == name);
+    fn handle(&self, name: &str) -> Result<&Arc<MemberHandle>, ClusterError> {
+        let found = self.handles.iter().find(|handle| handle.member.name == name);
         found.ok_or_else(|| ClusterError::UnknownMember { member: name.to_string() })
     }
 }

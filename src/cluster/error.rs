@@ -73,7 +73,7 @@ pub enum ClusterError {
     #[error("{member} did not answer within {seconds} s of its start ({reason}){log}")]
     NotReady { member: String, seconds: u64, reason: String, log: String },
     #[error("{member} cannot be made as new: {reason}")]
-    NotAsNew { member: String, reason: String },
+    NotReset { member: String, reason: String },
     #[error("there is no member `{member}` in this cluster")]
     UnknownMember { member: String },
     #[error("{member} is no server")]

@@ -6,10 +6,10 @@
 //!
 //! - [`platform`](Platform): where it is to run, and what is there
 //! - `docker`: containers, made through the Engine API
-//! - `local`, `hub`: programs of this machine, each in namespaces of its own
+//! - `local`, `sandbox`: programs of this machine, each in namespaces of its own
 //! - [`cluster`](Cluster): what one can do with a running cluster; `backend` tells the kinds apart, `settle` waits until
 //!   members answer, [`lines`](ClientProcess) is the clients' stdio
-//! - `renew`: makes a cluster as new, for another run
+//! - `reset`: makes a cluster as new, for another run
 //! - `server`, `databases`, `group_files`: what servers run, and start with where they belong together; [`group`](Roles): who is what
 //!   among them
 //! - `address`, `back_off`, `redis_program`, `installed`: what both kinds share
@@ -28,14 +28,14 @@ mod docker;
 mod error;
 mod group;
 mod group_files;
-pub mod hub;
 mod installed;
 mod lines;
 mod local;
 mod owner;
 mod platform;
 mod redis_program;
-mod renew;
+mod reset;
+pub mod sandbox;
 mod server;
 mod settle;
 
@@ -50,7 +50,7 @@ pub use lines::{ClientOutput, ClientProcess};
 pub use local::Local;
 pub use owner::Owner;
 pub use platform::{Platform, PlatformKind, PlatformRequest};
-pub use renew::AsNew;
+pub use reset::InitialState;
 pub use server::Program;
 use server::Server;
 
@@ -60,7 +60,7 @@ use crate::topology::Topology;
 /// The port that every Redis server listens on.
 pub const REDIS_PORT: u16 = 6379;
 /// The name of the resource's own Redis.
-pub const STORE: &str = "store";
+pub const RESOURCE: &str = "resource";
 /// The name of the agent.
 pub const AGENT: &str = "agent";
 /// Where a member sees files of ours, which others do not see.
@@ -103,7 +103,7 @@ impl ClusterSpec {
         let nodes = (0..self.nodes).map(|node| (node_name(node), Role::Node));
         let sentinels = (0..self.topology.sentinels()).map(|sentinel| (sentinel_name(sentinel), Role::Sentinel));
         let clients = (0..self.clients).map(|client| (client_name(client), Role::Client));
-        let store = (!self.program.keeps_resource()).then(|| (STORE.to_string(), Role::Store));
+        let store = (!self.program.keeps_resource()).then(|| (RESOURCE.to_string(), Role::Resource));
         let named = nodes.chain(sentinels).chain(store).chain(clients);
         let member = |(place, (name, role))| {
             let address = address::address(subnet, place);
@@ -201,7 +201,7 @@ pub enum Role {
     Node,
     /// It watches the nodes and makes a replica the primary.
     Sentinel,
-    Store,
+    Resource,
     Client,
     Agent,
 }
@@ -211,7 +211,7 @@ impl Role {
         match self {
             Role::Node => "node",
             Role::Sentinel => "sentinel",
-            Role::Store => "store",
+            Role::Resource => "resource",
             Role::Client => "client",
             Role::Agent => "agent",
         }
@@ -224,7 +224,7 @@ impl Role {
 
     /// Whether it is a server.
     pub fn is_server(self) -> bool {
-        matches!(self, Role::Node | Role::Sentinel | Role::Store)
+        matches!(self, Role::Node | Role::Sentinel | Role::Resource)
     }
 }
 

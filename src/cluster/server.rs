@@ -129,7 +129,7 @@ pub(crate) fn equip(spec: &ClusterSpec, members: &mut [Member]) {
     });
     numbered(Role::Sentinel, members, &|number| sentinel(&group, number));
     // It has to be there at the end, but nothing ever starts it again.
-    numbered(Role::Store, members, &|_| redis(as_arguments(&settings(Persistence::None)), Vec::new(), false));
+    numbered(Role::Resource, members, &|_| redis(as_arguments(&settings(Persistence::None)), Vec::new(), false));
 }
 
 fn node(spec: &ClusterSpec, group: &Group, number: usize) -> Server {

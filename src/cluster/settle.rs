@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 
-use super::cluster::{Cluster, Seat};
+use super::cluster::{Cluster, MemberHandle};
 use super::error::{ClusterError, one_line};
 use super::lines::{ClientOutput, ClientProcess};
 use super::server::Ready;
@@ -45,7 +45,7 @@ pub(crate) fn agent_on(mut process: ClientProcess) -> Agent {
 impl Cluster {
     /// Lets all members settle, so many at a time; tells what the servers call themselves.
     pub(crate) async fn settle_all(&self, at_once: usize) -> Result<String, ClusterError> {
-        stream::iter(&self.seats).map(Ok).try_for_each_concurrent(at_once, |seat| self.settle(seat)).await?;
+        stream::iter(&self.handles).map(Ok).try_for_each_concurrent(at_once, |handle| self.settle(handle)).await?;
         self.settle_roles(READY_LIMIT).await.map_err(|reason| ClusterError::NotReady {
             member: "the group of nodes".to_string(),
             seconds: READY_LIMIT.as_secs(),
@@ -73,50 +73,50 @@ impl Cluster {
     }
 
     /// Sees to it that a member that was just started runs, is known to the agent, and answers.
-    pub(crate) async fn settle(&self, seat: &Seat) -> Result<(), ClusterError> {
-        if seat.member.role == Role::Agent {
+    pub(crate) async fn settle(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
+        if handle.member.role == Role::Agent {
             return Ok(());
         }
-        self.adopt(seat).await?;
-        if seat.member.role.is_server() { self.wait_until_ready(seat).await } else { Ok(()) }
+        self.adopt(handle).await?;
+        if handle.member.role.is_server() { self.wait_until_ready(handle).await } else { Ok(()) }
     }
 
     /// Makes the process of a member known to the agent, so that faults can reach it.
-    async fn adopt(&self, seat: &Seat) -> Result<(), ClusterError> {
-        let name = &seat.member.name;
-        let before = self.running_pid(seat).await?;
-        if let Err(source) = self.agent.adopt(name, before, Scope::Namespace, seat.member.address).await {
+    async fn adopt(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
+        let name = &handle.member.name;
+        let before = self.running_pid(handle).await?;
+        if let Err(source) = self.agent.adopt(name, before, Scope::Namespace, handle.member.address).await {
             // Most likely the process ended just now, which is about to be noted and explains more.
             for _ in 0..LAST_LOOKS {
-                self.running_pid(seat).await?;
+                self.running_pid(handle).await?;
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
             return Err(ClusterError::Agent { doing: format!("take hold of {name}"), source });
         }
         // Were it another PID now, the agent might hold a stranger that got the first one.
-        let after = self.running_pid(seat).await?;
-        if before == after { Ok(()) } else { Err(self.died(seat, "its process was replaced".to_string()).await) }
+        let after = self.running_pid(handle).await?;
+        if before == after { Ok(()) } else { Err(self.died(handle, "its process was replaced".to_string()).await) }
     }
 
-    async fn running_pid(&self, seat: &Seat) -> Result<u32, ClusterError> {
-        match self.backend.running_pid(&seat.member).await? {
+    async fn running_pid(&self, handle: &MemberHandle) -> Result<u32, ClusterError> {
+        match self.backend.running_pid(&handle.member).await? {
             Ok(pid) => Ok(pid),
-            Err(state) => Err(self.died(seat, state).await),
+            Err(state) => Err(self.died(handle, state).await),
         }
     }
 
-    async fn wait_until_ready(&self, seat: &Seat) -> Result<(), ClusterError> {
+    async fn wait_until_ready(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
         let began = Instant::now();
         loop {
-            let Err(reason) = self.is_ready(&seat.member).await else { return Ok(()) };
+            let Err(reason) = self.is_ready(&handle.member).await else { return Ok(()) };
             if began.elapsed() > READY_LIMIT {
                 // A server that ended is the better explanation.
-                self.running_pid(seat).await?;
-                let (member, log) = (seat.member.name.clone(), self.last_words(seat).await);
+                self.running_pid(handle).await?;
+                let (member, log) = (handle.member.name.clone(), self.last_words(handle).await);
                 return Err(ClusterError::NotReady { member, seconds: READY_LIMIT.as_secs(), reason, log });
             }
             if began.elapsed() > PROBE_LIMIT {
-                self.running_pid(seat).await?;
+                self.running_pid(handle).await?;
             }
             tokio::time::sleep(ASK_AGAIN).await;
         }
@@ -136,17 +136,17 @@ impl Cluster {
         }
     }
 
-    async fn died(&self, seat: &Seat, state: String) -> ClusterError {
+    async fn died(&self, handle: &MemberHandle, state: String) -> ClusterError {
         // What a client wrote last may still be on its way here.
-        if !seat.member.role.is_server() && seat.log.text().is_empty() {
+        if !handle.member.role.is_server() && handle.log.text().is_empty() {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
-        ClusterError::MemberDied { member: seat.member.name.clone(), state, log: self.last_words(seat).await }
+        ClusterError::MemberDied { member: handle.member.name.clone(), state, log: self.last_words(handle).await }
     }
 
     /// The end of a member's log, for the one line of an error.
-    async fn last_words(&self, seat: &Seat) -> String {
-        let text = self.log_of(seat, Some(3)).await.unwrap_or_default();
+    async fn last_words(&self, handle: &MemberHandle) -> String {
+        let text = self.log_of(handle, Some(3)).await.unwrap_or_default();
         let text = one_line(&String::from_utf8_lossy(&text));
         let tail: String = text.chars().skip(text.chars().count().saturating_sub(300)).collect();
         if tail.is_empty() { String::new() } else { format!("; its log ends with: {tail}") }
@@ -156,7 +156,7 @@ impl Cluster {
         let failed = |source| ClusterError::Agent { doing: "ask for the server's version".to_string(), source };
         let mut versions = Vec::new();
         // One node speaks for all.
-        for url in self.node_urls().into_iter().take(1).chain([self.store_url()]) {
+        for url in self.node_urls().into_iter().take(1).chain([self.resource_url()]) {
             let version = match self.agent.redis(&url, RedisCommand::Version, PROBE_LIMIT).await.map_err(failed)? {
                 RedisReply::Version(version) => version,
                 other => format!("{other:?}"),

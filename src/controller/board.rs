@@ -10,12 +10,12 @@ use crate::history::Phase;
 /// Where every client stands. Cheap to clone; all clones show the same board.
 #[derive(Clone)]
 pub struct Board {
-    clients: watch::Sender<Vec<Standing>>,
+    clients: watch::Sender<Vec<ClientProgress>>,
 }
 
 /// Where one client stands.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct ClientProgress {
     /// Operations that it has begun.
     pub begun: u64,
     /// Operations that are over.
@@ -31,7 +31,7 @@ const READS_BY_THEN: Duration = Duration::from_millis(30);
 
 impl Board {
     pub fn new(clients: u32) -> Board {
-        Board { clients: watch::Sender::new(vec![Standing::default(); clients as usize]) }
+        Board { clients: watch::Sender::new(vec![ClientProgress::default(); clients as usize]) }
     }
 
     /// A client begins an operation.
@@ -62,7 +62,7 @@ impl Board {
         self.clients.borrow().get(client as usize).map_or(0, |standing| standing.replaced)
     }
 
-    fn change(&self, client: u32, change: impl FnOnce(&mut Standing)) {
+    fn change(&self, client: u32, change: impl FnOnce(&mut ClientProgress)) {
         self.clients.send_modify(|clients| {
             if let Some(standing) = clients.get_mut(client as usize) {
                 change(standing);
@@ -71,7 +71,7 @@ impl Board {
     }
 
     /// Waits until a client stands so; forever, where it never does.
-    pub async fn until<T>(&self, client: u32, is_so: impl Fn(&Standing) -> Option<T>) -> T {
+    pub async fn until<T>(&self, client: u32, is_so: impl Fn(&ClientProgress) -> Option<T>) -> T {
         let mut changes = self.clients.subscribe();
         loop {
             let found = changes.borrow_and_update().get(client as usize).and_then(&is_so);
@@ -101,7 +101,7 @@ impl Board {
     }
 }
 
-fn holder(clients: &[Standing], since: Instant) -> Option<u32> {
+fn holder(clients: &[ClientProgress], since: Instant) -> Option<u32> {
     (0..).zip(clients).find_map(|(client, standing)| {
         let (phase, reached) = *standing.reached.last().filter(|_| standing.begun > standing.ended)?;
         let between_read_and_write = match phase {

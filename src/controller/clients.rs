@@ -49,7 +49,7 @@ pub(super) struct Client {
 #[derive(Clone, Debug)]
 pub(super) struct Manner {
     /// Phases at which the client waits for a `go`.
-    pub gates: Vec<Phase>,
+    pub breakpoints: Vec<Phase>,
     /// How long it tries to acquire the lock.
     pub acquire_timeout: Duration,
 }
@@ -107,7 +107,7 @@ impl Run<'_> {
             protocol: PROTOCOL,
             client: format!("c{}", client.number),
             lock,
-            resource: Resource::new(self.scenario.workload.resource, self.cluster.store_url()),
+            resource: Resource::new(self.scenario.workload.resource, self.cluster.resource_url()),
             seed: self.scenario.seed.wrapping_add(u64::from(client.process)),
         });
         send(&mut client.link, &hello).await?;
@@ -128,7 +128,7 @@ impl Run<'_> {
         let mut failures = 0;
         loop {
             let Some(operation) = client.operations.next() else { return Ok(client) };
-            let usual = Manner { gates: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
+            let usual = Manner { breakpoints: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
             let manner = tokio::select! {
                 biased;
                 _ = stop.wait_for(|stop| *stop) => return Ok(client),
@@ -175,7 +175,7 @@ impl Run<'_> {
             value: new.clone(),
             hold_ms: operation.hold_ms,
             acquire_timeout_ms: manner.acquire_timeout.as_millis() as u64,
-            gates: manner.gates,
+            breakpoints: manner.breakpoints,
         });
         let mut written = false;
         let answer = match send(&mut client.link, &invoke).await {

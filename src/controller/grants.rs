@@ -107,7 +107,7 @@ impl Run<'_> {
 
     async fn at_the_resource(&self, words: &[&str]) -> Result<String, String> {
         let words = words.iter().map(|word| word.to_string()).collect();
-        match self.ask(&self.cluster.store_url(), RedisCommand::Words(words)).await {
+        match self.ask(&self.cluster.resource_url(), RedisCommand::Words(words)).await {
             Ok(RedisReply::Text(text)) => Ok(text),
             Ok(other) => Err(format!("{other:?}")),
             Err(error) => Err(error.to_string()),

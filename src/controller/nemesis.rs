@@ -13,7 +13,7 @@ use super::{Run, RunError};
 use crate::cluster::{client_name, node_name, sentinel_name};
 use crate::faults::{AgentError, Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
 use crate::history::{Body, FaultKind, FaultStep, NemesisEvent};
-use crate::nemesis::{Between, Change, Cut, Fault, Target, Who};
+use crate::nemesis::{Between, Change, Fault, Partition, Target, Targets};
 
 /// How long a node may take to say whether it has a key.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
@@ -82,7 +82,7 @@ impl Run<'_> {
             Fault::Partition(cut) => {
                 let mut pairs = Vec::new();
                 // The plan has drawn who is on which side of a shape.
-                if let Cut::Between(parts) = cut {
+                if let Partition::Between(parts) = cut {
                     for part in parts {
                         pairs.extend(self.pairs(part).await);
                     }
@@ -134,7 +134,7 @@ impl Run<'_> {
     }
 
     /// The names of the members that are meant now.
-    async fn members(&self, who: &Who) -> Vec<String> {
+    async fn members(&self, who: &Targets) -> Vec<String> {
         let mut names = Vec::new();
         for target in &who.0 {
             match target {
@@ -147,7 +147,7 @@ impl Run<'_> {
                 Target::Primary => names.push(self.primary().await),
                 Target::Replica => names.push(self.replica().await),
                 Target::Sentinels => names.extend((0..self.scenario.workload.topology.sentinels()).map(sentinel_name)),
-                Target::Storage => names.extend(self.cluster.store().map(|store| store.name.clone())),
+                Target::Resource => names.extend(self.cluster.resource().map(|store| store.name.clone())),
                 // The plan has drawn these.
                 Target::AnyClient | Target::AnyNode | Target::Minority | Target::Majority => {}
             }

@@ -14,7 +14,7 @@ use super::clients::{Cue, Manner};
 use super::nemesis::InEffect;
 use super::{Run, RunError};
 use crate::history::{Body, Phase, StepEvent, StepOutcome};
-use crate::nemesis::Event;
+use crate::nemesis::Milestone;
 use crate::plan::{Action, PlannedStep};
 
 /// Operations of each client before the first step.
@@ -29,7 +29,7 @@ pub(super) struct Director {
     begun: Vec<u64>,
     /// The primary of the lock's key when the script began, or the one that it last changed to.
     primary: Option<String>,
-    /// The gates of the operation that each client was told to begin last, as far as they have not been opened.
+    /// The breakpoints of the operation that each client was told to begin last, as far as they have not been opened.
     closed: Vec<Vec<Phase>>,
 }
 
@@ -47,7 +47,7 @@ impl Director {
 
     fn begin(&mut self, client: u32, manner: Manner) {
         if let Some(closed) = self.closed.get_mut(client as usize) {
-            closed.clone_from(&manner.gates);
+            closed.clone_from(&manner.breakpoints);
         }
         self.tell(client, Cue::Begin(manner));
         if let Some(begun) = self.begun.get_mut(client as usize) {
@@ -55,18 +55,18 @@ impl Director {
         }
     }
 
-    /// The client goes on from this gate.
-    fn open(&mut self, client: u32, gate: Phase) {
+    /// The client goes on from this breakpoint.
+    fn open(&mut self, client: u32, breakpoint: Phase) {
         if let Some(closed) = self.closed.get_mut(client as usize) {
-            closed.retain(|closed| *closed != gate);
+            closed.retain(|closed| *closed != breakpoint);
         }
-        self.tell(client, Cue::Go(gate));
+        self.tell(client, Cue::Go(breakpoint));
     }
 
-    /// The client is kept at no gate any more.
+    /// The client is kept at no breakpoint any more.
     fn let_go(&mut self, client: u32) {
-        for gate in self.closed.get_mut(client as usize).map(std::mem::take).unwrap_or_default() {
-            self.tell(client, Cue::Go(gate));
+        for breakpoint in self.closed.get_mut(client as usize).map(std::mem::take).unwrap_or_default() {
+            self.tell(client, Cue::Go(breakpoint));
         }
     }
 
@@ -92,7 +92,7 @@ impl Run<'_> {
             _ = stop.wait_for(|stop| *stop) => Ok(()),
             outcome = self.play(&mut director, &mut in_effect) => outcome,
         };
-        // What a script leaves when it breaks off: clients at their gates, and faults.
+        // What a script leaves when it breaks off: clients at their breakpoints, and faults.
         for client in 0..self.scenario.clients {
             director.let_go(client);
         }
@@ -131,7 +131,7 @@ impl Run<'_> {
     async fn everybody(&self, director: &mut Director, operations: u32) {
         for client in 0..self.scenario.clients {
             for _ in 0..operations {
-                let manner = Manner { gates: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
+                let manner = Manner { breakpoints: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
                 director.begin(client, manner);
             }
         }
@@ -149,14 +149,17 @@ impl Run<'_> {
         in_effect: &mut BTreeMap<u32, InEffect>,
     ) -> Result<Result<(), Failed>, RunError> {
         let waits_for = match &step.action {
-            Action::Start { client, gates, stops, acquire_timeout_ms, within_ms } => {
+            Action::Start { client, breakpoints, stops, acquire_timeout_ms, within_ms } => {
                 let acquire_timeout = Duration::from_millis(*acquire_timeout_ms);
-                director.begin(*client, Manner { gates: gates.clone(), acquire_timeout });
-                gates.first().filter(|_| *stops).map(|gate| (*client, Event::Phase(*gate), *within_ms))
+                director.begin(*client, Manner { breakpoints: breakpoints.clone(), acquire_timeout });
+                breakpoints
+                    .first()
+                    .filter(|_| *stops)
+                    .map(|breakpoint| (*client, Milestone::Phase(*breakpoint), *within_ms))
             }
             Action::Go { client, from, to, within_ms } => {
                 director.open(*client, *from);
-                to.map(|to| (*client, Event::Phase(to), *within_ms))
+                to.map(|to| (*client, Milestone::Phase(to), *within_ms))
             }
             Action::Await { client, event, within_ms, .. } | Action::Expect { client, event, within_ms } => {
                 Some((*client, *event, *within_ms))
@@ -208,7 +211,7 @@ impl Run<'_> {
     }
 
     /// Waits until the operation that a client was told to begin last has come so far.
-    async fn awaited(&self, director: &Director, client: u32, event: Event, within_ms: u64) -> Result<(), Failed> {
+    async fn awaited(&self, director: &Director, client: u32, event: Milestone, within_ms: u64) -> Result<(), Failed> {
         let number = director.begun(client);
         let came = self.board.until(client, |standing| {
             if standing.begun < number {
@@ -216,9 +219,9 @@ impl Run<'_> {
             }
             let over = standing.ended >= number;
             match event {
-                Event::End => over.then_some(true),
-                Event::Phase(phase) if standing.reached.iter().any(|(reached, _)| *reached == phase) => Some(true),
-                Event::Phase(_) => over.then_some(false),
+                Milestone::End => over.then_some(true),
+                Milestone::Phase(phase) if standing.reached.iter().any(|(reached, _)| *reached == phase) => Some(true),
+                Milestone::Phase(_) => over.then_some(false),
             }
         });
         match timeout(Duration::from_millis(within_ms), came).await {
@@ -239,18 +242,18 @@ mod tests {
     fn a_client_that_is_let_go_passes_the_gates_that_are_left() {
         let (sender, mut told) = unbounded_channel();
         let mut director = Director::new(vec![sender]);
-        let gates = vec![Phase::Acquired, Phase::BeforeWrite, Phase::Releasing];
-        director.begin(0, Manner { gates, acquire_timeout: Duration::ZERO });
+        let breakpoints = vec![Phase::Acquired, Phase::BeforeWrite, Phase::Releasing];
+        director.begin(0, Manner { breakpoints, acquire_timeout: Duration::ZERO });
         director.open(0, Phase::Acquired);
         director.let_go(0);
         director.let_go(0);
-        let mut gates = Vec::new();
+        let mut breakpoints = Vec::new();
         while let Ok(cue) = told.try_recv() {
-            gates.extend(match cue {
-                Cue::Go(gate) => Some(gate),
+            breakpoints.extend(match cue {
+                Cue::Go(breakpoint) => Some(breakpoint),
                 Cue::Begin(_) => None,
             });
         }
-        assert_eq!(gates, [Phase::Acquired, Phase::BeforeWrite, Phase::Releasing], "each once");
+        assert_eq!(breakpoints, [Phase::Acquired, Phase::BeforeWrite, Phase::Releasing], "each once");
     }
 }

@@ -9,8 +9,8 @@ use super::{Run, RunError};
 use crate::cluster::{Member, Role, Roles};
 use crate::faults::{AgentError, RedisCommand, RedisReply};
 use crate::history::{Amount, Body, Completion, Fact, FactName, Function, Invocation, Outcome, Process, Reading};
+use crate::resource::ResourceValue;
 use crate::scenario::ResourceKind;
-use crate::stored::Stored;
 
 /// How long a server may take to give its first answer.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -57,7 +57,7 @@ impl Run<'_> {
     fn keepers(&self) -> Vec<&Member> {
         match self.scenario.workload.resource.kind {
             ResourceKind::Replicated => self.cluster.members().filter(|member| member.role == Role::Node).collect(),
-            _ => self.cluster.store().into_iter().collect(),
+            _ => self.cluster.resource().into_iter().collect(),
         }
     }
 
@@ -81,7 +81,7 @@ impl Run<'_> {
                 let member = self.cluster.members().find(|member| member.name == primary).and_then(Member::url);
                 member.ok_or_else(|| format!("{primary} has no address"))
             }
-            _ => Ok(self.cluster.store_url()),
+            _ => Ok(self.cluster.resource_url()),
         }
     }
 
@@ -167,7 +167,7 @@ impl Run<'_> {
     /// whoever watches them, so there only those from the clients' addresses count.
     async fn connections_of_clients(&self) -> Result<u64, String> {
         if self.scenario.workload.resource.kind != ResourceKind::Replicated {
-            return match self.ask(&self.cluster.store_url(), RedisCommand::Connections).await {
+            return match self.ask(&self.cluster.resource_url(), RedisCommand::Connections).await {
                 Ok(RedisReply::Count(connections)) => Ok(connections.saturating_sub(1)),
                 Ok(other) => Err(format!("{other:?}")),
                 Err(error) => Err(error.to_string()),
@@ -216,7 +216,7 @@ impl Run<'_> {
 /// What a key was found to hold at the end, as a history says it.
 fn final_value(kind: ResourceKind, text: Option<String>) -> Result<(Reading, Option<Amount>), String> {
     let bytes = text.as_ref().map_or(0, String::len);
-    let stored = Stored::read(kind, text).map_err(|error| error.to_string())?;
+    let stored = ResourceValue::read(kind, text).map_err(|error| error.to_string())?;
     let amount = match stored.amount {
         Some(Amount::Elements(elements)) if bytes > LONGEST_LIST => Some(Amount::Count(elements.len() as u64)),
         amount => amount,

@@ -6,8 +6,8 @@
 //! became free at an unknown time after its last act as the holder: an indeterminate release, since what releases then is the
 //! expiry. Attempts that brought nothing are left out, since an acquire that never came back explains nothing.
 
-use linearizability::history::{NEVER, Op, OpFunction, Table, Value};
 use super::{History, Operation, Outcome, Phase, PhaseStamp, Process};
+use linearizability::history::{NEVER, Op, OpFunction, Table, Value};
 
 /// One end of an acquire or release.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

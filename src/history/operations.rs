@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value, Values};
 use super::{CONTROLLER, Function, History, Operation, Outcome, Process, Reading};
+use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value, Values};
 
 /// The operations of a run on the resource, on one key or on all, and the times of their events by their places, in
 /// nanoseconds of run time.

@@ -9,10 +9,10 @@ use futures_util::future::BoxFuture;
 pub trait Algorithm: Send + Sync {
     /// Tries once. The error says why it failed, and then nothing is held; what may be left on a node has been taken back
     /// as far as the algorithm knows how to.
-    fn attempt(&self, key: &str, witness: &dyn Witness) -> impl Future<Output = Result<Held, String>> + Send;
+    fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> impl Future<Output = Result<Held, String>> + Send;
 
     /// Gives up what was acquired; a release that fails leaves the rest to the TTL, where there is one.
-    fn release(&self, key: &str, held: &Held, witness: &dyn Witness) -> impl Future<Output = ()> + Send;
+    fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook) -> impl Future<Output = ()> + Send;
 
     /// Lets what was acquired live for another TTL. Returns the new validity; the error says why the lock is not held
     /// any more.
@@ -63,8 +63,8 @@ pub struct Token {
 }
 
 /// Hears of the moments inside an acquisition or a release that is more than one step, which are the moments to break it.
-/// The algorithm goes on when the witness lets it.
-pub trait Witness: Send + Sync {
+/// The algorithm goes on when the hook lets it.
+pub trait PhaseHook: Send + Sync {
     /// The lock has been taken, and something that belongs to it is still missing.
     fn half_acquired(&self) -> BoxFuture<'_, ()>;
 
@@ -88,8 +88,8 @@ impl Held {
 
 /// [`Algorithm`] behind a pointer.
 pub(super) trait AnyAlgorithm: Send + Sync {
-    fn attempt<'a>(&'a self, key: &'a str, witness: &'a dyn Witness) -> BoxFuture<'a, Result<Held, String>>;
-    fn release<'a>(&'a self, key: &'a str, held: &'a Held, witness: &'a dyn Witness) -> BoxFuture<'a, ()>;
+    fn attempt<'a>(&'a self, key: &'a str, hook: &'a dyn PhaseHook) -> BoxFuture<'a, Result<Held, String>>;
+    fn release<'a>(&'a self, key: &'a str, held: &'a Held, hook: &'a dyn PhaseHook) -> BoxFuture<'a, ()>;
     fn renew<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<Duration, String>>;
     fn taken<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, String>;
     fn let_go<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, ()>;
@@ -97,12 +97,12 @@ pub(super) trait AnyAlgorithm: Send + Sync {
 }
 
 impl<A: Algorithm> AnyAlgorithm for A {
-    fn attempt<'a>(&'a self, key: &'a str, witness: &'a dyn Witness) -> BoxFuture<'a, Result<Held, String>> {
-        Box::pin(Algorithm::attempt(self, key, witness))
+    fn attempt<'a>(&'a self, key: &'a str, hook: &'a dyn PhaseHook) -> BoxFuture<'a, Result<Held, String>> {
+        Box::pin(Algorithm::attempt(self, key, hook))
     }
 
-    fn release<'a>(&'a self, key: &'a str, held: &'a Held, witness: &'a dyn Witness) -> BoxFuture<'a, ()> {
-        Box::pin(Algorithm::release(self, key, held, witness))
+    fn release<'a>(&'a self, key: &'a str, held: &'a Held, hook: &'a dyn PhaseHook) -> BoxFuture<'a, ()> {
+        Box::pin(Algorithm::release(self, key, held, hook))
     }
 
     fn renew<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<Duration, String>> {

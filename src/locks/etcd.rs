@@ -10,7 +10,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, NoAnswer, Token, Witness};
+use super::{Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
 
 /// What the lock asks of etcd. Each request is bounded in time by the implementation.
 pub trait Leases: Send + Sync {
@@ -42,7 +42,7 @@ pub struct Etcd<L, C> {
 }
 
 impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
-    async fn attempt(&self, key: &str, _: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         // A look is cheap; a lease is agreed on by all servers and written to their disks.
         if self.leases.exists(key).await.map_err(|error| error.to_string())? {
             return Err("held by another".into());
@@ -66,7 +66,7 @@ impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
         Err(failure)
     }
 
-    async fn release(&self, _: &str, held: &Held, _: &dyn Witness) {
+    async fn release(&self, _: &str, held: &Held, _: &dyn PhaseHook) {
         if let Ok(lease) = held.mark.parse() {
             let _ = self.leases.revoke(lease).await;
         }

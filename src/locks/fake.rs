@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Clock, Mail, Node, RequestError, Witness};
+use super::{Clock, Mail, Node, PhaseHook, RequestError};
 
 /// What a fake node answers to one attempt to acquire, whatever it holds.
 #[derive(Clone, Copy, Debug)]
@@ -297,10 +297,10 @@ impl FakeMail {
     }
 }
 
-/// A witness that lets everything pass.
+/// A hook that lets everything pass.
 pub struct Nobody;
 
-impl Witness for Nobody {
+impl PhaseHook for Nobody {
     fn half_acquired(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
@@ -310,10 +310,10 @@ impl Witness for Nobody {
     }
 }
 
-/// A witness that lets nothing pass.
+/// A hook that lets nothing pass.
 pub struct Stuck;
 
-impl Witness for Stuck {
+impl PhaseHook for Stuck {
     fn half_acquired(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
@@ -323,7 +323,7 @@ impl Witness for Stuck {
     }
 }
 
-/// A witness that remembers.
+/// A hook that remembers.
 #[derive(Default)]
 pub struct Record(Mutex<Vec<&'static str>>);
 
@@ -333,7 +333,7 @@ impl Record {
     }
 }
 
-impl Witness for Record {
+impl PhaseHook for Record {
     fn half_acquired(&self) -> BoxFuture<'_, ()> {
         Box::pin(async { self.0.lock().unwrap().push("half-acquired") })
     }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::algorithm::random_mark;
-use super::{Algorithm, Clock, Held, Node, Token, Witness};
+use super::{Algorithm, Clock, Held, Node, PhaseHook, Token};
 
 pub struct Fenced<N, C> {
     pub node: N,
@@ -22,7 +22,7 @@ pub(super) fn counter(key: &str) -> String {
 }
 
 impl<N: Node, C: Clock> Algorithm for Fenced<N, C> {
-    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(random_mark(), self.ttl);
         let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
@@ -36,11 +36,11 @@ impl<N: Node, C: Clock> Algorithm for Fenced<N, C> {
             }
             Err(error) => error.to_string(),
         };
-        self.release(key, &held, witness).await;
+        self.release(key, &held, hook).await;
         Err(refused)
     }
 
-    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+    async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {
         let _ = self.node.delete_if_equals(key, &held.mark).await;
     }
 }

@@ -5,18 +5,18 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::algorithm::AnyAlgorithm;
-use super::{Clock, Held, Lock, Witness};
+use super::{Clock, Held, Lock, PhaseHook};
 
 /// A lock that is held, or was: look before you write.
 pub struct Holding<'a, C> {
     lock: &'a Lock<C>,
     key: &'a str,
     pub held: Held,
-    standing: Mutex<Standing>,
+    state: Mutex<LockState>,
 }
 
 /// What the holder knows of its lock.
-struct Standing {
+struct LockState {
     /// Until when it is valid, by the lock's clock; none where it does not expire.
     until: Option<Duration>,
     /// Why it is gone, once a renewal has found that out.
@@ -35,7 +35,7 @@ pub enum Renewal {
 impl<'a, C: Clock> Holding<'a, C> {
     pub(super) fn new(lock: &'a Lock<C>, key: &'a str, held: Held) -> Holding<'a, C> {
         let until = held.validity.map(|validity| lock.clock.now() + validity);
-        Holding { lock, key, held, standing: Mutex::new(Standing { until, lost: None }) }
+        Holding { lock, key, held, state: Mutex::new(LockState { until, lost: None }) }
     }
 
     /// Renews the lock again and again, where it is one that does so, and hears when it is taken away; tells each time how
@@ -49,11 +49,11 @@ impl<'a, C: Clock> Holding<'a, C> {
             };
             match renewed {
                 Ok(validity) => {
-                    self.standing().until = Some(self.lock.clock.now() + validity);
+                    self.state().until = Some(self.lock.clock.now() + validity);
                     tell(Renewal::Extended(validity));
                 }
                 Err(reason) => {
-                    self.standing().lost = Some(reason.clone());
+                    self.state().lost = Some(reason.clone());
                     tell(Renewal::Lost(reason));
                     algorithm.let_go(&self.held).await;
                     break;
@@ -73,11 +73,11 @@ impl<'a, C: Clock> Holding<'a, C> {
     /// The holder's last look before it writes, without asking anybody: the error says that its lock is gone. A lock without
     /// a renewal, a look at the time, or thieves never says so.
     pub fn look(&self) -> Result<(), String> {
-        let standing = self.standing();
-        if let Some(reason) = &standing.lost {
+        let state = self.state();
+        if let Some(reason) = &state.lost {
             return Err(reason.clone());
         }
-        let over = standing.until.is_some_and(|until| self.lock.clock.now() >= until);
+        let over = state.until.is_some_and(|until| self.lock.clock.now() >= until);
         if self.lock.recheck && over {
             return Err("its validity is over".to_string());
         }
@@ -86,18 +86,18 @@ impl<'a, C: Clock> Holding<'a, C> {
 
     /// Whether [`Holding::keep`] has found out already that the lock is gone.
     pub fn is_known_lost(&self) -> bool {
-        self.standing().lost.is_some()
+        self.state().lost.is_some()
     }
 
     /// Gives the lock up.
-    pub async fn release(self, witness: &dyn Witness) {
+    pub async fn release(self, hook: &dyn PhaseHook) {
         if let Some(algorithm) = &self.lock.algorithm {
-            algorithm.release(self.key, &self.held, witness).await;
+            algorithm.release(self.key, &self.held, hook).await;
         }
     }
 
-    fn standing(&self) -> std::sync::MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> std::sync::MutexGuard<'_, LockState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, Witness};
+use super::{Algorithm, Clock, Held, Node, PhaseHook};
 
 pub struct Incr<N, C> {
     pub node: N,
@@ -22,7 +22,7 @@ pub struct Incr<N, C> {
 const RELEASE_TTLS: u32 = 4;
 
 impl<N: Node, C: Clock> Algorithm for Incr<N, C> {
-    async fn attempt(&self, key: &str, _: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         match self.node.increment(key).await {
             Ok(1) => Ok(Held { mark: String::new(), validity: None, votes: Vec::new(), token: None }),
             Ok(count) => Err(format!("held by another: the count is {count}")),
@@ -31,7 +31,7 @@ impl<N: Node, C: Clock> Algorithm for Incr<N, C> {
         }
     }
 
-    async fn release(&self, key: &str, _: &Held, _: &dyn Witness) {
+    async fn release(&self, key: &str, _: &Held, _: &dyn PhaseHook) {
         let deadline = self.clock.now() + self.ttl * RELEASE_TTLS;
         loop {
             if self.node.delete(key).await.is_ok() || self.clock.now() >= deadline {

@@ -33,7 +33,7 @@ pub mod zookeeper;
 
 use std::time::Duration;
 
-pub use algorithm::{Algorithm, Held, Token, Witness};
+pub use algorithm::{Algorithm, Held, PhaseHook, Token};
 pub use clock::Clock;
 pub use holding::{Holding, Renewal};
 pub use mail::Mail;
@@ -152,14 +152,14 @@ impl<C: Clock> Lock<C> {
         &'a self,
         key: &'a str,
         within: Duration,
-        witness: &dyn Witness,
+        hook: &dyn PhaseHook,
     ) -> Result<Option<Holding<'a, C>>, NotAcquired> {
         let Some(algorithm) = &self.algorithm else { return Ok(None) };
         let deadline = self.clock.now() + within;
         let mut attempts = 0;
         loop {
             attempts += 1;
-            match algorithm.attempt(key, witness).await {
+            match algorithm.attempt(key, hook).await {
                 Ok(held) => return Ok(Some(Holding::new(self, key, held))),
                 Err(last) => {
                     let pause = self.clock.draw(self.retry_delay);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::algorithm::random_mark;
 use super::fenced::counter;
-use super::{Algorithm, Clock, Held, Node, Token, Witness};
+use super::{Algorithm, Clock, Held, Node, PhaseHook, Token};
 
 pub struct PairedToken<N, C> {
     pub node: N,
@@ -39,7 +39,7 @@ impl<N: Node, C: Clock> PairedToken<N, C> {
 }
 
 impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
-    async fn attempt(&self, key: &str, _: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(random_mark(), self.ttl);
         let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
@@ -61,7 +61,7 @@ impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
         Err(refused)
     }
 
-    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+    async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {
         if let Some(token) = held.token {
             let _ = self.node.raise(&given_back(key), token.number).await;
         }

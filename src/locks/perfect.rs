@@ -6,7 +6,7 @@
 
 use std::future::Future;
 
-use super::{Algorithm, Held, Witness};
+use super::{Algorithm, Held, PhaseHook};
 
 /// Who grants the lock; it knows for which key and to whom.
 pub trait Grantor: Send + Sync {
@@ -22,14 +22,14 @@ pub struct Perfect<G> {
 }
 
 impl<G: Grantor> Algorithm for Perfect<G> {
-    async fn attempt(&self, _: &str, _: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, _: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         match self.grantor.ask().await? {
             true => Ok(Held { mark: String::new(), validity: None, votes: Vec::new(), token: None }),
             false => Err("held by another".to_string()),
         }
     }
 
-    async fn release(&self, _: &str, _: &Held, _: &dyn Witness) {
+    async fn release(&self, _: &str, _: &Held, _: &dyn PhaseHook) {
         self.grantor.give_back().await;
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::algorithm::random_mark;
-use super::{Algorithm, Clock, Held, LockSettings, Node, RequestError, Witness};
+use super::{Algorithm, Clock, Held, LockSettings, Node, PhaseHook, RequestError};
 
 pub struct Redlock<N, C> {
     pub nodes: Vec<N>,
@@ -73,7 +73,7 @@ impl<N: Node, C: Clock> Redlock<N, C> {
 }
 
 impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
-    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let mark = random_mark();
         let start = self.clock.now();
         let answers = self.ask_all(key, &mark).await;
@@ -85,7 +85,7 @@ impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
         if votes >= quorum && !validity.is_zero() {
             return Ok(held);
         }
-        self.release(key, &held, witness).await;
+        self.release(key, &held, hook).await;
         let silent = answers.iter().filter(|answer| answer.is_err()).count();
         Err(if votes >= quorum {
             format!("{votes} of {} nodes, but it took longer than the lock is valid", self.nodes.len())
@@ -94,7 +94,7 @@ impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
         })
     }
 
-    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+    async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {
         let told = self.nodes.iter().zip(&held.votes).filter(|(_, said_yes)| self.release_on_all || **said_yes);
         join_all(told.map(|(node, _)| node.delete_if_equals(key, &held.mark))).await;
     }

@@ -7,7 +7,7 @@
 
 use super::fenced::counter;
 use super::redlock::Redlock;
-use super::{Algorithm, Clock, Held, Node, Token, Witness};
+use super::{Algorithm, Clock, Held, Node, PhaseHook, Token};
 
 use futures_util::future::join_all;
 
@@ -16,10 +16,10 @@ pub struct RedlockTokens<N, C> {
 }
 
 impl<N: Node, C: Clock> Algorithm for RedlockTokens<N, C> {
-    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
-        let mut held = self.redlock.attempt(key, witness).await?;
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
+        let mut held = self.redlock.attempt(key, hook).await?;
         let acquired = self.redlock.clock.now();
-        witness.half_acquired().await;
+        hook.half_acquired().await;
         let counter = counter(key);
         let counts = join_all(self.redlock.nodes.iter().map(|node| node.increment(&counter))).await;
         let counts: Vec<u64> = counts.into_iter().flatten().collect();
@@ -32,12 +32,12 @@ impl<N: Node, C: Clock> Algorithm for RedlockTokens<N, C> {
                 Err(too_late) => too_late,
             }
         };
-        self.release(key, &held, witness).await;
+        self.release(key, &held, hook).await;
         Err(refused)
     }
 
-    async fn release(&self, key: &str, held: &Held, witness: &dyn Witness) {
-        self.redlock.release(key, held, witness).await;
+    async fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook) {
+        self.redlock.release(key, held, hook).await;
     }
 
     async fn renew(&self, key: &str, held: &Held) -> Result<std::time::Duration, String> {

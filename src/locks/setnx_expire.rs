@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::algorithm::random_mark;
-use super::{Algorithm, Clock, Held, Node, Witness};
+use super::{Algorithm, Clock, Held, Node, PhaseHook};
 
 pub struct SetnxExpire<N, C> {
     pub node: N,
@@ -16,13 +16,13 @@ pub struct SetnxExpire<N, C> {
 }
 
 impl<N: Node, C: Clock> Algorithm for SetnxExpire<N, C> {
-    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let mut held = Held::on_one_node(random_mark(), self.ttl);
         let refused = match self.node.set_for_ever_if_absent(key, &held.mark).await {
             Ok(false) => return Err("held by another".into()),
             Err(error) => error.to_string(),
             Ok(true) => {
-                witness.half_acquired().await;
+                hook.half_acquired().await;
                 // The TTL runs from here.
                 let start = self.clock.now();
                 match self.node.expire(key, self.ttl).await {
@@ -35,11 +35,11 @@ impl<N: Node, C: Clock> Algorithm for SetnxExpire<N, C> {
                 }
             }
         };
-        self.release(key, &held, witness).await;
+        self.release(key, &held, hook).await;
         Err(refused)
     }
 
-    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+    async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {
         let _ = self.node.delete_if_equals(key, &held.mark).await;
     }
 }

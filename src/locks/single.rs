@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use super::algorithm::random_mark;
-use super::{Algorithm, Clock, Held, Node, Witness};
+use super::{Algorithm, Clock, Held, Node, PhaseHook};
 
 pub struct Single<N, C> {
     pub node: N,
@@ -22,7 +22,7 @@ pub struct Single<N, C> {
 }
 
 impl<N: Node, C: Clock> Algorithm for Single<N, C> {
-    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(random_mark(), self.ttl);
         let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
@@ -37,11 +37,11 @@ impl<N: Node, C: Clock> Algorithm for Single<N, C> {
             // The node may have set it all the same.
             Err(error) => error.to_string(),
         };
-        self.release(key, &held, witness).await;
+        self.release(key, &held, hook).await;
         Err(refused)
     }
 
-    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+    async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {
         let _ = self.node.delete_if_equals(key, &held.mark).await;
     }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, Witness};
+use super::{Algorithm, Clock, Held, Node, PhaseHook};
 
 pub struct SingleConstant<N, C> {
     pub node: N,
@@ -18,7 +18,7 @@ pub struct SingleConstant<N, C> {
 const CONSTANT: &str = "locked";
 
 impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
-    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(CONSTANT.to_string(), self.ttl);
         match self.node.set_if_absent(key, CONSTANT, self.ttl).await {
@@ -26,7 +26,7 @@ impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
             Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
                 Ok(()) => Ok(held),
                 Err(too_late) => {
-                    self.release(key, &held, witness).await;
+                    self.release(key, &held, hook).await;
                     Err(too_late)
                 }
             },
@@ -35,7 +35,7 @@ impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
         }
     }
 
-    async fn release(&self, key: &str, _: &Held, _: &dyn Witness) {
+    async fn release(&self, key: &str, _: &Held, _: &dyn PhaseHook) {
         let _ = self.node.delete(key).await;
     }
 }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::algorithm::random_mark;
-use super::{Algorithm, Clock, Held, Node, Witness};
+use super::{Algorithm, Clock, Held, Node, PhaseHook};
 
 pub struct SingleGetDel<N, C> {
     pub node: N,
@@ -16,7 +16,7 @@ pub struct SingleGetDel<N, C> {
 }
 
 impl<N: Node, C: Clock> Algorithm for SingleGetDel<N, C> {
-    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(random_mark(), self.ttl);
         let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
@@ -27,13 +27,13 @@ impl<N: Node, C: Clock> Algorithm for SingleGetDel<N, C> {
             },
             Err(error) => error.to_string(),
         };
-        self.release(key, &held, witness).await;
+        self.release(key, &held, hook).await;
         Err(refused)
     }
 
-    async fn release(&self, key: &str, held: &Held, witness: &dyn Witness) {
+    async fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook) {
         if self.node.get(key).await == Ok(Some(held.mark.clone())) {
-            witness.half_released().await;
+            hook.half_released().await;
             let _ = self.node.delete(key).await;
         }
     }
@@ -66,7 +66,7 @@ mod tests {
     /// Lets the TTL run out and another acquire the lock between look and `DEL`.
     struct Meanwhile<'a>(&'a SingleGetDel<FakeNode, FakeClock>);
 
-    impl Witness for Meanwhile<'_> {
+    impl PhaseHook for Meanwhile<'_> {
         fn half_acquired(&self) -> BoxFuture<'_, ()> {
             Box::pin(async {})
         }

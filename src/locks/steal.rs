@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 
 use super::algorithm::random_mark;
 use super::redlock::Redlock;
-use super::{Algorithm, Clock, Held, Mail, Node, Witness};
+use super::{Algorithm, Clock, Held, Mail, Node, PhaseHook};
 
 pub struct Steal<N, C, M> {
     redlock: Redlock<N, C>,
@@ -155,7 +155,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
 }
 
 impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
-    async fn attempt(&self, key: &str, witness: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let mark = random_mark();
         let claim = format!("{} {mark} {}", self.priority, self.address);
         let start = self.clock().now();
@@ -171,14 +171,14 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
         let victims = victims(answers.into_iter().flatten().filter_map(|(set, before)| before.filter(|_| set)));
         if won < quorum {
             match victims.is_empty() {
-                true => self.release(key, &held, witness).await,
+                true => self.release(key, &held, hook).await,
                 false => self.desk.leave_unsettled(&mark),
             }
             return Err(format!("{won} of {} nodes, {quorum} needed", nodes.len()));
         }
         let mut settled = true;
         if !victims.is_empty() {
-            witness.half_acquired().await;
+            hook.half_acquired().await;
             let patience = self.redlock.ttl.mul_f64(self.stolen_consistency_factor);
             settled = self.hand_over(&mark, &victims, start + patience).await;
             held.validity = Some(self.redlock.validity(took()));
@@ -186,7 +186,7 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
         let too_late = held.validity.is_none_or(|validity| validity.is_zero());
         if too_late || !self.desk.hold() {
             match settled {
-                true => self.release(key, &held, witness).await,
+                true => self.release(key, &held, hook).await,
                 false => self.desk.leave_unsettled(&mark),
             }
             return Err(if too_late { "it took longer than the TTL" } else { STOLEN }.to_string());
@@ -194,8 +194,8 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
         Ok(held)
     }
 
-    async fn release(&self, key: &str, held: &Held, witness: &dyn Witness) {
-        self.redlock.release(key, held, witness).await;
+    async fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook) {
+        self.redlock.release(key, held, hook).await;
         self.acknowledge(mark_of(held)).await;
     }
 

@@ -11,7 +11,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, NoAnswer, Token, Witness};
+use super::{Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
 
 /// What the lock asks of ZooKeeper. Each request is bounded in time by the implementation, which gives up its session, and
 /// with it all nodes that it made, where one brings no answer.
@@ -42,7 +42,7 @@ pub struct Zookeeper<Z, C> {
 }
 
 impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
-    async fn attempt(&self, key: &str, _: &dyn Witness) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let words = |error: NoAnswer| error.to_string();
         // A look is cheap; a node is agreed on by all servers and written to their disks.
         if !self.contest.contenders(key).await.map_err(words)?.is_empty() {
@@ -66,7 +66,7 @@ impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
         Err(failure)
     }
 
-    async fn release(&self, key: &str, held: &Held, _: &dyn Witness) {
+    async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {
         if let Ok(number) = held.mark.parse() {
             let _ = self.contest.leave(key, number).await;
         }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::cut::{Between, Cut};
+use super::partition::{Between, Partition};
 use super::phrase::{PhraseError, first, length, lengths, only, serde_as_phrase};
-use super::target::Who;
+use super::target::Targets;
 use crate::history::FaultKind;
 use crate::units::{Length, LengthRange};
 
@@ -13,13 +13,13 @@ use crate::units::{Length, LengthRange};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// `pause WHO`: SIGSTOP to all its processes.
-    Pause(Who),
+    Pause(Targets),
     /// `kill WHO`: SIGKILL; the heal starts it again.
-    Kill(Who),
+    Kill(Targets),
     /// `power-loss WHO`: a kill that also takes what was not synced.
-    PowerLoss(Who),
+    PowerLoss(Targets),
     /// `partition A from B`, `partition A to B`, `partition minority`: packets are dropped.
-    Partition(Cut),
+    Partition(Partition),
     /// `loss 30% A and B`: so many of a hundred packets are dropped.
     Loss(u8, Between),
     /// `delay 50ms A to B`: packets are held back.
@@ -27,13 +27,13 @@ pub enum Fault {
     /// `reset A and B`: connections are reset.
     Reset(Between),
     /// `clock WHO +2ttl`, `clock WHO x1.5`, `clock WHO strobe 200ms every 1ms`.
-    Clock(Who, Change),
+    Clock(Targets, Change),
     /// `evict WHO`: memory is bounded to nothing, so that keys are evicted.
-    Evict(Who),
+    Evict(Targets),
     /// `flush WHO`: all keys are lost.
-    Flush(Who),
+    Flush(Targets),
     /// `failover primary`: an operator makes its replica the primary in its place.
-    Failover(Who),
+    Failover(Targets),
 }
 
 /// How a wall clock goes wrong.
@@ -74,17 +74,19 @@ impl Fault {
     }
 
     /// Every group of targets in it.
-    pub fn whos(&self) -> Vec<&Who> {
+    pub fn all_targets(&self) -> Vec<&Targets> {
         match self {
-            Fault::Pause(who)
-            | Fault::Kill(who)
-            | Fault::PowerLoss(who)
-            | Fault::Clock(who, _)
-            | Fault::Evict(who)
-            | Fault::Flush(who)
-            | Fault::Failover(who) => vec![who],
-            Fault::Partition(Cut::Shape(..)) => Vec::new(),
-            Fault::Partition(Cut::Between(parts)) => parts.iter().flat_map(|part| [&part.one, &part.other]).collect(),
+            Fault::Pause(targets)
+            | Fault::Kill(targets)
+            | Fault::PowerLoss(targets)
+            | Fault::Clock(targets, _)
+            | Fault::Evict(targets)
+            | Fault::Flush(targets)
+            | Fault::Failover(targets) => vec![targets],
+            Fault::Partition(Partition::Shape(..)) => Vec::new(),
+            Fault::Partition(Partition::Between(parts)) => {
+                parts.iter().flat_map(|part| [&part.one, &part.other]).collect()
+            }
             Fault::Loss(_, between) | Fault::Delay(_, between) | Fault::Reset(between) => {
                 vec![&between.one, &between.other]
             }
@@ -93,23 +95,23 @@ impl Fault {
 
     /// Whether it makes sense for these targets.
     fn check(self) -> Result<Fault, PhraseError> {
-        let refuse = |who: &Who, expected: &str| {
-            Err(PhraseError::new(format!("`{self}`: {who} can't be hit by that; {expected}")))
+        let refuse = |targets: &Targets, expected: &str| {
+            Err(PhraseError::new(format!("`{self}`: {targets} can't be hit by that; {expected}")))
         };
         match &self {
-            Fault::Kill(who) if who.0.contains(&super::Target::Storage) => {
-                refuse(who, "the resource is not what is under test and has to survive")
+            Fault::Kill(targets) if targets.0.contains(&super::Target::Resource) => {
+                refuse(targets, "the resource is not what is under test and has to survive")
             }
-            Fault::PowerLoss(who) | Fault::Evict(who) | Fault::Flush(who)
-                if !who.0.iter().all(|target| target.is_node()) =>
+            Fault::PowerLoss(targets) | Fault::Evict(targets) | Fault::Flush(targets)
+                if !targets.0.iter().all(|target| target.is_node()) =>
             {
-                refuse(who, "only nodes of the lock can")
+                refuse(targets, "only nodes of the lock can")
             }
-            Fault::Failover(who) if who.0 != [super::Target::Primary] => {
-                refuse(who, "only `primary` can be followed by its replica")
+            Fault::Failover(targets) if targets.0 != [super::Target::Primary] => {
+                refuse(targets, "only `primary` can be followed by its replica")
             }
-            Fault::Clock(who, _) if who.0.contains(&super::Target::Storage) => {
-                refuse(who, "no clock matters to the resource")
+            Fault::Clock(targets, _) if targets.0.contains(&super::Target::Resource) => {
+                refuse(targets, "no clock matters to the resource")
             }
             _ => Ok(self),
         }
@@ -141,8 +143,8 @@ impl FromStr for Fault {
             }
             "reset" => Fault::Reset(Between::parse(rest)?),
             "clock" => {
-                let (who, change) = first(rest);
-                Fault::Clock(only(who)?, change.parse()?)
+                let (targets, change) = first(rest);
+                Fault::Clock(only(targets)?, change.parse()?)
             }
             "evict" => Fault::Evict(only(rest)?),
             "flush" => Fault::Flush(only(rest)?),
@@ -183,17 +185,17 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let joined = |between: &Between| between.to_string().replace(" from ", " and ");
         match self {
-            Fault::Pause(who) => write!(f, "pause {who}"),
-            Fault::Kill(who) => write!(f, "kill {who}"),
-            Fault::PowerLoss(who) => write!(f, "power-loss {who}"),
+            Fault::Pause(targets) => write!(f, "pause {targets}"),
+            Fault::Kill(targets) => write!(f, "kill {targets}"),
+            Fault::PowerLoss(targets) => write!(f, "power-loss {targets}"),
             Fault::Partition(cut) => write!(f, "partition {cut}"),
             Fault::Loss(percent, between) => write!(f, "loss {percent}% {}", joined(between)),
             Fault::Delay(by, between) => write!(f, "delay {by} {}", joined(between)),
             Fault::Reset(between) => write!(f, "reset {}", joined(between)),
-            Fault::Clock(who, change) => write!(f, "clock {who} {change}"),
-            Fault::Evict(who) => write!(f, "evict {who}"),
-            Fault::Flush(who) => write!(f, "flush {who}"),
-            Fault::Failover(who) => write!(f, "failover {who}"),
+            Fault::Clock(targets, change) => write!(f, "clock {targets} {change}"),
+            Fault::Evict(targets) => write!(f, "evict {targets}"),
+            Fault::Flush(targets) => write!(f, "flush {targets}"),
+            Fault::Failover(targets) => write!(f, "failover {targets}"),
         }
     }
 }

@@ -5,8 +5,8 @@
 //! `pause holder`, `partition client:0 from node:1`, `clock node:2 +2ttl`. The vocabulary is closed and has no conditions;
 //! a phrase that is not understood gets a message that lists what was expected, and nothing is executed by reading it.
 
-mod cut;
 mod fault;
+mod partition;
 mod phrase;
 mod script;
 mod target;
@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use cut::{Between, Cut, Shape, Way};
 pub use fault::{Change, Fault};
+pub use partition::{Between, Partition, Shape, Way};
 pub use phrase::PhraseError;
-pub use script::{Event, Step};
-pub use target::{Target, Who};
+pub use script::{Milestone, Step};
+pub use target::{Target, Targets};
 
 use crate::scenario::{Expectation, Persistence};
 use crate::units::{Length, LengthRange};

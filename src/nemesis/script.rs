@@ -20,10 +20,10 @@ pub enum Step {
     Go { client: u32, to: Option<Phase> },
     /// `await client:1 end within 3ttl`: waits for a phase of the client's operation or its end. With `or go on` the step
     /// is over after that time in any case; else the script has failed.
-    Await { client: u32, event: Event, within: Option<Length>, or_go_on: bool },
+    Await { client: u32, event: Milestone, within: Option<Length>, or_go_on: bool },
     /// `expect client:1 acquired within 0.5ttl`: as above, but what a lock owes: where it does not come, the lock was not
     /// live. The script goes on.
-    Expect { client: u32, event: Event, within: Length },
+    Expect { client: u32, event: Milestone, within: Length },
     /// `await primary changes within 1ttl`: waits until another node than before is the primary of the lock's key.
     AwaitPrimary { within: Length },
     /// `wait 1.1ttl`.
@@ -38,7 +38,7 @@ pub enum Step {
 
 /// What a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum Milestone {
     /// The operation has come to this phase.
     Phase(Phase),
     /// The operation is over, whichever way.
@@ -115,7 +115,7 @@ fn awaited(text: &str) -> Result<Step, PhraseError> {
         None => (rest, None),
     };
     let (one, event) = first(what);
-    let event = if event == "end" { Event::End } else { Event::Phase(phase(event)?) };
+    let event = if event == "end" { Milestone::End } else { Milestone::Phase(phase(event)?) };
     Ok(Step::Await { client: client(one)?, event, within, or_go_on })
 }
 
@@ -134,18 +134,18 @@ fn phase(text: &str) -> Result<Phase, PhraseError> {
     })
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for Milestone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Event::End => "end",
-            Event::Phase(phase) => PHASES.iter().find(|(_, known)| known == phase).map_or("", |(word, _)| word),
+            Milestone::End => "end",
+            Milestone::Phase(phase) => PHASES.iter().find(|(_, known)| known == phase).map_or("", |(word, _)| word),
         })
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let to = |to: &Option<Phase>| to.map_or(String::new(), |phase| format!(" to {}", Event::Phase(phase)));
+        let to = |to: &Option<Phase>| to.map_or(String::new(), |phase| format!(" to {}", Milestone::Phase(phase)));
         match self {
             Step::Start { client, to: phase, gives_up } => {
                 write!(f, "start client:{client}{}", to(phase))?;

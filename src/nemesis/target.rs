@@ -35,12 +35,12 @@ pub enum Target {
     /// Every Sentinel.
     Sentinels,
     /// The Redis that holds the protected resource.
-    Storage,
+    Resource,
 }
 
 /// One or several targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who(pub Vec<Target>);
+pub struct Targets(pub Vec<Target>);
 
 const WORDS: [(&str, Target); 12] = [
     ("holder", Target::Holder),
@@ -54,7 +54,7 @@ const WORDS: [(&str, Target); 12] = [
     ("primary", Target::Primary),
     ("replica", Target::Replica),
     ("sentinels", Target::Sentinels),
-    ("storage", Target::Storage),
+    ("resource", Target::Resource),
 ];
 
 impl Target {
@@ -65,13 +65,13 @@ impl Target {
 
     /// Whether it means nodes of the lock.
     pub fn is_node(self) -> bool {
-        !self.is_client() && !matches!(self, Target::Storage | Target::Sentinels)
+        !self.is_client() && !matches!(self, Target::Resource | Target::Sentinels)
     }
 }
 
-impl Who {
-    pub fn one(target: Target) -> Who {
-        Who(vec![target])
+impl Targets {
+    pub fn one(target: Target) -> Targets {
+        Targets(vec![target])
     }
 }
 
@@ -91,6 +91,8 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let numbered = |number: &str| number.parse::<u32>().ok();
         match text.split_once(':') {
+            // Its name until 0.1; see `catalogue::RENAMED`.
+            None if text == "storage" => Some(Target::Resource),
             None => WORDS.iter().find(|(word, _)| *word == text).map(|(_, target)| *target),
             Some(("client", number)) => numbered(number).map(Target::Client),
             Some(("node", number)) => numbered(number).map(Target::Node),
@@ -106,19 +108,19 @@ impl FromStr for Target {
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Targets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let targets: Vec<String> = self.0.iter().map(Target::to_string).collect();
         f.write_str(&targets.join(","))
     }
 }
 
-impl FromStr for Who {
+impl FromStr for Targets {
     type Err = PhraseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.split(',').map(|target| target.trim().parse()).collect::<Result<_, _>>().map(Who)
+        text.split(',').map(|target| target.trim().parse()).collect::<Result<_, _>>().map(Targets)
     }
 }
 
-serde_as_phrase!(Target, Who);
+serde_as_phrase!(Target, Targets);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{PlanError, millis, stream};
 use crate::cluster::Program;
-use crate::nemesis::{Between, Cut, Fault, Shape, Target, Way, Who};
+use crate::nemesis::{Between, Fault, Partition, Shape, Target, Targets, Way};
 use crate::scenario::Scenario;
 
 /// One fault: when, what, how long.
@@ -108,13 +108,13 @@ pub(super) fn settle(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> 
             Fault::Delay(*by, sides(rng, pairs, scenario)?)
         }
         Fault::Reset(pairs) => Fault::Reset(sides(rng, pairs, scenario)?),
-        Fault::Partition(Cut::Between(parts)) => {
+        Fault::Partition(Partition::Between(parts)) => {
             let parts: Result<_, PlanError> = parts.iter().map(|pairs| sides(rng, pairs, scenario)).collect();
-            Fault::Partition(Cut::Between(parts?))
+            Fault::Partition(Partition::Between(parts?))
         }
-        Fault::Partition(Cut::Shape(shape, way)) => {
+        Fault::Partition(Partition::Shape(shape, way)) => {
             let parts = shaped(rng, *shape, scenario)?;
-            Fault::Partition(Cut::Between(parts.into_iter().map(|part| part.going(*way)).collect()))
+            Fault::Partition(Partition::Between(parts.into_iter().map(|part| part.going(*way)).collect()))
         }
     })
 }
@@ -124,7 +124,7 @@ fn sides(rng: &mut impl Rng, pairs: &Between, scenario: &Scenario) -> Result<Bet
     Ok(Between { one, other, both_ways: pairs.both_ways })
 }
 
-fn members(rng: &mut impl Rng, who: &Who, scenario: &Scenario) -> Result<Who, PlanError> {
+fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Targets, PlanError> {
     let mut settled = Vec::new();
     for target in &who.0 {
         match target {
@@ -169,7 +169,7 @@ fn members(rng: &mut impl Rng, who: &Who, scenario: &Scenario) -> Result<Who, Pl
             target => settled.push(*target),
         }
     }
-    Ok(Who(settled))
+    Ok(Targets(settled))
 }
 
 fn no_nodes(what: &str, scenario: &Scenario) -> PlanError {
@@ -201,12 +201,12 @@ fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<B
     if scenario.nodes == 0 {
         return Err(no_nodes("the shape of a partition is about nodes", scenario));
     }
-    let all_clients = || Who::one(Target::Clients);
-    let cut = |one: Who, other: Who| Between { one, other, both_ways: true };
+    let all_clients = || Targets::one(Target::Clients);
+    let cut = |one: Targets, other: Targets| Between { one, other, both_ways: true };
     match shape {
-        Shape::One => Ok(vec![cut(all_clients(), Who(some_nodes(rng, 1, scenario)?))]),
-        Shape::Minority => Ok(vec![cut(all_clients(), Who(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?))]),
-        Shape::Majority => Ok(vec![cut(all_clients(), Who(some_nodes(rng, scenario.nodes / 2 + 1, scenario)?))]),
+        Shape::One => Ok(vec![cut(all_clients(), Targets(some_nodes(rng, 1, scenario)?))]),
+        Shape::Minority => Ok(vec![cut(all_clients(), Targets(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?))]),
+        Shape::Majority => Ok(vec![cut(all_clients(), Targets(some_nodes(rng, scenario.nodes / 2 + 1, scenario)?))]),
         Shape::Halves | Shape::Bridge => {
             let (mut clients, mut nodes) = shuffled(rng, scenario);
             if shape == Shape::Bridge {
@@ -214,7 +214,7 @@ fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<B
                 nodes.pop();
             }
             let others = (clients.split_off(clients.len() / 2), nodes.split_off(nodes.len() / 2));
-            let parts = [cut(Who(clients), Who(others.1)), cut(Who(others.0), Who(nodes))];
+            let parts = [cut(Targets(clients), Targets(others.1)), cut(Targets(others.0), Targets(nodes))];
             let parts: Vec<_> =
                 parts.into_iter().filter(|part| !part.one.0.is_empty() && !part.other.0.is_empty()).collect();
             if parts.is_empty() {
@@ -230,7 +230,7 @@ fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<B
             let minority = (nodes.len() - 1) / 2;
             no_minority(minority, scenario)?;
             let lost = |at: usize| (0..minority).map(|next| nodes[(at + next) % nodes.len()]).collect();
-            Ok(clients.iter().enumerate().map(|(at, client)| cut(Who::one(*client), Who(lost(at)))).collect())
+            Ok(clients.iter().enumerate().map(|(at, client)| cut(Targets::one(*client), Targets(lost(at)))).collect())
         }
     }
 }

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::catalogue;
     use crate::history::Phase;
-    use crate::nemesis::{Cut, Fault, OneOf, Target};
+    use crate::nemesis::{Fault, OneOf, Partition, Target};
     use std::collections::HashSet;
 
     fn scenario(nemesis: &str, seed: u64) -> Scenario {
@@ -251,8 +251,10 @@ mod tests {
             ["start client:0 to read", "pause node", "go client:0 to before-write", "go client:0", "wait 1.5ttl"];
         let plan = Plan::draw(&scripted(&steps)).unwrap();
         assert_eq!(plan, Plan::draw(&scripted(&steps)).unwrap());
-        let Action::Start { gates, stops: true, .. } = &plan.script[0].action else { panic!("{:?}", plan.script) };
-        assert_eq!(gates[..], [Phase::Read, Phase::BeforeWrite], "named when the operation begins");
+        let Action::Start { breakpoints, stops: true, .. } = &plan.script[0].action else {
+            panic!("{:?}", plan.script)
+        };
+        assert_eq!(breakpoints[..], [Phase::Read, Phase::BeforeWrite], "named when the operation begins");
         let Action::Inject { fault: 0, what: Fault::Pause(who) } = &plan.script[1].action else { panic!() };
         assert!(matches!(who.0[..], [Target::Node(0..5)]), "any node is drawn: {who}");
         assert_eq!(plan.script[4].action, Action::Wait { ms: 1500 });
@@ -340,7 +342,7 @@ mod tests {
     /// Client and node of every pair that the first step of a script parts.
     fn pairs_cut(scenario: &Scenario) -> Vec<(u32, u32)> {
         let plan = Plan::draw(scenario).unwrap();
-        let Action::Inject { what: Fault::Partition(Cut::Between(parts)), .. } = &plan.script[0].action else {
+        let Action::Inject { what: Fault::Partition(Partition::Between(parts)), .. } = &plan.script[0].action else {
             panic!()
         };
         let mut pairs = Vec::new();

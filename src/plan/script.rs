@@ -1,5 +1,5 @@
 //! Turns a script's steps into what the controller does, so that nothing is left to be found out when a step's time has
-//! come: fault numbers, gates, limits.
+//! come: fault numbers, breakpoints, limits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{PlanError, faults, millis};
 use crate::history::Phase;
-use crate::nemesis::{Event, Fault, Step};
+use crate::nemesis::{Fault, Milestone, Step};
 use crate::scenario::Scenario;
 
 /// One step of a script, with everything drawn and resolved.
@@ -27,12 +27,12 @@ pub enum Action {
     /// them where `stops` says so.
     Start {
         client: u32,
-        gates: Vec<Phase>,
+        breakpoints: Vec<Phase>,
         stops: bool,
         acquire_timeout_ms: u64,
         within_ms: u64,
     },
-    /// The client goes on from the gate `from`; the step waits until it is at the gate `to`, if there is one.
+    /// The client goes on from the breakpoint `from`; the step waits until it is at the breakpoint `to`, if there is one.
     Go {
         client: u32,
         from: Phase,
@@ -41,13 +41,13 @@ pub enum Action {
     },
     Await {
         client: u32,
-        event: Event,
+        event: Milestone,
         within_ms: u64,
         or_go_on: bool,
     },
     Expect {
         client: u32,
-        event: Event,
+        event: Milestone,
         within_ms: u64,
     },
     /// Until another node than before is the primary of the lock's key.
@@ -66,7 +66,7 @@ pub enum Action {
     },
 }
 
-impl Serialize for Event {
+impl Serialize for Milestone {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -74,10 +74,10 @@ impl Serialize for Event {
 
 /// What a client is doing, as far as the script says.
 #[derive(Default)]
-struct Standing {
+struct ScriptedClient {
     /// The action that started its operation.
     started: Option<usize>,
-    /// The gate at which it waits.
+    /// The breakpoint at which it waits.
     at: Option<Phase>,
 }
 
@@ -89,7 +89,7 @@ fn patience(scenario: &Scenario) -> Duration {
 pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
     let mut rng = faults::stream_of_script(scenario);
     let mut steps: Vec<PlannedStep> = Vec::new();
-    let mut clients: BTreeMap<u32, Standing> = BTreeMap::new();
+    let mut clients: BTreeMap<u32, ScriptedClient> = BTreeMap::new();
     let mut in_effect: Vec<(u32, &Fault)> = Vec::new();
     let mut next_fault = 0;
     for (number, step) in (1..).zip(&scenario.nemesis.script) {
@@ -106,11 +106,11 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
         let within_ms = millis(patience(scenario));
         let action = match step {
             Step::Start { client, to, gives_up } => {
-                clients.insert(*client, Standing { started: Some(steps.len()), at: *to });
+                clients.insert(*client, ScriptedClient { started: Some(steps.len()), at: *to });
                 let timeout = gives_up.map_or(scenario.acquire_timeout, |length| length.resolve(scenario.ttl));
                 Action::Start {
                     client: *client,
-                    gates: to.iter().copied().collect(),
+                    breakpoints: to.iter().copied().collect(),
                     stops: to.is_some(),
                     acquire_timeout_ms: millis(timeout),
                     within_ms,
@@ -126,8 +126,8 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                 }
                 standing.at = *to;
                 let started = standing.started.and_then(|place| steps.get_mut(place));
-                if let (Some(PlannedStep { action: Action::Start { gates, .. }, .. }), Some(to)) = (started, to) {
-                    gates.push(*to);
+                if let (Some(PlannedStep { action: Action::Start { breakpoints, .. }, .. }), Some(to)) = (started, to) {
+                    breakpoints.push(*to);
                 }
                 Action::Go { client: *client, from, to: *to, within_ms }
             }

@@ -1,6 +1,6 @@
 //! Each claim in words: what it says, how it came out, and on what evidence.
 
-use super::story::{Standing, Story};
+use super::story::{PropertyOutcome, Story};
 use super::words::{count, length, percent, plural};
 use crate::checker::{AnomalyKind, ClaimVerdict};
 use crate::history::Claim;
@@ -65,11 +65,11 @@ pub fn evidence(claim: &ClaimVerdict) -> String {
 pub fn standing(story: &Story, claim: &ClaimVerdict) -> (&'static str, &'static str) {
     let harmless = claim.claim == Claim::MutualExclusion && story.resource_refuses();
     match story.standing(claim.claim) {
-        Standing::Broken => ("broken", "Broken"),
-        Standing::Unproven => ("unproven", "Not proven"),
-        Standing::Unclaimed if harmless => ("unclaimed", "Seen, but harmless here"),
-        Standing::Unclaimed => ("unclaimed", "Seen, but not claimed by this workload"),
-        Standing::Held if claim.claimed => ("held", "Held"),
-        Standing::Held => ("held", "Not claimed, and not violated"),
+        PropertyOutcome::Broken => ("broken", "Broken"),
+        PropertyOutcome::Unproven => ("unproven", "Not proven"),
+        PropertyOutcome::Unclaimed if harmless => ("unclaimed", "Seen, but harmless here"),
+        PropertyOutcome::Unclaimed => ("unclaimed", "Seen, but not claimed by this workload"),
+        PropertyOutcome::Held if claim.claimed => ("held", "Held"),
+        PropertyOutcome::Held => ("held", "Not claimed, and not violated"),
     }
 }

@@ -4,7 +4,7 @@
 //! are missing the checker's own summary stands.
 
 use super::ends::{and_the_end, update};
-use super::story::{Incident, Standing, Story, fault_words};
+use super::story::{Incident, PropertyOutcome, Story, fault_words};
 use super::words::{count, length, line, list, moment, percent, plural, quoted, tame};
 use super::{Report, moments};
 use crate::checker::{AnomalyKind, Validity};
@@ -33,8 +33,8 @@ pub(super) fn headline_of(story: &Story) -> String {
     let (lost, acknowledged) = (verdict.lost_updates.count, verdict.lost_updates.acknowledged);
     let update = update(story);
     let end = and_the_end(story);
-    let updates_broken = story.standing(Claim::Updates) == Standing::Broken;
-    let exclusion_broken = story.standing(Claim::MutualExclusion) == Standing::Broken;
+    let updates_broken = story.standing(Claim::Updates) == PropertyOutcome::Broken;
+    let exclusion_broken = story.standing(Claim::MutualExclusion) == PropertyOutcome::Broken;
     let overlaps = story.contradictions(Claim::MutualExclusion);
     match verdict.valid {
         Validity::Unknown if story.is_unlocked() => "This run proves nothing.".to_string(),
@@ -82,7 +82,7 @@ pub(super) fn headline_of(story: &Story) -> String {
                 _ => format!("{lock} kept all {} acknowledged {update}s{through}", count(acknowledged)),
             };
             let never = match story.standing(Claim::MutualExclusion) {
-                Standing::Held if story.claims(Claim::MutualExclusion) => {
+                PropertyOutcome::Held if story.claims(Claim::MutualExclusion) => {
                     ", and never let two clients hold the lock at once"
                 }
                 _ => "",

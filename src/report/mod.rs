@@ -10,7 +10,7 @@
 //! - [`explain`]: the sentences
 //! - [`ends`]: what counters and lists came to, in words
 //! - [`incident`]: the drawing of one incident
-//! - [`counterexample`]: the fewest operations that no order explains, in words and as a drawing
+//! - [`counterexample`]: the minimal_counterexample operations that no order explains, in words and as a drawing
 //! - [`linear`]: what a check against a model found
 //! - [`plots`]: the four plots
 //! - [`matrix`]: what a suite of runs showed
@@ -57,7 +57,7 @@ pub struct Report<'a> {
     pub verdict: &'a Verdict,
     pub facts: &'a RunFacts,
     /// The smallest argument for a verdict that updates were lost; none where there is none, or nobody looked.
-    pub fewest: Option<&'a Counterexample>,
+    pub minimal_counterexample: Option<&'a Counterexample>,
 }
 
 /// How many incidents are told and drawn in full; the rest are rows of a table.
@@ -73,8 +73,8 @@ pub fn write(dir: &Path, report: &Report) -> io::Result<()> {
         let png = plots::png(&plot.picture).map_err(io::Error::other)?;
         std::fs::write(dir.join(format!("{}.png", plot.name)), png)?;
     }
-    if let Some(fewest) = report.fewest {
-        std::fs::write(dir.join("counterexample.svg"), fewest.standalone())?;
+    if let Some(minimal_counterexample) = report.minimal_counterexample {
+        std::fs::write(dir.join("counterexample.svg"), minimal_counterexample.standalone())?;
     }
     for number in 0..story.incidents.len().min(INCIDENTS_IN_FULL) {
         if let Some(svg) = drawing(report, number) {

@@ -39,7 +39,7 @@ pub struct Incident<'a> {
 
 /// How a property came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PropertyOutcome {
     /// Nothing contradicts it, and the run could have.
     Held,
     /// Contradicted, and the workload claims it.
@@ -182,7 +182,7 @@ impl<'a> Story<'a> {
         match (resource.kind, resource.fencing) {
             (ResourceKind::Row, _) => Some("the database ends the transaction of a holder that comes too late"),
             (_, Fencing::None) => None,
-            (_, Fencing::OldValue) => Some("the resource refuses a write whose old value is no longer current"),
+            (_, Fencing::CompareAndSet) => Some("the resource refuses a write whose old value is no longer current"),
             (_, Fencing::Token) => Some("the resource refuses a write with an older token than it has seen"),
             (_, Fencing::TokenReads) => Some("the resource refuses whoever comes with an older token than it has seen"),
         }
@@ -218,15 +218,15 @@ impl<'a> Story<'a> {
         }
     }
 
-    pub fn standing(&self, claim: Claim) -> Standing {
+    pub fn standing(&self, claim: Claim) -> PropertyOutcome {
         let unproven = || self.claim(claim).is_none_or(|verdict| verdict.missing.is_some());
         match (self.contradictions(claim) > 0, self.claims(claim), self.report.verdict.valid) {
-            (true, false, _) => Standing::Unclaimed,
-            (true, true, Validity::Invalid) => Standing::Broken,
-            (_, _, Validity::Unknown) => Standing::Unproven,
-            (true, true, Validity::Valid) => Standing::Broken,
-            (false, _, _) if unproven() => Standing::Unproven,
-            (false, _, _) => Standing::Held,
+            (true, false, _) => PropertyOutcome::Unclaimed,
+            (true, true, Validity::Invalid) => PropertyOutcome::Broken,
+            (_, _, Validity::Unknown) => PropertyOutcome::Unproven,
+            (true, true, Validity::Valid) => PropertyOutcome::Broken,
+            (false, _, _) if unproven() => PropertyOutcome::Unproven,
+            (false, _, _) => PropertyOutcome::Held,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::ends::{end_of_all, keys};
 use super::explain::{explain_incident, headline_of};
 use super::results::{faults_in_words, per_second};
-use super::story::{Standing, Story};
+use super::story::{PropertyOutcome, Story};
 use super::words::{count, length, tame};
 use super::{Report, claims, words};
 use crate::checker::Validity;
@@ -42,11 +42,11 @@ pub fn terminal(report: &Report, color: bool) -> String {
 
     for claim in &verdict.claims {
         let (word, code) = match story.standing(claim.claim) {
-            Standing::Held if !claim.claimed => ("not claimed", "2"),
-            Standing::Held => ("held", "32"),
-            Standing::Broken => ("BROKEN", "1;31"),
-            Standing::Unclaimed => ("not claimed", "33"),
-            Standing::Unproven => ("unproven", "33"),
+            PropertyOutcome::Held if !claim.claimed => ("not claimed", "2"),
+            PropertyOutcome::Held => ("held", "32"),
+            PropertyOutcome::Broken => ("BROKEN", "1;31"),
+            PropertyOutcome::Unclaimed => ("not claimed", "33"),
+            PropertyOutcome::Unproven => ("unproven", "33"),
         };
         let label = claim.claim.name();
         let found = claims::found(&story, claim.claim);

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use serde::{Deserialize, Serialize};
 
 use super::file::Found;
-use super::outcome::{RunOutcome, Standing, Tally};
+use super::outcome::{CellStatus, RunOutcome, Tally};
 use super::plan::{Shard, Suite};
 use crate::checker::{LostUpdates, wilson_95};
 use crate::scenario::Expectation;
@@ -82,7 +82,7 @@ pub struct Cell {
     pub scripted: bool,
     pub expected: Option<Expectation>,
     pub found: Option<Found>,
-    pub standing: Standing,
+    pub standing: CellStatus,
     pub tally: Tally,
     pub numbers: CellNumbers,
     pub runs: Vec<RunOutcome>,
@@ -210,11 +210,11 @@ impl Matrix {
     fn conclude(&mut self) {
         let count = |standing| self.cells.iter().filter(|cell| cell.standing == standing).count() as u64;
         self.counts = Counts {
-            as_expected: count(Standing::AsExpected),
-            surprise: count(Standing::Surprise),
-            unknown: count(Standing::Unknown),
-            not_run: count(Standing::NotRun),
-            observed: count(Standing::Observed),
+            as_expected: count(CellStatus::AsExpected),
+            surprise: count(CellStatus::Surprise),
+            unknown: count(CellStatus::Unknown),
+            not_run: count(CellStatus::NotRun),
+            observed: count(CellStatus::Observed),
         };
         self.took_s = self.cells.iter().flat_map(|cell| &cell.runs).map(|run| run.seconds).sum();
         let Counts { as_expected, surprise, unknown, not_run, .. } = self.counts;

@@ -74,7 +74,7 @@ impl Results {
 /// What a cell is, by its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum CellStatus {
     /// It certainly shows something else than expected.
     Surprise,
     /// Its runs prove too little.
@@ -116,12 +116,12 @@ impl Tally {
 
     /// What a cell with these runs is. One run that contradicts what is expected decides, whatever the others prove; a
     /// run that proves nothing never counts for what is expected.
-    pub fn standing(&self, expected: Option<Expectation>, found: Option<Found>) -> Standing {
+    pub fn standing(&self, expected: Option<Expectation>, found: Option<Found>) -> CellStatus {
         let complete = self.done() >= self.planned;
         let proven = self.unknown + self.could_not_run == 0;
         let (contradicted, met) = match (expected, found) {
-            (None, _) if complete => return Standing::Observed,
-            (None, _) => return Standing::NotRun,
+            (None, _) if complete => return CellStatus::Observed,
+            (None, _) => return CellStatus::NotRun,
             (Some(Expectation::Valid), _) => (self.invalid > 0, proven),
             (Some(Expectation::Violation), Some(Found::Some)) => {
                 (complete && proven && self.invalid == 0, self.invalid > 0)
@@ -129,10 +129,10 @@ impl Tally {
             (Some(Expectation::Violation), Some(Found::Every) | None) => (self.valid > 0, proven),
         };
         match (contradicted, complete, met) {
-            (true, _, _) => Standing::Surprise,
-            (false, false, _) => Standing::NotRun,
-            (false, true, true) => Standing::AsExpected,
-            (false, true, false) => Standing::Unknown,
+            (true, _, _) => CellStatus::Surprise,
+            (false, false, _) => CellStatus::NotRun,
+            (false, true, true) => CellStatus::AsExpected,
+            (false, true, false) => CellStatus::Unknown,
         }
     }
 }
@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn a_cell_is_what_its_runs_certainly_show() {
+        use CellStatus::*;
         use Expectation::{Valid, Violation};
-        use Standing::*;
         let tally =
             |valid, invalid, unknown, could_not_run| Tally { planned: 3, valid, invalid, unknown, could_not_run };
         for (runs, expected, found, standing) in [

@@ -8,8 +8,8 @@ use std::time::Duration;
 use divan::counter::ItemsCount;
 use divan::{Bencher, Divan};
 use histories::{Object, Shape, Violation, history};
-use linearizability::{Answer, FailedCas, How, ModelSpec, Options, check};
 use linearizability::history::{Op, Table};
+use linearizability::{Answer, FailedCas, How, ModelSpec, Options, check};
 
 const OBJECTS: [Object; 10] = [
     Object::Register,

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use linearizability::{Answer, FailedCas, ModelSpec, Options, check};
 use linearizability::history::Outcome;
 use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value};
+use linearizability::{Answer, FailedCas, ModelSpec, Options, check};
 
 fn main() {
     let Some(folder) = std::env::args().skip(1).find(|arg| !arg.starts_with("--")) else {

@@ -5,10 +5,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use linearizability::search::{Finding, Limits, Strategy};
-use linearizability::{FailedCas, ModelSpec, Options, examine_object};
 use linearizability::history::Outcome;
 use linearizability::history::{Content, NEVER, Op, OpFunction, Value, Values};
+use linearizability::search::{Finding, Limits, Strategy};
+use linearizability::{FailedCas, ModelSpec, Options, examine_object};
 
 struct Counting;
 

@@ -1,8 +1,8 @@
 //! Operations and values as people read them. Values come from foreign files, so long ones are cut and nothing in them
 //! reaches a terminal unescaped.
 
-use crate::history::Outcome;
 use crate::formats::word;
+use crate::history::Outcome;
 use crate::history::{Content, Op, OpFunction, Value, Values};
 
 /// What is needed to speak of the operations of a history.

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use super::check::{CheckFlags, NilReads};
 use super::{Exit, Failure, exit_for, print};
 use crate::checker::Validity;
-use linearizability::explain::Explanation;
-use linearizability::words::{self, Words};
-use linearizability::{Answer, Conflict, How, Limits, ModelSpec, Object};
 use crate::history::{self, HistoryError};
-use linearizability::formats::{Format, Loaded, Options, Source};
-use linearizability::history::{Content, Op, OpFunction, Table, Value};
 use crate::report::linear::{KeyAnswer, LinearReport};
 use crate::report::{Counterexample, Origin, linear_html};
+use linearizability::explain::Explanation;
+use linearizability::formats::{Format, Loaded, Options, Source};
+use linearizability::history::{Content, Op, OpFunction, Table, Value};
+use linearizability::words::{self, Words};
+use linearizability::{Answer, Conflict, How, Limits, ModelSpec, Object};
 
 /// The models by their names, and what each is.
 pub const MODELS: [(&str, &str); 12] = [
@@ -40,7 +40,8 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
     let times = flags.json || flags.pages.any();
     let options = Options { independent: flags.independent, times };
     let of_locks = source.format() == Format::Run && asked.is_some_and(|spec| spec.is_lock());
-    let loaded = if of_locks { history::lock_operations(source, &options) } else { history::operations(source, &options) };
+    let loaded =
+        if of_locks { history::lock_operations(source, &options) } else { history::operations(source, &options) };
     let mut loaded = loaded.map_err(|error| match error {
         HistoryError::Ambiguous { .. } => Failure::arguments(error),
         error => Failure::could_not_run(error),

@@ -30,7 +30,7 @@ use crate::cli::run::Ground;
 use crate::cli::runs::Request;
 use crate::cli::{Failure, interrupt, understood};
 use crate::report::words::plural;
-use crate::suite::outcome::{Numbers, Results, RunOutcome, Standing, Tally};
+use crate::suite::outcome::{CellStatus, Numbers, Results, RunOutcome, Tally};
 use crate::suite::plan::{PlannedCell, Suite};
 use crate::suite::state::State;
 
@@ -229,7 +229,7 @@ fn in_order<'a>(mut due: Vec<(usize, Due<'a>)>, shared: &[bool]) -> Vec<Due<'a>>
 /// Whether a cell has come out as a surprise already.
 fn surprise(state: &State, cell: &PlannedCell) -> bool {
     let runs = state.runs.iter().filter(|run| run.cell == cell.name);
-    Tally::of(cell.seeds.len() as u32, runs).standing(cell.expected, cell.found) == Standing::Surprise
+    Tally::of(cell.seeds.len() as u32, runs).standing(cell.expected, cell.found) == CellStatus::Surprise
 }
 
 fn per_run(cell: &PlannedCell) -> Duration {

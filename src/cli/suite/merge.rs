@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Exit, Failure, conclude};
-use crate::store;
+use crate::runs;
 use crate::suite::matrix::Matrix;
 
 /// Joins the matrices in these folders, or right below them, into a new folder of the store.
@@ -30,7 +30,7 @@ pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
     // What can't be joined is found out before a folder is made for it.
     joined(into)?;
     let failed = |error| Failure::could_not_run(format!("--store {}: {error}", into.display()));
-    let home = store::create_suite(into, &name).map_err(failed)?;
+    let home = runs::create_suite(into, &name).map_err(failed)?;
     conclude(&joined(&home.canonicalize().map_err(failed)?)?, &home)
 }
 

@@ -18,7 +18,7 @@ use crate::cluster::{Platform, PlatformKind, PlatformRequest, Program};
 use crate::plan::Plan;
 use crate::report::matrix as pages;
 use crate::report::words::{length, plural};
-use crate::store;
+use crate::runs;
 use crate::suite::file::Cluster;
 use crate::suite::matrix::{Circumstances, Matrix, Overall};
 use crate::suite::outcome::RunOutcome;
@@ -138,7 +138,7 @@ impl SuiteFlags {
             program_sha256: program_sha256().map_err(Failure::could_not_run)?,
             shard: self.shard,
         };
-        let earlier = store::suites(&self.store, &suite.name);
+        let earlier = runs::suites(&self.store, &suite.name);
         let found = if self.fresh { Earlier::Nothing } else { State::find(&earlier, &identity) };
         match found {
             Earlier::Unfinished(state) => {
@@ -155,7 +155,7 @@ impl SuiteFlags {
             Earlier::Nothing => {}
         }
         let failed = |error| Failure::could_not_run(format!("--store {}: {error}", self.store.display()));
-        let folder = store::create_suite(&self.store, &suite.name).map_err(failed)?;
+        let folder = runs::create_suite(&self.store, &suite.name).map_err(failed)?;
         State::begin(&folder, &identity).map_err(failed)
     }
 }

@@ -16,7 +16,7 @@ use super::starts::{GiveUpWhenDropped, Start};
 use super::{container_name, network_name};
 use crate::cluster::back_off::SHORT_BACK_OFF;
 use crate::cluster::backend::Backend;
-use crate::cluster::cluster::{Cluster, Description, Seat};
+use crate::cluster::cluster::{Cluster, Description, MemberHandle};
 use crate::cluster::error::ClusterError;
 use crate::cluster::settle::agent_on;
 use crate::cluster::{AGENT, ClusterSpec, Member, Role};
@@ -92,19 +92,20 @@ impl Docker {
         // Every one is awaited even when one fails, so that none is still being made while they are removed.
         let made = plans.into_iter().map(|plan| self.make_member(&spec.run_id, plan, start));
         let made: Vec<_> = stream::iter(made).buffered(AT_ONCE).collect().await;
-        let seats = made.into_iter().map(|seat| seat.map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        let handles = made.into_iter().map(|handle| handle.map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         for watchers in [false, true] {
-            let (mut now, mut starts) = (seats.clone(), Vec::new());
-            now.retain(|seat| seat.member.role.watches() == watchers);
-            for seat in &now {
-                starts.push(self.start_member(seat, start));
+            let (mut now, mut starts) = (handles.clone(), Vec::new());
+            now.retain(|handle| handle.member.role.watches() == watchers);
+            for handle in &now {
+                starts.push(self.start_member(handle, start));
             }
             let started: Vec<_> = stream::iter(starts).buffered(AT_ONCE).collect().await;
             started.into_iter().collect::<Result<Vec<()>, _>>()?;
         }
         start.go_on()?;
         tracing::debug!("members started after {:?}", began.elapsed());
-        let agent = seats.iter().find_map(|seat| if seat.member.role == Role::Agent { seat.take() } else { None });
+        let agent =
+            handles.iter().find_map(|handle| if handle.member.role == Role::Agent { handle.take() } else { None });
         let agent = agent_on(agent.ok_or_else(|| ClusterError::UnknownMember { member: AGENT.to_string() })?);
         if spec.network_faults {
             // The run's name, so that whoever looks at the machine's rules knows whose they are.
@@ -122,7 +123,7 @@ impl Docker {
                 engine: Some(self.engine.version.clone()),
                 subnet: network.subnet,
             },
-            seats,
+            handles,
             agent,
             backend: Backend::Docker(self.clone()),
         };
@@ -132,7 +133,7 @@ impl Docker {
     }
 
     /// A member with all its files, not yet started.
-    async fn make_member(&self, run_id: &str, plan: Plan, start: &Start) -> Result<Seat, ClusterError> {
+    async fn make_member(&self, run_id: &str, plan: Plan, start: &Start) -> Result<MemberHandle, ClusterError> {
         start.go_on()?;
         let name = container_name(run_id, &plan.member.name);
         let options = CreateContainerOptionsBuilder::new().name(&name).build();
@@ -143,14 +144,14 @@ impl Docker {
         let member = Member { container: Some(made.id), ..plan.member };
         start.go_on()?;
         self.upload(&member, plan.upload).await?;
-        Ok(Seat::new(member))
+        Ok(MemberHandle::new(member))
     }
 
-    async fn start_member(&self, seat: &Seat, start: &Start) -> Result<(), ClusterError> {
+    async fn start_member(&self, handle: &MemberHandle, start: &Start) -> Result<(), ClusterError> {
         start.go_on()?;
-        if seat.member.role.is_server() {
-            return self.start_container(&seat.member).await;
+        if handle.member.role.is_server() {
+            return self.start_container(&handle.member).await;
         }
-        self.start_attached(&seat.member, &seat.log).await.map(|process| seat.keep(process))
+        self.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process))
     }
 }

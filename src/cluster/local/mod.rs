@@ -1,11 +1,11 @@
 //! Clusters of this machine's own programs: no engine, no images, rootless where the system lets users have namespaces.
 //!
-//! The controller starts one [`hub`](super::hub), which holds everything else and takes it along when it ends. Here is
+//! The controller starts one [`sandbox`](super::sandbox), which holds everything else and takes it along when it ends. Here is
 //! the controller's side: which program the servers are, the run's [`folder`](clean), the members' stdio.
 
 mod folder;
-mod hub;
 mod run;
+mod sandbox;
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,19 @@ use futures_util::future::join_all;
 use ipnet::Ipv4Net;
 
 use super::backend::Backend;
-use super::cluster::{Cluster, Description, Seat};
+use super::cluster::{Cluster, Description, MemberHandle};
 use super::error::ClusterError;
-use super::hub::channel::Begin;
-use super::hub::links::BRIDGE;
 use super::installed::{self, Installed};
+use super::sandbox::channel::Begin;
+use super::sandbox::links::BRIDGE;
 use super::server::Program;
 use super::settle::agent_on;
 use super::{ClusterSpec, Member, Role, address, redis_program};
 
 use self::folder::Folder;
 pub(crate) use self::folder::clean;
-use self::hub::Hub;
 pub(crate) use self::run::LocalRun;
+use self::sandbox::Sandbox;
 
 /// The members' network, which nobody outside sees.
 const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
@@ -42,7 +42,7 @@ pub struct Local {
     server: PathBuf,
     /// What the lock nodes run, where that is no Redis.
     service: Option<Installed>,
-    /// The program that the hub and built-in clients run, which must be redjepsen.
+    /// The program that the sandbox and built-in clients run, which must be redjepsen.
     program: PathBuf,
 }
 
@@ -128,25 +128,25 @@ impl Local {
         let subnet = subnet(&spec);
         let gateway = subnet.hosts().next().unwrap_or(subnet.network());
         let begin = Begin { gateway, prefix: subnet.prefix_len(), root: folder.root() };
-        let agent_seat = Seat::new(Member::agent());
-        let (hub, process) = Hub::start(&self.program, begin, &agent_seat.log).await?;
-        tracing::debug!("hub ready after {:?}", began.elapsed());
+        let agent_seat = MemberHandle::new(Member::agent());
+        let (sandbox, process) = Sandbox::start(&self.program, begin, &agent_seat.log).await?;
+        tracing::debug!("sandbox ready after {:?}", began.elapsed());
         let agent = agent_on(process);
         if spec.network_faults {
             let told = agent.network(BRIDGE, &format!("redjepsen-{}", spec.run_id)).await;
             told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
         }
         let members = spec.members(subnet);
-        let run = LocalRun::new(self, &spec, &members, folder, hub, agent.clone())?;
-        let placed = members.into_iter().map(Seat::new);
-        let seats: Vec<Arc<Seat>> = [agent_seat].into_iter().chain(placed).map(Arc::new).collect();
+        let run = LocalRun::new(self, &spec, &members, folder, sandbox, agent.clone())?;
+        let placed = members.into_iter().map(MemberHandle::new);
+        let handles: Vec<Arc<MemberHandle>> = [agent_seat].into_iter().chain(placed).map(Arc::new).collect();
         let mut started = Ok(Vec::new());
         for watchers in [false, true] {
-            let now = seats.iter().filter(|seat| seat.member.role.watches() == watchers);
-            let starts = join_all(now.map(async |seat| match seat.member.role {
+            let now = handles.iter().filter(|handle| handle.member.role.watches() == watchers);
+            let starts = join_all(now.map(async |handle| match handle.member.role {
                 Role::Agent => Ok(()),
-                role if role.is_server() => run.start_server(&seat.member).await,
-                _ => run.start_attached(&seat.member, &seat.log).await.map(|process| seat.keep(process)),
+                role if role.is_server() => run.start_server(&handle.member).await,
+                _ => run.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process)),
             }));
             started = started.and(starts.await.into_iter().collect::<Result<Vec<()>, ClusterError>>());
         }
@@ -161,7 +161,7 @@ impl Local {
                 engine: None,
                 subnet,
             },
-            seats,
+            handles,
             agent,
             backend: Backend::Local(run),
         };

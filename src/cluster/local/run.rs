@@ -11,10 +11,10 @@ use tokio::net::unix::pipe;
 
 use super::Local;
 use super::folder::Folder;
-use super::hub::Hub;
+use super::sandbox::Sandbox;
 use crate::cluster::error::ClusterError;
-use crate::cluster::hub::channel::{Spawn, State};
 use crate::cluster::lines::{ClientProcess, Log, Piece, follow, pieces};
+use crate::cluster::sandbox::channel::{Spawn, State};
 use crate::cluster::server::Server;
 use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState, Role};
 use crate::faults::Agent;
@@ -25,9 +25,9 @@ const KILL_LIMIT: Duration = Duration::from_secs(10);
 /// As much of the end of a log as its last lines are looked for in.
 const LOG_END: usize = 16 << 10;
 
-/// A running local cluster: its hub, its files, and how its members are started.
+/// A running local cluster: its sandbox, its files, and how its members are started.
 pub(crate) struct LocalRun {
-    hub: Hub,
+    sandbox: Sandbox,
     folder: Folder,
     agent: Agent,
     /// By the members' names.
@@ -48,7 +48,7 @@ impl LocalRun {
         spec: &ClusterSpec,
         members: &[Member],
         folder: Folder,
-        hub: Hub,
+        sandbox: Sandbox,
         agent: Agent,
     ) -> Result<LocalRun, ClusterError> {
         for member in members {
@@ -61,7 +61,7 @@ impl LocalRun {
             }
             (member.name.clone(), recipe)
         });
-        Ok(LocalRun { recipes: recipes.collect(), hub, folder, agent })
+        Ok(LocalRun { recipes: recipes.collect(), sandbox, folder, agent })
     }
 
     pub async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
@@ -98,19 +98,19 @@ impl LocalRun {
             directory: recipe.directory.clone(),
             files: self.folder.files_of(&member.name),
         };
-        self.hub.spawn(spawn, stdio).await
+        self.sandbox.spawn(spawn, stdio).await
     }
 
     pub async fn kill(&self, member: &Member) -> Result<(), ClusterError> {
-        self.hub.end(&member.name, true, KILL_LIMIT).await
+        self.sandbox.end(&member.name, true, KILL_LIMIT).await
     }
 
     pub async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError> {
-        self.hub.end(&member.name, false, limit).await
+        self.sandbox.end(&member.name, false, limit).await
     }
 
     pub async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
-        Ok(match self.hub.states().await?.get(&member.name) {
+        Ok(match self.sandbox.states().await?.get(&member.name) {
             Some(State::Runs(pid)) => Ok(*pid),
             Some(State::Ended(code)) => Err(format!("exit code {code}")),
             None => Err("it was never started".to_string()),
@@ -118,7 +118,7 @@ impl LocalRun {
     }
 
     pub async fn states(&self, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError> {
-        let states = self.hub.states().await?;
+        let states = self.sandbox.states().await?;
         let state_of = |member: &Member| {
             let (running, text) = match states.get(&member.name) {
                 // Whoever answered is the agent.
@@ -141,10 +141,10 @@ impl LocalRun {
         Ok(lines.get(skip..).unwrap_or_default().join(&b'\n'))
     }
 
-    /// Ends the hub, with which all members go, and removes the files. May be called again.
+    /// Ends the sandbox, with which all members go, and removes the files. May be called again.
     pub async fn remove(&self) -> Result<(), ClusterError> {
         self.agent.close().await;
-        self.hub.wait().await?;
+        self.sandbox.wait().await?;
         self.folder.remove()
     }
 }

@@ -1,24 +1,24 @@
 //! Every fault, on a bridge with members in network namespaces made for each test, so nothing of the machine is touched.
 
-mod hub;
+mod sandbox;
 
 use std::io::{ErrorKind, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hub::{Hub, in_hub};
+use sandbox::{Sandbox, in_sandbox};
 
 use super::capture::{Frames, PacketSocket};
 use super::*;
 
 const NAME: &str = "redjepsen-test";
 
-fn both(hub: &Hub, a: usize, b: usize) -> Vec<Pair> {
-    vec![(hub.address(a), hub.address(b)), (hub.address(b), hub.address(a))]
+fn both(sandbox: &Sandbox, a: usize, b: usize) -> Vec<Pair> {
+    vec![(sandbox.address(a), sandbox.address(b)), (sandbox.address(b), sandbox.address(a))]
 }
 
-fn open(hub: &Hub) -> Network {
-    Network::open(hub.bridge(), NAME).unwrap()
+fn open(sandbox: &Sandbox) -> Network {
+    Network::open(sandbox.bridge(), NAME).unwrap()
 }
 
 fn assert_observed(seen: &Seen) {
@@ -28,23 +28,23 @@ fn assert_observed(seen: &Seen) {
 
 #[test]
 fn a_cut_and_its_heal_are_seen_and_are_so() {
-    in_hub(3, |hub| {
-        let mut network = open(hub);
-        let mut early = hub.connection(0, 1);
+    in_sandbox(3, |sandbox| {
+        let mut network = open(sandbox);
+        let mut early = sandbox.connection(0, 1);
         assert!(early.round_trip().is_ok());
-        let seen = network.inject(1, &both(hub, 0, 1), Effect::Drop).unwrap();
+        let seen = network.inject(1, &both(sandbox, 0, 1), Effect::Drop).unwrap();
         assert_observed(&seen);
         assert_eq!(seen.text, "2 of 2 ways cut");
         assert!(early.round_trip().is_err(), "established connections as well");
-        assert!(hub.connect(0, 1).is_err());
-        assert!(hub.connects(0, 2), "others are not concerned");
-        assert!(hub.connects(2, 1));
+        assert!(sandbox.connect(0, 1).is_err());
+        assert!(sandbox.connects(0, 2), "others are not concerned");
+        assert!(sandbox.connects(2, 1));
         assert_eq!(network.in_effect(), [1]);
 
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
         assert_eq!(seen.text, "2 of 2 ways open again");
-        assert!(hub.connects(0, 1));
+        assert!(sandbox.connects(0, 1));
         assert!(early.read_what_was_lost().is_ok(), "TCP sends again what was lost");
         assert!(network.in_effect().is_empty());
     });
@@ -52,10 +52,10 @@ fn a_cut_and_its_heal_are_seen_and_are_so() {
 
 #[test]
 fn one_way_means_one_way() {
-    in_hub(2, |hub| {
-        let mut network = open(hub);
-        let mut connection = hub.connection(0, 1);
-        assert_observed(&network.inject(1, &[(hub.address(1), hub.address(0))], Effect::Drop).unwrap());
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let mut connection = sandbox.connection(0, 1);
+        assert_observed(&network.inject(1, &[(sandbox.address(1), sandbox.address(0))], Effect::Drop).unwrap());
         connection.client.write_all(b"x").unwrap();
         assert_eq!(connection.server.read(&mut [0; 8]).unwrap(), 1, "there");
         connection.server.write_all(b"y").unwrap();
@@ -67,43 +67,45 @@ fn one_way_means_one_way() {
 
 #[test]
 fn healing_one_fault_leaves_the_others() {
-    in_hub(3, |hub| {
-        let mut network = open(hub);
-        assert_observed(&network.inject(1, &both(hub, 0, 1), Effect::Drop).unwrap());
-        assert_observed(&network.inject(2, &[both(hub, 0, 1), both(hub, 0, 2)].concat(), Effect::Drop).unwrap());
-        let hidden = network.inject(3, &both(hub, 0, 1), Effect::Lose { percent: 10 }).unwrap();
+    in_sandbox(3, |sandbox| {
+        let mut network = open(sandbox);
+        assert_observed(&network.inject(1, &both(sandbox, 0, 1), Effect::Drop).unwrap());
+        assert_observed(
+            &network.inject(2, &[both(sandbox, 0, 1), both(sandbox, 0, 2)].concat(), Effect::Drop).unwrap(),
+        );
+        let hidden = network.inject(3, &both(sandbox, 0, 1), Effect::Lose { percent: 10 }).unwrap();
         assert!(!hidden.observed, "{hidden:?}");
         assert_eq!(hidden.text, "0 of 0 ways lose packets; 2 hidden by a cut");
-        let again = network.inject(2, &both(hub, 0, 1), Effect::Drop).unwrap_err();
+        let again = network.inject(2, &both(sandbox, 0, 1), Effect::Drop).unwrap_err();
         assert_eq!(again.to_string(), "the network fault 2 is in effect already");
 
         let seen = network.heal(2).unwrap();
         assert_observed(&seen);
         assert_eq!(seen.text, "2 of 2 ways open again; 2 still broken by another fault");
-        assert!(hub.connects(0, 2));
-        assert!(hub.connect(0, 1).is_err());
+        assert!(sandbox.connects(0, 2));
+        assert!(sandbox.connect(0, 1).is_err());
         assert!(network.heal(3).unwrap().observed);
-        assert!(hub.connect(0, 1).is_err());
+        assert!(sandbox.connect(0, 1).is_err());
         assert_observed(&network.heal(1).unwrap());
-        assert!(hub.connects(0, 1));
+        assert!(sandbox.connects(0, 1));
         assert_eq!(network.heal(1).unwrap_err().kind(), ErrorKind::NotFound);
     });
 }
 
 #[test]
 fn a_member_that_is_gone_is_told_and_holds_up_nothing() {
-    in_hub(3, |hub| {
-        let mut network = open(hub);
-        hub.end(2);
-        let pairs = [both(hub, 0, 1), both(hub, 0, 2)].concat();
+    in_sandbox(3, |sandbox| {
+        let mut network = open(sandbox);
+        sandbox.end(2);
+        let pairs = [both(sandbox, 0, 1), both(sandbox, 0, 2)].concat();
         let seen = network.inject(1, &pairs, Effect::Drop).unwrap();
         assert_observed(&seen);
-        assert_eq!(seen.text, format!("2 of 2 ways cut; {} is gone", hub.address(2)));
+        assert_eq!(seen.text, format!("2 of 2 ways cut; {} is gone", sandbox.address(2)));
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
-        assert_eq!(seen.text, format!("2 of 2 ways open again; {} is gone", hub.address(2)));
+        assert_eq!(seen.text, format!("2 of 2 ways open again; {} is gone", sandbox.address(2)));
 
-        let seen = network.inject(1, &both(hub, 0, 2), Effect::Drop).unwrap();
+        let seen = network.inject(1, &both(sandbox, 0, 2), Effect::Drop).unwrap();
         assert!(!seen.observed, "nothing was seen: {seen:?}");
         assert!(network.heal(1).unwrap().observed, "and nothing is left to be healed");
     });
@@ -111,18 +113,18 @@ fn a_member_that_is_gone_is_told_and_holds_up_nothing() {
 
 #[test]
 fn a_cut_that_does_not_cut_is_told_as_such() {
-    in_hub(3, |hub| {
-        let mut network = open(hub);
+    in_sandbox(3, |sandbox| {
+        let mut network = open(sandbox);
         network.table.pretend = true;
-        let seen = network.inject(1, &both(hub, 0, 1), Effect::Drop).unwrap();
+        let seen = network.inject(1, &both(sandbox, 0, 1), Effect::Drop).unwrap();
         assert!(!seen.observed, "{seen:?}");
         assert_eq!(seen.effect_us, None);
-        let (a, b) = (hub.address(0), hub.address(1));
+        let (a, b) = (sandbox.address(0), sandbox.address(1));
         let said = format!("0 of 2 ways cut; not so {a} to {b}: packets pass, {b} to {a}: packets pass");
         assert_eq!(seen.text, said);
         for effect in [Effect::Lose { percent: 50 }, Effect::Delay { ms: 20, jitter_ms: 0 }, Effect::Reset] {
             network.heal(1).unwrap();
-            let seen = network.inject(1, &both(hub, 0, 1), effect).unwrap();
+            let seen = network.inject(1, &both(sandbox, 0, 1), effect).unwrap();
             assert!(!seen.observed, "{effect:?}: {seen:?}");
         }
     });
@@ -130,34 +132,34 @@ fn a_cut_that_does_not_cut_is_told_as_such() {
 
 #[test]
 fn a_table_that_was_deleted_by_hand_comes_back_with_the_next_change() {
-    in_hub(3, |hub| {
-        let mut network = open(hub);
+    in_sandbox(3, |sandbox| {
+        let mut network = open(sandbox);
         network.table.disown();
-        assert_observed(&network.inject(1, &both(hub, 0, 1), Effect::Drop).unwrap());
-        hub.run(&format!("nft delete table bridge {NAME}"));
-        assert!(hub.connects(0, 1));
-        assert_observed(&network.inject(2, &both(hub, 0, 2), Effect::Drop).unwrap());
-        assert!(hub.connect(0, 1).is_err());
-        hub.run(&format!("nft delete table bridge {NAME}"));
+        assert_observed(&network.inject(1, &both(sandbox, 0, 1), Effect::Drop).unwrap());
+        sandbox.run(&format!("nft delete table bridge {NAME}"));
+        assert!(sandbox.connects(0, 1));
+        assert_observed(&network.inject(2, &both(sandbox, 0, 2), Effect::Drop).unwrap());
+        assert!(sandbox.connect(0, 1).is_err());
+        sandbox.run(&format!("nft delete table bridge {NAME}"));
         assert_observed(&network.heal(2).unwrap());
         assert_observed(&network.heal(1).unwrap());
-        hub.run(&format!("! nft list table bridge {NAME}"));
+        sandbox.run(&format!("! nft list table bridge {NAME}"));
         assert!(network.close().is_ok(), "a table that is not there needs no deleting");
     });
 }
 
 #[test]
 fn nobody_else_takes_the_table_away_and_it_goes_with_its_owner() {
-    in_hub(2, |hub| {
+    in_sandbox(2, |sandbox| {
         let mut table = Table::open(NAME).unwrap();
         let faults =
-            BTreeMap::from([(1, Fault { effect: Effect::Drop, pairs: both(hub, 0, 1).into_iter().collect() })]);
+            BTreeMap::from([(1, Fault { effect: Effect::Drop, pairs: both(sandbox, 0, 1).into_iter().collect() })]);
         table.apply(&faults).unwrap();
-        hub.run(&format!("! nft delete table bridge {NAME}"));
-        assert!(hub.connect(0, 1).is_err());
+        sandbox.run(&format!("! nft delete table bridge {NAME}"));
+        assert!(sandbox.connect(0, 1).is_err());
         // As when the agent is killed: its sockets close, and nothing else is done.
         drop(table);
-        assert!(hub.connects(0, 1));
+        assert!(sandbox.connects(0, 1));
         assert!(left_over_tables().unwrap().is_empty());
 
         let mut table = Table::open(NAME).unwrap();
@@ -172,9 +174,9 @@ fn nobody_else_takes_the_table_away_and_it_goes_with_its_owner() {
 
 #[test]
 fn nft_shows_the_rules_as_they_are_meant() {
-    in_hub(3, |hub| {
+    in_sandbox(3, |sandbox| {
         let mut table = Table::open(NAME).unwrap();
-        let (a, b, c) = (hub.address(0), hub.address(1), hub.address(2));
+        let (a, b, c) = (sandbox.address(0), sandbox.address(1), sandbox.address(2));
         let faults = [
             (3, Fault { effect: Effect::Drop, pairs: [(a, b)].into() }),
             (4, Fault { effect: Effect::Lose { percent: 30 }, pairs: [(a, c)].into() }),
@@ -183,7 +185,7 @@ fn nft_shows_the_rules_as_they_are_meant() {
             (7, Fault { effect: Effect::Reset, pairs: [(b, c)].into() }),
         ];
         table.apply(&faults.into()).unwrap();
-        let listed = hub.run(&format!("nft --stateless list table bridge {NAME}"));
+        let listed = sandbox.run(&format!("nft --stateless list table bridge {NAME}"));
         let rules: Vec<_> = listed.lines().map(str::trim).filter(|line| line.starts_with("ip ")).collect();
         insta::assert_snapshot!(rules.join("\n"), @r#"
         ip saddr . ip daddr @f3 counter drop comment "fault 3: drop"
@@ -196,23 +198,23 @@ fn nft_shows_the_rules_as_they_are_meant() {
         // More ways than one message holds.
         let many = (0..60).flat_map(|a| (0..60).map(move |b| ([10, 0, 0, a].into(), [10, 0, 1, b].into()))).collect();
         table.apply(&BTreeMap::from([(u32::MAX, Fault { effect: Effect::Drop, pairs: many })])).unwrap();
-        let listed = hub.run(&format!("nft list table bridge {NAME}"));
+        let listed = sandbox.run(&format!("nft list table bridge {NAME}"));
         assert_eq!(listed.matches(" . 10.0.1.").count(), 3600);
     });
 }
 
 #[test]
 fn a_heal_that_does_not_heal_is_told_and_can_be_tried_again() {
-    in_hub(2, |hub| {
-        let mut network = open(hub);
-        assert_observed(&network.inject(1, &both(hub, 0, 1), Effect::Drop).unwrap());
-        hub.run("nft add table bridge other");
-        hub.run("nft add chain bridge other forward '{ type filter hook forward priority 0; policy drop; }'");
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        assert_observed(&network.inject(1, &both(sandbox, 0, 1), Effect::Drop).unwrap());
+        sandbox.run("nft add table bridge other");
+        sandbox.run("nft add chain bridge other forward '{ type filter hook forward priority 0; policy drop; }'");
         let seen = network.heal(1).unwrap();
         assert!(!seen.observed, "{seen:?}");
         assert!(seen.text.contains("nothing passed in time"), "{seen:?}");
         assert_eq!(network.in_effect(), [1]);
-        hub.run("nft delete table bridge other");
+        sandbox.run("nft delete table bridge other");
         assert_observed(&network.heal(1).unwrap());
         assert!(network.in_effect().is_empty());
     });
@@ -220,46 +222,46 @@ fn a_heal_that_does_not_heal_is_told_and_can_be_tried_again() {
 
 #[test]
 fn only_our_table_is_made_and_removed() {
-    in_hub(2, |hub| {
-        hub.run("nft add table bridge other; nft add table bridge redjepsen-elder; nft add table ip redjepsen-ip");
-        let network = open(hub);
+    in_sandbox(2, |sandbox| {
+        sandbox.run("nft add table bridge other; nft add table bridge redjepsen-elder; nft add table ip redjepsen-ip");
+        let network = open(sandbox);
         assert_eq!(left_over_tables().unwrap(), ["redjepsen-elder"], "no fault, no table");
         drop(network);
-        let mut network = open(hub);
-        network.inject(1, &both(hub, 0, 1), Effect::Drop).unwrap();
+        let mut network = open(sandbox);
+        network.inject(1, &both(sandbox, 0, 1), Effect::Drop).unwrap();
         assert_eq!(left_over_tables().unwrap(), ["redjepsen-elder", NAME]);
         network.close().unwrap();
-        assert!(hub.connects(0, 1));
+        assert!(sandbox.connects(0, 1));
         assert_eq!(left_over_tables().unwrap(), ["redjepsen-elder"]);
         delete_left_over_table("redjepsen-elder").unwrap();
         delete_left_over_table("redjepsen-elder").unwrap();
         assert!(left_over_tables().unwrap().is_empty());
-        hub.run("nft list table bridge other && nft list table ip redjepsen-ip");
+        sandbox.run("nft list table bridge other && nft list table ip redjepsen-ip");
 
-        let mut network = open(hub);
-        network.inject(1, &both(hub, 0, 1), Effect::Delay { ms: 20, jitter_ms: 0 }).unwrap();
+        let mut network = open(sandbox);
+        network.inject(1, &both(sandbox, 0, 1), Effect::Delay { ms: 20, jitter_ms: 0 }).unwrap();
         drop(network);
-        assert!(hub.connects(0, 1));
+        assert!(sandbox.connects(0, 1));
         assert!(left_over_tables().unwrap().is_empty());
     });
 }
 
 #[test]
 fn what_is_missing_is_named() {
-    in_hub(1, |hub| {
+    in_sandbox(1, |sandbox| {
         let wrong = |bridge: &str| Network::open(bridge, NAME).err().unwrap().to_string();
         assert_eq!(wrong("br-none"), "there is no network device `br-none`");
         assert_eq!(wrong("lo"), "the network device `lo` is no bridge");
-        hub.run(&format!("ip link set {} down", hub.bridge()));
-        assert_eq!(wrong(hub.bridge()), format!("the bridge `{}` is down", hub.bridge()));
+        sandbox.run(&format!("ip link set {} down", sandbox.bridge()));
+        assert_eq!(wrong(sandbox.bridge()), format!("the bridge `{}` is down", sandbox.bridge()));
     });
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    in_hub(2, |hub| {
-        let mut network = open(hub);
-        let pairs = both(hub, 0, 1);
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let pairs = both(sandbox, 0, 1);
         let effects = [
             Effect::Lose { percent: 0 },
             Effect::Lose { percent: 101 },
@@ -271,39 +273,39 @@ fn what_makes_no_sense_is_refused() {
             assert_eq!(network.inject(1, &pairs, effect).unwrap_err().kind(), ErrorKind::InvalidInput, "{effect:?}");
         }
         assert!(network.inject(1, &[], Effect::Drop).is_err());
-        assert!(network.inject(1, &[(hub.address(0), hub.address(0))], Effect::Drop).is_err());
+        assert!(network.inject(1, &[(sandbox.address(0), sandbox.address(0))], Effect::Drop).is_err());
         assert!(network.in_effect().is_empty());
     });
 }
 
 #[test]
 fn loss_loses_about_its_share() {
-    in_hub(3, |hub| {
-        let mut network = open(hub);
-        let seen = network.inject(1, &both(hub, 0, 1), Effect::Lose { percent: 30 }).unwrap();
+    in_sandbox(3, |sandbox| {
+        let mut network = open(sandbox);
+        let seen = network.inject(1, &both(sandbox, 0, 1), Effect::Lose { percent: 30 }).unwrap();
         assert_observed(&seen);
         assert!(seen.text.starts_with("2 of 2 ways lose packets; "), "{seen:?}");
-        let passed = hub.datagrams(0, 1, 1000);
+        let passed = sandbox.datagrams(0, 1, 1000);
         assert!((620..=780).contains(&passed), "{passed} of 1000 passed");
-        assert_eq!(hub.datagrams(0, 2, 200), 200);
+        assert_eq!(sandbox.datagrams(0, 2, 200), 200);
         assert_observed(&network.heal(1).unwrap());
-        assert_eq!(hub.datagrams(0, 1, 200), 200);
+        assert_eq!(sandbox.datagrams(0, 1, 200), 200);
 
-        assert_observed(&network.inject(2, &both(hub, 0, 1), Effect::Lose { percent: 100 }).unwrap());
-        assert!(hub.connect(0, 1).is_err());
+        assert_observed(&network.inject(2, &both(sandbox, 0, 1), Effect::Lose { percent: 100 }).unwrap());
+        assert!(sandbox.connect(0, 1).is_err());
         assert_observed(&network.heal(2).unwrap());
-        let rare = network.inject(3, &both(hub, 0, 1), Effect::Lose { percent: 2 }).unwrap();
+        let rare = network.inject(3, &both(sandbox, 0, 1), Effect::Lose { percent: 2 }).unwrap();
         assert_observed(&rare);
     });
 }
 
 #[test]
 fn a_delay_is_as_long_as_it_should_be() {
-    in_hub(3, |hub| {
-        let mut network = open(hub);
-        let (mut slow, mut quick) = (hub.connection(0, 1), hub.connection(0, 2));
+    in_sandbox(3, |sandbox| {
+        let mut network = open(sandbox);
+        let (mut slow, mut quick) = (sandbox.connection(0, 1), sandbox.connection(0, 2));
         let effect = Effect::Delay { ms: 50, jitter_ms: 0 };
-        let seen = network.inject(1, &[(hub.address(0), hub.address(1))], effect).unwrap();
+        let seen = network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect).unwrap();
         assert_observed(&seen);
         println!("{seen:?}");
         let mut times: Vec<_> = (0..20).map(|_| slow.round_trip().unwrap()).collect();
@@ -321,11 +323,11 @@ fn a_delay_is_as_long_as_it_should_be() {
 
 #[test]
 fn large_payloads_survive_a_delay_with_jitter() {
-    in_hub(2, |hub| {
-        let mut network = open(hub);
-        let mut connection = hub.connection(0, 1);
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let mut connection = sandbox.connection(0, 1);
         let effect = Effect::Delay { ms: 10, jitter_ms: 8 };
-        assert_observed(&network.inject(1, &both(hub, 0, 1), effect).unwrap());
+        assert_observed(&network.inject(1, &both(sandbox, 0, 1), effect).unwrap());
         let payload: Vec<u8> = (0..400_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let mut sender = connection.client.try_clone().unwrap();
         let sent = payload.clone();
@@ -335,15 +337,15 @@ fn large_payloads_survive_a_delay_with_jitter() {
         connection.server.read_exact(&mut received).unwrap();
         writer.join().unwrap().unwrap();
         assert!(received == payload);
-        println!("{} segments were sent again", hub.tcp_counter(0, "RetransSegs"));
-        assert_eq!(hub.tcp_counter(1, "InErrs"), 0, "wrong checksums");
+        println!("{} segments were sent again", sandbox.tcp_counter(0, "RetransSegs"));
+        assert_eq!(sandbox.tcp_counter(1, "InErrs"), 0, "wrong checksums");
     });
 }
 
 #[test]
 fn frames_that_are_read_late_still_tell_when_they_came() {
-    in_hub(2, |hub| {
-        let mut connection = hub.connection(0, 1);
+    in_sandbox(2, |sandbox| {
+        let mut connection = sandbox.connection(0, 1);
         let accept_all = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0xffff }];
         let socket = PacketSocket::open(Frames::BothWays, &accept_all).unwrap();
         for byte in [b"a", b"b"] {
@@ -363,12 +365,12 @@ fn frames_that_are_read_late_still_tell_when_they_came() {
 
 #[test]
 fn each_of_two_delays_tells_of_its_own_packets() {
-    in_hub(3, |hub| {
-        let mut network = open(hub);
-        let mut connection = hub.connection(0, 1);
+    in_sandbox(3, |sandbox| {
+        let mut network = open(sandbox);
+        let mut connection = sandbox.connection(0, 1);
         let effect = Effect::Delay { ms: 5, jitter_ms: 0 };
-        assert_observed(&network.inject(1, &[(hub.address(0), hub.address(1))], effect).unwrap());
-        assert_observed(&network.inject(2, &[(hub.address(0), hub.address(2))], effect).unwrap());
+        assert_observed(&network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect).unwrap());
+        assert_observed(&network.inject(2, &[(sandbox.address(0), sandbox.address(2))], effect).unwrap());
         for _ in 0..50 {
             connection.client.write_all(b"held").unwrap();
             connection.server.read_exact(&mut [0; 4]).unwrap();
@@ -386,11 +388,11 @@ fn each_of_two_delays_tells_of_its_own_packets() {
 
 #[test]
 fn what_waits_is_delivered_when_the_delay_heals() {
-    in_hub(2, |hub| {
-        let mut network = open(hub);
-        let mut connection = hub.connection(0, 1);
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let mut connection = sandbox.connection(0, 1);
         let effect = Effect::Delay { ms: 30_000, jitter_ms: 0 };
-        let seen = network.inject(1, &[(hub.address(0), hub.address(1))], effect).unwrap();
+        let seen = network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect).unwrap();
         assert_observed(&seen);
         connection.client.write_all(b"late").unwrap();
         assert_eq!(connection.server.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -405,27 +407,27 @@ fn what_waits_is_delivered_when_the_delay_heals() {
 
 #[test]
 fn what_waits_is_lost_when_the_way_is_cut() {
-    in_hub(2, |hub| {
-        let mut network = open(hub);
-        let way = [(hub.address(0), hub.address(1))];
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let way = [(sandbox.address(0), sandbox.address(1))];
         assert_observed(&network.inject(1, &way, Effect::Delay { ms: 30_000, jitter_ms: 0 }).unwrap());
-        let receiver = hub.receive(1);
-        hub.send(0, &receiver, 3);
+        let receiver = sandbox.receive(1);
+        sandbox.send(0, &receiver, 3);
         assert_observed(&network.inject(2, &way, Effect::Drop).unwrap());
         assert!(network.heal(1).unwrap().observed);
         assert_observed(&network.heal(2).unwrap());
-        assert_eq!(hub.count(&receiver), 0);
-        hub.send(0, &receiver, 3);
-        assert_eq!(hub.count(&receiver), 3);
+        assert_eq!(sandbox.count(&receiver), 0);
+        sandbox.send(0, &receiver, 3);
+        assert_eq!(sandbox.count(&receiver), 3);
     });
 }
 
 #[test]
 fn delays_and_losses_add_up() {
-    in_hub(2, |hub| {
-        let mut network = open(hub);
-        let mut connection = hub.connection(0, 1);
-        let way = [(hub.address(0), hub.address(1))];
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let mut connection = sandbox.connection(0, 1);
+        let way = [(sandbox.address(0), sandbox.address(1))];
         assert_observed(&network.inject(1, &way, Effect::Delay { ms: 30, jitter_ms: 0 }).unwrap());
         assert_observed(&network.inject(2, &way, Effect::Delay { ms: 20, jitter_ms: 0 }).unwrap());
         assert!(connection.round_trip().unwrap() >= Duration::from_millis(50));
@@ -433,59 +435,59 @@ fn delays_and_losses_add_up() {
         let once = connection.fastest_round_trip();
         assert!(once >= Duration::from_millis(20) && once < Duration::from_millis(45), "{once:?}");
         assert_observed(&network.inject(3, &way, Effect::Lose { percent: 50 }).unwrap());
-        let passed = hub.datagrams(0, 1, 400);
+        let passed = sandbox.datagrams(0, 1, 400);
         assert!((130..=270).contains(&passed), "{passed} of 400 passed");
         assert_observed(&network.heal(3).unwrap());
         assert_observed(&network.heal(2).unwrap());
-        assert_eq!(hub.datagrams(0, 1, 100), 100);
+        assert_eq!(sandbox.datagrams(0, 1, 100), 100);
     });
 }
 
 #[test]
 fn a_reset_breaks_connections_at_both_ends() {
-    in_hub(3, |hub| {
-        let mut network = open(hub);
-        let (mut broken, mut other) = (hub.connection(0, 1), hub.connection(0, 2));
+    in_sandbox(3, |sandbox| {
+        let mut network = open(sandbox);
+        let (mut broken, mut other) = (sandbox.connection(0, 1), sandbox.connection(0, 2));
         assert!(broken.round_trip().is_ok());
         // Nobody talks: what is seen is a segment that was provoked.
-        let seen = network.inject(1, &both(hub, 0, 1), Effect::Reset).unwrap();
+        let seen = network.inject(1, &both(sandbox, 0, 1), Effect::Reset).unwrap();
         assert_observed(&seen);
         assert_eq!(seen.text, "2 of 2 ways reset connections");
         broken.client.write_all(b"x").unwrap();
         assert_eq!(broken.client.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         assert_eq!(broken.server.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
-        assert_eq!(hub.connect(0, 1).unwrap_err().kind(), ErrorKind::ConnectionRefused);
-        assert_eq!(hub.datagrams(0, 1, 50), 50, "only TCP");
+        assert_eq!(sandbox.connect(0, 1).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(sandbox.datagrams(0, 1, 50), 50, "only TCP");
         assert!(other.round_trip().is_ok());
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
         assert!(seen.text.contains("segments were answered by RST"), "{seen:?}");
-        assert!(hub.connects(0, 1));
+        assert!(sandbox.connects(0, 1));
     });
 }
 
 #[test]
 fn a_reset_of_one_way_breaks_the_connection_too() {
-    in_hub(2, |hub| {
-        let mut network = open(hub);
-        let mut broken = hub.connection(0, 1);
-        assert_observed(&network.inject(1, &[(hub.address(1), hub.address(0))], Effect::Reset).unwrap());
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let mut broken = sandbox.connection(0, 1);
+        assert_observed(&network.inject(1, &[(sandbox.address(1), sandbox.address(0))], Effect::Reset).unwrap());
         // The data arrives; its acknowledgement comes to nothing.
         broken.client.write_all(b"x").unwrap();
         assert_eq!(broken.client.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
-        assert!(hub.connect(0, 1).is_err());
+        assert!(sandbox.connect(0, 1).is_err());
         assert_observed(&network.heal(1).unwrap());
-        assert!(hub.connects(0, 1));
+        assert!(sandbox.connects(0, 1));
     });
 }
 
 #[test]
 fn five_members_are_parted_quickly() {
-    in_hub(5, |hub| {
-        let mut network = open(hub);
+    in_sandbox(5, |sandbox| {
+        let mut network = open(sandbox);
         let halves = [(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4)];
-        let halves: Vec<_> = halves.iter().flat_map(|(a, b)| both(hub, *a, *b)).collect();
-        let all: Vec<_> = (0..5).flat_map(|a| (0..a).flat_map(move |b| both(hub, a, b))).collect();
+        let halves: Vec<_> = halves.iter().flat_map(|(a, b)| both(sandbox, *a, *b)).collect();
+        let all: Vec<_> = (0..5).flat_map(|a| (0..a).flat_map(move |b| both(sandbox, a, b))).collect();
         for (name, pairs) in [("two and three", halves), ("each alone", all)] {
             let (mut injected, mut healed) = (Vec::new(), Vec::new());
             for fault in 0..11 {

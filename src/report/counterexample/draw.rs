@@ -5,11 +5,11 @@ use maud::{Markup, PreEscaped, html};
 use super::Counterexample;
 use super::route::{Area, Curve, Point};
 use super::scene::{Arrow, Bar, Look, Scene};
-use linearizability::explain::Because;
 use crate::report::axis::{Axis, Planner};
 use crate::report::incident;
 use crate::report::plots::text_width;
 use crate::report::words::{line as tamed, plural};
+use linearizability::explain::Because;
 
 /// What drawings on a page need beside the style of an incident's, once.
 pub const STYLE: &str = include_str!("style.css");

@@ -1,4 +1,4 @@
-//! The fewest operations that no order explains, ready to be told, listed and drawn.
+//! The minimal_counterexample operations that no order explains, ready to be told, listed and drawn.
 //!
 //! Built from a checker's [`Explanation`], which counts operations; here they have names, lines, words and times, and
 //! places in [`Counterexample::operations`].
@@ -10,12 +10,12 @@ mod scene;
 use serde::Serialize;
 
 use super::words::{self, count, plural};
-use crate::checker::Fewest;
+use crate::checker::MinimalCounterexample;
+use crate::history::{History, Outcome};
 use linearizability::explain::{Because, Explanation, Link};
-use linearizability::words::{called, label, value};
 use linearizability::formats::word;
 use linearizability::history::{NEVER, Op, OpFunction, Table};
-use crate::history::{History, Outcome};
+use linearizability::words::{called, label, value};
 
 /// Where the operations of an explanation come from.
 #[derive(Clone, Copy)]
@@ -39,8 +39,8 @@ pub struct Counterexample {
     /// Whether without any one of them the others have an order.
     pub minimal: bool,
     /// Who must come before whom, in a circle, and what that rests on.
-    pub cycle: Vec<Step>,
-    pub basis: Vec<Step>,
+    pub cycle: Vec<Precedence>,
+    pub basis: Vec<Precedence>,
     pub dead_ends: Vec<DeadEnd>,
     pub sentences: Vec<String>,
     pub legal: Legal,
@@ -70,7 +70,7 @@ pub struct Told {
 
 /// One must come before another. Places in [`Counterexample::operations`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct Precedence {
     pub before: usize,
     pub after: usize,
     pub because: Because,
@@ -105,8 +105,9 @@ impl Counterexample {
         let tell = |place: &u32| Some(told(origin, op(place)?, explanation.weakened.contains(place)));
         let whole = |place: &u32| Some(told(origin, op(place)?, false));
         let place = |wanted: u32| explanation.operations.iter().position(|place| *place == wanted);
-        let step =
-            |link: &Link| Some(Step { before: place(link.before)?, after: place(link.after)?, because: link.because });
+        let step = |link: &Link| {
+            Some(Precedence { before: place(link.before)?, after: place(link.after)?, because: link.because })
+        };
         let dead_ends = explanation.dead_ends.iter().filter_map(|end| {
             Some(DeadEnd {
                 order: end.order.iter().filter_map(|one| place(*one)).collect(),
@@ -133,11 +134,12 @@ impl Counterexample {
     }
 
     /// The smallest argument against a run.
-    pub fn of_run(history: &History, fewest: &Fewest) -> Counterexample {
-        let process = |number| Fewest::called(history, number);
-        let origin = Origin { table: &fewest.table, times: &fewest.times, process: &process };
-        let of = fewest.table.operations.len() as u64;
-        Counterexample::new(&origin, Some(&fewest.key), of, &fewest.explanation)
+    pub fn of_run(history: &History, minimal_counterexample: &MinimalCounterexample) -> Counterexample {
+        let process = |number| MinimalCounterexample::called(history, number);
+        let origin =
+            Origin { table: &minimal_counterexample.table, times: &minimal_counterexample.times, process: &process };
+        let of = minimal_counterexample.table.operations.len() as u64;
+        Counterexample::new(&origin, Some(&minimal_counterexample.key), of, &minimal_counterexample.explanation)
     }
 
     /// What these operations are, as a heading.
@@ -153,7 +155,7 @@ impl Counterexample {
         }
     }
 
-    /// In what sense these are the fewest.
+    /// In what sense these are the minimal_counterexample.
     pub fn minimality(&self) -> String {
         match (self.minimal, self.operations.len()) {
             (true, 1) => "It has no place in any order, whatever else happened.".into(),

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Counterexample, Step, Told};
+use super::{Counterexample, Precedence, Told};
+use crate::report::words::{length, line, moment};
 use linearizability::explain::Because;
 use linearizability::words::called;
-use crate::report::words::{length, line, moment};
 
 /// More operations make no picture that anyone could follow.
 pub const DRAWN: usize = 20;
@@ -100,7 +100,7 @@ impl Scene {
         }
         let place = |wanted: usize| chosen.iter().position(|place| *place == wanted);
         let mut arrows: Vec<Arrow> = Vec::new();
-        for Step { before, after, because } in example.basis.iter().chain(&example.cycle) {
+        for Precedence { before, after, because } in example.basis.iter().chain(&example.cycle) {
             if let (Some(from), Some(to)) = (place(*before), place(*after))
                 && !arrows.contains(&Arrow { from, to, because: *because })
             {

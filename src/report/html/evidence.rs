@@ -167,7 +167,7 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
         }
         Fencing::None if workload.resource.kind == ResourceKind::Replicated => "read, written, compared and set",
         Fencing::None => "takes every write",
-        Fencing::OldValue => "refuses a write whose old value is not current",
+        Fencing::CompareAndSet => "refuses a write whose old value is not current",
         Fencing::Token => "refuses a write with an older token than one that has written",
         Fencing::TokenReads => "refuses a read or write with an older token than one that has read or written",
     };

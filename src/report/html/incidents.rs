@@ -74,10 +74,10 @@ pub fn incidents(story: &Story) -> Markup {
 }
 
 /// The smallest argument for the verdict, which needs no clock and no lock to be followed.
-pub fn fewest(example: &Counterexample) -> Markup {
+pub fn minimal_counterexample(example: &Counterexample) -> Markup {
     html! {
-        section id="fewest" {
-            h2 { "The fewest operations that no order explains" }
+        section id="minimal_counterexample" {
+            h2 { "The minimal_counterexample operations that no order explains" }
             p class="note" {
                 "The shortest proof, which needs neither lock nor clock nor fault: these operations alone show that what the "
                 "clients were told cannot all be true, whatever else happened in the run."

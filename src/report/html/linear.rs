@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::{page, prose, verdict_word};
-use linearizability::Answer;
-use linearizability::words::called;
 use crate::report::counterexample::{Counterexample, Told};
 use crate::report::linear::{KeyAnswer, LinearReport};
 use crate::report::words::{count, line, plural, quoted, tame};
+use linearizability::Answer;
+use linearizability::words::called;
 
 /// Keys that are told in full.
 const KEYS: usize = 10;
@@ -94,7 +94,7 @@ fn case(report: &LinearReport, number: usize, key: &KeyAnswer) -> Markup {
 pub fn told(example: &Counterexample) -> Markup {
     html! {
         ul class="reasons" { @for sentence in &example.sentences { li { (line(sentence, 1000)) } } }
-        p class="fewest" { (example.minimality()) }
+        p class="minimal_counterexample" { (example.minimality()) }
         figure { (example.inline()) }
         table {
             thead { tr { th { "line" } th { "process" } th { "outcome" } th { "operation" } th { "" } } }

@@ -26,7 +26,7 @@ pub fn html(report: &Report) -> String {
     let content = html! {
         (verdict::verdict(&story))
         (incidents::incidents(&story))
-        @if let Some(fewest) = report.fewest { (incidents::fewest(fewest)) }
+        @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
         (evidence::plots(&story))
         (evidence::gates(&story))
         (evidence::terms(&story))

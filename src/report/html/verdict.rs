@@ -11,7 +11,7 @@ use crate::report::claims;
 use crate::report::ends::{self, end_of_all};
 use crate::report::explain::headline_of;
 use crate::report::results::{faults, per_second};
-use crate::report::story::{Standing, Story};
+use crate::report::story::{PropertyOutcome, Story};
 use crate::report::words::{count, length, line, percent, plural, tame};
 use crate::scenario::Expectation;
 
@@ -79,7 +79,7 @@ fn notes(story: &Story) -> Vec<String> {
 
 fn claim(story: &Story, of: &ClaimVerdict) -> Markup {
     let claim = of.claim;
-    let unclaimed = story.standing(claim) == Standing::Unclaimed;
+    let unclaimed = story.standing(claim) == PropertyOutcome::Unclaimed;
     let harmless = unclaimed && claim == Claim::MutualExclusion && story.resource_refuses();
     let (class, word) = claims::standing(story, of);
     html! {

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{KeyAnswer, LinearReport};
 use crate::checker::Validity;
+use crate::report::counterexample::{Counterexample, Precedence, Told};
 use linearizability::{Answer, FailedCas};
-use crate::report::counterexample::{Counterexample, Step, Told};
 
 impl LinearReport<'_> {
     /// One object.
@@ -62,9 +62,8 @@ fn brief(op: &Told) -> Value {
 
 fn explanation(example: &Counterexample) -> Value {
     let line = |place: usize| example.operations.get(place).map(|op| op.line);
-    let steps = |steps: &[Step]| -> Vec<Value> {
-        let step =
-            |step: &Step| json!({ "before": line(step.before), "after": line(step.after), "because": step.because });
+    let steps = |steps: &[Precedence]| -> Vec<Value> {
+        let step = |step: &Precedence| json!({ "before": line(step.before), "after": line(step.after), "because": step.because });
         steps.iter().map(step).collect()
     };
     let dead_ends: Vec<Value> = (example.dead_ends.iter())

@@ -4,11 +4,11 @@ mod json;
 mod text;
 
 use crate::checker::Validity;
-use linearizability::{Answer, FailedCas, ModelSpec, evidence};
 use crate::history::Outcome;
-use linearizability::formats::{Compression, Loaded};
 use crate::report::Counterexample;
 use crate::report::words;
+use linearizability::formats::{Compression, Loaded};
+use linearizability::{Answer, FailedCas, ModelSpec, evidence};
 
 /// The answer for one key.
 #[derive(Clone, Debug)]

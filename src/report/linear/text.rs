@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::{KeyAnswer, LinearReport};
 use crate::checker::Validity;
-use linearizability::Answer;
 use crate::report::counterexample::Counterexample;
 use crate::report::words;
+use linearizability::Answer;
 
 /// Keys without a clean answer that are told in full.
 const TOLD: usize = 5;

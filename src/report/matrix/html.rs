@@ -7,7 +7,7 @@ use crate::report::html::whole_page;
 use crate::report::words::{line, tame};
 use crate::scenario::Expectation;
 use crate::suite::matrix::{Cell, Matrix};
-use crate::suite::outcome::{RunOutcome, Standing};
+use crate::suite::outcome::{CellStatus, RunOutcome};
 
 const GRID_STYLE: &str = include_str!("style.css");
 
@@ -109,7 +109,7 @@ fn slot(matrix: &Matrix, workload: &str, nemesis: &str) -> Markup {
             @for (number, cell) in cells {
                 div class={ "slot " (class(cell)) } title={ "expected: " (phrases::expected(cell.expected, cell.found)) "; seen: " (phrases::seen(cell)) } {
                     @let (word, shown) = phrases::shown(cell);
-                    @if cell.standing == Standing::Surprise { span class="badge" { "SURPRISE" } }
+                    @if cell.standing == CellStatus::Surprise { span class="badge" { "SURPRISE" } }
                     a class={ "shown " (shown) } href={ "#cell-" (number + 1) } {
                         (word)
                         @if shown == "broken" { small { " " (cell.tally.invalid) "/" (cell.tally.done()) } }
@@ -131,12 +131,12 @@ const MOST_LINKS: usize = 5;
 
 fn verdict_note(cell: &Cell) -> &'static str {
     match cell.standing {
-        Standing::AsExpected => "as expected · ",
-        Standing::Observed => "observed · ",
-        Standing::Surprise | Standing::Unknown if cell.expected == Some(Expectation::Valid) => "expected: held · ",
-        Standing::Surprise | Standing::Unknown => "expected: broken · ",
-        Standing::NotRun if cell.tally.done() > 0 => "not all run · ",
-        Standing::NotRun => "",
+        CellStatus::AsExpected => "as expected · ",
+        CellStatus::Observed => "observed · ",
+        CellStatus::Surprise | CellStatus::Unknown if cell.expected == Some(Expectation::Valid) => "expected: held · ",
+        CellStatus::Surprise | CellStatus::Unknown => "expected: broken · ",
+        CellStatus::NotRun if cell.tally.done() > 0 => "not all run · ",
+        CellStatus::NotRun => "",
     }
 }
 
@@ -239,10 +239,10 @@ fn repeat(matrix: &Matrix) -> Markup {
 
 fn class(cell: &Cell) -> &'static str {
     match cell.standing {
-        Standing::AsExpected => "met",
-        Standing::Surprise => "surprise",
-        Standing::Unknown => "unproven",
-        Standing::NotRun => "open",
-        Standing::Observed => "observed",
+        CellStatus::AsExpected => "met",
+        CellStatus::Surprise => "surprise",
+        CellStatus::Unknown => "unproven",
+        CellStatus::NotRun => "open",
+        CellStatus::Observed => "observed",
     }
 }

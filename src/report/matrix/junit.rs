@@ -3,7 +3,7 @@
 use super::phrases;
 use crate::report::words::line;
 use crate::suite::matrix::{Cell, Matrix};
-use crate::suite::outcome::Standing;
+use crate::suite::outcome::CellStatus;
 
 /// The content of `junit.xml`: a surprise is a failure, an unknown cell an error, and a cell that nothing is expected of, or
 /// that was not run, is skipped.
@@ -40,10 +40,10 @@ fn finding(cell: &Cell) -> String {
         runs.map(|run| format!("seed {}: {}\n{}", run.seed, line(&run.summary, 600), line(&run.repeat, 600))).collect();
     let (message, told) = (escaped(&message), escaped(&told.join("\n")));
     match cell.standing {
-        Standing::AsExpected => String::new(),
-        Standing::Surprise => format!("<failure message=\"{message}\">{told}</failure>"),
-        Standing::Unknown => format!("<error message=\"{message}\">{told}</error>"),
-        Standing::NotRun | Standing::Observed => format!("<skipped message=\"{message}\"/>"),
+        CellStatus::AsExpected => String::new(),
+        CellStatus::Surprise => format!("<failure message=\"{message}\">{told}</failure>"),
+        CellStatus::Unknown => format!("<error message=\"{message}\">{told}</error>"),
+        CellStatus::NotRun | CellStatus::Observed => format!("<skipped message=\"{message}\"/>"),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::phrases;
 use crate::report::words::{count, line};
 use crate::suite::matrix::{Cell, Matrix};
-use crate::suite::outcome::Standing;
+use crate::suite::outcome::CellStatus;
 
 /// GitHub takes 1 MiB of summary a step, and shows none of it beyond that; readers take less.
 const LONGEST: usize = 200_000;
@@ -87,11 +87,11 @@ fn mark(cell: &Cell) -> String {
         _ => String::new(),
     };
     let sign = match cell.standing {
-        Standing::AsExpected => "✅",
-        Standing::Surprise => "❌ SURPRISE:",
-        Standing::Unknown => "❔",
-        Standing::NotRun => "▫️",
-        Standing::Observed => "👁",
+        CellStatus::AsExpected => "✅",
+        CellStatus::Surprise => "❌ SURPRISE:",
+        CellStatus::Unknown => "❔",
+        CellStatus::NotRun => "▫️",
+        CellStatus::Observed => "👁",
     };
     format!("{sign} {word}{part}")
 }

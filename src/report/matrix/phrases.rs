@@ -5,7 +5,7 @@ use crate::report::words::{count, length, percent};
 use crate::scenario::Expectation;
 use crate::suite::file::Found;
 use crate::suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
-use crate::suite::outcome::{RunOutcome, Standing};
+use crate::suite::outcome::{CellStatus, RunOutcome};
 
 /// Where there is nothing to say.
 pub const NOTHING: &str = "–";
@@ -19,13 +19,13 @@ pub fn verdict(overall: Overall) -> (&'static str, &'static str) {
     }
 }
 
-pub fn standing(standing: Standing) -> &'static str {
+pub fn standing(standing: CellStatus) -> &'static str {
     match standing {
-        Standing::Surprise => "SURPRISE",
-        Standing::Unknown => "UNKNOWN",
-        Standing::NotRun => "not run",
-        Standing::AsExpected => "as expected",
-        Standing::Observed => "observed",
+        CellStatus::Surprise => "SURPRISE",
+        CellStatus::Unknown => "UNKNOWN",
+        CellStatus::NotRun => "not run",
+        CellStatus::AsExpected => "as expected",
+        CellStatus::Observed => "observed",
     }
 }
 
@@ -134,8 +134,11 @@ pub fn about(matrix: &Matrix) -> Vec<String> {
 
 /// The cells that a reader has to look at, surprises first.
 pub fn alarming(matrix: &Matrix) -> Vec<&Cell> {
-    let mut cells: Vec<&Cell> =
-        matrix.cells.iter().filter(|cell| matches!(cell.standing, Standing::Surprise | Standing::Unknown)).collect();
+    let mut cells: Vec<&Cell> = matrix
+        .cells
+        .iter()
+        .filter(|cell| matches!(cell.standing, CellStatus::Surprise | CellStatus::Unknown))
+        .collect();
     cells.sort_by_key(|cell| cell.standing);
     cells
 }

@@ -3,7 +3,7 @@
 use super::phrases;
 use crate::report::words::{length, tame};
 use crate::suite::matrix::Matrix;
-use crate::suite::outcome::Standing;
+use crate::suite::outcome::CellStatus;
 use crate::suite::plan::Suite;
 
 /// The verdict, a line for each cell, and what a surprise showed; with ANSI colours if `color`.
@@ -35,10 +35,10 @@ pub fn terminal(matrix: &Matrix, color: bool) -> String {
                 phrases::standing(cell.standing).to_string(),
             ]);
             painted.push(match cell.standing {
-                Standing::AsExpected => Some("32"),
-                Standing::Surprise => Some("1;31"),
-                Standing::Unknown => Some("33"),
-                Standing::NotRun | Standing::Observed => Some("2"),
+                CellStatus::AsExpected => Some("32"),
+                CellStatus::Surprise => Some("1;31"),
+                CellStatus::Unknown => Some("33"),
+                CellStatus::NotRun | CellStatus::Observed => Some("2"),
             });
         }
     }

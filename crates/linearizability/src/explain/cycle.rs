@@ -7,9 +7,9 @@
 
 use super::shrink::Kept;
 use super::{Because, Explanation, Link};
+use crate::history::{Op, OpFunction, Outcome, Value};
 use crate::words::{self, Words};
 use crate::{Conflict, Model, Step};
-use crate::history::{Op, OpFunction, Outcome, Value};
 
 /// Fills in the cycle, its basis and the sentences.
 pub fn tell<M: Model>(

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::shrink::Kept;
+use crate::history::Outcome;
 use crate::words::Words;
 use crate::{Model, Step};
-use crate::history::Outcome;
 
 /// An order that is legal as far as it goes, and goes no further.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

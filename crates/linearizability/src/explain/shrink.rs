@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use super::FEW;
 use crate::Model;
-use crate::search::{Finding, Limits, Strategy, examine};
 use crate::history::{Op, OpFunction};
+use crate::search::{Finding, Limits, Strategy, examine};
 
 /// An operation that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

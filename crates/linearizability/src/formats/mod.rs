@@ -171,7 +171,9 @@ impl<'r> Source<'r> {
         let mut loading = Loading::default();
         loading.pairing.times = options.times.then(Vec::new);
         let load = match self.format {
-            Format::Run => return Err(at(1, "a run of redjepsen, which its own program reads".into()).named(&self.name)),
+            Format::Run => {
+                return Err(at(1, "a run of redjepsen, which its own program reads".into()).named(&self.name));
+            }
             Format::Json => json::load,
             Format::Edn => forms::load,
             Format::Log => log::load,

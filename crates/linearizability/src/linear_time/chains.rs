@@ -26,8 +26,8 @@
 
 use super::places::Places;
 use super::{conflict, refusals};
-use crate::{Answer, Conflict};
 use crate::history::{NEVER, Op, Outcome, Value};
+use crate::{Answer, Conflict};
 
 /// No operation, no value.
 pub(super) const NONE: u32 = u32::MAX;

@@ -1,7 +1,7 @@
 //! Which operation put which element in: what the checks of sets and lists begin with.
 
-use crate::{Answer, Conflict};
 use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
+use crate::{Answer, Conflict};
 
 use super::levels::NONE;
 

@@ -1,8 +1,8 @@
 //! A lock whose owner gets a fencing token with it, greater than every token before.
 
 use super::holds::{Hold, Holds, conflict, decide, in_words};
-use crate::{Answer, Conflict};
 use crate::history::{Op, OpFunction, Outcome, Value, Values};
+use crate::{Answer, Conflict};
 
 /// Decides an owner-aware mutex with fencing tokens, given its operations in the order of their invocations.
 ///

@@ -17,8 +17,8 @@
 //! So without splits the holds are exact. With them the check brackets the truth: splits that use nothing up allow too
 //! much, splits that do (first come, first served) and no splits allow too little.
 
-use crate::{Answer, Conflict};
 use crate::history::{NEVER, Op, OpFunction, Outcome};
+use crate::{Answer, Conflict};
 
 /// No operation.
 pub(super) const NONE: u32 = u32::MAX;

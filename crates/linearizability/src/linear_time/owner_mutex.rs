@@ -1,8 +1,8 @@
 //! A lock that knows its owner: acquired only when free, released only by the process that holds it.
 
 use super::holds::{Hold, Holds, NONE, conflict, decide, in_words};
-use crate::{Answer, Conflict};
 use crate::history::Op;
+use crate::{Answer, Conflict};
 
 /// Decides an owner-aware mutex, free at first, given its operations in the order of their invocations.
 ///

@@ -16,8 +16,8 @@
 
 use super::chains::{Block, Chains, INITIAL, Meaning, NONE};
 use super::conflict;
-use crate::{Answer, Conflict};
 use crate::history::{Op, Outcome};
+use crate::{Answer, Conflict};
 
 /// What is there, at the latest since when, and after which invocation something else can follow at the earliest.
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use super::balance::Scales;
 use super::chains::{Chains, Meaning};
 use super::conflict;
+use crate::history::{Op, OpFunction, Outcome, Value};
 use crate::search::before;
 use crate::{Answer, FailedCas};
-use crate::history::{Op, OpFunction, Outcome, Value};
 
 /// Decides reads, writes, compare-and-sets and read-modify-writes of one key, `ops` in the order of their invocations.
 ///

@@ -1,8 +1,8 @@
 //! A counter.
 
+use crate::history::{Op, OpFunction, Outcome, Value, Values};
 use crate::model::{Effect, Model, Step};
 use crate::words::Words;
-use crate::history::{Op, OpFunction, Outcome, Value, Values};
 
 /// A number that starts at `initial`. `add` n adds n, which may be negative; `read` returns the sum. What failed did
 /// not happen.

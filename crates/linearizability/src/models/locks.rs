@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
+use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
 use crate::model::{Effect, Model, Step};
 use crate::words::Words;
-use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
 
 /// A lock that anyone may release. `acquire`: it was free, and is held; `release`: it was held, and is free.
 pub struct Mutex;

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
+use crate::history::{NEVER, Op, OpFunction, Outcome, Value};
 use crate::model::{Candidate, Effect, Model, Step};
 use crate::search::FastHasher;
 use crate::words::{self, Words};
-use crate::history::{NEVER, Op, OpFunction, Outcome, Value};
 
 /// What a compare-and-set that failed says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
+use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
 use crate::model::{Effect, Model, Step};
 use crate::search::FastHasher;
 use crate::words::{self, Words};
-use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
 
 /// A list, empty at first. `append` x puts x at its end; `read` returns it whole, in order.
 pub type ListAppend = Sequence<Value>;

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
+use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
 use crate::model::{Effect, Model, Step};
 use crate::words::{self, Words};
-use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
 
 /// A set, empty at first. `add` x makes x an element; `read` returns all elements, in any order. What failed did not
 /// happen.

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use super::config::FastHasher;
-use crate::model::{Candidate, Effect, Model};
 use crate::history::{NEVER, Op, OpFunction, Outcome, Value};
+use crate::model::{Candidate, Effect, Model};
 
 /// Operations that are identical but for their times.
 pub struct Class {

@@ -3,11 +3,11 @@
 
 use crate::support::generate::{Case, SPECS, case};
 use linearizability::explain::{Because, Explanation, Link, explain_object};
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Table, Value, Values};
 use linearizability::words::{Words, numbered};
 use linearizability::{
     Answer, Conflict, FailedCas, Model, ModelSpec, Options, WithModel, check, search_object, with_model,
 };
-use linearizability::history::{Outcome, Content, NEVER, Op, OpFunction, Table, Value, Values};
 
 fn options(case: &Case) -> Options<'static> {
     Options { initial: case.initial, failed_cas: case.failed_cas, ..Options::default() }

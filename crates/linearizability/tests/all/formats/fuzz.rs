@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use proptest::prelude::*;
 use linearizability::formats::{Options, read};
+use proptest::prelude::*;
 
 use super::{gzip, zstd};
 

@@ -1,6 +1,5 @@
 //! What is refused, with which line and which words.
 
-
 use super::{gzip, load, zstd};
 
 /// Expects that the bytes are refused at this line for this reason, as they are and compressed.

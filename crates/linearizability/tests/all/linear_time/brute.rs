@@ -1,6 +1,6 @@
 //! The truth about small histories: every order is tried.
 
-use linearizability::history::{Outcome, Op, OpFunction, Value};
+use linearizability::history::{Op, OpFunction, Outcome, Value};
 
 /// Whether some order of the operations is legal and agrees with real time. Up to ten that may have happened.
 ///

@@ -7,10 +7,10 @@ mod random;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use linearizability::{Answer, Conflict, FailedCas, Limits, ModelSpec, Options, linear_time, search_object};
-use linearizability::history::Outcome::{self, Fail, Info};
 use linearizability::history::OpFunction::{self, Cas, Read, Rmw, Write};
+use linearizability::history::Outcome::{self, Fail, Info};
 use linearizability::history::{self, NEVER, Op, Value};
+use linearizability::{Answer, Conflict, FailedCas, Limits, ModelSpec, Options, linear_time, search_object};
 
 const NIL: u32 = 0;
 const UNKNOWN: u32 = u32::MAX;

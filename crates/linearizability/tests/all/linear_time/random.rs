@@ -1,6 +1,6 @@
 //! Small histories at random: what a real object could have produced, then often corrupted.
 
-use linearizability::history::{Outcome, NEVER, Op, OpFunction, Value};
+use linearizability::history::{NEVER, Op, OpFunction, Outcome, Value};
 
 /// SplitMix64: a seed names a history on every machine.
 pub struct Random(pub u64);

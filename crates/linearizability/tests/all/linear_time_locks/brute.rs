@@ -1,7 +1,7 @@
 //! Every order of a few operations, tried: what the fast checks are compared with. Slow, short, and written without a
 //! look at them.
 
-use linearizability::history::{Outcome, Content, NEVER, Op, OpFunction, Value, Values};
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 
 /// What the operations are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

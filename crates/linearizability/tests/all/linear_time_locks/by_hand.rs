@@ -1,7 +1,7 @@
 //! Histories a person can follow: for each rule one that keeps it and one that breaks it, with the proof.
 
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 use linearizability::{Answer, linear_time};
-use linearizability::history::{Outcome, Content, NEVER, Op, OpFunction, Value, Values};
 
 /// An operation of a process with its invocation and completion; indeterminate without a completion.
 fn op(process: u32, f: OpFunction, a: Value, invoked: u32, completed: Option<u32>) -> Op {

@@ -5,10 +5,10 @@ mod by_hand;
 mod random;
 
 use brute::{Kind, linearizable};
-use random::{Random, history, values};
 use linearizability::Answer;
-use linearizability::linear_time;
 use linearizability::history::{Op, Values};
+use linearizability::linear_time;
+use random::{Random, history, values};
 
 fn answer(kind: Kind, ops: &[Op], values: &Values) -> Answer {
     match kind {

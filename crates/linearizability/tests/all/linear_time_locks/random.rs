@@ -1,6 +1,6 @@
 //! Small random histories: of an object that works, with times, outcomes and values then changed here and there.
 
-use linearizability::history::{Outcome, Content, NEVER, Op, OpFunction, Value, Values};
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 
 use super::brute::{Kind, initial, step};
 

@@ -7,10 +7,10 @@ mod objects;
 mod render;
 
 use generate::{History, history};
-use objects::{Datum, MODELS, Model, Operation, Truth};
-use linearizability::{Answer, FailedCas, ModelSpec, Options, check};
 use linearizability::formats::{self, read};
 use linearizability::history::{Content, Value};
+use linearizability::{Answer, FailedCas, ModelSpec, Options, check};
+use objects::{Datum, MODELS, Model, Operation, Truth};
 use render::{KEYS, render};
 
 /// How many of each answer there were.

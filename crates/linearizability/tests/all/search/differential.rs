@@ -3,9 +3,9 @@
 //!
 //! `REDJEPSEN_CASES` raises the number of histories a check.
 
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Table, Value};
 use linearizability::models::FailedCas;
 use linearizability::{Answer, How, Limits, ModelSpec, Options, check, search_object};
-use linearizability::history::{Outcome, Content, NEVER, Op, OpFunction, Table, Value};
 
 use crate::support::Random;
 use crate::support::generate::{Case, Shape, shaped};

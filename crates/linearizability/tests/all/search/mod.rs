@@ -3,11 +3,9 @@
 mod differential;
 
 use crate::support::generate::{Case, SPECS, Shape, case, shaped};
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Table, Value};
 use linearizability::search::{Finding, Limits, Strategy, examine};
-use linearizability::{
-    Answer, How, Model, ModelSpec, Options, Step, WithModel, check, examine_object, with_model,
-};
-use linearizability::history::{Outcome, Content, NEVER, Op, OpFunction, Table, Value};
+use linearizability::{Answer, How, Model, ModelSpec, Options, Step, WithModel, check, examine_object, with_model};
 
 fn find(case: &Case, strategy: Strategy) -> Finding {
     let options = Options { initial: case.initial, failed_cas: case.failed_cas, ..Options::default() };

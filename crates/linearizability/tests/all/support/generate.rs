@@ -3,9 +3,9 @@
 
 use std::fmt;
 
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 use linearizability::models::FailedCas;
 use linearizability::{ModelSpec, words};
-use linearizability::history::{Outcome, Content, NEVER, Op, OpFunction, Value, Values};
 
 use super::Random;
 use super::naive::{Naive, State};

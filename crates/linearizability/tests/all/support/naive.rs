@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use linearizability::ModelSpec;
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 use linearizability::models::FailedCas;
-use linearizability::history::{Outcome, Content, NEVER, Op, OpFunction, Value, Values};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {

@@ -1,0 +1,55 @@
+//! The minimal_counterexample operations of a run that no order explains: the verdict on its updates, seen by the general checks.
+//!
+//! It decides nothing. [`super::check`] says whether updates were lost and which; this finds the smallest argument for
+//! it, to be shown.
+
+use super::{Validity, Verdict};
+use crate::history::{CONTROLLER, Claim, History, Process, operation_table};
+use linearizability::explain::{Explanation, explain_object};
+use linearizability::history::{OpFunction, Table};
+use linearizability::words::{self, Words};
+use linearizability::{Answer, FailedCas, Limits, ModelSpec, Options, check};
+
+/// Operations of a run, and why those on one key have no order.
+#[derive(Clone, Debug)]
+pub struct MinimalCounterexample {
+    /// The operations on that key alone.
+    pub table: Table,
+    /// When the events happened, by their places.
+    pub times: Vec<i64>,
+    pub key: String,
+    /// Places in the table.
+    pub explanation: Explanation,
+}
+
+/// The argument for the first lost update of a run; none where no update was lost, or the limits were too narrow.
+pub fn minimal_counterexample(history: &History, verdict: &Verdict, limits: &Limits) -> Option<MinimalCounterexample> {
+    let about_updates = |anomaly: &&super::Anomaly| anomaly.kind.contradicts() == Some(Claim::Updates);
+    let anomaly = verdict.anomalies.iter().find(about_updates).filter(|_| verdict.valid == Validity::Invalid)?;
+    let (table, times) = operation_table(history, Some(&anomaly.key));
+    let spec = match table.operations.iter().any(|op| op.f == OpFunction::Rmw) {
+        true => ModelSpec::Rmw,
+        false => ModelSpec::CasRegister,
+    };
+    // What a refusal found, the verdict leaves out as well.
+    let options = Options { limits: *limits, failed_cas: FailedCas::Drop, ..Options::default() };
+    let object = check(&table, spec, &options).into_iter().next()?;
+    let Answer::NotLinearizable(conflict) = object.answer else { return None };
+    let process = |number| words::called(&MinimalCounterexample::called(history, number));
+    let words = Words { values: &table.values, process: &process };
+    let explanation = explain_object(spec, &table.operations, &words, &conflict, &options);
+    // A search that was given up has found many operations, which prove no more than the verdict does.
+    explanation.minimal.then(|| MinimalCounterexample { times, key: anomaly.key.clone(), explanation, table })
+}
+
+impl MinimalCounterexample {
+    /// The name of a process of its table, as the run's report has it.
+    pub fn called(history: &History, number: u32) -> String {
+        let process = if number == CONTROLLER { Process::Controller } else { Process::Client(number) };
+        match (&history.run, process) {
+            (Some(header), process) => header.client_name(process),
+            (None, Process::Client(number)) => number.to_string(),
+            (None, Process::Controller) => "controller".into(),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The members' network: a bridge in the sandbox's namespace, and from it to each member a pair of devices that are joined
+//! like the two ends of a cable.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::cluster::back_off::SHORT_BACK_OFF;
+use crate::faults::network::netlink::{Message, Netlink};
+
+/// The bridge that joins the members.
+pub(crate) const BRIDGE: &str = "members";
+/// What a member's device is called in its namespace.
+const INSIDE: &str = "eth0";
+/// The attribute that describes a pair's other end.
+const VETH_INFO_PEER: u16 = 1;
+
+/// The bridge, in the network namespace of the thread that made it.
+pub(super) struct Bridge {
+    netlink: Netlink,
+    index: u32,
+}
+
+impl Bridge {
+    /// Makes the bridge and gives this namespace an address on it.
+    pub fn make(address: Ipv4Addr, prefix: u8) -> io::Result<Bridge> {
+        let mut netlink = Netlink::open(libc::NETLINK_ROUTE)?;
+        let mut bridge = make_device(false);
+        bridge.text(libc::IFLA_IFNAME, BRIDGE);
+        // One of its own: it would take its members', one after the other, and they would lose sight of it.
+        bridge.bytes(libc::IFLA_ADDRESS, &hardware_address(address));
+        bridge.nest(libc::IFLA_LINKINFO, |info| _ = info.text(libc::IFLA_INFO_KIND, "bridge"));
+        netlink.request(bridge)?;
+        settle(&mut netlink, BRIDGE, address, prefix)?;
+        Ok(Bridge { netlink, index: index_of(BRIDGE)? })
+    }
+
+    /// Lays a cable to a member, whose namespace this is, in the place of an earlier one.
+    pub fn connect(&mut self, member: &str, address: Ipv4Addr, namespace: BorrowedFd<'_>) -> io::Result<()> {
+        // The kernel removes the earlier one some time after the member's last process is gone.
+        let mut earlier = Message::new(libc::RTM_DELLINK, 0, &device(false));
+        earlier.text(libc::IFLA_IFNAME, member);
+        match self.netlink.request(earlier) {
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+            other => other?,
+        }
+        let mut cable = make_device(true);
+        cable.text(libc::IFLA_IFNAME, member).bytes(libc::IFLA_MASTER, &self.index.to_ne_bytes());
+        cable.nest(libc::IFLA_LINKINFO, |info| {
+            info.text(libc::IFLA_INFO_KIND, "veth").nest(libc::IFLA_INFO_DATA, |data| {
+                data.nest_behind(VETH_INFO_PEER, &device(false), |inside| {
+                    inside.text(libc::IFLA_IFNAME, INSIDE);
+                    // By its address, so that nobody has to learn a new one when the member comes back.
+                    inside.bytes(libc::IFLA_ADDRESS, &hardware_address(address));
+                    inside.bytes(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
+                });
+            });
+        });
+        self.netlink.request(cable)
+    }
+}
+
+/// The member's side of [`Bridge::connect`], from a thread in the member's namespace.
+pub(super) fn settle_inside(address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+    settle(&mut Netlink::open(libc::NETLINK_ROUTE)?, INSIDE, address, prefix)
+}
+
+/// Gives a device its address and switches it on, along with the namespace's loopback.
+fn settle(netlink: &mut Netlink, name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+    // Where the kernel has them all; connections made from now on go by them.
+    let _ = SHORT_BACK_OFF
+        .iter()
+        .try_for_each(|(name, value)| std::fs::write(format!("/proc/sys/{}", name.replace('.', "/")), value));
+    let broadcast = u32::from(address) | u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
+    // `struct ifaddrmsg`: family, length of the prefix, flags, scope, device.
+    let mut fixed = vec![libc::AF_INET as u8, prefix, 0, 0];
+    fixed.extend(index_of(name)?.to_ne_bytes());
+    let mut its = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &fixed);
+    its.bytes(libc::IFA_LOCAL, &address.octets()).bytes(libc::IFA_ADDRESS, &address.octets());
+    its.bytes(libc::IFA_BROADCAST, &broadcast.to_be_bytes());
+    netlink.request(its)?;
+    for name in ["lo", name] {
+        let mut up = Message::new(libc::RTM_NEWLINK, 0, &device(true));
+        up.text(libc::IFLA_IFNAME, name);
+        netlink.request(up)?;
+    }
+    Ok(())
+}
+
+/// A request for a device that is not there yet.
+fn make_device(up: bool) -> Message {
+    Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &device(up))
+}
+
+/// `struct ifinfomsg` about a device that goes by its name.
+fn device(up: bool) -> [u8; 16] {
+    let flags = if up { libc::IFF_UP as u32 } else { 0 }.to_ne_bytes();
+    let mut fixed = [0; 16];
+    fixed[8..12].copy_from_slice(&flags);
+    // Which of the flags are meant.
+    fixed[12..].copy_from_slice(&flags);
+    fixed
+}
+
+/// The number of a device in this thread's network namespace.
+fn index_of(device: &str) -> io::Result<u32> {
+    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    Ok(name_to_index(any.as_fd(), device)?)
+}
+
+/// One that nobody sold: the second bit of the first byte says so.
+fn hardware_address(address: Ipv4Addr) -> [u8; 6] {
+    let [a, b, c, d] = address.octets();
+    [0x02, 0x52, a, b, c, d]
+}

@@ -1,0 +1,62 @@
+//! The namespaces that a local cluster lives in, and what to do where they are refused.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+/// Processes, network, mounts, host name: the sandbox's own, which no member sees out of, and in it each member's own.
+const ALL: UnshareFlags =
+    UnshareFlags::NEWPID.union(UnshareFlags::NEWNET).union(UnshareFlags::NEWNS).union(UnshareFlags::NEWUTS);
+
+/// Moves this process, which must have one thread, and its children to come into namespaces of their own. The process
+/// namespace holds for children alone. An error says what was refused, and the ways on.
+pub(super) fn enter() -> Result<(), String> {
+    let privileged = geteuid().is_root();
+    if privileged && unshare(ALL).is_ok() {
+        return Ok(());
+    }
+    // Whoever has no privileges here has them in a user namespace of their own, over what they make there.
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    unshare(UnshareFlags::NEWUSER).map_err(|error| refused("a user namespace", &error))?;
+    map_to_root(user, group).map_err(|error| refused("to be root in a user namespace", &error))?;
+    unshare(ALL).map_err(|error| refused("process, network and mount namespaces", &error))
+}
+
+/// Moves this thread alone into namespaces of a member; processes that it starts are in them, too.
+pub(super) fn enter_own() -> io::Result<()> {
+    unshare(ALL)
+}
+
+fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: the table of file descriptors stays shared.
+    Ok(unsafe { unshare_unsafe(flags) }?)
+}
+
+fn map_to_root(user: u32, group: u32) -> io::Result<()> {
+    // Without this the kernel lets nobody map a group that could be given up to get at files.
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("0 {group} 1"))
+}
+
+/// What was refused, and what the administrator can do about it.
+pub(super) fn refused(what: &str, error: &io::Error) -> String {
+    let setting = |name: &str, closed: &str| {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        fs::read_to_string(path).is_ok_and(|value| value.trim() == closed)
+    };
+    let switches = [
+        ("kernel.unprivileged_userns_clone", "0", "1"),
+        ("user.max_user_namespaces", "0", "10000"),
+        ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+    ];
+    let closed = switches.iter().find(|(name, closed, _)| !geteuid().is_root() && setting(name, closed));
+    let remedy = match closed {
+        Some((name, _, open)) => format!("`sudo sysctl -w {name}={open}` allows it, or run redjepsen as root"),
+        None if geteuid().is_root() => "a container needs `--privileged` for it, or at least SYS_ADMIN".to_string(),
+        None => "run redjepsen as root".to_string(),
+    };
+    format!("{what}: {error}; {remedy}, or use --cluster docker")
+}

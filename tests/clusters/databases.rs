@@ -1,0 +1,101 @@
+//! Servers that are no Redis, in both kinds of clusters: each group gets ready, its members are hit by faults and come back,
+//! and all is removed. That their locks do what theory says is for the gallery of scenarios.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use redjepsen::cluster::{
+    ClientCommand, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest, Local, Owner, Program,
+};
+use redjepsen::faults::{Injection, RedisCommand, RedisReply};
+use redjepsen::scenario::Persistence;
+use redjepsen::topology::Topology;
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// What there is, how many of it, and what it calls itself.
+const KINDS: [(Program, u32, &str); 3] =
+    [(Program::Etcd, 3, "etcd 3."), (Program::Zookeeper, 3, "zookeeper 3."), (Program::Postgres, 1, "postgresql 1")];
+
+fn spec(kind: &str, program: Program, nodes: u32) -> ClusterSpec {
+    ClusterSpec {
+        run_id: format!("test-{kind}-{program}-{}", std::process::id()).to_lowercase(),
+        nodes,
+        program,
+        topology: Topology::Independent,
+        clients: 1,
+        client: ClientCommand::BuiltIn,
+        subnet: None,
+        owner: Owner::current(),
+        persistence: Persistence::None,
+        preload: false,
+        network_faults: false,
+    }
+}
+
+fn redjepsen() -> PathBuf {
+    env!("CARGO_BIN_EXE_redjepsen").into()
+}
+
+/// Pauses and kills its first node, which each time is missed and comes back.
+async fn is_hit_and_comes_back(cluster: &Cluster, version: &str) {
+    assert!(cluster.describe().server.contains(version), "{:?}", cluster.describe());
+    let url = cluster.node_urls().remove(0);
+    let answers = async || cluster.agent.redis(&url, RedisCommand::Ping, Duration::from_millis(500)).await;
+    assert_eq!(answers().await.unwrap(), RedisReply::Pong);
+    let faults =
+        [Injection::Pause { members: vec!["n0".to_string()] }, Injection::Kill { members: vec!["n0".to_string()] }];
+    for (number, fault) in (0..).zip(&faults) {
+        let seen = cluster.agent.inject(number, fault).await.unwrap();
+        assert!(seen.observed, "{seen:?}");
+        assert!(answers().await.is_err(), "{fault:?}");
+        if matches!(fault, Injection::Kill { .. }) {
+            cluster.restart_server("n0").await.unwrap();
+        }
+        let seen = cluster.agent.heal(number).await.unwrap();
+        assert!(seen.observed, "{seen:?}");
+        let healed = Instant::now();
+        while answers().await.is_err() {
+            assert!(healed.elapsed() < LIMIT, "{fault:?} was healed, and it does not answer");
+        }
+    }
+    if cluster.resource().is_some_and(|store| store.name == "n0") {
+        let values = cluster.agent.redis(&url, RedisCommand::Dbsize, LIMIT).await.unwrap();
+        assert_eq!(values, RedisReply::Count(0), "the table of the resource is there, and empty");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_docker() {
+    let docker = Docker::connect().await.expect("this test needs a Docker engine");
+    for (program, nodes, version) in KINDS {
+        let request = ImageRequest { nodes_run: program, program: Some(redjepsen()), ..ImageRequest::default() };
+        let images = docker.prepare(&request, &mut |line| eprintln!("{line}")).await.unwrap();
+        let began = Instant::now();
+        let spec = spec("docker", program, nodes);
+        let run_id = spec.run_id.clone();
+        let cluster = docker.start(spec, images).await.unwrap();
+        eprintln!("{program}: ready after {:?}", began.elapsed());
+        is_hit_and_comes_back(&cluster, version).await;
+        cluster.stop().await.unwrap();
+        let left = cluster.member_states().await.unwrap();
+        assert!(left.iter().all(|member| member.text == "removed"), "{run_id}: {left:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locally() {
+    for (program, nodes, version) in KINDS {
+        let local = Local::find(None, Some(redjepsen())).expect("this test needs a redis-server");
+        let local = match local.with_nodes(program) {
+            // PostgreSQL refuses to be root, and somebody without privileges can be nobody else there.
+            Err(ClusterError::Program { reason, .. }) if reason.contains("refuses to be root") => continue,
+            other => other.unwrap(),
+        };
+        let began = Instant::now();
+        let cluster = local.start(spec("local", program, nodes)).await.unwrap();
+        eprintln!("{program}: ready after {:?}", began.elapsed());
+        is_hit_and_comes_back(&cluster, version).await;
+        cluster.stop().await.unwrap();
+    }
+}

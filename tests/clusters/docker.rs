@@ -1,0 +1,484 @@
+//! Clusters on a real engine. These tests fail where no Docker engine answers: a skipped test proves nothing.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
+use redjepsen::cluster::{
+    CleanOptions, ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest,
+    Images, NodeSource, Owner, Program,
+};
+use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
+use redjepsen::scenario::Persistence;
+use redjepsen::topology::Topology;
+use tokio::io::AsyncWriteExt;
+
+const LIMIT: Duration = Duration::from_secs(2);
+
+async fn engine() -> Docker {
+    Docker::connect().await.expect("these tests need a Docker engine")
+}
+
+async fn images(docker: &Docker) -> Images {
+    let request = ImageRequest { program: Some(env!("CARGO_BIN_EXE_redjepsen").into()), ..ImageRequest::default() };
+    let began = Instant::now();
+    let images = docker.prepare(&request, &mut |line| eprintln!("{line}")).await.unwrap();
+    eprintln!("images there after {:?}", began.elapsed());
+    images
+}
+
+fn run_id(test: &str) -> String {
+    format!("test-{test}-{}", std::process::id())
+}
+
+/// A cluster whose clients run a program of this machine.
+fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
+    let argv = argv.iter().map(|word| (*word).to_string()).collect();
+    let client = ClientCommand::Custom { argv, mounts: Vec::new(), env: Vec::new() };
+    ClusterSpec {
+        run_id: run_id(test),
+        nodes,
+        program: Program::Redis,
+        topology: Topology::Independent,
+        clients,
+        client,
+        subnet: None,
+        owner: Owner::current(),
+        persistence: Persistence::None,
+        preload: false,
+        network_faults: false,
+    }
+}
+
+/// Starts a cluster, with an image for the clients that has their program.
+async fn start(docker: &Docker, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
+    let mut images = images(docker).await;
+    if let ClientCommand::Custom { argv, .. } = &spec.client
+        && let Ok(image) = docker.client_image(Path::new(&argv[0])).await
+    {
+        images.client = Some(image);
+    }
+    docker.start(spec, images).await
+}
+
+async fn next(process: &mut ClientProcess) -> ClientOutput {
+    tokio::time::timeout(Duration::from_secs(10), process.output.recv()).await.expect("output").expect("not closed")
+}
+
+async fn echo(process: &mut ClientProcess, text: &str) {
+    process.stdin.write_all(format!("{text}\n").as_bytes()).await.unwrap();
+    process.stdin.flush().await.unwrap();
+    assert_eq!(next(process).await, ClientOutput::Stdout(text.as_bytes().to_vec()));
+}
+
+async fn ping(cluster: &Cluster, url: &str, limit: Duration) -> Result<(), String> {
+    match cluster.agent.redis(url, RedisCommand::Ping, limit).await {
+        Ok(RedisReply::Pong) => Ok(()),
+        Ok(other) => Err(format!("{other:?}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Nothing of a run is left in the engine. Not asked of `clean`, which would remove what other tests are about to look at.
+async fn assert_gone(run_id: &str) {
+    let engine = bare_engine().await;
+    let label = HashMap::from([("label", vec![format!("redjepsen.run={run_id}")])]);
+    let options = ListContainersOptionsBuilder::new().all(true).filters(&label).build();
+    let containers = engine.list_containers(Some(options)).await.unwrap();
+    assert!(containers.is_empty(), "{containers:?}");
+    let options = ListNetworksOptionsBuilder::new().filters(&label).build();
+    let networks = engine.list_networks(Some(options)).await.unwrap();
+    assert!(networks.is_empty(), "{networks:?}");
+}
+
+/// The engine without redjepsen in between.
+async fn bare_engine() -> bollard::Docker {
+    bollard::Docker::connect_with_defaults().unwrap().negotiate_version().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_starts_answers_pauses_and_goes() {
+    let docker = engine().await;
+    let spec = spec("whole", 5, 5, &["/bin/cat"]);
+    let run_id = spec.run_id.clone();
+    let began = Instant::now();
+    let cluster = start(&docker, spec).await.unwrap();
+    eprintln!("from nothing to all answering: {:?}", began.elapsed());
+
+    assert_eq!(cluster.members().count(), 12);
+    assert_eq!(cluster.node_urls().len(), 5);
+    let described = cluster.describe();
+    assert!(described.server.contains("redis ") || described.server.contains("valkey "), "{described:?}");
+    for url in cluster.node_urls().iter().chain([&cluster.resource_url()]) {
+        ping(&cluster, url, LIMIT).await.unwrap();
+        let size = cluster.agent.redis(url, RedisCommand::Dbsize, LIMIT).await.unwrap();
+        assert_eq!(size, RedisReply::Count(0));
+        let value = cluster.agent.redis(url, RedisCommand::Get("k0".to_string()), LIMIT).await.unwrap();
+        assert_eq!(value, RedisReply::Value(None));
+    }
+
+    let start = Instant::now();
+    let bound = cluster.agent.clock_bound(start).await.unwrap();
+    assert!(bound.error_ns < 50_000_000, "{bound:?}");
+    eprintln!("clock bound: {bound:?}");
+
+    // Every client answers, and none mixes up its lines with another's.
+    let mut clients = Vec::new();
+    for client in 0..5 {
+        clients.push(cluster.start_client(client).await.unwrap());
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        echo(client, &format!("I am {number}")).await;
+    }
+
+    pauses_a_client(&cluster, &mut clients[3]).await;
+    pauses_a_node(&cluster).await;
+
+    // A client that is killed while it stands still comes back as a new process at the same address.
+    assert!(pause(&cluster, "c1").await.unwrap().observed);
+    let began = Instant::now();
+    let mut again = cluster.restart_client(1).await.unwrap();
+    eprintln!("client restarted in {:?}", began.elapsed());
+    echo(&mut again, "I am new").await;
+    assert_eq!(next(&mut clients[1]).await, ClientOutput::Closed(None));
+    let healed = cluster.agent.heal_all().await.unwrap();
+    assert!(healed.len() == 1 && healed[0].observed, "the new process was never stopped: {healed:?}");
+    assert!(pause(&cluster, "c1").await.unwrap().observed);
+
+    let states = cluster.member_states().await.unwrap();
+    assert!(states.len() == 12 && states.iter().all(|state| state.running), "{states:?}");
+
+    let logs = tempfile::tempdir().unwrap();
+    cluster.collect_logs(logs.path()).await.unwrap();
+    for member in ["n0", "n4", "resource"] {
+        let log = std::fs::read_to_string(logs.path().join(member).join("redis.log")).unwrap();
+        assert!(log.contains("Ready to accept connections"), "{member}: {log}");
+    }
+    assert!(logs.path().join("c0/client.log").exists());
+
+    let began = Instant::now();
+    cluster.stop().await.unwrap();
+    eprintln!("stopped in {:?}", began.elapsed());
+    cluster.stop().await.expect("a second stop does no harm");
+    assert_gone(&run_id).await;
+}
+
+/// Pauses a member; the fault's number is its number in the name, and 100 more for a node.
+async fn pause(cluster: &Cluster, member: &str) -> Result<Observation, AgentError> {
+    let number: u32 = member[1..].parse().unwrap();
+    let fault = if member.starts_with('n') { 100 + number } else { number };
+    cluster.agent.inject(fault, &Injection::Pause { members: vec![member.to_string()] }).await
+}
+
+async fn pauses_a_client(cluster: &Cluster, client: &mut ClientProcess) {
+    let seen = pause(cluster, "c3").await.unwrap();
+    eprintln!("pause: {seen:?}");
+    assert!(seen.observed && seen.effect_us.is_some(), "{seen:?}");
+    client.stdin.write_all(b"are you there?\n").await.unwrap();
+    client.stdin.flush().await.unwrap();
+    let answer = tokio::time::timeout(Duration::from_millis(300), client.output.recv()).await;
+    assert!(answer.is_err(), "a paused client says nothing: {answer:?}");
+    let seen = cluster.agent.heal(3).await.unwrap();
+    eprintln!("resume: {seen:?}");
+    assert!(seen.observed, "{seen:?}");
+    assert_eq!(next(client).await, ClientOutput::Stdout(b"are you there?".to_vec()));
+}
+
+async fn pauses_a_node(cluster: &Cluster) {
+    let url = &cluster.node_urls()[2];
+    let seen = pause(cluster, "n2").await.unwrap();
+    // A Redis has threads of its own, and all of them stand still.
+    assert!(seen.observed && seen.processes.iter().all(|process| process.states == "T"), "{seen:?}");
+    assert!(ping(cluster, url, Duration::from_millis(300)).await.is_err());
+    assert!(ping(cluster, &cluster.node_urls()[1], LIMIT).await.is_ok(), "the others do not mind");
+    let seen = cluster.agent.heal_all().await.unwrap();
+    assert!(seen.len() == 1 && seen[0].observed, "{seen:?}");
+    ping(cluster, url, LIMIT).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_node_comes_back_with_what_it_persisted() {
+    let docker = engine().await;
+    for (persistence, kept) in [(Persistence::None, 0), (Persistence::Everysec, 1), (Persistence::Always, 1)] {
+        let spec = ClusterSpec { persistence, preload: true, ..spec("restart", 2, 1, &["/bin/cat"]) };
+        let cluster = start(&docker, spec).await.unwrap();
+        let url = &cluster.node_urls()[1];
+        set(url, "lock").await;
+        if persistence == Persistence::None {
+            for name in ["n0", "c0", "n7"] {
+                let error = cluster.restart_server(name).await.unwrap_err().to_string();
+                assert!(error.contains(name), "{error}");
+            }
+        }
+        let seen = cluster.agent.inject(0, &Injection::Kill { members: vec!["n1".to_string()] }).await.unwrap();
+        assert!(seen.observed, "{seen:?}");
+        assert!(ping(&cluster, url, LIMIT).await.is_err());
+        assert!(!cluster.agent.heal(0).await.unwrap().observed, "nobody has started it again");
+        let began = Instant::now();
+        cluster.restart_server("n1").await.unwrap();
+        eprintln!("{persistence:?}: started again in {:?}", began.elapsed());
+        assert!(cluster.agent.heal(0).await.unwrap().observed);
+        let found = cluster.agent.redis(url, RedisCommand::Exists("lock".to_string()), LIMIT).await.unwrap();
+        assert_eq!(found, RedisReply::Count(kept), "{persistence:?}");
+        // It is a member like any other again.
+        assert!(pause(&cluster, "n1").await.unwrap().observed);
+        assert!(cluster.agent.heal(101).await.unwrap().observed);
+        cluster.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_belong_together_get_over_the_loss_of_a_primary_and_leave_nothing() {
+    let docker = engine().await;
+    for (name, nodes, topology) in crate::groups::topologies() {
+        let began = Instant::now();
+        let cluster = start(&docker, ClusterSpec { topology, ..spec(name, nodes, 0, &["/bin/cat"]) }).await.unwrap();
+        eprintln!("{name} ready after {:?}", began.elapsed());
+        crate::groups::get_over_the_loss_of_the_primary(&cluster).await;
+        cluster.stop().await.unwrap();
+        assert_gone(cluster.run_id()).await;
+    }
+}
+
+async fn set(url: &str, key: &str) {
+    let mut node = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+    redis::cmd("SET").arg(key).arg("1").exec_async(&mut node).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_heals_when_its_controller_is_gone() {
+    let docker = engine().await;
+    let cluster = start(&docker, spec("orphan", 1, 1, &["/bin/cat"])).await.unwrap();
+    let mut client = cluster.start_client(0).await.unwrap();
+    for member in ["c0", "n0"] {
+        assert!(pause(&cluster, member).await.unwrap().observed);
+    }
+    let error = pause(&cluster, "c7").await.unwrap_err().to_string();
+    assert!(error.contains("no member `c7`"), "{error}");
+
+    // What the engine does to the agent's stdin when the controller dies.
+    cluster.agent.close().await;
+    echo(&mut client, "going on").await;
+    // It ends once it has healed, and says by its exit code that it could.
+    assert!(state_once_ended(&cluster, "agent").await.contains("(0)"));
+    assert!(pause(&cluster, "c0").await.is_err());
+    cluster.stop().await.unwrap();
+}
+
+/// A controller that is killed leaves nothing paused, and what it leaves is removed. Part of the test of `clean`, since
+/// another test's `clean` would get in its way.
+async fn cleans_up_after_a_killed_controller(docker: &Docker) {
+    let mut controller = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "to_be_killed", "--ignored", "--nocapture"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(controller.stdout.take().unwrap());
+    let line = output.lines().map(Result::unwrap).find(|line| line.starts_with("paused in ")).unwrap();
+    let run_id = line.trim_start_matches("paused in ").to_string();
+    let kept = docker.clean(&CleanOptions::default()).await.unwrap().kept;
+    assert!(kept.iter().any(|run| run.run_id == run_id), "it lives: {kept:?}");
+    controller.kill().unwrap();
+    controller.wait().unwrap();
+
+    let engine = bare_engine().await;
+    let agent = format!("redjepsen-{run_id}-agent");
+    let mut state = None;
+    for _ in 0..100 {
+        state = engine.inspect_container(&agent, None).await.unwrap().state;
+        if state.as_ref().is_some_and(|state| state.running == Some(false)) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let state = state.unwrap();
+    assert!(state.running == Some(false) && state.exit_code == Some(0), "the agent healed and ended: {state:?}");
+    let removed = docker.clean(&CleanOptions::default()).await.unwrap().removed;
+    assert!(removed.iter().any(|run| run.run_id == run_id), "{removed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the controller that another test kills"]
+async fn to_be_killed() {
+    let docker = engine().await;
+    let cluster = start(&docker, spec("killed", 1, 1, &["/bin/cat"])).await.unwrap();
+    for member in ["c0", "n0"] {
+        assert!(pause(&cluster, member).await.unwrap().observed);
+    }
+    println!("paused in {}", cluster.run_id());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    cluster.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clean_takes_the_dead_and_leaves_the_living() {
+    let docker = engine().await;
+    let living = start(&docker, spec("living", 1, 0, &["/bin/cat"])).await.unwrap();
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let mut spec = spec("dead", 1, 1, &["/bin/cat"]);
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let start_ticks = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
+    spec.owner = Owner { pid: child.id(), start_ticks, ..Owner::current() };
+    let dead = start(&docker, spec.clone()).await.unwrap();
+    let elsewhere = Owner { host: "elsewhere".to_string(), ..Owner::current() };
+    spec = ClusterSpec { run_id: run_id("elsewhere"), nodes: 1, clients: 0, owner: elsewhere, ..spec };
+    let elsewhere = start(&docker, spec).await.unwrap();
+
+    let removed = async |all: bool| {
+        let cleaned = docker.clean(&CleanOptions { all, images: false }).await.unwrap();
+        eprintln!("{cleaned:?}");
+        cleaned.removed.into_iter().map(|run| run.run_id).collect::<Vec<_>>()
+    };
+    let ids = [living.run_id(), dead.run_id(), elsewhere.run_id()];
+    assert!(removed(false).await.iter().all(|run| !ids.contains(&run.as_str())), "all three controllers may live");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let gone = removed(false).await;
+    assert!(gone.contains(&dead.run_id().to_string()) && gone.iter().all(|run| run != living.run_id()), "{gone:?}");
+    assert!(dead.member_states().await.unwrap().iter().all(|state| state.text == "removed"));
+    assert!(elsewhere.member_states().await.unwrap().iter().all(|state| state.running));
+    elsewhere.stop().await.unwrap();
+    assert!(living.member_states().await.unwrap().iter().all(|state| state.running));
+    living.stop().await.unwrap();
+    dead.stop().await.expect("nothing to do");
+    cleans_up_after_a_killed_controller(&docker).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn starts_that_fail_say_why_and_leave_nothing() {
+    let docker = engine().await;
+    let good = spec("fails", 1, 1, &["/bin/cat"]);
+    let message = async |spec: ClusterSpec| {
+        let run_id = spec.run_id.clone();
+        let error = start(&docker, spec).await.err().expect("must fail").to_string();
+        eprintln!("{error}");
+        assert!(!error.contains('\n'), "one line: {error}");
+        assert_gone(&run_id).await;
+        error
+    };
+    let command = |argv: &[&str]| ClientCommand::Custom {
+        argv: argv.iter().map(|word| (*word).to_string()).collect(),
+        mounts: Vec::new(),
+        env: Vec::new(),
+    };
+
+    let error = message(ClusterSpec { client: command(&["/nowhere/client"]), ..good.clone() }).await;
+    assert!(error.contains("c0") && error.contains("/nowhere/client"), "{error}");
+    let error = message(ClusterSpec { run_id: "no/slash".to_string(), ..good.clone() }).await;
+    assert!(error.contains("no/slash"), "{error}");
+    let other = start(&docker, spec("other", 1, 0, &["/bin/cat"])).await.unwrap();
+    let taken = other.describe().subnet;
+    let error = message(ClusterSpec { subnet: Some(taken), ..good.clone() }).await;
+    assert!(error.contains(&taken.to_string()) && error.contains("--subnet"), "{error}");
+    other.stop().await.unwrap();
+    let subnet = Some("10.212.0.0/30".parse().unwrap());
+    let error = message(ClusterSpec { subnet, ..good.clone() }).await;
+    assert!(error.contains("room for 1"), "{error}");
+
+    // A client that ends at once fails the start, or is handed over and has ended; its last words are there either way.
+    match start(&docker, ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good.clone() }).await {
+        Err(error) => assert!(error.to_string().contains("nonsense"), "{error}"),
+        Ok(cluster) => {
+            let mut client = cluster.start_client(0).await.unwrap();
+            assert!(matches!(next(&mut client).await, ClientOutput::Stderr(_)));
+            assert!(state_once_ended(&cluster, "c0").await.contains("(1)"));
+            cluster.stop().await.unwrap();
+        }
+    }
+
+    let first = start(&docker, ClusterSpec { clients: 0, ..good.clone() }).await.unwrap();
+    let error = start(&docker, ClusterSpec { clients: 0, ..good.clone() }).await.err().unwrap();
+    assert!(matches!(error, ClusterError::RunExists { .. }), "{error}");
+    assert!(first.member_states().await.unwrap().iter().all(|state| state.running), "the first run is unharmed");
+    first.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_is_given_up_can_be_removed() {
+    let docker = engine().await;
+    let spec = ClusterSpec { client: ClientCommand::BuiltIn, ..spec("given-up", 2, 1, &["/bin/cat"]) };
+    let run_id = spec.run_id.clone();
+    for millis in [50, 300, 700] {
+        let given_up = tokio::time::timeout(Duration::from_millis(millis), start(&docker, spec.clone())).await;
+        eprintln!("given up after {millis} ms: {}", given_up.is_err());
+        docker.remove_run(&run_id).await.unwrap();
+        assert_gone(&run_id).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_that_were_named_are_never_substituted() {
+    let docker = engine().await;
+    let program: Option<std::path::PathBuf> = Some(env!("CARGO_BIN_EXE_redjepsen").into());
+    let name = "localhost:1/redjepsen-test/nothing:1".to_string();
+    for request in [
+        ImageRequest {
+            node: NodeSource::Named(name.clone()),
+            program: program.clone(),
+            client: None,
+            ..ImageRequest::default()
+        },
+        ImageRequest {
+            node: NodeSource::Default,
+            program: program.clone(),
+            client: Some(name.clone()),
+            ..ImageRequest::default()
+        },
+    ] {
+        let error = docker.prepare(&request, &mut |_| {}).await.unwrap_err().to_string();
+        assert!(error.contains(&name) && !error.contains('\n'), "{error}");
+    }
+    let gone = ImageRequest { program: Some("/nowhere/redjepsen (deleted)".into()), ..ImageRequest::default() };
+    let error = docker.prepare(&gone, &mut |_| {}).await.unwrap_err().to_string();
+    assert!(error.contains("start redjepsen again"), "{error}");
+    let script = NodeSource::Program("/etc/passwd".into());
+    let error = docker
+        .prepare(&ImageRequest { node: script, program, client: None, ..ImageRequest::default() }, &mut |_| {})
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("/etc/passwd"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_floods_or_ends_is_noticed() {
+    let docker = engine().await;
+    // The image has only the shell, so the script does without other programs.
+    let script = "echo starting >&2; x=xxxxxxxxxxxxxxxx; \
+        for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do x=$x$x; done; \
+        read go; echo $x; echo fine; printf cut-off; exit 3";
+    let cluster = start(&docker, spec("flood", 1, 1, &["/bin/sh", "-c", script])).await.unwrap();
+    let mut client = cluster.start_client(0).await.unwrap();
+    assert_eq!(next(&mut client).await, ClientOutput::Stderr(b"starting".to_vec()));
+    client.stdin.write_all(b"go\n").await.unwrap();
+    client.stdin.flush().await.unwrap();
+    assert!(matches!(next(&mut client).await, ClientOutput::TooLong { start } if start.starts_with(b"xxx")));
+    assert_eq!(next(&mut client).await, ClientOutput::Stdout(b"fine".to_vec()));
+    assert_eq!(next(&mut client).await, ClientOutput::Stdout(b"cut-off".to_vec()));
+    assert_eq!(next(&mut client).await, ClientOutput::Closed(None));
+    assert!(state_once_ended(&cluster, "c0").await.contains("(3)"));
+    // So is a server that somebody kills by hand.
+    let n0 = cluster.members().find(|member| member.name == "n0").unwrap();
+    bare_engine().await.kill_container(n0.container.as_deref().unwrap(), None).await.unwrap();
+    assert!(state_once_ended(&cluster, "n0").await.contains("(137)"));
+    let seen = pause(&cluster, "n0").await.unwrap();
+    assert!(!seen.observed && seen.text.contains("gone"), "{seen:?}");
+    let logs = tempfile::tempdir().unwrap();
+    cluster.collect_logs(logs.path()).await.unwrap();
+    assert_eq!(std::fs::read_to_string(logs.path().join("c0/client.log")).unwrap(), "starting\n");
+    cluster.stop().await.unwrap();
+}
+
+/// Waits for the engine to note that a member ended; it lets go of the streams a moment before.
+async fn state_once_ended(cluster: &Cluster, member: &str) -> String {
+    for _ in 0..200 {
+        let states = cluster.member_states().await.unwrap();
+        let state = states.into_iter().find(|state| state.name == member).unwrap();
+        if !state.running {
+            return state.text;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{member} still runs");
+}

@@ -1,0 +1,604 @@
+//! Clusters of this machine's own programs. They need a redis-server, and a system that lets this user have namespaces;
+//! where it does not, these tests fail: a skipped test proves nothing.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use redjepsen::cluster::{
+    ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Local, Owner, Program,
+};
+use redjepsen::faults::{Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
+use redjepsen::scenario::Persistence;
+use redjepsen::topology::Topology;
+use tokio::io::AsyncWriteExt;
+
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// A client that sends each line that it is given, `ADDRESS COMMAND`, to the Redis there, and says the first line of the
+/// answer. Bash can do that by itself.
+const REDIS_CLIENT: &str = "while read -r address command; do
+    if exec 3<>/dev/tcp/$address/6379; then printf '%s\\r\\n' \"$command\" >&3; read -r reply <&3; echo \"${reply%?}\"; exec 3>&-
+    else echo unreachable; fi; done 2>/dev/null";
+
+fn program() -> PathBuf {
+    env!("CARGO_BIN_EXE_redjepsen").into()
+}
+
+fn local() -> Local {
+    Local::find(None, Some(program())).expect("these tests need a redis-server")
+}
+
+fn command(argv: &[&str]) -> ClientCommand {
+    let argv = argv.iter().map(|word| (*word).to_string()).collect();
+    ClientCommand::Custom { argv, mounts: Vec::new(), env: Vec::new() }
+}
+
+fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
+    ClusterSpec {
+        run_id: format!("test-{test}-{}", std::process::id()),
+        nodes,
+        program: Program::Redis,
+        topology: Topology::Independent,
+        clients,
+        client: command(argv),
+        subnet: None,
+        owner: Owner::current(),
+        persistence: Persistence::None,
+        preload: false,
+        network_faults: false,
+    }
+}
+
+async fn next(process: &mut ClientProcess) -> ClientOutput {
+    tokio::time::timeout(Duration::from_secs(10), process.output.recv()).await.expect("output").expect("not closed")
+}
+
+async fn say(process: &mut ClientProcess, text: &str) -> String {
+    process.stdin.write_all(format!("{text}\n").as_bytes()).await.unwrap();
+    match next(process).await {
+        ClientOutput::Stdout(line) => String::from_utf8(line).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Has a client ask a node.
+async fn via(process: &mut ClientProcess, url: &str, command: &str) -> String {
+    let address = url.trim_start_matches("redis://").trim_end_matches(":6379");
+    say(process, &format!("{address} {command}")).await
+}
+
+async fn ask(cluster: &Cluster, url: &str, command: RedisCommand) -> Result<RedisReply, String> {
+    cluster.agent.redis(url, command, LIMIT).await.map_err(|error| error.to_string())
+}
+
+async fn inject(cluster: &Cluster, fault: u32, injection: Injection) -> Observation {
+    let seen = cluster.agent.inject(fault, &injection).await.unwrap();
+    assert!(seen.observed, "{injection:?}: {seen:?}");
+    seen
+}
+
+async fn heal(cluster: &Cluster, fault: u32) {
+    let seen = cluster.agent.heal(fault).await.unwrap();
+    assert!(seen.observed, "{seen:?}");
+}
+
+fn members(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_string()).collect()
+}
+
+/// The processes of a run, by the root that they have, each with its network namespace.
+fn processes_of(run_id: &str) -> Vec<(u32, PathBuf)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let root = fs::read_link(entry.path().join("root")).unwrap_or_default();
+        if root.to_string_lossy().contains(run_id) {
+            found.push((pid, fs::read_link(entry.path().join("ns/net")).unwrap_or_default()));
+        }
+    }
+    found
+}
+
+fn folder_of(run_id: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("redjepsen-run-{run_id}"))
+}
+
+/// No process is left, and no namespace, since nothing else keeps one.
+fn assert_gone(run_id: &str, namespaces: &[PathBuf]) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let left = processes_of(run_id);
+        let in_namespaces: Vec<_> = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| fs::read_link(entry.path().join("ns/net")).ok())
+            .filter(|namespace| namespaces.contains(namespace))
+            .collect();
+        if left.is_empty() && in_namespaces.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{left:?} {in_namespaces:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_starts_answers_pauses_and_goes() {
+    let began = Instant::now();
+    let cluster = local().start(spec("whole", 5, 5, &["/bin/cat"])).await.unwrap();
+    eprintln!("from nothing to all answering: {:?}", began.elapsed());
+    let run_id = cluster.run_id().to_string();
+    assert_eq!(cluster.members().count(), 12);
+    assert_eq!(cluster.node_urls().len(), 5);
+    let described = cluster.describe();
+    assert!(described.cluster == "local" && described.server.starts_with("redis "), "{described:?}");
+    assert!(!described.kernel.is_empty() && described.engine.is_none(), "{described:?}");
+    for url in cluster.node_urls().iter().chain([&cluster.resource_url()]) {
+        assert_eq!(ask(&cluster, url, RedisCommand::Dbsize).await, Ok(RedisReply::Count(0)));
+    }
+    let bound = cluster.agent.clock_bound(began).await.unwrap();
+    assert!(bound.error_ns < 50_000_000, "{bound:?}");
+    eprintln!("clock bound: {bound:?}");
+
+    let mut clients = Vec::new();
+    for client in 0..5 {
+        clients.push(cluster.start_client(client).await.unwrap());
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(say(client, &format!("I am {number}")).await, format!("I am {number}"));
+    }
+    let began = Instant::now();
+    for _ in 0..200 {
+        say(&mut clients[0], "there and back").await;
+    }
+    eprintln!("there and back: {:?}", began.elapsed() / 200);
+
+    // A client that is silent, or never reads, holds nobody up.
+    inject(&cluster, 3, Injection::Pause { members: members(&["c3"]) }).await;
+    clients[3].stdin.write_all(b"are you there?\n").await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(200), clients[3].output.recv()).await.is_err());
+    assert_eq!(say(&mut clients[2], "I am").await, "I am");
+    heal(&cluster, 3).await;
+    assert_eq!(next(&mut clients[3]).await, ClientOutput::Stdout(b"are you there?".to_vec()));
+
+    let seen = inject(&cluster, 102, Injection::Pause { members: members(&["n2"]) }).await;
+    assert!(seen.processes.iter().all(|process| process.states == "T"), "{seen:?}");
+    let url = &cluster.node_urls()[2];
+    assert!(cluster.agent.redis(url, RedisCommand::Ping, Duration::from_millis(200)).await.is_err());
+    assert!(ask(&cluster, &cluster.node_urls()[1], RedisCommand::Ping).await.is_ok());
+    heal(&cluster, 102).await;
+    ask(&cluster, url, RedisCommand::Ping).await.unwrap();
+
+    // A client that is killed while it stands still comes back as a new process at the same address.
+    inject(&cluster, 1, Injection::Pause { members: members(&["c1"]) }).await;
+    let began = Instant::now();
+    let mut again = cluster.restart_client(1).await.unwrap();
+    eprintln!("client restarted in {:?}", began.elapsed());
+    assert_eq!(say(&mut again, "I am new").await, "I am new");
+    assert_eq!(next(&mut clients[1]).await, ClientOutput::Closed(None));
+    assert!(cluster.agent.heal_all().await.unwrap().iter().all(|seen| seen.observed));
+
+    let states = cluster.member_states().await.unwrap();
+    assert!(states.len() == 12 && states.iter().all(|state| state.running), "{states:?}");
+    cluster.stop_clients().await.unwrap();
+    for state in cluster.member_states().await.unwrap() {
+        assert_eq!(state.running, !state.name.starts_with('c'), "{state:?}");
+    }
+
+    let logs = tempfile::tempdir().unwrap();
+    cluster.collect_logs(logs.path()).await.unwrap();
+    for member in ["n0", "n4", "resource"] {
+        let log = fs::read_to_string(logs.path().join(member).join("redis.log")).unwrap();
+        assert!(log.contains("Ready to accept connections"), "{member}: {log}");
+    }
+    assert!(logs.path().join("c0/client.log").exists());
+
+    let running = processes_of(&run_id);
+    assert_eq!(running.len(), 7, "the sandbox and six servers: {running:?}");
+    let began = Instant::now();
+    cluster.stop().await.unwrap();
+    eprintln!("stopped in {:?}", began.elapsed());
+    cluster.stop().await.expect("a second stop does no harm");
+    assert_gone(&run_id, &running.into_iter().map(|(_, namespace)| namespace).collect::<Vec<_>>());
+    assert!(!folder_of(&run_id).exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_node_comes_back_with_what_it_persisted() {
+    for (persistence, kept) in [(Persistence::None, 0), (Persistence::Everysec, 1), (Persistence::Always, 1)] {
+        let spec = ClusterSpec { persistence, ..spec("restart", 2, 1, &["/bin/bash", "-c", REDIS_CLIENT]) };
+        let cluster = local().start(spec).await.unwrap();
+        let url = &cluster.node_urls()[1];
+        let mut client = cluster.start_client(0).await.unwrap();
+        assert_eq!(via(&mut client, url, "SET lock 1").await, "+OK");
+        inject(&cluster, 0, Injection::Kill { members: members(&["n1"]) }).await;
+        assert!(ask(&cluster, url, RedisCommand::Ping).await.is_err());
+        let began = Instant::now();
+        cluster.restart_server("n1").await.unwrap();
+        eprintln!("{persistence:?}: started again in {:?}", began.elapsed());
+        heal(&cluster, 0).await;
+        let found = ask(&cluster, url, RedisCommand::Exists("lock".to_string())).await;
+        assert_eq!(found, Ok(RedisReply::Count(kept)), "{persistence:?}");
+        assert_eq!(via(&mut client, url, "PING").await, "+PONG", "at the same address");
+        inject(&cluster, 1, Injection::Pause { members: members(&["n1"]) }).await;
+        heal(&cluster, 1).await;
+        cluster.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_belong_together_get_over_the_loss_of_a_primary_and_leave_nothing() {
+    for (name, nodes, topology) in crate::groups::topologies() {
+        let began = Instant::now();
+        let cluster = local().start(ClusterSpec { topology, ..spec(name, nodes, 0, &["/bin/cat"]) }).await.unwrap();
+        eprintln!("{name} ready after {:?}", began.elapsed());
+        let run_id = cluster.run_id().to_string();
+        crate::groups::get_over_the_loss_of_the_primary(&cluster).await;
+        let running = processes_of(&run_id);
+        cluster.stop().await.unwrap();
+        assert_gone(&run_id, &running.into_iter().map(|(_, namespace)| namespace).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_family_of_faults_reaches_the_members() {
+    let spec = ClusterSpec {
+        persistence: Persistence::Everysec,
+        preload: true,
+        network_faults: true,
+        ..spec("faults", 2, 1, &["/bin/bash", "-c", REDIS_CLIENT])
+    };
+    let cluster = local().start(spec).await.unwrap();
+    let (n0, n1) = (&cluster.node_urls()[0], &cluster.node_urls()[1]);
+    let mut client = cluster.start_client(0).await.unwrap();
+    assert_eq!(via(&mut client, n0, "SET lock 1 PX 5000").await, "+OK");
+
+    let pairs = vec![("c0".to_string(), "n0".to_string())];
+    let seen = inject(&cluster, 0, Injection::Network { pairs, effect: Effect::Drop }).await;
+    eprintln!("cut: {seen:?}");
+    client.stdin.write_all(format!("{} PING\n", &n0[8..n0.len() - 5]).as_bytes()).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(300), client.output.recv()).await.is_err(), "it is cut off");
+    ask(&cluster, n0, RedisCommand::Ping).await.expect("the others are not");
+    heal(&cluster, 0).await;
+    assert_eq!(next(&mut client).await, ClientOutput::Stdout(b"+PONG".to_vec()), "the packet that was sent again");
+
+    let seen =
+        inject(&cluster, 1, Injection::Clock { members: members(&["n0"]), skew: Skew::Jump { ms: 10_000 } }).await;
+    eprintln!("skewed: {seen:?}");
+    let lock = ask(&cluster, n0, RedisCommand::Exists("lock".to_string())).await;
+    assert_eq!(lock, Ok(RedisReply::Count(0)), "it expired early");
+    heal(&cluster, 1).await;
+
+    assert_eq!(via(&mut client, n1, "SET lock 1").await, "+OK");
+    let seen = inject(&cluster, 2, Injection::PowerLoss { members: members(&["n1"]) }).await;
+    eprintln!("without power: {seen:?}");
+    cluster.restart_server("n1").await.unwrap();
+    heal(&cluster, 2).await;
+    inject(&cluster, 3, Injection::Flush { members: members(&["n0", "n1"]) }).await;
+    cluster.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_look_like_machines_of_their_own() {
+    let script = "sleep 60 & sleep 60 & read go; echo $$; cat /proc/sys/kernel/hostname; ls /redjepsen; ls -d /proc/[0-9]* | wc -l; pwd; \
+        cat /proc/sys/net/ipv4/tcp_rto_max_ms 2>/dev/null || echo none; read end";
+    let cluster = local().start(spec("machines", 1, 2, &["/bin/bash", "-c", script])).await.unwrap();
+    // Held, since a client whose stdin ends goes.
+    let mut clients = Vec::new();
+    for (number, name) in [(0, "c0"), (1, "c1")] {
+        let mut client = cluster.start_client(number).await.unwrap();
+        assert_eq!(say(&mut client, "go").await, "1", "the first process of its namespace");
+        let mut lines = Vec::new();
+        for _ in 0..5 {
+            match next(&mut client).await {
+                ClientOutput::Stdout(line) => lines.push(String::from_utf8(line).unwrap()),
+                other => panic!("{other:?}"),
+            }
+        }
+        let here = std::env::current_dir().unwrap().display().to_string();
+        assert_eq!(lines[..2], [name.to_string(), "data".to_string()]);
+        assert!(lines[2].parse::<u32>().unwrap() <= 6, "it sees its own processes alone: {lines:?}");
+        assert_eq!(lines[3], here, "paths in its command mean what they say");
+        assert!(["1000", "none"].contains(&lines[4].as_str()), "{lines:?}");
+        clients.push(client);
+    }
+    // Its children go with it, however it ends.
+    let count = processes_of(cluster.run_id()).len();
+    inject(&cluster, 0, Injection::Kill { members: members(&["c0"]) }).await;
+    assert!(processes_of(cluster.run_id()).len() <= count - 3);
+    // The agent sees the end at once; whoever started the process hears of it from the kernel a moment later.
+    let noted = async {
+        while !cluster.member_states().await.unwrap().iter().any(|state| state.text == "Exited (137)") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), noted).await.expect("how it ended is noted");
+    cluster.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_clusters_at_once_do_not_see_each_other() {
+    let client = ["/bin/bash", "-c", REDIS_CLIENT];
+    let local = local();
+    let (one, other) = tokio::join!(local.start(spec("one", 2, 1, &client)), local.start(spec("other", 2, 1, &client)));
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!(one.node_urls(), other.node_urls(), "the same addresses, in networks of their own");
+    let url = &one.node_urls()[0];
+    let mut client = one.start_client(0).await.unwrap();
+    assert_eq!(via(&mut client, url, "SET lock 1").await, "+OK");
+    assert_eq!(ask(&one, url, RedisCommand::Dbsize).await, Ok(RedisReply::Count(1)));
+    assert_eq!(ask(&other, url, RedisCommand::Dbsize).await, Ok(RedisReply::Count(0)));
+    inject(&one, 0, Injection::Pause { members: members(&["n0", "c0"]) }).await;
+    let mut client = other.start_client(0).await.unwrap();
+    assert_eq!(via(&mut client, url, "PING").await, "+PONG");
+    one.stop().await.unwrap();
+    assert_eq!(via(&mut client, url, "PING").await, "+PONG", "it lives on");
+    other.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cluster_ends_with_the_last_hold_on_it() {
+    let cluster = local().start(spec("orphan", 1, 1, &["/bin/cat"])).await.unwrap();
+    let run_id = cluster.run_id().to_string();
+    inject(&cluster, 0, Injection::Pause { members: members(&["c0", "n0"]) }).await;
+    cluster.agent.close().await;
+    assert_gone(&run_id, &[]);
+    assert!(cluster.member_states().await.is_err());
+    assert!(folder_of(&run_id).exists());
+    drop(cluster);
+    assert!(!folder_of(&run_id).exists(), "the files go with the cluster, stopped or not");
+
+    let local = local();
+    let given_up = local.start(spec("given-up", 3, 1, &["/bin/cat"]));
+    let _ = tokio::time::timeout(Duration::from_millis(30), given_up).await;
+    let run_id = spec("given-up", 3, 1, &[]).run_id;
+    assert_gone(&run_id, &[]);
+    assert!(!folder_of(&run_id).exists());
+}
+
+#[test]
+fn a_killed_controller_leaves_nothing_but_its_folder_which_clean_removes() {
+    let mut controller = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "to_be_killed", "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(controller.stdout.take().unwrap());
+    let line = output.lines().map(Result::unwrap).find(|line| line.starts_with("paused in ")).unwrap();
+    let run_id = line.trim_start_matches("paused in ").to_string();
+    let running = processes_of(&run_id);
+    assert_eq!(running.len(), 4, "the sandbox, n0, store, c0: {running:?}");
+    let clean = || {
+        let output = Command::new(program()).arg("clean").output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().filter(|line| line.contains(&run_id)).collect::<String>()
+    };
+    assert!(clean().starts_with("kept"), "it lives");
+
+    let began = Instant::now();
+    controller.kill().unwrap();
+    controller.wait().unwrap();
+    assert_gone(&run_id, &running.into_iter().map(|(_, namespace)| namespace).collect::<Vec<_>>());
+    eprintln!("gone {:?} after the controller was killed", began.elapsed());
+    assert!(folder_of(&run_id).exists());
+    assert!(clean().starts_with("removed"));
+    assert!(!folder_of(&run_id).exists());
+    assert_eq!(clean(), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the controller that another test kills"]
+async fn to_be_killed() {
+    let cluster = local().start(spec("killed", 1, 1, &["/bin/cat"])).await.unwrap();
+    inject(&cluster, 0, Injection::Pause { members: members(&["c0", "n0"]) }).await;
+    println!("paused in {}", cluster.run_id());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    cluster.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn starts_that_fail_say_why_and_leave_nothing() {
+    let good = || spec("fails", 1, 1, &["/bin/cat"]);
+    let message = async |spec: ClusterSpec| {
+        let run_id = spec.run_id.clone();
+        let error = local().start(spec).await.err().expect("must fail").to_string();
+        eprintln!("{error}");
+        assert!(!error.contains('\n'), "one line: {error}");
+        assert_gone(&run_id, &[]);
+        assert!(!folder_of(&run_id).exists());
+        error
+    };
+    let error = message(ClusterSpec { client: command(&["/nowhere/client"]), ..good() }).await;
+    assert!(error.contains("c0") && error.contains("/nowhere/client"), "{error}");
+    let error = message(ClusterSpec { run_id: "no/slash".to_string(), ..good() }).await;
+    assert!(error.contains("no/slash"), "{error}");
+    let subnet = Some("10.212.0.0/30".parse().unwrap());
+    let error = message(ClusterSpec { subnet, ..good() }).await;
+    assert!(error.contains("room for 1"), "{error}");
+    // One that ends at once fails the start, or is handed over and has ended.
+    match local().start(ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good() }).await {
+        Err(error) => assert!(error.to_string().contains("nonsense"), "{error}"),
+        Ok(cluster) => {
+            let mut client = cluster.start_client(0).await.unwrap();
+            assert!(matches!(next(&mut client).await, ClientOutput::Stderr(_)));
+            cluster.stop().await.unwrap();
+        }
+    }
+    let first = local().start(ClusterSpec { clients: 0, ..good() }).await.unwrap();
+    let error = local().start(ClusterSpec { clients: 0, ..good() }).await.err().unwrap();
+    assert!(matches!(error, ClusterError::RunExists { .. }), "{error}");
+    assert!(first.member_states().await.unwrap().iter().all(|state| state.running), "the first run is unharmed");
+    for name in ["n0", "c0", "n7"] {
+        let error = first.restart_server(name).await.unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+    }
+    first.stop().await.unwrap();
+}
+
+/// Runs the program with a store of its own; gives its exit code and what it said.
+fn run(configure: impl FnOnce(&mut Command), arguments: &str) -> (Option<i32>, String, tempfile::TempDir) {
+    let store = tempfile::tempdir().unwrap();
+    // For whoever it is to run as.
+    fs::set_permissions(store.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = Command::new(program());
+    command.args(shlex::split(&format!("run {arguments}")).unwrap()).arg("--store").arg(store.path());
+    configure(command.stdin(Stdio::null()));
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    (output.status.code(), text, store)
+}
+
+#[test]
+fn redlock_is_judged_as_in_docker() {
+    let (code, text, store) = run(|_| {}, "--cluster local --nemesis none --time-limit 5s --seed 1");
+    assert_eq!(code, Some(0), "{text}");
+    let facts = fs::read_to_string(store.path().join("latest/facts.json")).unwrap();
+    assert!(["\"local\"", "\"redis ", "\"kernel\""].iter().all(|word| facts.contains(word)), "{facts}");
+    assert!(store.path().join("latest/n4/redis.log").exists());
+    let flags = "--cluster local --nemesis pause --workload redlock --ttl 400ms --time-limit 6s --seed 1";
+    let (code, text, _store) = run(|_| {}, flags);
+    assert_eq!(code, Some(1), "{text}");
+}
+
+/// A workload of this resource and lock, and the words that every report of a run without faults has of it.
+fn other_resource(store: &std::path::Path, kind: &str, fencing: &str, base: &str) -> String {
+    let (_, file) = redjepsen::catalogue::WORKLOADS.iter().find(|(name, _)| *name == base).unwrap();
+    let file = file.replace("kind = \"register\"", &format!("kind = \"{kind}\""));
+    let lines = file
+        .lines()
+        .map(|line| if line.starts_with("fencing") { format!("fencing = \"{fencing}\"") } else { line.into() });
+    let path = store.join(format!("{kind}-{fencing}.toml"));
+    fs::write(&path, lines.collect::<Vec<String>>().join("\n")).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn counters_and_lists_are_kept_under_every_fencing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, words) in [("counter", "after "), ("list", " were acknowledged")] {
+        for (fencing, base) in
+            [("compare-and-set", "redlock-guarded"), ("token", "fenced"), ("token-reads", "fenced-reads")]
+        {
+            let workload = other_resource(folder.path(), kind, fencing, base);
+            let flags =
+                format!("--cluster local --nemesis none --time-limit 2s --seed 5 --keys 2 --workload {workload}");
+            let (code, text, _store) = run(|_| {}, &flags);
+            assert_eq!(code, Some(0), "{text}");
+            let resource = text.lines().find(|line| line.starts_with("  resource")).unwrap_or_default();
+            assert!(resource.contains(&format!("the 2 {kind}s end")) && resource.contains(words), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_list_ends_short_of_what_was_acknowledged() {
+    let flags = "--cluster local --nemesis pause --workload list --ttl 400ms --time-limit 6s --seed 1";
+    let (code, text, store) = run(|_| {}, flags);
+    assert_eq!(code, Some(1), "{text}");
+    let results = fs::read_to_string(store.path().join("latest/results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_str(&results).unwrap();
+    let number = |name: &str| results["keys"][0][name].as_u64().unwrap();
+    assert!(number("lost") > 0, "{text}");
+    assert_eq!(number("amount") + number("lost"), number("acknowledged") + number("unacknowledged"), "{text}");
+    // The same from the history as a stranger's, which knows the identities only.
+    let check = Command::new(program()).arg("check").arg(store.path().join("latest")).args(["--model", "rmw"]).output();
+    assert_eq!(check.unwrap().status.code(), Some(1));
+}
+
+#[test]
+fn nobody_special_can_run_it() {
+    // From root, which these tests may be run as, to somebody without any privileges, who need not get at what root has.
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = place.path().join("redjepsen");
+    fs::copy(program(), &copy).unwrap();
+    let mut prefix: Vec<&str> = Vec::new();
+    let as_nobody = |prefix: &[&str], flags: &str| {
+        let store = tempfile::tempdir().unwrap();
+        fs::set_permissions(store.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let words = prefix.iter().copied().chain([copy.to_str().unwrap(), "run", "--cluster", "local"]);
+        let words: Vec<&str> = words.chain(flags.split(' ')).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg("--store").arg(store.path()).current_dir("/").stdin(Stdio::null());
+        if is_root {
+            command.uid(65534).gid(65534);
+        }
+        let output = command.output().unwrap();
+        (output.status.code(), [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat())
+    };
+    let flags = "--workload single --nemesis pause --ttl 400ms --time-limit 5s --seed 4";
+    let (code, text) = as_nobody(&prefix, flags);
+    assert_eq!(code, Some(1), "{text}");
+    // Clocks and packets, too, though they take more than signals.
+    let flags = "--nemesis clock,partition --ttl 400ms --time-limit 5s --seed 4";
+    let (code, text) = as_nobody(&prefix, flags);
+    assert!(matches!(code, Some(0 | 1)) && !text.contains(" 0 observed"), "{text}");
+
+    // In a namespace where this user is nobody at all, the kernel refuses.
+    prefix.extend(["unshare", "--user"]);
+    let (code, text) = as_nobody(&prefix, flags);
+    assert_eq!(code, Some(255), "{text}");
+    let error = text.lines().last().unwrap();
+    for words in ["no local cluster can be had here: a user namespace", "--cluster docker", "as root"] {
+        assert!(error.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn a_client_of_the_users_own_runs_as_it_is() {
+    let flags = "--workload single --nemesis none --time-limit 3s --seed 10 \
+        --client-cmd 'python3 -u workloads/clients/python/client.py'";
+    let (code, text, store) = run(|_| {}, flags);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap().contains("python-example 1"));
+    for kind in ["counter", "list"] {
+        let workload = other_resource(store.path(), kind, "none", "single");
+        let (code, text, _store) = run(|_| {}, &flags.replace("--workload single", &format!("--workload {workload}")));
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(&format!("the {kind} k0 ends")), "{text}");
+    }
+    // With one that writes what is no counter nothing is proven, and what it wrote is shown.
+    let careless = fs::read_to_string("workloads/clients/python/client.py").unwrap();
+    let careless = careless.replace("updated(kind, text, new))", "new)");
+    let path = store.path().join("careless.py");
+    fs::write(&path, careless).unwrap();
+    let workload = other_resource(store.path(), "counter", "none", "single");
+    let flags = flags.replace("--workload single", &format!("--workload {workload}"));
+    let (code, text, _store) =
+        run(|_| {}, &flags.replace("workloads/clients/python/client.py", path.to_str().unwrap()));
+    assert!(code == Some(2) && text.contains("which is no counter:"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_had_is_one_clear_line() {
+    let nowhere = |command: &mut Command| {
+        command.env("PATH", "/nowhere").env("DOCKER_HOST", "unix:///nowhere/docker.sock");
+    };
+    for (flags, code, words) in [
+        ("--cluster local", 255, ["no redis-server on PATH", "--redis-server FILE"]),
+        ("", 255, ["three ways on", "--redis-server FILE"]),
+        ("--cluster docker", 255, ["no Docker engine answers", "/nowhere/docker.sock"]),
+        ("--cluster local --redis-server /bin/cat", 255, ["/bin/cat", "no Redis server"]),
+        ("--cluster local --redis-server /nowhere/redis", 255, ["/nowhere/redis", "No such file"]),
+        ("--cluster local --image redis:7", 254, ["--image", "--cluster local"]),
+        ("--cluster local --keep", 254, ["--keep", "--cluster local"]),
+        ("--cluster docker --client-cmd cat", 254, ["--client-image", "--cluster local"]),
+    ] {
+        let (exit, text, store) = run(nowhere, flags);
+        assert_eq!(exit, Some(code), "{flags}: {text}");
+        assert!(words.iter().all(|word| text.contains(word)) && text.lines().count() == 1, "{flags}: {text}");
+        assert!(!store.path().join("latest").exists(), "nothing was begun");
+    }
+    // Without an engine, what this machine has will do.
+    let no_engine = |command: &mut Command| {
+        command.env("DOCKER_HOST", "unix:///nowhere/docker.sock");
+    };
+    let (code, text, _store) = run(no_engine, "--nemesis none --time-limit 3s --seed 3");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("the cluster is local"), "{text}");
+}

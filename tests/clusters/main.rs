@@ -1,0 +1,14 @@
+//! What needs real servers: clusters in Docker and on this machine, faults, runs and suites. These take turns, see
+//! `.config/nextest.toml`.
+
+mod databases;
+mod docker;
+mod doubt;
+mod end_to_end;
+mod faults;
+mod gallery;
+mod groups;
+mod killed;
+mod local;
+mod reset;
+mod suite;

@@ -1,0 +1,279 @@
+//! `redjepsen suite` for real: the smoke suite, interruptions, surprises, shards.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Four scenarios that take some seconds each.
+const QUICK: &str = r#"
+description = "Quick"
+[with]
+cluster = "local"
+[[cells]]
+workload = ["none", "single", "redlock", "redlock-guarded"]
+nemesis = "pause-before-write"
+"#;
+
+/// A suite in a store of its own.
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(suite: &str) -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("mine.toml"), suite).unwrap();
+        Bench { folder }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+        command.arg("suite").args(arguments).arg("--store").arg(self.store());
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.command(arguments).output().unwrap();
+        expect(&output, code)
+    }
+
+    fn start(&self) -> Child {
+        self.command(&["./mine.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn store(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    fn latest(&self, suite: &str) -> PathBuf {
+        self.store().join("suites").join(suite).join("latest").canonicalize().unwrap()
+    }
+
+    fn state(&self) -> String {
+        fs::read_to_string(self.store().join("suites/mine/latest/state.jsonl")).unwrap_or_default()
+    }
+
+    /// Waits until so many runs are done and the next one is under way.
+    fn wait_for_runs(&self, number: usize) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let done = |state: String| {
+            state.split_inclusive('\n').filter(|line| line.contains("\"run\"") && line.ends_with('\n')).count()
+        };
+        while done(self.state()) < number {
+            assert!(Instant::now() < deadline, "{}", self.state());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(700));
+    }
+
+    fn matrix(&self, suite: &str) -> Value {
+        json(&self.latest(suite).join("matrix.json"))
+    }
+}
+
+fn expect(output: &Output, code: i32) -> String {
+    let text = [&output.stdout[..], &output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    text
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+/// The runs of a suite that still live: those that were told of its process.
+fn runs_of(suite: u32) -> Vec<String> {
+    let told = format!("REDJEPSEN_PARENT={suite}");
+    let mut living = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|variable| variable == told.as_bytes()) {
+            living.push(entry.path().display().to_string());
+        }
+    }
+    living
+}
+
+/// The table: everything but times, and what differs from run to run because the runs are real.
+fn table(matrix: &Value) -> Vec<[Value; 6]> {
+    let cells = matrix["cells"].as_array().unwrap().iter();
+    cells
+        .map(|cell| ["name", "workload", "nemesis", "expected", "standing", "tally"].map(|field| cell[field].clone()))
+        .collect()
+}
+
+#[test]
+fn the_smoke_suite_comes_out_as_expected() {
+    let bench = Bench::new("");
+    let began = Instant::now();
+    let text = bench.run(&["smoke", "--cluster", "local"], 0);
+    println!("{text}\nin {:?}", began.elapsed());
+    assert!(text.contains("AS EXPECTED"), "{text}");
+    let folder = bench.latest("smoke");
+    let matrix = bench.matrix("smoke");
+    let cells = matrix["cells"].as_array().unwrap();
+    assert!(cells.len() >= 12, "{matrix}");
+    assert_eq!((&matrix["verdict"], &matrix["counts"]["as_expected"]), (&"as-expected".into(), &cells.len().into()));
+    let page = fs::read_to_string(folder.join("matrix.html")).unwrap();
+    for run in cells.iter().flat_map(|cell| cell["runs"].as_array().unwrap()) {
+        let report = format!("{}/report.html", run["folder"].as_str().unwrap());
+        // In an address a plus stands as its code.
+        let address = report.replace('+', "%2B");
+        assert!(folder.join(&report).is_file() && page.contains(&address), "{report}");
+    }
+    for file in ["matrix.md", "junit.xml"] {
+        assert!(fs::metadata(folder.join(file)).unwrap().len() > 500, "{file}");
+    }
+    // Numbers that compare.
+    let broken =
+        cells.iter().find(|cell| cell["name"].as_str().unwrap().starts_with("redlock under pause with")).unwrap();
+    let numbers = &broken["numbers"];
+    let share = numbers["lost_updates"]["fraction"].as_f64().unwrap();
+    let interval = [0, 1].map(|end| numbers["lost_95"][end].as_f64().unwrap());
+    assert!(0.0 < interval[0] && interval[0] < share && share < interval[1] && interval[1] < 1.0, "{numbers}");
+    for number in ["first_violation_s", "without_lock_s", "per_second"] {
+        assert!(numbers[number]["median"].as_f64().unwrap() > 0.0, "{number}: {numbers}");
+    }
+}
+
+#[test]
+fn a_suite_runs_in_docker_as_well() {
+    let bench = Bench::new(
+        "description = \"Docker\"\n[with]\ncluster = \"docker\"\n[[cells]]\nworkload = [\"redlock\", \"redlock-guarded\"]\nnemesis = \"pause-before-write\"\n",
+    );
+    bench.run(&["./mine.toml"], 0);
+    let versions = bench.matrix("mine")["versions"].clone();
+    assert!(versions["docker"].is_string(), "{versions}");
+}
+
+#[test]
+fn what_was_interrupted_goes_on_and_gives_the_same_table() {
+    let whole = Bench::new(QUICK);
+    whole.run(&["./mine.toml"], 0);
+    let expected = table(&whole.matrix("mine"));
+
+    let bench = Bench::new(QUICK);
+    // Killed in the middle of the second run.
+    let mut killed = bench.start();
+    bench.wait_for_runs(1);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !runs_of(killed.id()).is_empty() {
+        assert!(Instant::now() < deadline, "left running: {:?}", runs_of(killed.id()));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let first = bench.state();
+    let state = bench.latest("mine").join("state.jsonl");
+    // As if it had been killed while it wrote.
+    fs::write(&state, format!("{first}{{\"run\":{{\"cell\":\"single und")).unwrap();
+
+    // Interrupted in the middle of what is now the second run.
+    let interrupted = bench.start();
+    bench.wait_for_runs(2);
+    signal(&interrupted, "-INT");
+    let id = interrupted.id();
+    let text = expect(&interrupted.wait_with_output().unwrap(), 2);
+    assert!(text.contains("1 of 4 runs are done") && text.contains("interrupted"), "{text}");
+    assert_eq!(runs_of(id), Vec::<String>::new());
+    assert_eq!(bench.matrix("mine")["verdict"], "unknown");
+    let second = bench.state();
+    assert!(second.starts_with(&first) && second.lines().count() == 3, "{second}");
+
+    let text = bench.run(&["./mine.toml"], 0);
+    assert!(text.contains("2 of 4 runs are done"), "{text}");
+    assert!(bench.state().starts_with(&second), "nothing is done twice");
+    assert_eq!(table(&bench.matrix("mine")), expected);
+    let text = bench.run(&["./mine.toml", "--dry-run"], 0);
+    assert!(!text.contains("going on"), "{text}");
+}
+
+#[test]
+fn a_run_that_dies_costs_nothing_but_itself_and_is_tried_again() {
+    let bench = Bench::new(QUICK);
+    let suite = bench.start();
+    bench.wait_for_runs(1);
+    let children = format!("/proc/{0}/task/{0}/children", suite.id());
+    let run = fs::read_to_string(children).unwrap();
+    assert!(Command::new("kill").args(["-KILL", run.trim()]).status().unwrap().success());
+    let text = expect(&suite.wait_with_output().unwrap(), 2);
+    assert!(text.contains("it was ended by signal 9") && text.contains("1 run could not be made"), "{text}");
+    let standings = |matrix: Value| {
+        let cells = matrix["cells"].as_array().unwrap().clone();
+        cells.into_iter().map(|cell| cell["standing"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(standings(bench.matrix("mine")), ["as-expected", "unknown", "as-expected", "as-expected"]);
+
+    let text = bench.run(&["./mine.toml"], 0);
+    assert!(text.contains("3 of 4 runs are done"), "{text}");
+    assert_eq!(standings(bench.matrix("mine")), ["as-expected"; 4]);
+}
+
+#[test]
+fn a_surprise_is_named_and_decides_whatever_else_is_unknown() {
+    let bench = Bench::new(
+        r#"
+description = "Wrong"
+[with]
+cluster = "local"
+time_limit = "2s"
+[[cells]]
+workload = "single"
+nemesis = "none"
+expect = "valid"
+with = { rate = 0.5, time_limit = "1s" }
+[[cells]]
+workload = "none"
+nemesis = "none"
+expect = "valid"
+[[cells]]
+workload = "redlock"
+nemesis = "none"
+expect = "nothing"
+"#,
+    );
+    let text = bench.run(&["./mine.toml", "--fail-fast"], 1);
+    assert!(text.contains("stopped at the first surprise"), "{text}");
+    let matrix = bench.matrix("mine");
+    let standings: Vec<&Value> = matrix["cells"].as_array().unwrap().iter().map(|cell| &cell["standing"]).collect();
+    assert_eq!(standings, ["unknown", "surprise", "not-run"]);
+
+    // A suite that was stopped is over: the next one is another one, and this time it goes to its end.
+    let text = bench.run(&["./mine.toml"], 1);
+    assert!(!text.contains("going on with"), "{text}");
+    assert!(text.contains("none under none: SURPRISE") && text.contains("0 of 2 cells"), "{text}");
+    let matrix = bench.matrix("mine");
+    assert_eq!((&matrix["counts"]["observed"], &matrix["counts"]["as_expected"]), (&1.into(), &0.into()));
+    let junit = fs::read_to_string(bench.latest("mine").join("junit.xml")).unwrap();
+    assert!(junit.contains("failures=\"1\" errors=\"1\" skipped=\"1\""), "{junit}");
+}
+
+#[test]
+fn shards_are_joined_into_the_whole() {
+    let bench = Bench::new(QUICK);
+    let mut folders = Vec::new();
+    for shard in ["1/2", "2/2"] {
+        bench.run(&["./mine.toml", "--shard", shard], 0);
+        folders.push(bench.latest("mine").display().to_string());
+    }
+    let text = bench.run(&["--merge", &folders[0], &folders[1]], 0);
+    assert!(text.contains("All 4 cells"), "{text}");
+    let matrix = bench.matrix("mine");
+    for run in matrix["cells"].as_array().unwrap().iter().flat_map(|cell| cell["runs"].as_array().unwrap()) {
+        assert!(bench.latest("mine").join(run["folder"].as_str().unwrap()).join("report.html").is_file(), "{run}");
+    }
+    let text = bench.run(&["--merge", &folders[1]], 2);
+    assert!(text.contains("missing: shard 1/2"), "{text}");
+    let text = bench.run(&["--merge", &folders[1], &folders[1]], 254);
+    assert!(text.contains("is in"), "{text}");
+    bench.run(&["--merge", "/nonexistent"], 254);
+}

@@ -1,0 +1,140 @@
+//! A client that contradicts itself is told so with the line, and what it said of that operation is evidence for nothing.
+
+use std::io::Cursor;
+
+use redjepsen::checker::{Validity, check};
+use redjepsen::history::{Contradiction, History, Outcome, Process, Reading, load_reader};
+
+const SOUND: &str = include_str!("../../fixtures/pause-healed-in-time.jsonl");
+
+/// The sound history with some of its lines changed, which are found by what they contain.
+fn changed(changes: &[(&str, &str, &str)]) -> History {
+    let mut text = String::new();
+    let mut changes = changes.to_vec();
+    for line in SOUND.lines() {
+        let mut line = line.to_string();
+        changes.retain(|(within, from, to)| {
+            let fits = line.contains(within);
+            if fits {
+                assert!(line.contains(from), "{line}");
+                line = line.replacen(from, to, 1);
+            }
+            !fits
+        });
+        text.push_str(&line);
+        text.push('\n');
+    }
+    assert!(changes.is_empty(), "not found: {changes:?}");
+    load_reader(Cursor::new(text), "history.jsonl").unwrap()
+}
+
+// The first operation of c1, which is answered in line 22.
+const READ: &str = r#""index":17,"#;
+const BEFORE_WRITE: &str = r#""index":18,"#;
+const WRITTEN: &str = r#""index":19,"#;
+const RELEASING: &str = r#""index":20,"#;
+const ANSWER: &str = r#""index":21,"#;
+
+#[test]
+fn what_agrees_is_no_contradiction() {
+    for changes in [
+        vec![],
+        vec![(READ, r#""value":"c0:1""#, r#""value":"c0:1","count":1"#)],
+        vec![(READ, r#""value":"c0:1""#, r#""value":"c0:1","count":1"#), (ANSWER, "}", r#","count":1}"#)],
+        // Only one of the two says it.
+        vec![(READ, r#","value":"c0:1""#, "")],
+        vec![(READ, r#""read""#, r#""extended""#), (BEFORE_WRITE, "before-write", "read")],
+        vec![(WRITTEN, r#""phase":"written""#, r#""phase":"before-write""#)],
+        // A commit that writes and gives the lock back at once.
+        vec![(WRITTEN, r#""phase":"written""#, r#""phase":"releasing""#), (RELEASING, "releasing", "written")],
+    ] {
+        let history = changed(&changes);
+        assert_eq!(history.contradictions, [], "{changes:?}");
+        assert_eq!(check(&history).valid, Validity::Valid, "{changes:?}: {:?}", check(&history).reasons);
+    }
+}
+
+#[test]
+fn an_answer_may_leave_out_what_was_read_and_then_nobody_knows_it() {
+    let history =
+        changed(&[(ANSWER, r#"["c0:1","c1:1"]"#, r#"[null,"c1:1"],"untold":true"#), (READ, r#","value":"c0:1""#, "")]);
+    let operation = history.operations.iter().find(|operation| operation.index == 15).unwrap();
+    assert_eq!((operation.outcome, &operation.old), (Outcome::Ok, &Reading::Unknown));
+}
+
+#[test]
+fn what_can_not_all_be_true_is_told_and_counts_for_nothing() {
+    for (changes, line, said) in [
+        (
+            vec![(ANSWER, r#"["c0:1","#, "[null,")],
+            22,
+            "it answered `ok` without `old`, though its `read` phase said c0:1",
+        ),
+        (
+            vec![(ANSWER, r#"["c0:1","c1:1"]"#, r#"[null,"c1:1"],"untold":true"#)],
+            22,
+            "it answered `ok` without `old`, though its `read` phase said c0:1",
+        ),
+        (vec![(ANSWER, r#"["c0:1","#, r#"["c0:0","#)], 22, "it said that it read c0:1, and then c0:0"),
+        (vec![(READ, r#""value":"c0:1""#, r#""value":null"#)], 22, "it said that it read an empty key, and then c0:1"),
+        (
+            vec![(READ, r#""value":"c0:1""#, r#""value":"c0:1","count":1"#), (ANSWER, "}", r#","count":2}"#)],
+            22,
+            "it said that it read a count of 1, and then one of 2",
+        ),
+        (vec![(READ, r#""value":"c0:1""#, r#""value":"c0:1","count":0"#)], 18, "it read c0:1 with a count of 0"),
+        (
+            vec![(READ, r#""value":"c0:1""#, r#""value":null,"count":3"#), (ANSWER, r#"["c0:1","#, "[null,")],
+            18,
+            "it said that the key was empty, with a count of 3",
+        ),
+        (vec![(BEFORE_WRITE, "before-write", "acquired")], 19, "it reported `acquired` after `read`"),
+        (vec![(BEFORE_WRITE, "before-write", "releasing")], 21, ""),
+        (
+            vec![(WRITTEN, "written", "released"), (RELEASING, "releasing", "extended")],
+            21,
+            "`extended` after `released`",
+        ),
+        (vec![(r#""index":16,"#, "acquired", "lost")], 17, "it reported `lost` before it had `acquired` the lock"),
+        (
+            vec![(RELEASING, "1165000000", "1159000000")],
+            21,
+            "it stamped `releasing` 1000000 ns before an earlier phase",
+        ),
+        (
+            vec![(ANSWER, r#""type":"ok""#, r#""type":"fail","error":"conflict""#), (ANSWER, r#""c0:1""#, "null")],
+            22,
+            "it answered `fail` after it had `written`",
+        ),
+        (
+            vec![
+                (ANSWER, r#""type":"ok""#, r#""type":"fail","error":"not-acquired""#),
+                (ANSWER, r#""c0:1""#, "null"),
+                (WRITTEN, "written", "before-write"),
+            ],
+            22,
+            "it answered `not-acquired` after it had `acquired` the lock",
+        ),
+    ] {
+        let history = changed(&changes);
+        if said.is_empty() {
+            // The commit of a transaction: what follows its release may be the word that it was written.
+            assert_eq!(history.contradictions, []);
+            continue;
+        }
+        let [Contradiction { line: found, process, text }] = &history.contradictions[..] else {
+            panic!("{changes:?}: {:?}", history.contradictions)
+        };
+        assert_eq!((*found, *process), (line, Process::Client(1)), "{text}");
+        assert!(text.contains(said), "{text}");
+        let operation = history.operations.iter().find(|operation| operation.index == 15).unwrap();
+        assert_eq!((operation.outcome, &operation.old, &operation.amount), (Outcome::Info, &Reading::Unknown, &None));
+        let told = operation.phases.iter().any(|stamp| stamp.stamped.is_some() || stamp.validity_ms.is_some());
+        assert!(!told, "nor do its stamps count");
+        let verdict = check(&history);
+        assert_eq!(verdict.valid, Validity::Unknown, "{text}: {:?}", verdict.anomalies);
+        let gate = verdict.gates.iter().find(|gate| !gate.passed).unwrap();
+        assert_eq!(gate.name, "clients-consistent");
+        assert!(gate.text.starts_with(&format!("c1 contradicts itself in line {line}: {text}")), "{}", gate.text);
+    }
+}

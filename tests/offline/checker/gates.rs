@@ -1,0 +1,381 @@
+//! A run that proves nothing is unknown: every gate passed, and every gate failed.
+
+use redjepsen::checker::{Gate, Validity};
+use redjepsen::history::{
+    Claim, ClientEvent, ClientStep, End, Fact, FactName, FaultKind, Outcome, Process, StepEvent, StepOutcome,
+};
+use redjepsen::nemesis::{Outlives, Progress};
+
+use super::build::{Build, MS};
+
+/// A run that passes every gate, with a pause in the middle.
+fn with_fault() -> Build {
+    let mut build = Build::sound();
+    build.header().faults_expected = true;
+    build.fault(0, "c1", 1_000, 1_500);
+    build
+}
+
+fn failed(build: &Build) -> Vec<Gate> {
+    build.check().gates.into_iter().filter(|gate| !gate.passed).collect()
+}
+
+/// Expects that what was done to the run makes it unknown, through this gate alone, and says so.
+fn only_fails(name: &str, reason: &str, change: impl FnOnce(&mut Build)) {
+    let mut build = with_fault();
+    change(&mut build);
+    let gates = failed(&build);
+    assert_eq!(gates.iter().map(|gate| gate.name.as_str()).collect::<Vec<_>>(), [name], "{gates:#?}");
+    let verdict = build.check();
+    assert_eq!(verdict.valid, Validity::Unknown);
+    assert_eq!(verdict.reasons[0], gates[0].text);
+    assert!(gates[0].text.contains(reason), "{}", gates[0].text);
+}
+
+#[test]
+fn a_sound_run_is_valid() {
+    for build in [Build::sound(), with_fault()] {
+        let verdict = build.check();
+        assert_eq!((verdict.valid, failed(&build), verdict.reasons), (Validity::Valid, vec![], vec![]));
+        assert!(verdict.gates.iter().all(|gate| !gate.text.is_empty()));
+    }
+    assert_eq!(with_fault().check().counts.ok, 31);
+    assert_eq!(Build::sound().check().gates.len() + 6, with_fault().check().gates.len());
+}
+
+#[test]
+fn an_empty_history_is_unknown() {
+    let verdict = Build::default().check();
+    assert_eq!(verdict.valid, Validity::Unknown);
+    assert!(verdict.reasons.iter().any(|reason| reason.contains("does not say")), "{:#?}", verdict.reasons);
+}
+
+#[test]
+fn facts_must_be_said_and_hold() {
+    for (name, gate) in [
+        (FactName::ResourceEmpty, "resource-empty"),
+        (FactName::ClientsReady, "clients-ready"),
+        (FactName::NodesReady, "nodes-ready"),
+        (FactName::NodesHealthy, "nodes-healthy"),
+        (FactName::FinalReads, "final-reads"),
+    ] {
+        only_fails(gate, "does not say", |build| build.history.facts.retain(|fact| fact.name != name));
+        only_fails(gate, "7 of 9", |build| {
+            build.history.facts.push(Fact { name, holds: false, text: "7 of 9".into() });
+            build.history.facts.push(Fact { name, holds: true, text: String::new() });
+        });
+    }
+}
+
+/// Steps of a script, with how each came out.
+fn play(build: &mut Build, outcomes: &[StepOutcome]) {
+    build.header().script_steps = 3;
+    for (number, outcome) in (1..).zip(outcomes) {
+        let step = "expect client:1 acquired within 0.5ttl".to_string();
+        let event = StepEvent { number, step, outcome: *outcome, text: "nothing came".into() };
+        build.history.steps.push((3_000 * MS, event));
+    }
+}
+
+#[test]
+fn every_step_of_a_script_must_have_been_played() {
+    use StepOutcome::{Failed, Happened, WentOn};
+    let mut played = with_fault();
+    play(&mut played, &[Happened, WentOn, Happened]);
+    assert_eq!(played.check().valid, Validity::Valid);
+    only_fails("script-played", "step 2, `expect", |build| play(build, &[Happened, Failed]));
+    only_fails("script-played", "2 of 3 steps", |build| play(build, &[Happened, Happened]));
+    only_fails("script-played", "0 of 3 steps", |build| play(build, &[]));
+}
+
+#[test]
+fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
+    let late = |claims: &[Claim]| {
+        let mut build = with_fault();
+        build.header().claims = claims.to_vec();
+        play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+        build.check()
+    };
+    let verdict = late(&[Claim::Updates, Claim::Liveness]);
+    assert_eq!(verdict.valid, Validity::Invalid);
+    assert_eq!(verdict.reasons, ["1 client did not get the lock in the time in which it was to be had"]);
+    let said = &verdict.anomalies[0].summary;
+    assert!(said.starts_with("c1 asked for the lock at") && said.contains("`expect client:1"), "{said}");
+    assert_eq!(late(&[Claim::Updates]).valid, Validity::Valid);
+}
+
+#[test]
+fn as_much_must_be_acknowledged_meanwhile_as_the_nemesis_leaves() {
+    only_fails("progress-during", "acknowledged where none was to be", |build| {
+        build.header().progress = Progress::None
+    });
+    let quiet = |progress: Progress| {
+        let mut build = Build::sound();
+        build.header().faults_expected = true;
+        build.header().progress = progress;
+        // Nothing both begins and ends within it.
+        build.fault(0, "c1", 1_065, 1_095);
+        build.check().valid
+    };
+    assert_eq!(quiet(Progress::None), Validity::Valid);
+    assert_eq!(quiet(Progress::Any), Validity::Valid);
+    let nothing_meanwhile = |progress: Progress| {
+        let mut build = with_fault();
+        build.header().progress = progress;
+        build.history.operations.retain(|operation| {
+            operation.key != "base" || !(1_000 * MS..=1_500 * MS).contains(&operation.completed.unwrap_or(0))
+        });
+        build.check().gates.into_iter().find(|gate| gate.name == "progress-during").unwrap().passed
+    };
+    assert!(!nothing_meanwhile(Progress::Some));
+    assert!(nothing_meanwhile(Progress::Any) && nothing_meanwhile(Progress::None));
+}
+
+#[test]
+fn a_client_that_a_fault_killed_is_excused_until_the_heal_and_not_after() {
+    let ended = |at: u64| {
+        let mut build = Build::sound();
+        build.fault(0, "c1", 30, 60);
+        build.history.faults[0].kind = FaultKind::Kill;
+        let event = ClientEvent { process: 1, step: ClientStep::Ended, text: "it ended".into() };
+        build.history.clients.push((at * MS, event));
+        build.check().gates.into_iter().find(|gate| gate.name == "clients-steady").unwrap().passed
+    };
+    assert!(ended(40), "it was to die");
+    assert!(!ended(20), "before it was killed");
+    assert!(!ended(70), "after it ran again");
+}
+
+#[test]
+fn a_client_that_had_to_be_replaced_spoils_the_run() {
+    only_fails("clients-steady", "c1 had to be replaced at 0.005 s, and 1 more such: it hangs", |build| {
+        for (process, text) in [(1, "it hangs"), (0, "exit 1")] {
+            let event = ClientEvent { process, step: ClientStep::Ended, text: text.into() };
+            build.history.clients.push((5_000_000, event));
+        }
+    });
+}
+
+#[test]
+fn only_a_resource_in_doubt_takes_a_violation_back() {
+    let violated = |name: FactName| {
+        let mut build = Build::sound();
+        build.ok(0, 4_001, 4_005, "-", "a").ok(1, 4_006, 4_009, "-", "b").final_read("b");
+        build.history.facts.retain(|fact| fact.name != name);
+        build.check()
+    };
+    assert_eq!(violated(FactName::ClientsReady).valid, Validity::Invalid);
+    let verdict = violated(FactName::ResourceEmpty);
+    assert_eq!((verdict.valid, verdict.anomalies.len()), (Validity::Unknown, 1));
+    let undermining = verdict.gates.iter().filter(|gate| gate.undermines_violations);
+    assert_eq!(undermining.map(|gate| gate.name.as_str()).collect::<Vec<_>>(), ["resource-empty"]);
+}
+
+#[test]
+fn the_run_must_have_come_to_its_end() {
+    only_fails("completed", "cut off in the middle of line 77", |build| build.history.truncated_at_line = Some(77));
+    only_fails("completed", "without saying", |build| build.history.end = None);
+    only_fails("completed", "Ctrl-C", |build| {
+        build.history.end = Some(End { completed: false, text: "Ctrl-C".into() });
+    });
+}
+
+#[test]
+fn ten_acknowledged_updates_are_the_least() {
+    let keep = |count: usize| {
+        move |build: &mut Build| {
+            let mut left = count;
+            for operation in &mut build.history.operations {
+                // Before, during and after the fault, so that only their number changes.
+                if operation.new.is_some() && !(8..8 + count as u64).contains(&(operation.index / 100)) {
+                    operation.outcome = Outcome::Fail;
+                    operation.old = redjepsen::history::Reading::Unknown;
+                } else if operation.new.is_some() {
+                    left -= 1;
+                    operation.old = super::build::reading(&match operation.index / 100 {
+                        8 => "-".to_string(),
+                        turn => format!("base:{}", turn - 1),
+                    });
+                } else {
+                    operation.old = super::build::reading(&format!("base:{}", 8 + count - 1));
+                }
+            }
+            assert_eq!(left, 0);
+        }
+    };
+    only_fails("enough-acknowledged", "9 updates", keep(9));
+    let mut build = with_fault();
+    keep(10)(&mut build);
+    assert_eq!(build.check().valid, Validity::Valid, "{:#?}", failed(&build));
+}
+
+#[test]
+fn clients_must_have_contended() {
+    only_fails("contention", "1 client had", |build| {
+        build.header().clients = 1;
+        build.history.faults[0].targets = vec!["c0".into()];
+    });
+    only_fails("contention", "no two clients ever contended for a key that both of them then had", |build| {
+        for operation in &mut build.history.operations {
+            operation.completed = operation.completed.map(|time| time.min(operation.invoked + 99 * MS));
+            operation.completed_index = operation.completed.map(|time| time / MS);
+        }
+    });
+}
+
+#[test]
+fn faults_must_have_been_seen_and_healed() {
+    only_fails("faults-observed", "state S", |build| {
+        build.fault(1, "c2", 1_600, 1_700);
+        build.history.faults[1].injected = Some((1_610 * MS, false));
+        build.history.faults[1].texts.push("state S".into());
+    });
+    only_fails("faults-observed", "fault 1 on c2 was not", |build| {
+        build.fault(1, "c2", 1_600, 1_700);
+        build.history.faults[1].injected = None;
+    });
+    only_fails("faults-healed", "fault 0 on c1 was not", |build| {
+        build.history.faults[0].healed = Some((1_500 * MS, false));
+    });
+    // One that was skipped is nobody's fault, unless there was no other.
+    let mut build = with_fault();
+    build.fault(1, "c2", 1_600, 1_700).history.faults[1].skipped = Some("no holder".into());
+    assert_eq!(build.check().valid, Validity::Valid);
+    build.history.faults.remove(0);
+    assert!(failed(&build).iter().any(|gate| gate.name == "faults-observed" && gate.text == "no fault was injected"));
+}
+
+#[test]
+fn updates_must_have_been_acknowledged_before_during_and_after() {
+    only_fails("progress-before", "0 updates", |build| build.history.faults[0].inject = 100 * MS);
+    only_fails("progress-during", "0 updates", |build| {
+        build.history.faults.clear();
+        build.fault(0, "c1", 1_055, 1_100);
+    });
+    only_fails("progress-after", "0 updates", |build| build.history.faults[0].healed = Some((9_000 * MS, true)));
+    let mut build = with_fault();
+    build.history.faults[0].healed = None;
+    let names: Vec<String> = failed(&build).into_iter().map(|gate| gate.name).collect();
+    assert_eq!(names, ["faults-healed", "progress-after"]);
+}
+
+#[test]
+fn the_final_reads_must_be_in_the_history_and_come_last() {
+    only_fails("final-reads", "base", |build| build.history.operations.retain(|operation| operation.new.is_some()));
+    only_fails("final-reads", "base", |build| {
+        let read = build.operation(9_990);
+        (read.invoked, read.completed) = (3_000 * MS, Some(3_200 * MS));
+        (read.index, read.completed_index) = (3_000, Some(3_200));
+    });
+}
+
+#[test]
+fn each_client_that_was_started_must_get_through() {
+    only_fails("every-client", "c2 never had an update acknowledged", |build| {
+        for operation in &mut build.history.operations {
+            if operation.process == Process::Client(2) {
+                operation.outcome = Outcome::Info;
+            }
+        }
+    });
+    only_fails("every-client", "c3 and c4 never", |build| {
+        build.header().clients = 5;
+        for operation in &mut build.history.operations {
+            if let Process::Client(client) = &mut operation.process {
+                *client %= 3;
+            }
+        }
+    });
+}
+
+#[test]
+fn contention_is_between_two_that_both_got_the_lock() {
+    only_fails("contention", "no two clients ever", |build| {
+        for operation in &mut build.history.operations {
+            operation.completed = operation.completed.map(|time| time.min(operation.invoked + 99 * MS));
+            operation.completed_index = operation.completed.map(|time| time / MS);
+        }
+        // Attempts in vain overlap with everything.
+        for turn in 0..30 {
+            build.fail_on("base", turn as u32 % 3, 100 * turn + 4, 100 * turn + 99);
+        }
+    });
+}
+
+#[test]
+fn a_fault_must_come_while_somebody_whom_it_concerns_has_the_lock() {
+    let moved = |target: &'static str, from: u64, to: u64| {
+        move |build: &mut Build| {
+            build.history.faults.clear();
+            build.header().progress = Progress::Any;
+            build.fault(0, target, from, to);
+        }
+    };
+    let met = |target, from, to| {
+        let mut build = with_fault();
+        moved(target, from, to)(&mut build);
+        build.check().valid
+    };
+    // c1 has the lock from 1,060 to 1,153 ms; c2 after it.
+    assert_eq!(met("c1", 1_070, 1_080), Validity::Valid);
+    assert_eq!(met("c1", 1_020, 1_065), Validity::Valid);
+    assert_eq!(met("n0", 1_165, 1_170), Validity::Valid, "what hits a node concerns whoever has the lock");
+    only_fails("faults-met-holds", "0 of 1 fault came while", moved("c1", 1_020, 1_050));
+    only_fails("faults-met-holds", "0 of 1 fault came while", moved("c2", 1_070, 1_080));
+    only_fails("faults-met-holds", "0 of 1 fault came while", moved("c1", 1_160, 1_190));
+}
+
+#[test]
+fn a_fault_that_is_about_the_ttl_must_outlast_it() {
+    // c1 has the lock since 1,060 ms, for a second of TTL.
+    let lasting = |to: u64| {
+        move |build: &mut Build| {
+            build.header().outlives = Some(Outlives::Ttl);
+            build.history.faults.clear();
+            build.fault(0, "c1", 1_070, to);
+        }
+    };
+    only_fails("faults-met-holds", "0 of 1 fault outlasted the TTL", lasting(2_059));
+    let mut build = with_fault();
+    lasting(2_061)(&mut build);
+    assert_eq!(build.check().valid, Validity::Valid, "{:#?}", failed(&build));
+}
+
+#[test]
+fn what_comes_between_faults_is_no_progress_during_them() {
+    only_fails("progress-during", "0 updates acknowledged while a fault was in effect", |build| {
+        build.history.faults.clear();
+        build.fault(0, "c1", 1_055, 1_100).fault(1, "c1", 2_255, 2_300);
+    });
+}
+
+#[test]
+fn a_lock_that_does_not_expire_leaves_no_progress_while_its_holder_is_stopped() {
+    let stopped = |validity: Option<u64>| {
+        let mut build = with_fault();
+        build.history.faults.clear();
+        build.fault(0, "c1", 1_065, 1_135);
+        build.operation(1_001).phases[0].validity_ms = validity;
+        build.check().valid
+    };
+    assert_eq!(stopped(None), Validity::Valid);
+    assert_eq!(stopped(Some(900)), Validity::Valid, "nor one that has not expired yet");
+    assert_eq!(stopped(Some(50)), Validity::Unknown);
+}
+
+#[test]
+fn a_fault_that_stops_a_majority_or_the_resource_leaves_no_progress() {
+    let stopped = |nodes: u32, target: &str, kind: FaultKind| {
+        let mut build = with_fault();
+        build.header().nodes = nodes;
+        build.history.faults.clear();
+        // Nothing ends meanwhile, and nobody holds throughout.
+        build.fault(0, target, 1_055, 1_100).history.faults[0].kind = kind;
+        build.check().valid
+    };
+    assert_eq!(stopped(1, "n0", FaultKind::Pause), Validity::Valid);
+    assert_eq!(stopped(1, "n0", FaultKind::Kill), Validity::Valid);
+    assert_eq!(stopped(3, "store", FaultKind::Pause), Validity::Valid);
+    assert_eq!(stopped(3, "n0", FaultKind::Pause), Validity::Unknown, "two of three go on");
+    assert_eq!(stopped(1, "n0", FaultKind::Clock), Validity::Unknown, "it goes on by another clock");
+}

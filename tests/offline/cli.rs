@@ -1,0 +1,355 @@
+//! The command line as a user meets it, without an engine: what is refused, with which words and which exit code.
+
+use std::fs;
+
+use assert_cmd::Command;
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::{contains, starts_with};
+use redjepsen::catalogue;
+
+fn redjepsen() -> Command {
+    let mut command = Command::cargo_bin("redjepsen").unwrap();
+    // Nothing here may start anything: an engine that is not there proves that the refusal came before.
+    command.env("DOCKER_HOST", "unix:///nonexistent/docker.sock");
+    command
+}
+
+fn refused(arguments: &[&str], words: &str) {
+    let assert = redjepsen().arg("run").args(arguments).assert().code(254);
+    let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(error.contains(words), "{arguments:?}: {error}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_redjepsen"))
+        .arg("list")
+        .stdout(writer)
+        .stderr(std::process::Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_redjepsen")).arg("list").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(255), "what could not be written is told");
+}
+
+#[test]
+fn help_and_version_are_no_mistakes() {
+    redjepsen().arg("--help").assert().code(0).stdout(contains("Exit codes: 0 valid, 1 invalid, 2 unknown"));
+    redjepsen().arg("--version").assert().code(0).stdout(starts_with("redjepsen 0."));
+    redjepsen().args(["run", "--help"]).assert().code(0).stdout(contains("--nemesis"));
+}
+
+#[test]
+fn flags_that_make_no_sense_are_refused_before_anything_starts() {
+    redjepsen().assert().code(254);
+    redjepsen().arg("walk").assert().code(254).stderr(contains("walk"));
+    refused(&["--ttl", "1"], "`1` is not a length of time");
+    refused(&["--ttl", "0s"], "--ttl 0s makes no sense");
+    refused(&["--ttl", "2ttl"], "a multiple of the TTL makes no sense here");
+    refused(&["--time-limit", "9years"], "longer than a week");
+    refused(&["--time-limit", "3s"], "no fault fits into --time-limit 3s");
+    refused(&["--clients", "0"], "--clients 0 makes no sense; it may be from 1 to 100");
+    refused(&["--clients", "-1"], "-1");
+    refused(&["--nodes", "99"], "--nodes 99 makes no sense; it may be from 1 to 31");
+    refused(&["--rate", "nan"], "--rate NaN makes no sense");
+    refused(&["--hold", "2s..1s"], "write the shorter one first");
+    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected redlock-guarded, cluster");
+    refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected all, clock");
+    refused(&["--workload", "missing/file.toml"], "missing/file.toml");
+    refused(&["--expect", "victory"], "possible values: valid, violation");
+    refused(
+        &["--workload", "etcd", "--persistence", "always"],
+        "--persistence is for Redis; lock etcd lives in a database",
+    );
+    refused(&["--persistence", "always", "--time-limit", "3s"], "no fault fits into --time-limit 3s");
+    refused(&["--cluster", "cloud"], "possible values: auto, docker, local");
+    refused(&["--subnet", "10.0.0.0/99"], "10.0.0.0/99");
+    refused(&["--cluster", "docker", "--client-cmd", "./client"], "--client-image");
+    refused(&["--cluster", "local", "--image", "redis:7"], "--image makes no sense with --cluster local");
+    refused(&["--image", "redis:7", "--redis-server", "redis-server"], "cannot be used with");
+    refused(&["--client-cmd", "'open", "--client-image", "x"], "a quote is not closed");
+    refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "here"], "expected HOST:CONTAINER");
+    refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "/nonexistent:/x"], "/nonexistent");
+}
+
+#[test]
+fn a_nemesis_file_with_a_mistake_gets_its_place_and_what_was_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    fs::write(
+        &path,
+        "description = \"mine\"\nstory = \"mine\"\n\n[[faults]]\nfault = \"paus holder\"\nevery = \"3ttl\"\nfor = \"2ttl\"\n",
+    )
+    .unwrap();
+    refused(&["--nemesis", path.to_str().unwrap()], "line 5");
+    refused(&["--nemesis", path.to_str().unwrap()], "`paus holder` is not understood; expected `pause WHO`");
+}
+
+#[test]
+fn an_engine_that_is_not_there_is_one_clear_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let assert = redjepsen().current_dir(&folder).args(["run", "--cluster", "docker"]).assert().code(255);
+    let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(error.contains("no Docker engine answers at unix:///nonexistent/docker.sock"), "{error}");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
+fn the_catalogue_can_be_read() {
+    redjepsen().arg("list").assert().code(0).stdout(contains("redlock")).stdout(contains("pause-node"));
+    redjepsen().arg("list").assert().stdout(contains("Locks, and the workloads that use them:"));
+    // A name that is both a workload and a nemesis shows both.
+    redjepsen()
+        .args(["list", "none"])
+        .assert()
+        .code(0)
+        .stdout(contains("# workloads/none.toml"))
+        .stdout(contains("# nemeses/none.toml"));
+    redjepsen()
+        .args(["list", "nothing"])
+        .assert()
+        .code(254)
+        .stderr(contains("there is no workload, nemesis or suite `nothing`"));
+}
+
+#[test]
+fn what_is_not_a_history_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |name: &str, bytes: &[u8], words: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        redjepsen().arg("check").arg(&path).assert().code(255).stderr(contains(words));
+    };
+    check("empty.jsonl", b"", "the file is empty");
+    check("words.jsonl", b"hello\n", "line 1");
+    check("binary.jsonl", b"\xff\xfe\x00\n", "line 1: not UTF-8");
+    let header = include_str!("../fixtures/pause-outlives-lock.jsonl").lines().next().unwrap();
+    let later = format!(
+        "{header}\n{{\"index\":1,\"time\":5,\"type\":\"end\",\"completed\":true}}\n{{\"index\":2,\"time\":4,\"type\":\"end\",\"completed\":true}}\n"
+    );
+    check("later.jsonl", later.as_bytes(), "line 3: time runs backwards");
+    redjepsen().args(["check", "/nonexistent"]).assert().code(255).stderr(contains("/nonexistent"));
+    redjepsen().args(["report", "/nonexistent"]).assert().code(254).stderr(contains("not a run folder"));
+}
+
+/// A register that keeps its last value, in three notations; `seen` is what the last read returns.
+fn register_history(notation: &str, seen: u32) -> String {
+    match notation {
+        "jsonl" => [
+            r#"{"process":0,"type":"invoke","f":"write","value":1}"#,
+            r#"{"process":0,"type":"ok","f":"write","value":1}"#,
+            r#"{"process":1,"type":"invoke","f":"write","value":2}"#,
+            r#"{"process":1,"type":"ok","f":"write","value":2}"#,
+            r#"{"process":2,"type":"invoke","f":"read","value":null}"#,
+            &format!(r#"{{"process":2,"type":"ok","f":"read","value":{seen}}}"#),
+        ]
+        .join("\n"),
+        "edn" => format!(
+            "{{:process 0, :type :invoke, :f :write, :value 1}}\n{{:process 0, :type :ok, :f :write, :value 1}}\n\
+             {{:process 1, :type :invoke, :f :write, :value 2}}\n{{:process 1, :type :ok, :f :write, :value 2}}\n\
+             {{:process 2, :type :invoke, :f :read, :value nil}}\n{{:process 2, :type :ok, :f :read, :value {seen}}}"
+        ),
+        _ => format!(
+            "INFO  jepsen.util - 0\t:invoke\t:write\t1\nINFO  jepsen.util - 0\t:ok\t:write\t1\n\
+             INFO  jepsen.util - 1\t:invoke\t:write\t2\nINFO  jepsen.util - 1\t:ok\t:write\t2\n\
+             INFO  jepsen.util - 2\t:invoke\t:read\tnil\nINFO  jepsen.util - 2\t:ok\t:read\t{seen}"
+        ),
+    }
+}
+
+#[test]
+fn histories_from_anywhere_are_held_against_a_model() {
+    for notation in ["jsonl", "edn", "log"] {
+        for (seen, code, word) in [(2, 0, "VALID"), (1, 1, "INVALID")] {
+            let history = register_history(notation, seen) + "\n";
+            redjepsen()
+                .args(["check", "--model", "register", "-"])
+                .write_stdin(history.clone())
+                .assert()
+                .code(code)
+                .stdout(starts_with(word))
+                .stdout(contains("model       register\n").and(contains("operations  3 on 1 key")));
+            let assert = redjepsen().args(["check", "--json", "-"]).write_stdin(history).assert().code(code);
+            let result: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+            assert_eq!((&result["valid"], &result["model"]), (&(code == 0).into(), &"register".into()), "{notation}");
+            let told = result["results"][0]["conflict"].as_array().map_or(0, Vec::len);
+            assert_eq!(told, if code == 0 { 0 } else { 3 }, "{result}");
+        }
+    }
+}
+
+#[test]
+fn a_history_that_a_model_cannot_judge_is_unknown_and_a_model_that_is_none_a_mistake() {
+    let history = register_history("jsonl", 2);
+    redjepsen()
+        .args(["check", "--model", "queue", "-"])
+        .assert()
+        .code(254)
+        .stderr(contains("there is no model `queue`"));
+    redjepsen()
+        .args(["check", "--model", "set", "-"])
+        .write_stdin(history.clone() + "\n")
+        .assert()
+        .code(2)
+        .stdout(contains("the model set has no such operation"));
+    redjepsen()
+        .args(["check", "--memory", "4Elephants", "-"])
+        .assert()
+        .code(254)
+        .stderr(contains("no amount of memory"));
+    let twice = format!("{}\n{}\n", history.lines().next().unwrap(), history.lines().next().unwrap());
+    redjepsen()
+        .args(["check", "--model", "register", "-"])
+        .write_stdin(twice)
+        .assert()
+        .code(255)
+        .stderr(contains("line 2"));
+}
+
+#[test]
+fn a_suite_is_planned_without_anything_being_started() {
+    redjepsen()
+        .args(["suite", "smoke", "--dry-run"])
+        .assert()
+        .code(0)
+        .stdout(contains("violation in every run").and(contains("planned for")));
+    for suite in ["nightly", "perfect"] {
+        redjepsen().args(["suite", suite, "--dry-run"]).assert().code(0);
+    }
+    let cells = |shard: &str| {
+        let assert = redjepsen().args(["suite", "nightly", "--dry-run", "--shard", shard]).assert().code(0);
+        let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        let (head, planned) = text.trim_end().rsplit_once("planned for ").unwrap();
+        let lines = head.lines().filter(|line| line.starts_with("  ")).skip(1).count();
+        let minutes: u32 = planned.split(' ').next().unwrap().parse().unwrap();
+        (lines, minutes)
+    };
+    let parts = ["1/3", "2/3", "3/3"].map(cells);
+    let (all, minutes) = cells("1/1");
+    assert_eq!(parts.iter().map(|(lines, _)| lines).sum::<usize>(), all);
+    assert!(parts.iter().all(|(_, part)| part.abs_diff(minutes / 3) <= 1), "{parts:?} of {minutes} minutes");
+}
+
+#[test]
+fn whatever_a_file_expects_is_in_the_nightly_suite() {
+    let assert = redjepsen().args(["suite", "nightly", "--dry-run"]).assert().code(0);
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    let mut cells = Vec::new();
+    let mut workload = "";
+    for line in text.lines() {
+        match line.strip_prefix("  ") {
+            None => workload = line,
+            Some(cell) => cells.push((workload, cell.split_whitespace().next().unwrap_or_default())),
+        }
+    }
+    let mut expected = Vec::new();
+    for (workload, _) in catalogue::WORKLOADS {
+        let file = catalogue::workload(workload).unwrap().1;
+        expected.extend(file.expect.into_keys().map(|nemesis| (workload.to_string(), nemesis)));
+    }
+    for (nemesis, _) in catalogue::NEMESES {
+        let file = catalogue::nemesis(nemesis).unwrap().1;
+        expected.extend(file.expect.into_keys().map(|workload| (workload, nemesis.to_string())));
+    }
+    for (workload, nemesis) in expected {
+        let cell = (workload.as_str(), nemesis.as_str());
+        assert!(cells.contains(&cell), "add {workload} under {nemesis} to suites/nightly.toml");
+    }
+}
+
+#[test]
+fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
+    let good =
+        "description = \"mine\"\n[with]\ntime_limit = \"8s\"\n[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\n";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let refused = |text: &str, words: &[&str]| {
+        fs::write(&path, text).unwrap();
+        let assert = redjepsen().arg("suite").arg(&path).arg("--dry-run").assert().code(254);
+        let error = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    };
+    for (from, to, words) in [
+        ("time_limit", "time_limt", &["mine.toml", "line 3", "unknown field `time_limt`", "`time_limit`"][..]),
+        ("\"8s\"", "8", &["line 3"]),
+        ("\"8s\"", "\"8 parsecs\"", &["line 3", "is not a length of time"]),
+        ("\"8s\"", "\"2s\"", &["block 1 (redlock under pause)", "no fault fits into --time-limit 2s"]),
+        ("\"8s\"", "\"2ttl\"", &["block 1", "multiple of the TTL"]),
+        ("\"redlock\"", "\"redlok\"", &["block 1", "unknown workload `redlok`; expected redlock-guarded"]),
+        ("\"redlock\"", "[]", &["line 5", "name at least one"]),
+        ("\"redlock\"", "7", &["line 5", "a name such as \"redlock\""]),
+        ("\"pause\"", "\"paws\"", &["unknown nemesis `paws`"]),
+        (
+            "\"pause\"",
+            "\"pause\"\nexpect = \"victory\"",
+            &["line 7", "expected one of `valid`, `violation`, `nothing`"],
+        ),
+        ("\"pause\"", "\"pause\"\nfound = \"often\"", &["line 7", "expected `every` or `some`"]),
+        ("\"pause\"", "\"pause\"\nfound = \"some\"\nexpect = \"valid\"", &["block 1", "`expect` says that none is"]),
+        ("\"pause\"", "\"pause\"\nruns = 0", &["block 1", "`runs = 0` makes no sense"]),
+        ("\"pause\"", "[\"pause\", \"pause\"]", &["the cell `redlock under pause` is there twice"]),
+        ("[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\n", "", &["missing field `cells`"]),
+        ("\"redlock\"", "\"./theirs.toml\"", &["block 1", "theirs.toml"]),
+    ] {
+        let bad = good.replacen(from, to, 1);
+        assert_ne!(bad, good);
+        refused(&bad, words);
+    }
+    redjepsen()
+        .args(["suite", "smok"])
+        .assert()
+        .code(254)
+        .stderr(contains("unknown suite `smok`; expected nightly, perfect, smoke"));
+    redjepsen().args(["suite", "smoke", "--shard", "3/2"]).assert().code(254).stderr(contains("`3/2` is no shard"));
+    redjepsen().arg("suite").assert().code(254);
+    // Where nothing can be started, nothing is written.
+    redjepsen()
+        .current_dir(&folder)
+        .args(["suite", "smoke", "--cluster", "docker"])
+        .assert()
+        .code(255)
+        .stderr(contains("no Docker engine answers"));
+    assert!(!folder.path().join("store").exists());
+}
+
+#[test]
+fn what_a_block_leaves_out_is_whatever_something_is_expected_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let cells = |blocks: &str| {
+        fs::write(&path, format!("description = \"mine\"\n{blocks}")).unwrap();
+        let assert = redjepsen().arg("suite").arg(&path).arg("--dry-run").assert().code(0);
+        let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        text.lines().filter(|line| line.starts_with("  ")).skip(1).map(str::to_string).collect::<Vec<_>>()
+    };
+    let of_nemesis = catalogue::nemesis("lost-reply").unwrap().1.expect.len();
+    assert_eq!(cells("[[cells]]\nnemesis = \"lost-reply\"\n").len(), of_nemesis);
+    assert!(
+        cells("[[cells]]\nworkload = \"redlock-guarded\"\n").iter().any(|cell| cell.contains("pause-before-write"))
+    );
+    // What another block names is not meant by the one that leaves something out, wherever it stands.
+    let named = "[[cells]]\nworkload = \"redlock\"\nnemesis = \"lost-reply\"\nexpect = \"nothing\"\n";
+    let both = cells(&format!("[[cells]]\nnemesis = \"lost-reply\"\n{named}"));
+    assert_eq!(both.len(), of_nemesis);
+    assert_eq!(both.iter().filter(|cell| cell.contains("nothing")).count(), 1, "{both:?}");
+}
+
+#[test]
+fn paths_in_a_suite_start_at_its_own_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let workload = redjepsen().args(["list", "single"]).assert().get_output().stdout.clone();
+    fs::write(folder.path().join("theirs.toml"), workload).unwrap();
+    let suite =
+        "description = \"mine\"\n[[cells]]\nworkload = \"./theirs.toml\"\nnemesis = [\"pause\", \"pause holder\"]\n";
+    fs::write(folder.path().join("mine.toml"), suite).unwrap();
+    let assert = redjepsen().arg("suite").arg(folder.path().join("mine.toml")).arg("--dry-run").assert().code(0);
+    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    // What the workload's file expects of `pause` holds for it by that name; nobody has said anything of the phrase.
+    assert!(text.contains("theirs\n  pause") && text.contains("violation in some run"), "{text}");
+    assert!(text.contains("pause-holder  nothing"), "{text}");
+}

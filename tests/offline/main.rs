@@ -1,0 +1,10 @@
+//! What needs no engine, no root and no network: the checker, the pages and the command line.
+
+mod checker;
+mod cli;
+mod counterexample;
+mod formats;
+mod matrix;
+mod report;
+mod repro;
+mod support;

@@ -1,0 +1,201 @@
+//! The pages of a suite: what they say, that strangers' words are text on them, and that they stay within bounds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redjepsen::checker::Validity;
+use redjepsen::report::matrix as pages;
+use redjepsen::scenario::Expectation::{self, Valid, Violation};
+use redjepsen::suite::file::Found;
+use redjepsen::suite::matrix::{Circumstances, Matrix};
+use redjepsen::suite::outcome::{Numbers, RunOutcome};
+use redjepsen::suite::plan::{PlannedCell, Shard, Suite};
+
+fn cell(workload: &str, nemesis: &str, expected: Option<Expectation>, runs: u64) -> PlannedCell {
+    let scripted = nemesis.contains('-');
+    let found = if scripted { Found::Every } else { Found::Some };
+    PlannedCell {
+        name: format!("{workload} under {nemesis}"),
+        place: 0,
+        workload: workload.into(),
+        nemesis: nemesis.into(),
+        with: String::new(),
+        scripted,
+        expected,
+        found: (expected == Some(Violation)).then_some(found),
+        arguments: vec!["--workload".into(), workload.into(), "--nemesis".into(), nemesis.into()],
+        seeds: (1..=runs).collect(),
+        planned_ms: runs * 7_000,
+    }
+}
+
+fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome {
+    let lost = if valid == Some(Validity::Invalid) { 5 } else { 0 };
+    let summary = match valid {
+        Some(Validity::Valid) => "Redlock kept all 120 acknowledged updates.",
+        Some(Validity::Invalid) => "Redlock lost 5 of 120 acknowledged updates (4.2 %).",
+        Some(Validity::Unknown) => "This run proves nothing about the lock.",
+        None => "the run could not be made: no Docker engine answers (exit code 255)",
+    };
+    RunOutcome {
+        cell: cell.name.clone(),
+        run,
+        seed: u64::from(run),
+        valid,
+        summary: summary.into(),
+        folder: if valid.is_some() {
+            format!("runs/{}-{}/2026-{run}", cell.workload, cell.nemesis)
+        } else {
+            String::new()
+        },
+        repeat: format!("redjepsen run {} --seed {run}", cell.arguments.join(" ")),
+        seconds: 7.25,
+        numbers: Numbers {
+            acknowledged: if valid.is_some() { 120 } else { 0 },
+            lost,
+            overlaps: lost * 3,
+            holds: 118,
+            first_violation_s: (lost > 0).then_some(1.5 * f64::from(run)),
+            without_lock_s: Some(0.041),
+            per_second: valid.map(|_| 19.5 + f64::from(run)),
+        },
+    }
+}
+
+fn suite(cells: Vec<PlannedCell>) -> Suite {
+    Suite { name: "mine".into(), description: "What must break breaks".into(), cells, sha256: "s".into() }
+}
+
+/// One cell of each kind.
+fn mixed() -> Matrix {
+    use Validity::{Invalid, Unknown, Valid as Held};
+    let all = [
+        (cell("redlock", "none", Some(Valid), 2), vec![Some(Held), Some(Held)]),
+        (cell("redlock", "pause", Some(Violation), 3), vec![Some(Invalid), Some(Held), Some(Unknown)]),
+        (cell("redlock", "partition", Some(Valid), 3), vec![Some(Held), Some(Invalid), Some(Unknown)]),
+        (cell("redlock", "clock", None, 2), vec![Some(Held), Some(Invalid)]),
+        (cell("redlock", "pause-before-write", Some(Violation), 2), vec![Some(Invalid), Some(Held)]),
+        (cell("redlock-guarded", "pause", Some(Valid), 2), vec![Some(Held), None]),
+        (cell("redlock-guarded", "pause-before-write", Some(Valid), 2), vec![Some(Held)]),
+    ];
+    let mut runs = Vec::new();
+    for (cell, valids) in &all {
+        runs.extend((1..).zip(valids).map(|(number, valid)| run(cell, number, *valid)));
+    }
+    let suite = suite(all.into_iter().map(|(cell, _)| cell).collect());
+    let versions = BTreeMap::from([("server".to_string(), "redis 7.0.15".to_string())]);
+    let started = "2026-11-21T12:00:00Z".into();
+    let repeat = "redjepsen suite ./mine.toml".into();
+    Matrix::new(&suite, &runs, Circumstances { shard: None, started, versions, repeat })
+}
+
+#[test]
+fn each_page_says_what_came_out() {
+    let matrix = mixed();
+    let text =
+        [pages::terminal(&matrix, false), pages::markdown(&matrix), pages::junit(&matrix)].join("\n----------\n\n");
+    insta::assert_snapshot!(text);
+    assert!(pages::terminal(&matrix, true).starts_with("\u{1b}[1;31mSURPRISE"));
+    // But for the last digits of numbers, JSON says it all.
+    let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
+    assert_eq!((again.verdict, again.counts), (matrix.verdict, matrix.counts));
+    assert_eq!(pages::html(&again), pages::html(&matrix));
+}
+
+#[test]
+fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
+    let matrix = mixed();
+    let page = pages::html(&matrix);
+    for forbidden in ["<script", "<link", "src=\"", "href=\"http", "@import", "url("] {
+        assert!(!page.contains(forbidden), "{forbidden} in the page");
+    }
+    let order = ["<h1>SURPRISE", "id=\"alarms\"", "id=\"matrix\"", "id=\"numbers\"", "id=\"terms\"", "id=\"repeat\""];
+    let places: Vec<usize> = order.iter().map(|part| page.find(part).expect(part)).collect();
+    assert!(places.is_sorted(), "{places:?}");
+    for run in matrix.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some()) {
+        assert!(page.contains(&format!("href=\"{}/report.html\"", run.folder)), "{}", run.folder);
+    }
+    // Colours are never all there is.
+    for word in ["broken", "held", "unknown", "SURPRISE", "as expected", "observed", "expected: held"] {
+        assert!(page.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn what_strangers_wrote_is_text() {
+    let evil = "</td><script>alert(1)</script>\"' onload=\"x` | [x](javascript:y) \u{1}\n# z";
+    let mut matrix = mixed();
+    (matrix.suite, matrix.description) = (evil.into(), evil.into());
+    for cell in &mut matrix.cells {
+        (cell.name, cell.workload, cell.nemesis, cell.with) = (evil.into(), evil.into(), evil.into(), evil.into());
+        for run in &mut cell.runs {
+            (run.summary, run.repeat, run.folder) = (evil.into(), evil.into(), format!("javascript:{evil}"));
+        }
+    }
+    let page = pages::html(&matrix);
+    assert!(!page.contains("<script") && !page.contains("onload=\"") && !page.contains("href=\"javascript:"));
+    let text = pages::markdown(&matrix);
+    // Between backticks everything is text.
+    let text: String = text.split('`').step_by(2).collect();
+    assert!(!text.contains("<script") && !text.contains("[x](javascript") && !text.contains("\n# z"));
+    let junit = pages::junit(&matrix);
+    assert!(!junit.contains("<script") && !junit.contains('\u{1}') && junit.contains("&lt;script"));
+    assert!(!pages::terminal(&matrix, false).contains('\u{1}'));
+}
+
+#[test]
+fn a_summary_fits_into_a_ci_job_however_large_the_suite() {
+    let cells: Vec<PlannedCell> =
+        (0..3000).map(|number| cell("redlock", &format!("n{number}"), Some(Valid), 2)).collect();
+    let runs: Vec<RunOutcome> = cells.iter().map(|cell| run(cell, 1, Some(Validity::Invalid))).collect();
+    let matrix = Matrix::new(&suite(cells), &runs, Circumstances::default());
+    let text = pages::markdown(&matrix);
+    assert!(text.len() < 250_000, "{} bytes", text.len());
+    assert!(text.contains("3000 not as expected") && text.contains("more, in matrix.html"));
+}
+
+#[test]
+fn nothing_expected_is_nothing_passed() {
+    let cell = cell("redlock", "clock", None, 1);
+    let run = run(&cell, 1, Some(Validity::Valid));
+    let matrix = Matrix::new(&suite(vec![cell]), &[run], Circumstances::default());
+    assert!(pages::terminal(&matrix, false).starts_with("UNKNOWN  Nothing is expected of any cell"));
+}
+
+#[test]
+fn shards_are_cut_evenly_and_joined_whole() {
+    let numbered = |number: u32| {
+        let cell = cell("redlock", &format!("n{number}"), Some(Valid), u64::from(number) % 7 + 1);
+        PlannedCell { place: number - 1, ..cell }
+    };
+    let all: Vec<PlannedCell> = (1..20).map(numbered).collect();
+    let part = |index| suite(all.clone()).shard(Shard { index, of: 3 });
+    let loads: Vec<u64> = (1..=3).map(|index| part(index).planned_ms()).collect();
+    assert!(loads.iter().max().unwrap() - loads.iter().min().unwrap() <= 7_000, "{loads:?}");
+    let matrix = |index| {
+        let part = part(index);
+        let runs: Vec<RunOutcome> = part
+            .cells
+            .iter()
+            .flat_map(|cell| cell.seeds.iter().map(|seed| run(cell, *seed as u32, Some(Validity::Valid))))
+            .collect();
+        let versions = BTreeMap::from([("kernel".to_string(), format!("6.{}", index % 2))]);
+        let started = format!("2026-11-21T12:00:0{index}Z");
+        let shard = Some(Shard { index, of: 3 });
+        let circumstances = Circumstances { shard, started, versions, repeat: String::new() };
+        (format!("../s{index}"), Matrix::new(&part, &runs, circumstances))
+    };
+    let whole = Matrix::join((1..=3).map(matrix).collect()).unwrap();
+    assert_eq!((whole.cells.len(), whole.counts.as_expected), (all.len(), all.len() as u64));
+    let names = |names: Vec<&String>| names.into_iter().cloned().collect::<Vec<String>>();
+    let in_suite = names(all.iter().map(|cell| &cell.name).collect());
+    assert_eq!(names(whole.cells.iter().map(|cell| &cell.name).collect()), in_suite, "in the suite's order");
+    assert_eq!((whole.started.as_str(), whole.versions["kernel"].as_str()), ("2026-11-21T12:00:01Z", "6.1 / 6.0"));
+    let homes: BTreeSet<&str> = whole.cells.iter().map(|cell| &cell.runs[0].folder[..11]).collect();
+    assert_eq!(homes, BTreeSet::from(["../s1/runs/", "../s2/runs/", "../s3/runs/"]));
+    let parts = Matrix::join(vec![matrix(1), matrix(3)]).unwrap();
+    assert!(parts.headline().ends_with("; missing: shard 2/3."), "{}", parts.headline());
+    assert!(Matrix::join(vec![matrix(1), matrix(1)]).unwrap_err().to_string().contains("is in ../s1 and in ../s1"));
+    let mut other = matrix(2);
+    other.1.suite_sha256 = "t".into();
+    assert!(Matrix::join(vec![matrix(1), other]).unwrap_err().to_string().contains("not of the same suite"));
+}

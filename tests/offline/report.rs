@@ -1,0 +1,413 @@
+//! What a reader of a report sees, and that no history can keep it from being written.
+
+use crate::support::{Play, Run, pause, play};
+use linearizability::Limits;
+use redjepsen::checker::*;
+use redjepsen::history::*;
+use redjepsen::locks::{LockSpec, NoOptions};
+use redjepsen::report::{self, Counterexample, Report, RunFacts, Story};
+use redjepsen::scenario::{Fencing, ResourceKind};
+
+/// Writes sample reports where a person can look at them: `REPORTS_TO=/tmp/rep cargo test --test report samples`.
+#[test]
+fn samples() {
+    let Ok(folder) = std::env::var("REPORTS_TO") else { return };
+    let node = crate::support::of_a_node(play(&Play::default()));
+    for (name, run) in [
+        ("invalid", invalid()),
+        ("harmless", harmless()),
+        ("valid", valid()),
+        ("unknown", unknown()),
+        ("node", node),
+        ("many", many()),
+    ] {
+        let folder = std::path::Path::new(&folder).join(name);
+        std::fs::create_dir_all(&folder).expect("a folder for the samples");
+        report::write(&folder, &run.report()).expect("a report");
+        println!("{}", report::terminal(&run.report(), false));
+    }
+}
+
+fn invalid() -> Run {
+    play(&Play::default())
+}
+
+/// Two held the lock at once, and the resource saw to it that nothing came of it.
+fn harmless() -> Run {
+    play(&Play { fencing: Fencing::CompareAndSet, ..Play::default() })
+}
+
+/// Pauses that end before the lock does.
+fn valid() -> Run {
+    play(&Play { pause_ms: (200, 400), ..Play::default() })
+}
+
+/// A run whose faults were not seen to take effect.
+fn unknown() -> Run {
+    let mut run = valid();
+    for (fault, window) in run.history.faults.iter_mut().enumerate() {
+        window.injected = window.injected.map(|(time, _)| (time, fault > 2));
+    }
+    let text = "2 of 5 faults were seen to take effect; `c1`, `c2` and `c4` did not stop".to_string();
+    run.verdict.valid = Validity::Unknown;
+    run.verdict.reasons = vec![format!("Gate `faults-observed` failed: {text}.")];
+    let gate = run.verdict.gates.iter_mut().find(|gate| gate.name == "faults-observed").expect("the gate");
+    (gate.passed, gate.text) = (false, text);
+    run
+}
+
+fn many() -> Run {
+    play(&Play { clients: 50, keys: 20, seconds: 60, think_ms: 20, ..Play::default() })
+}
+
+#[test]
+fn the_terminal_tells_the_verdict_first_and_in_few_lines() {
+    let told = [invalid(), harmless(), valid(), unknown()].map(|run| report::terminal(&run.report(), false));
+    for text in &told {
+        assert!(text.lines().count() <= 22, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+    insta::assert_snapshot!(told.join("\n----------\n\n"));
+    assert!(report::terminal(&invalid().report(), true).starts_with("\u{1b}[1;31mINVALID"));
+}
+
+#[test]
+fn incidents_are_explained_so_that_a_person_understands() {
+    let mut told = Vec::new();
+    let short = Play { pause_ms: (1010, 1080), clients: 3, ..Play::default() };
+    let runs = [
+        play(&short),
+        invalid(),
+        harmless(),
+        crate::support::of_a_node(play(&short)),
+        crate::support::bare(play(&short)),
+    ];
+    for run in &runs {
+        let incidents = [0, 1].into_iter().filter_map(|number| report::explain(&run.report(), number));
+        told.extend(std::iter::once(report::headline(&run.report())).chain(incidents));
+        told.push(String::new());
+    }
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn what_is_done_once_is_not_said_to_last() {
+    let told = |kind| {
+        let mut run = crate::support::of_a_node(invalid());
+        run.history.faults.iter_mut().for_each(|fault| fault.kind = kind);
+        report::explain(&run.report(), 0).unwrap()
+    };
+    let lasts = |text: &str, past: &str| {
+        let said = text.split_once(past).unwrap_or_else(|| panic!("{text}")).1;
+        said.split_once('(').unwrap().0.contains(" for ")
+    };
+    assert!(lasts(&told(FaultKind::Pause), "was paused"));
+    assert!(!lasts(&told(FaultKind::Flush), "was flushed"));
+    assert!(!lasts(&told(FaultKind::Failover), "was replaced"));
+}
+
+#[test]
+fn the_headline_says_whose_claim_is_broken() {
+    let headline = |change: &dyn Fn(&mut Run)| {
+        let mut run = invalid();
+        change(&mut run);
+        report::headline(&run.report())
+    };
+    let only_overlaps = |run: &mut Run| {
+        run.verdict.anomalies.retain(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders);
+        run.verdict.lost_updates.count = 0;
+    };
+    assert_eq!(
+        headline(&only_overlaps),
+        "Redlock let two clients hold the lock at once 19 times while its holder was paused; no acknowledged update was lost."
+    );
+    let no_lock_no_fault = |run: &mut Run| {
+        run.scenario.workload.lock = LockSpec::None(NoOptions {});
+        run.history.faults.clear();
+    };
+    assert_eq!(
+        headline(&no_lock_no_fault),
+        "Running without a lock lost 8 of 182 acknowledged updates (4.4 %), with no fault at all."
+    );
+    let stale = |run: &mut Run| {
+        run.verdict.lost_updates.count = 0;
+        run.verdict.anomalies.truncate(1);
+        run.verdict.anomalies[0].kind = AnomalyKind::StaleRead;
+        run.verdict.anomalies[0].fault = None;
+    };
+    assert_eq!(headline(&stale), "Redlock produced 1 observation that no correct order of the updates explains.");
+    let unfounded = |run: &mut Run| run.verdict.valid = Validity::Unknown;
+    assert_eq!(headline(&unfounded), "This run proves nothing about the lock.");
+}
+
+/// The invalid run, over keys of this kind that came to this.
+fn over(kind: ResourceKind, ends: &[(u64, u64, u64, Option<u64>)]) -> Run {
+    let mut run = invalid();
+    run.scenario.workload.resource.kind = kind;
+    run.history.run.as_mut().unwrap().resource = kind;
+    let end = |(number, &(acknowledged, lost, unacknowledged, amount)): (usize, &(u64, u64, u64, Option<u64>))| {
+        KeyEnd { key: format!("k{number}"), acknowledged, lost, lost_unnamed: 0, unacknowledged, amount }
+    };
+    run.verdict.keys = ends.iter().enumerate().map(end).collect();
+    for (number, operation) in run.history.operations.iter_mut().enumerate() {
+        operation.amount = (operation.old != Reading::Unknown).then_some(Amount::Count(1000 + number as u64));
+    }
+    run
+}
+
+#[test]
+fn counters_and_lists_are_told_by_where_they_end() {
+    let told = |kind, ends: &[_]| {
+        let run = over(kind, ends);
+        let headline = report::headline(&run.report());
+        let terminal = report::terminal(&run.report(), false);
+        let resource = terminal.lines().find_map(|line| line.strip_prefix("  resource          ")).map(String::from);
+        (headline.split_once(": ").map(|(_, end)| end.to_string()), resource)
+    };
+    let both = |end: &str, terminal: &str| (Some(end.to_string()), Some(terminal.to_string()));
+    let one = (182, 8, 0, Some(174));
+    assert_eq!(
+        told(ResourceKind::Counter, &[one]),
+        both("the counter k0 ends at 174.", "the counter k0 ends at 174 after 182 acknowledged increments")
+    );
+    assert_eq!(
+        told(ResourceKind::List, &[(182, 8, 2, Some(176))]),
+        both(
+            "the list k0 ends with 176 elements (2 of them never acknowledged).",
+            "the list k0 ends with 176 elements (2 of them never acknowledged); 182 were acknowledged"
+        )
+    );
+    assert_eq!(
+        told(ResourceKind::Counter, &[one, (18, 0, 0, Some(18))]),
+        both("the 2 counters end at 192 in all.", "the 2 counters end at 192 in all after 200 acknowledged increments")
+    );
+    // A register has no amount, and what was not read is not told.
+    assert_eq!(told(ResourceKind::Register, &[(182, 8, 0, None)]), (None, None));
+    assert_eq!(told(ResourceKind::Counter, &[one, (18, 0, 0, None)]), (None, None));
+    let headline = report::headline(&over(ResourceKind::Counter, &[one]).report());
+    assert!(headline.starts_with("Redlock lost 8 of 182 acknowledged increments (4.4 %)"), "{headline}");
+    let incident = report::explain(&over(ResourceKind::Counter, &[one]).report(), 0).unwrap();
+    let counted =
+        |verb: &str| incident.split(&format!("{verb} 1,")).nth(1).is_some_and(|rest| rest[3..].starts_with(" (`c"));
+    assert!(counted("read") && counted("wrote"), "{incident}");
+    let drawing = report::drawing(&over(ResourceKind::Counter, &[one]).report(), 0).unwrap();
+    assert!(drawing.contains(">reads 1,") && drawing.contains(">writes 1,"), "{drawing}");
+    let incident = report::explain(&over(ResourceKind::List, &[one]).report(), 0).unwrap();
+    assert!(incident.contains(" elements up to `c"), "{incident}");
+}
+
+#[test]
+fn a_page_lists_what_several_keys_came_to_and_never_all_of_many() {
+    let page = |run: &Run| report::html(&run.report());
+    assert!(!page(&over(ResourceKind::Counter, &[(182, 8, 0, Some(174))])).contains("id=\"keys\""));
+    let several = page(&over(ResourceKind::Register, &[(100, 0, 0, None), (82, 8, 0, None)]));
+    let rows: Vec<&str> =
+        several.split("id=\"keys\"").nth(1).unwrap().split("</section>").next().unwrap().split("<tr").collect();
+    assert!(
+        rows.len() == 4 && rows[2].contains("<td>k1</td><td class=\"n\">82</td><td class=\"n\">8</td></tr>"),
+        "the loser first: {rows:?}"
+    );
+    let many = page(&over(ResourceKind::List, &[(10, 0, 0, Some(10)); 5_000]));
+    assert!(many.contains("4,988 more keys") && many.contains("<th>ends at</th>"));
+    assert!(many.len() < several.len() + 10_000);
+    let terminal =
+        report::terminal(&over(ResourceKind::Register, &[(100, 0, 0, None), (82, 8, 0, None)]).report(), false);
+    assert!(terminal.contains("  keys              1 of 2 lost updates\n"), "{terminal}");
+}
+
+#[test]
+fn a_loss_and_its_overlap_are_one_incident() {
+    let run = invalid();
+    let report = run.report();
+    let story = Story::new(&report);
+    let told: usize = story.incidents.iter().map(|incident| incident.anomalies.len()).sum();
+    assert_eq!(told, run.verdict.anomalies.len(), "each anomaly is told, and told once");
+    assert_eq!(story.incidents.len(), run.history.faults.len(), "one incident for each pause");
+    for incident in story.incidents.iter().filter(|incident| !incident.lost.is_empty()) {
+        assert!(incident.has(AnomalyKind::LostUpdate) && incident.has(AnomalyKind::OverlappingHolders));
+    }
+}
+
+#[test]
+fn results_are_for_programs() {
+    let run = invalid();
+    let results: serde_json::Value = serde_json::from_str(&report::results_json(&run.report())).unwrap();
+    assert_eq!(results["valid"], false);
+    assert_eq!(results["lost_updates"]["count"], run.verdict.lost_updates.count);
+    assert_eq!(results["mutual_exclusion"]["violations"], run.verdict.mutual_exclusion.violations);
+    assert_eq!(results["seed"], 7);
+    assert_eq!(results["anomalies"].as_array().unwrap().len(), run.verdict.anomalies.len());
+    let first = &results["anomalies"][0];
+    assert_eq!(first["kind"], "overlapping-holders");
+    assert!(first["text"].as_str().unwrap().contains("was paused at"));
+    let results: serde_json::Value = serde_json::from_str(&report::results_json(&unknown().report())).unwrap();
+    assert_eq!(results["valid"], "unknown");
+    assert_eq!(results["reasons"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_page_needs_nothing_but_itself_and_starts_with_the_verdict() {
+    for run in [invalid(), harmless(), valid(), unknown(), many()] {
+        let page = report::html(&run.report());
+        for forbidden in ["<script", "<link", "src=\"http", "href=", "@import", "url("] {
+            assert!(!page.contains(forbidden), "{forbidden} in the page");
+        }
+        let order = [
+            "<h1>",
+            "class=\"claims\"",
+            "class=\"numbers\"",
+            "id=\"incidents\"",
+            "id=\"plots\"",
+            "id=\"gates\"",
+            "id=\"terms\"",
+            "id=\"scenario\"",
+            "id=\"faults\"",
+            "id=\"repeat\"",
+        ];
+        let places: Vec<usize> = order.iter().map(|part| page.find(part).expect(part)).collect();
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(page.len() < 2_000_000);
+    }
+}
+
+#[test]
+fn what_strangers_wrote_is_text() {
+    let mut run = invalid();
+    let evil = "</text></svg><script>alert(1)</script>\"' onload=\"x`";
+    for operation in &mut run.history.operations {
+        operation.key = evil.into();
+        operation.error = Some(evil.into());
+        operation.old = Reading::Value(evil.into());
+        operation.new = operation.new.take().map(|value| format!("{evil}{value}"));
+    }
+    for anomaly in &mut run.verdict.anomalies {
+        anomaly.key = evil.into();
+        anomaly.summary = evil.into();
+    }
+    for gate in &mut run.verdict.gates {
+        (gate.name, gate.text) = (evil.into(), evil.into());
+    }
+    run.verdict.reasons = vec![evil.into()];
+    run.history.faults.push(pause(9, evil.into(), 1_000_000_000, 2_000_000_000));
+    run.history.run.as_mut().unwrap().workload = evil.into();
+    (run.scenario.workload_name, run.scenario.nemesis.story) = (evil.into(), evil.into());
+    (run.facts.repeat, run.facts.folder) = (evil.into(), evil.into());
+    let folder = tempfile::tempdir().unwrap();
+    report::write(folder.path(), &run.report()).unwrap();
+    for file in ["report.html", "incident-1.svg"] {
+        let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert!(!text.contains("<script") && !text.contains("onload=\"") && text.contains("&lt;"), "{file}");
+    }
+}
+
+#[test]
+fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
+    for (name, history, verdict, run) in crate::support::oddities() {
+        let facts = RunFacts::default();
+        let scenario = run.as_ref().map(|run| &run.scenario);
+        let report =
+            Report { scenario, history: &history, verdict: &verdict, facts: &facts, minimal_counterexample: None };
+        let folder = tempfile::tempdir().unwrap();
+        report::write(folder.path(), &report).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+        for sign_of_trouble in ["could not be drawn", "\"NaN", " NaN", ">NaN", ",NaN", "\"inf\"", ">inf<"] {
+            assert!(!page.contains(sign_of_trouble), "{name}: {sign_of_trouble}");
+        }
+        assert!(report::terminal(&report, true).lines().count() <= 25, "{name}");
+    }
+}
+
+#[test]
+fn the_shortest_proof_is_found_in_any_history_and_drawn() {
+    let mut shown = 0;
+    let plays = [invalid(), harmless(), many()].map(|run| ("play", run.history, run.verdict));
+    let oddities = crate::support::oddities().into_iter().map(|(name, history, verdict, _)| (name, history, verdict));
+    for (name, history, verdict) in plays.into_iter().chain(oddities) {
+        let facts = RunFacts::default();
+        let minimal_counterexample = minimal_counterexample(&history, &verdict, &Limits::default());
+        let minimal_counterexample = minimal_counterexample
+            .map(|minimal_counterexample| Counterexample::of_run(&history, &minimal_counterexample));
+        let report = Report {
+            scenario: None,
+            history: &history,
+            verdict: &verdict,
+            facts: &facts,
+            minimal_counterexample: minimal_counterexample.as_ref(),
+        };
+        assert_eq!(
+            report::html(&report).contains("id=\"minimal_counterexample\""),
+            minimal_counterexample.is_some(),
+            "{name}"
+        );
+        let Some(minimal_counterexample) = minimal_counterexample else { continue };
+        assert!(
+            minimal_counterexample.minimal && minimal_counterexample.operations.len() <= 8,
+            "{name}: {minimal_counterexample:?}"
+        );
+        assert_eq!(crate::support::malformed(&minimal_counterexample.standalone()), None, "{name}");
+        shown += 1;
+    }
+    assert!(shown > 2, "{shown} shown");
+    assert_eq!(crate::support::malformed(&Counterexample::default().standalone()), None);
+}
+
+#[test]
+fn plots_are_pictures_of_900_by_400() {
+    let folder = tempfile::tempdir().unwrap();
+    report::write(folder.path(), &invalid().report()).unwrap();
+    for name in ["latency-raw", "latency-quantiles", "rate", "locks"] {
+        let bytes = std::fs::read(folder.path().join(format!("{name}.png"))).unwrap();
+        assert_eq!(&bytes[1..4], b"PNG");
+        let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!((number(16), number(20)), (900, 400), "{name}");
+    }
+}
+
+#[test]
+fn a_long_history_still_makes_a_page_that_opens() {
+    let mut run = many();
+    let few = run.history.operations.clone();
+    let far = run.history.last_time;
+    for round in 1..=120_000 / few.len() as u64 {
+        run.history.operations.extend(few.iter().cloned().map(|mut operation| {
+            operation.index += round * 1_000_000;
+            operation.invoked += round * far;
+            operation.completed = operation.completed.map(|time| time + round * far);
+            operation.phases.iter_mut().for_each(|stamp| {
+                stamp.received += round * far;
+                stamp.stamped = stamp.stamped.map(|time| time + (round * far) as i64);
+            });
+            operation
+        }));
+        run.history.last_time += far;
+    }
+    assert!(run.history.operations.len() > 100_000);
+    let page = report::html(&run.report());
+    assert!(page.len() < 4_000_000, "{} bytes", page.len());
+    assert!(page.contains("data:image/png;base64,"));
+}
+
+#[test]
+fn labels_of_a_drawing_never_lie_on_top_of_each_other() {
+    let long = "a-client-of-a-stranger-writes-long-values".to_string();
+    for seed in 0..12 {
+        let mut run = play(&Play { seed, clients: 2 + seed as u32, pause_ms: (1010, 1600), ..Play::default() });
+        if seed % 3 == 0 {
+            run.history.operations.iter_mut().for_each(|operation| operation.new = Some(long.clone()));
+        }
+        if seed % 4 == 1 {
+            run = crate::support::of_a_node(run);
+        }
+        for number in 0..5 {
+            let Some(svg) = report::drawing(&run.report(), number) else { break };
+            assert_eq!(crate::support::malformed(&svg), None, "{svg}");
+            let boxes = crate::support::text_boxes(&svg);
+            assert!(boxes.len() > 8, "{svg}");
+            for (place, one) in boxes.iter().enumerate() {
+                for other in &boxes[place + 1..] {
+                    assert!(!one.meets(other), "seed {seed}, incident {number}: {} and {}", one.text, other.text);
+                }
+            }
+        }
+    }
+}
