@@ -15,7 +15,6 @@
 //! - [`runs`]: the folder that keeps it all
 //! - [`suite`]: many runs, each held against what is expected of it
 
-pub mod catalogue;
 pub mod checker;
 pub mod cli;
 pub mod client;
@@ -24,6 +23,7 @@ pub mod controller;
 pub mod faults;
 pub mod history;
 pub mod locks;
+pub mod members;
 pub mod nemesis;
 pub mod plan;
 pub mod report;

@@ -7,8 +7,7 @@
 //!
 //! The clients build these texts, and the controller reads them at the end.
 
-use crate::history::Amount;
-use crate::scenario::ResourceKind;
+use crate::history::{Amount, ResourceKind};
 
 /// What a key held, understood.
 #[derive(Clone, Debug, PartialEq, Eq)]

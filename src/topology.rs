@@ -1,12 +1,41 @@
-//! How the servers of a lock belong together.
+//! The servers of a lock: which program they run, what they keep on their disks, and how they belong together.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::as_text;
-use crate::units::Length;
+use crate::units::{Length, as_text};
+
+/// The port that every Redis server listens on.
+pub const REDIS_PORT: u16 = 6379;
+/// Which program a server is. A cluster in Docker has an image for each ([`Images::of`](super::Images)), a local one a
+/// program of this machine ([`Local::program_of`](super::Local)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Program {
+    /// A Redis-compatible server; with `--sentinel` it is one that watches others.
+    #[default]
+    Redis,
+    /// A member of an etcd cluster.
+    Etcd,
+    /// A member of a ZooKeeper ensemble.
+    Zookeeper,
+    /// A PostgreSQL server, started by a script of ours.
+    Postgres,
+}
+
+/// What the lock's nodes keep on their disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Persistence {
+    /// Nothing: a node that is started again is empty.
+    #[default]
+    None,
+    /// An append-only file, synced once a second.
+    Everysec,
+    /// An append-only file, synced before each answer.
+    Always,
+}
 
 /// How the nodes of a lock belong together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -131,6 +160,26 @@ impl fmt::Display for Topology {
                 write!(f, "Redis Cluster, a replica for each primary: node timeout {}", text(*node_timeout))
             }
         }
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Program::Redis => "Redis",
+            Program::Etcd => "etcd",
+            Program::Zookeeper => "ZooKeeper",
+            Program::Postgres => "PostgreSQL",
+        })
+    }
+}
+
+impl Program {
+    pub(crate) const ALL: [Program; 4] = [Program::Redis, Program::Etcd, Program::Zookeeper, Program::Postgres];
+
+    /// Whether the lock's node keeps the resource as well, so that there is no Redis for it.
+    pub fn keeps_resource(self) -> bool {
+        self == Program::Postgres
     }
 }
 

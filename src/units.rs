@@ -128,6 +128,24 @@ macro_rules! serde_as_text {
 }
 serde_as_text!(Length, LengthRange);
 
+/// Durations as people write them.
+pub(crate) mod as_text {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&Length::Absolute(*duration))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        match Length::deserialize(deserializer)? {
+            Length::Absolute(duration) => Ok(duration),
+            length @ Length::Ttl(_) => {
+                Err(serde::de::Error::custom(format!("`{length}` must be absolute here, such as `1s`")))
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::Words;
 use crate::history::{FaultKind, FaultWindow, History, Operation};
+use crate::members::Role;
 
 /// Writes into each anomaly the fault that explains it.
 pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
@@ -37,7 +38,7 @@ fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
             let end = operation.completed.unwrap_or(history.last_time);
             window.targets.contains(&words.process(operation.process)) && overlaps(window, operation.invoked, end)
         });
-        let on_a_node = || window.targets.iter().any(|target| target.starts_with('n')) && overlaps(window, start, end);
+        let on_a_node = || window.hits(Role::Node) && overlaps(window, start, end);
         let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
         Some((telling(window.kind), place, window.inject > anomaly.time, Reverse(window.inject), window.fault))
     });

@@ -138,7 +138,7 @@ pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence
 
 /// Whether the history is of a counter or list, which have amounts.
 fn has_amounts(history: &History) -> bool {
-    use crate::scenario::ResourceKind::{Counter, List};
+    use crate::history::ResourceKind::{Counter, List};
     match &history.run {
         Some(run) => matches!(run.resource, Counter | List),
         None => history.operations.iter().any(|operation| operation.amount.is_some() && written(operation).is_some()),

@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::verdict::{Anomaly, AnomalyKind, Gate};
 use super::words::{Words, count, list, seconds};
 use crate::history::{
-    ClientStep, FactName, FaultKind, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,
+    ClientStep, FactName, FaultKind, FaultWindow, Function, History, Operation, Outcome, Outlives, Phase, Process,
+    Progress, StepOutcome,
 };
-use crate::nemesis::{Outlives, Progress};
+use crate::members::Role;
 
 /// Fewer acknowledged updates than this say nothing about a lock.
 pub const LEAST_ACKNOWLEDGED: u64 = 10;
@@ -363,9 +364,9 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
 /// client kept the lock throughout.
 fn leaves_nothing(history: &History, window: &FaultWindow) -> bool {
     let nodes = history.run.as_ref().map_or(0, |run| run.nodes);
-    let hit = (0..nodes).filter(|node| window.targets.contains(&format!("n{node}"))).count() as u32;
+    let hit = window.targets.iter().filter(|target| Role::of(target) == Some(Role::Node)).count() as u32;
     let stands_still = matches!(window.kind, FaultKind::Pause | FaultKind::Kill | FaultKind::PowerLoss);
-    let of_all = hit * 2 > nodes || window.targets.iter().any(|target| matches!(target.as_str(), "resource" | "store"));
+    let of_all = hit * 2 > nodes || window.hits(Role::Resource);
     (stands_still && of_all) || in_effect(window).is_none_or(|span| kept_throughout(history, span))
 }
 

@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 use super::holds::certain_hold;
 use super::verdict::{Anomaly, AnomalyKind, UntoldLoss};
 use super::words::{Words, length, seconds};
-use crate::history::{History, Operation, Phase, Process, StepOutcome};
-use crate::nemesis::{Milestone, Step};
+use crate::history::{Expects, History, Operation, Phase, Process, StepOutcome};
 
 /// What was found about them.
 pub(super) struct Owed {
@@ -106,8 +105,7 @@ pub(super) fn grant(place: usize, operation: &Operation) -> Option<Grant> {
 /// Reports each step of a script that expects the lock to be acquired by then, where it was not.
 fn late(history: &History, found: &mut Vec<Anomaly>) {
     for (time, step) in history.steps.iter().filter(|(_, step)| step.outcome == StepOutcome::NotLive) {
-        // A step that this build cannot read names nobody.
-        let Ok(Step::Expect { client, event, .. }) = step.step.parse() else { continue };
+        let Some(Expects { client, phase }) = step.expects else { continue };
         let of_client = |operation: &&Operation| {
             let number = match operation.process {
                 Process::Client(process) => {
@@ -125,8 +123,8 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
             operations: vec![operation.index],
             fault: None,
             lost: Vec::new(),
-            summary: match event {
-                Milestone::Phase(Phase::Acquired) => format!(
+            summary: match phase {
+                Some(Phase::Acquired) => format!(
                     "c{client} asked for the lock at {} and did not have it {} later, when it was to be had (`{}`)",
                     seconds(operation.invoked),
                     length(time.saturating_sub(operation.invoked)),

@@ -38,8 +38,7 @@ pub use liveness::STUCK_AFTER_TTLS;
 pub use minimal_counterexample::{MinimalCounterexample, minimal_counterexample};
 pub use verdict::*;
 
-use crate::history::{Claim, History, Outcome};
-use crate::scenario::ResourceKind;
+use crate::history::{Claim, History, Outcome, ResourceKind};
 
 /// Checks a history against the claims in its header; a history without a header is held to every property.
 pub fn check(history: &History) -> Verdict {

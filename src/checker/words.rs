@@ -1,6 +1,7 @@
 //! The words in which the checker speaks to people: client names, values and times, the same in every sentence.
 
 use crate::history::{Header, History, Operation, Process, Reading};
+use crate::members::client_name;
 
 /// A list longer than this is cut, so that a sentence stays one.
 const LONGEST_LIST: usize = 6;
@@ -26,7 +27,7 @@ impl<'h> Words<'h> {
     pub fn process(&self, process: Process) -> String {
         match (self.header, process) {
             (Some(header), process) => header.client_name(process),
-            (None, Process::Client(number)) => format!("c{number}"),
+            (None, Process::Client(number)) => client_name(number),
             (None, Process::Controller) => "the controller".to_string(),
         }
     }

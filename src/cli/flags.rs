@@ -7,9 +7,10 @@ use clap::{Args, ValueEnum};
 use ipnet::Ipv4Net;
 
 use super::Failure;
-use crate::catalogue;
-use crate::cluster::{ClientCommand, ClientMount, NodeSource, PlatformKind, PlatformRequest, Program};
-use crate::scenario::{Expectation, Persistence, Scenario};
+use crate::cluster::{ClientCommand, ClientMount, NodeSource, PlatformKind, PlatformRequest};
+use crate::nemesis::Expectation;
+use crate::scenario::{Scenario, catalogue};
+use crate::topology::{Persistence, Program};
 use crate::units::{Length, LengthRange};
 
 /// Enough that some client always waits for the lock.

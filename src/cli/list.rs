@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Exit, Failure, print};
-use crate::catalogue::{self, Entry, NEMESES, SUITES, WORKLOADS};
+use crate::scenario::catalogue::{self, Entry, NEMESES, SUITES, WORKLOADS};
+use crate::suite;
 
 pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
     print(match name {
@@ -31,7 +32,7 @@ fn everything() -> Result<String, Failure> {
     }
     let mut suites = Vec::new();
     for (name, _) in SUITES {
-        let (_, suite, _) = catalogue::suite(name).map_err(Failure::could_not_run)?;
+        let (_, suite, _) = suite::file::open(name).map_err(Failure::could_not_run)?;
         suites.push((name.to_string(), suite.description));
     }
     let sections = [

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::checker::Validity;
-use crate::scenario::Expectation;
+use crate::nemesis::Expectation;
 
 /// Can a distributed lock on Redis be trusted? Real servers, real faults, a verdict with pictures.
 #[derive(Debug, Parser)]

@@ -29,10 +29,9 @@ use self::protocol::{FromClient, Hello, Invoke, PROTOCOL, PhaseMessage, Problem,
 use self::redis_node::RedisNode;
 use self::register::{Read, Register, Write};
 use self::row::RowLock;
-use crate::history::{Function, Phase};
+use crate::history::{Function, Phase, ResourceKind};
 use crate::locks::{Clock, Holding, Lock, PhaseHook, Renewal, RequestError};
 use crate::resource::ResourceValue;
-use crate::scenario::ResourceKind;
 
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);

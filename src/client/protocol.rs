@@ -45,7 +45,7 @@ pub struct Hello {
 /// The protected resource, as a client reaches it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resource {
-    pub kind: crate::scenario::ResourceKind,
+    pub kind: crate::history::ResourceKind,
     pub url: String,
     pub fencing: crate::scenario::Fencing,
 }

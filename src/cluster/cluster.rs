@@ -10,8 +10,9 @@ use futures_util::future::join_all;
 use super::backend::Backend;
 use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
-use super::{Member, MemberState, Role, client_name};
+use super::{Member, MemberState};
 use crate::faults::Agent;
+use crate::members::{Role, client_name};
 use crate::topology::Topology;
 
 /// It is known within milliseconds that a process was killed.

@@ -2,8 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use super::server::{DATA, Program, Ready, Server, ServerFile};
-use super::{FILES, node_name};
+use super::FILES;
+use super::server::{DATA, Server, ServerFile};
+use crate::members::node_name;
+use crate::topology::Program;
 
 /// A member of an etcd cluster of these nodes. What it keeps is always synced; etcd knows no other way.
 pub(super) fn etcd(run_id: &str, nodes: &[Ipv4Addr], place: usize) -> Server {
@@ -39,7 +41,6 @@ pub(super) fn etcd(run_id: &str, nodes: &[Ipv4Addr], place: usize) -> Server {
         files: Vec::new(),
         data: true,
         port: PORT,
-        ready: Ready::Ping,
     }
 }
 
@@ -70,7 +71,6 @@ pub(super) fn zookeeper(nodes: &[Ipv4Addr], place: usize) -> Server {
         env: vec![("JVMFLAGS".to_string(), "-Xmx96m".to_string())],
         data: true,
         port: PORT,
-        ready: Ready::Ping,
     }
 }
 
@@ -111,6 +111,5 @@ exec postgres -D $data{settings}
         env: Vec::new(),
         data: true,
         port: PORT,
-        ready: Ready::Ping,
     }
 }

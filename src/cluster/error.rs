@@ -3,8 +3,8 @@
 //! People meet these lines before anything else works, often on a machine that they do not administer, so every
 //! variant names what was attempted, what came back, and the remedy.
 
-use super::Program;
 use crate::faults::AgentError;
+use crate::topology::Program;
 
 /// Why a cluster could not be started, used, or removed.
 #[derive(Debug, thiserror::Error)]

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use super::Member;
 use super::cluster::Cluster;
 use super::group_files::GROUP_NAME;
-use super::{Member, Role};
 use crate::faults::{Injection, RedisCommand, RedisReply};
 use crate::locks::LockGroup;
+use crate::members::Role;
 use crate::slots::{self, ClusterNode};
 use crate::topology::Topology;
 

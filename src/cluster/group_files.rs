@@ -8,9 +8,10 @@ use std::net::Ipv4Addr;
 use sha2::{Digest, Sha256};
 
 use super::server::{DATA, SENTINEL_PORT, Settings, as_file};
-use super::{ClusterSpec, Member, REDIS_PORT, Role};
+use super::{ClusterSpec, Member};
+use crate::members::{Role, node_name, sentinel_name};
 use crate::slots::SLOTS;
-use crate::topology::{SentinelOptions, Topology};
+use crate::topology::{REDIS_PORT, SentinelOptions, Topology};
 
 /// What Sentinels know the primary by.
 pub(super) const GROUP_NAME: &str = "lock";
@@ -84,7 +85,7 @@ impl Group {
         let mut sentinel = |words: String| settings.push(("sentinel", words));
         let [primary, replicas @ ..] = &self.nodes[..] else { return String::new() };
         let quorum = self.sentinels.len() / 2 + 1;
-        sentinel(format!("myid {}", self.id(&format!("s{number}"))));
+        sentinel(format!("myid {}", self.id(&sentinel_name(number))));
         sentinel(format!("monitor {GROUP_NAME} {primary} {REDIS_PORT} {quorum}"));
         sentinel(format!("down-after-milliseconds {GROUP_NAME} {}", down_after.as_millis()));
         sentinel(format!("failover-timeout {GROUP_NAME} {}", failover_timeout.as_millis()));
@@ -93,7 +94,7 @@ impl Group {
             sentinel(format!("known-replica {GROUP_NAME} {replica} {REDIS_PORT}"));
         }
         for (other, address) in self.sentinels.iter().enumerate().filter(|(other, _)| *other != number) {
-            let id = self.id(&format!("s{other}"));
+            let id = self.id(&sentinel_name(other));
             sentinel(format!("known-sentinel {GROUP_NAME} {address} {SENTINEL_PORT} {id}"));
         }
         as_file(&settings)
@@ -108,11 +109,11 @@ impl Group {
             let of = node % primaries;
             let (role, primary) = match node < primaries {
                 true => ("master", "-".to_string()),
-                false => ("slave", self.id(&format!("n{of}"))),
+                false => ("slave", self.id(&node_name(of))),
             };
             let myself = if node == number { "myself," } else { "" };
             let slots = if node < primaries { self.slots_of(node) } else { String::new() };
-            let id = self.id(&format!("n{node}"));
+            let id = self.id(&node_name(node));
             let epoch = of + 1;
             let address = format!("{address}:{REDIS_PORT}@{bus_port}");
             text.push_str(&format!("{id} {address} {myself}{role} {primary} 0 0 {epoch} connected{slots}\n"));

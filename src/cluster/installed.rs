@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::server::Program;
+use crate::topology::Program;
 
 /// A server program of this machine with what belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

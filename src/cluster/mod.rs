@@ -51,18 +51,11 @@ pub use local::Local;
 pub use owner::Owner;
 pub use platform::{Platform, PlatformKind, PlatformRequest};
 pub use reset::InitialState;
-pub use server::Program;
 use server::Server;
 
-use crate::scenario::Persistence;
-use crate::topology::Topology;
+use crate::members::{AGENT, RESOURCE, Role, client_name, node_name, sentinel_name};
+use crate::topology::{Persistence, Program, Topology};
 
-/// The port that every Redis server listens on.
-pub const REDIS_PORT: u16 = 6379;
-/// The name of the resource's own Redis.
-pub const RESOURCE: &str = "resource";
-/// The name of the agent.
-pub const AGENT: &str = "agent";
 /// Where a member sees files of ours, which others do not see.
 pub(crate) const FILES: &str = "/redjepsen";
 
@@ -194,51 +187,4 @@ pub struct MemberState {
     pub running: bool,
     /// For people, such as `Exited (137) 2 seconds ago`.
     pub text: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    Node,
-    /// It watches the nodes and makes a replica the primary.
-    Sentinel,
-    Resource,
-    Client,
-    Agent,
-}
-
-impl Role {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Role::Node => "node",
-            Role::Sentinel => "sentinel",
-            Role::Resource => "resource",
-            Role::Client => "client",
-            Role::Agent => "agent",
-        }
-    }
-
-    /// Whether it watches others, and would take those for dead that are only not started yet.
-    pub(crate) fn watches(self) -> bool {
-        self == Role::Sentinel
-    }
-
-    /// Whether it is a server.
-    pub fn is_server(self) -> bool {
-        matches!(self, Role::Node | Role::Sentinel | Role::Resource)
-    }
-}
-
-/// The name of lock node number `node`, counted from 0.
-pub fn node_name(node: u32) -> String {
-    format!("n{node}")
-}
-
-/// The name of Sentinel number `sentinel`, counted from 0.
-pub fn sentinel_name(sentinel: u32) -> String {
-    format!("s{sentinel}")
-}
-
-/// The name of client number `client`, counted from 0.
-pub fn client_name(client: u32) -> String {
-    format!("c{client}")
 }

@@ -6,7 +6,8 @@ use super::cluster::Cluster;
 use super::docker::{Docker, ImageRequest, Images, NodeSource};
 use super::error::ClusterError;
 use super::local::Local;
-use super::{ClusterSpec, Program, redis_program};
+use super::{ClusterSpec, redis_program};
+use crate::topology::Program;
 
 /// Where the user wants the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,10 +17,10 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::cluster::{Cluster, MemberHandle};
 use super::error::ClusterError;
-use super::{ClientCommand, ClusterSpec, Member, Program, Role};
+use super::{ClientCommand, ClusterSpec, Member};
 use crate::faults::{RedisCommand, RedisReply};
-use crate::scenario::Persistence;
-use crate::topology::Topology;
+use crate::members::Role;
+use crate::topology::{Persistence, Program, Topology};
 
 /// An idle server does as it is told within milliseconds.
 const LIMIT: Duration = Duration::from_secs(2);

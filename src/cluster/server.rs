@@ -1,12 +1,11 @@
 //! What a server member runs, wherever it runs: one description that both kinds of clusters carry out.
 
-use std::fmt;
 use std::net::Ipv4Addr;
 
 use super::group_files::{Group, NODES_FILE};
-use super::{ClusterSpec, Member, REDIS_PORT, Role, databases};
-use crate::scenario::Persistence;
-use crate::topology::Topology;
+use super::{ClusterSpec, Member, databases};
+use crate::members::Role;
+use crate::topology::{Persistence, Program, REDIS_PORT, Topology};
 
 /// Where servers keep what they write, as they see it. A folder of ours, since images differ in what they have, and in
 /// the user that the server runs as.
@@ -27,22 +26,6 @@ pub(crate) struct Server {
     pub data: bool,
     /// The port that it answers on.
     pub port: u16,
-    pub ready: Ready,
-}
-
-/// Which program a server is. A cluster in Docker has an image for each ([`Images::of`](super::Images)), a local one a
-/// program of this machine ([`Local::program_of`](super::Local)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Program {
-    /// A Redis-compatible server; with `--sentinel` it is one that watches others.
-    #[default]
-    Redis,
-    /// A member of an etcd cluster.
-    Etcd,
-    /// A member of a ZooKeeper ensemble.
-    Zookeeper,
-    /// A PostgreSQL server, started by a script of ours.
-    Postgres,
 }
 
 /// A file that a server starts with.
@@ -53,27 +36,7 @@ pub(crate) struct ServerFile {
     pub content: String,
 }
 
-/// How a server is asked whether it can be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ready {
-    /// It answers PING.
-    Ping,
-}
-
-impl fmt::Display for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Program::Redis => "Redis",
-            Program::Etcd => "etcd",
-            Program::Zookeeper => "ZooKeeper",
-            Program::Postgres => "PostgreSQL",
-        })
-    }
-}
-
 impl Program {
-    pub(crate) const ALL: [Program; 4] = [Program::Redis, Program::Etcd, Program::Zookeeper, Program::Postgres];
-
     /// What its log is called in the run folder.
     pub fn log_name(self) -> &'static str {
         match self {
@@ -92,11 +55,6 @@ impl Program {
             Program::Zookeeper => "zookeeper",
             Program::Postgres => "postgres",
         }
-    }
-
-    /// Whether the lock's node keeps the resource as well, so that there is no Redis for it.
-    pub fn keeps_resource(self) -> bool {
-        self == Program::Postgres
     }
 
     /// The user that it runs as in a container, where it refuses to be root.
@@ -185,6 +143,6 @@ pub(super) fn as_file(settings: &Settings) -> String {
 }
 
 fn redis(arguments: Vec<String>, files: Vec<ServerFile>, data: bool) -> Server {
-    let (program, port, ready) = (Program::Redis, REDIS_PORT, Ready::Ping);
-    Server { program, arguments, env: Vec::new(), files, data, port, ready }
+    let (program, port) = (Program::Redis, REDIS_PORT);
+    Server { program, arguments, env: Vec::new(), files, data, port }
 }

@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 use super::cluster::{Cluster, MemberHandle};
 use super::error::{ClusterError, one_line};
 use super::lines::{ClientOutput, ClientProcess};
-use super::server::Ready;
-use super::{Member, Role, Roles};
+use super::{Member, Roles};
 use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope};
+use crate::members::Role;
 
 /// A Redis answers within a tenth of a second of its start; a Java machine takes seconds, and so does a database that has to
 /// be made first. A loaded machine gets more.
@@ -124,15 +124,13 @@ impl Cluster {
 
     /// Whether a server can be used, asked once and for a second at most; an error says in words why not.
     pub async fn is_ready(&self, member: &Member) -> Result<(), String> {
-        let (Some(server), Some(url)) = (&member.server, member.url()) else {
+        let Some(url) = member.url() else {
             return Err(format!("{} is no server", member.name));
         };
-        match server.ready {
-            Ready::Ping => match self.agent.redis(&url, RedisCommand::Ping, PROBE_LIMIT).await {
-                Ok(RedisReply::Pong) => Ok(()),
-                Ok(other) => Err(format!("{other:?} to PING")),
-                Err(error) => Err(error.to_string()),
-            },
+        match self.agent.redis(&url, RedisCommand::Ping, PROBE_LIMIT).await {
+            Ok(RedisReply::Pong) => Ok(()),
+            Ok(other) => Err(format!("{other:?} to PING")),
+            Err(error) => Err(error.to_string()),
         }
     }
 

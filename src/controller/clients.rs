@@ -19,10 +19,10 @@ use crate::client::protocol::{
 use crate::cluster::{ClientOutput, ClientProcess};
 use crate::history::{
     Amount, Body, ClientEvent, ClientStep, Completion, Function, Invocation, Outcome, Phase, PhaseReport, Process,
-    Reading,
+    Reading, ResourceKind,
 };
+use crate::members::client_name;
 use crate::plan::{Action, Operations, PlannedOperation};
-use crate::scenario::ResourceKind;
 
 /// How long a client may take to say `ready`; an interpreter that has never been loaded is slow.
 const READY_LIMIT: Duration = Duration::from_secs(30);
@@ -91,7 +91,7 @@ impl Run<'_> {
                     self.record_client(&client, ClientStep::Ready, name)?;
                     Ok(client)
                 }
-                Err(Broken(text)) => Err(RunError::Client { client: format!("c{number}"), text }),
+                Err(Broken(text)) => Err(RunError::Client { client: client_name(number), text }),
             }
         });
         futures_util::future::try_join_all(starts).await
@@ -105,7 +105,7 @@ impl Run<'_> {
         lock.options.priority = self.scenario.workload.lock.priority_of(client.number);
         let hello = ToClient::Hello(Hello {
             protocol: PROTOCOL,
-            client: format!("c{}", client.number),
+            client: client_name(client.number),
             lock,
             resource: Resource::new(self.scenario.workload.resource, self.cluster.resource_url()),
             seed: self.scenario.seed.wrapping_add(u64::from(client.process)),
@@ -270,7 +270,7 @@ impl Run<'_> {
             status.notes.push(format!("client c{}: {reason}; its operation is indeterminate", client.number));
         });
         self.record_client(client, ClientStep::Ended, reason.clone())?;
-        let name = format!("c{}", client.number);
+        let name = client_name(client.number);
         let give_up_with = |text| Err(RunError::Client { client: name, text });
         if give_up {
             return give_up_with(reason);

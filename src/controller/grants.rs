@@ -13,8 +13,8 @@ use tracing::warn;
 
 use super::settle::{BETWEEN_TRIES, HEALTHY_LIMIT, connections_from};
 use super::{Run, RunError};
-use crate::cluster::client_name;
 use crate::faults::{RedisCommand, RedisReply};
+use crate::members::client_name;
 
 /// Who has the lock of each key.
 #[derive(Default)]

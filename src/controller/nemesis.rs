@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::{Run, RunError};
-use crate::cluster::{client_name, node_name, sentinel_name};
 use crate::faults::{AgentError, Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
 use crate::history::{Body, FaultKind, FaultStep, NemesisEvent};
+use crate::members::{client_name, node_name, sentinel_name};
 use crate::nemesis::{Between, Change, Fault, Partition, Target, Targets};
 
 /// How long a node may take to say whether it has a key.

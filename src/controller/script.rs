@@ -13,7 +13,7 @@ use tracing::info;
 use super::clients::{Cue, Manner};
 use super::nemesis::InEffect;
 use super::{Run, RunError};
-use crate::history::{Body, Phase, StepEvent, StepOutcome};
+use crate::history::{Body, Expects, Phase, StepEvent, StepOutcome};
 use crate::nemesis::Milestone;
 use crate::plan::{Action, PlannedStep};
 
@@ -118,7 +118,14 @@ impl Run<'_> {
                 },
             };
             info!(number, step = step.text, ?outcome, text, "step");
-            self.recorder.append(Body::Step(StepEvent { number, step: step.text.clone(), outcome, text }))?;
+            let expects = match step.action {
+                Action::Expect { client, event: Milestone::Phase(phase), .. } => {
+                    Some(Expects { client, phase: Some(phase) })
+                }
+                Action::Expect { client, event: Milestone::End, .. } => Some(Expects { client, phase: None }),
+                _ => None,
+            };
+            self.recorder.append(Body::Step(StepEvent { number, step: step.text.clone(), outcome, text, expects }))?;
             if outcome == StepOutcome::Failed {
                 return Ok(());
             }

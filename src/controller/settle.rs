@@ -6,11 +6,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{Run, RunError};
-use crate::cluster::{Member, Role, Roles};
+use crate::cluster::{Member, Roles};
 use crate::faults::{AgentError, RedisCommand, RedisReply};
-use crate::history::{Amount, Body, Completion, Fact, FactName, Function, Invocation, Outcome, Process, Reading};
+use crate::history::{
+    Amount, Body, Completion, Fact, FactName, Function, Invocation, Outcome, Process, Reading, ResourceKind,
+};
+use crate::members::Role;
 use crate::resource::ResourceValue;
-use crate::scenario::ResourceKind;
 
 /// How long a server may take to give its first answer.
 const START_LIMIT: Duration = Duration::from_secs(20);

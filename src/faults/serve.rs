@@ -22,8 +22,8 @@ use super::network::{self, Network};
 use super::probe::Probes;
 use super::wire::{Answer, Observation, Order, Request, Response, Scope};
 use super::{clear, failover, kill, memory, pause, power, skew};
-use crate::cluster::REDIS_PORT;
 use crate::history::FaultKind;
+use crate::topology::REDIS_PORT;
 
 /// How often the agent tries at its end to heal what would not heal.
 const LAST_ATTEMPTS: usize = 25;

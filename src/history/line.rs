@@ -434,6 +434,7 @@ mod tests {
             step: "wait 1ttl".into(),
             outcome: StepOutcome::WentOn,
             text: String::new(),
+            expects: Some(Expects { client: 1, phase: Some(Phase::Acquired) }),
         }));
         survives(Body::End(End { completed: false, text: "interrupted".into() }));
     }

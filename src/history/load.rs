@@ -111,7 +111,10 @@ impl Builder {
             Body::Complete(completion) => self.complete(event.index, event.time, completion)?,
             Body::Phase(report) => self.phase(event.index, event.time, report)?,
             Body::Nemesis(nemesis) => self.nemesis(event.time, nemesis)?,
-            Body::Step(step) => self.history.steps.push((event.time, step)),
+            Body::Step(mut step) => {
+                step.expects = step.expects.or_else(|| Expects::of_text(&step.step));
+                self.history.steps.push((event.time, step));
+            }
             Body::End(end) => self.history.end = Some(end),
         }
         Ok(())

@@ -8,6 +8,7 @@
 //! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
 
 mod contradiction;
+mod header;
 mod line;
 mod load;
 mod locks;
@@ -17,10 +18,10 @@ mod source;
 
 use serde::{Deserialize, Serialize};
 
-use crate::nemesis::{Outlives, Progress};
-use crate::scenario::ResourceKind;
+use crate::members::{Role, client_name};
 
 pub use contradiction::Contradiction;
+pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind};
 pub use linearizability::formats::HistoryError;
 pub use linearizability::history::Outcome;
 pub use load::{load, load_reader};
@@ -28,9 +29,6 @@ pub use locks::lock_table;
 pub use operations::operation_table;
 pub use record::{Recorder, SharedRecorder};
 pub use source::{CONTROLLER, lock_operations, operations, run};
-
-/// The version of the file format that this build writes and the newest that it reads.
-pub const FORMAT: u32 = 1;
 
 /// One line of a history.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,72 +63,6 @@ pub enum Body {
     Step(StepEvent),
     /// The run ended; nothing follows. A history without it was cut short.
     End(End),
-}
-
-/// What was run: enough to check the history without the run folder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
-    pub format: u32,
-    /// Version of redjepsen that wrote the history.
-    pub redjepsen: String,
-    pub workload: String,
-    pub nemesis: String,
-    pub seed: u64,
-    pub clients: u32,
-    pub nodes: u32,
-    pub keys: u32,
-    /// The lock's time to live, in milliseconds.
-    pub ttl_ms: u64,
-    /// How long clients were to be kept busy, in milliseconds.
-    pub time_limit_ms: u64,
-    /// What the lock protects. Histories older than this field are of registers.
-    #[serde(default)]
-    pub resource: ResourceKind,
-    /// The properties that decide the verdict; the others are reported only.
-    pub claims: Vec<Claim>,
-    /// Whether the nemesis was to inject faults, so that a run without any proves nothing.
-    pub faults_expected: bool,
-    /// How many steps the nemesis's script has; 0 where it has none.
-    #[serde(default)]
-    pub script_steps: u32,
-    /// Whether updates were to be acknowledged while faults were in effect.
-    #[serde(default)]
-    pub progress: Progress,
-    /// What at least one fault has to outlast while somebody holds the lock.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outlives: Option<Outlives>,
-    /// Start of the run by the wall clock, RFC 3339, for people.
-    pub started: String,
-}
-
-/// A property that a workload's lock is held to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Claim {
-    /// Every acknowledged update survives, in an order that agrees with real time.
-    Updates,
-    /// No two clients believe at once that they hold the lock.
-    MutualExclusion,
-    /// Fencing tokens rise from acquisition to acquisition.
-    Tokens,
-    /// A lock that is free and asked for is obtained.
-    Liveness,
-    /// The number of a counter and the length of a list are those of the updates that they descend from. Goes with
-    /// `updates` where the resource is one of these.
-    Amounts,
-}
-
-impl Claim {
-    /// As people call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Claim::Updates => "updates",
-            Claim::MutualExclusion => "mutual exclusion",
-            Claim::Tokens => "tokens",
-            Claim::Liveness => "liveness",
-            Claim::Amounts => "amounts",
-        }
-    }
 }
 
 /// The clients' monotonic clock at the run's time 0, measured by round trips to a process on the clients' kernel.
@@ -352,6 +284,28 @@ pub struct StepEvent {
     /// What came about instead.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
+    /// What a live lock expects by the end of the step; none where it expects nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expects: Option<Expects>,
+}
+
+/// What a live lock expects a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expects {
+    pub client: u32,
+    /// The phase that its operation was to come to; none where the operation was to end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+}
+
+impl Expects {
+    /// As it follows from the text of a step, in histories older than the field: `expect client:1 acquired within 0.5ttl`.
+    fn of_text(step: &str) -> Option<Expects> {
+        let mut words = step.strip_prefix("expect client:")?.split(' ');
+        let client = words.next()?.parse().ok()?;
+        let phase = serde_json::from_value(words.next()?.into()).ok();
+        Some(Expects { client, phase })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -361,7 +315,7 @@ pub enum StepOutcome {
     Happened,
     /// It did not, which was not insisted upon.
     WentOn,
-    /// It did not, and a live lock owes it.
+    /// It did not, and a live lock expects it.
     NotLive,
     /// It did not, and the script broke off.
     Failed,
@@ -517,6 +471,11 @@ impl Operation {
 }
 
 impl FaultWindow {
+    /// Whether it hits a member of this role.
+    pub fn hits(&self, role: Role) -> bool {
+        self.targets.iter().any(|target| Role::of(target) == Some(role))
+    }
+
     /// Whether the fault happened and was seen to happen.
     pub fn was_observed(&self) -> bool {
         matches!(self.injected, Some((_, true)))
@@ -537,7 +496,7 @@ impl Header {
     /// The name of the client behind a process number, such as `c3`.
     pub fn client_name(&self, process: Process) -> String {
         match process {
-            Process::Client(number) => format!("c{}", number % self.clients.max(1)),
+            Process::Client(number) => client_name(number % self.clients.max(1)),
             Process::Controller => "controller".to_string(),
         }
     }

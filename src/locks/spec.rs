@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::settings::LockOptions;
-use crate::cluster::Program;
+use crate::topology::Program;
 use crate::units::{Length, LengthRange};
 
 /// The lock under test, with its options.

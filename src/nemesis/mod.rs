@@ -21,7 +21,8 @@ pub use phrase::PhraseError;
 pub use script::{Milestone, Step};
 pub use target::{Target, Targets};
 
-use crate::scenario::{Expectation, Persistence};
+use crate::history::{Outlives, Progress};
+use crate::topology::Persistence;
 use crate::units::{Length, LengthRange};
 
 /// A nemesis, as its file says it.
@@ -58,25 +59,12 @@ pub struct Nemesis {
     pub faults: Vec<RecurringFault>,
 }
 
-/// What a nemesis leaves of the work while its faults are in effect: what the gates hold a run to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Progress {
-    /// Some updates are acknowledged meanwhile, or the run shows nothing.
-    #[default]
-    Some,
-    /// None is acknowledged meanwhile: nobody can have the lock.
-    None,
-    /// There may be some or none.
-    Any,
-}
-
-/// What a fault has to outlast in order to show anything.
+/// What a run is expected to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outlives {
-    /// The time to live of a lock that was held when it began, reckoned from the acquisition.
-    Ttl,
+pub enum Expectation {
+    Valid,
+    Violation,
 }
 
 /// One fault that recurs over the run, or one of several drawn each time.

@@ -7,9 +7,9 @@ use rand::{Rng, RngExt};
 use serde::Serialize;
 
 use super::{PlanError, millis, stream};
-use crate::cluster::Program;
 use crate::nemesis::{Between, Fault, Partition, Shape, Target, Targets, Way};
 use crate::scenario::Scenario;
+use crate::topology::Program;
 
 /// One fault: when, what, how long.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -174,7 +174,7 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
 
 fn no_nodes(what: &str, scenario: &Scenario) -> PlanError {
     PlanError::Nemesis(format!(
-        "{what}, but workload {} has no nodes: its lock is granted by the controller; `client`, `holder` and `storage` are \
+        "{what}, but workload {} has no nodes: its lock is granted by the controller; `client`, `holder` and `resource` are \
          there",
         scenario.workload_name
     ))

@@ -16,8 +16,8 @@ use serde::Serialize;
 pub use faults::PlannedFault;
 pub use script::{Action, PlannedStep};
 
-use crate::history::Function;
-use crate::scenario::{OperationMix, ResourceKind, Scenario};
+use crate::history::{Function, ResourceKind};
+use crate::scenario::{OperationMix, Scenario};
 use crate::units::LengthError;
 
 /// The faults and the first operations of a run, as saved in `plan.json`.
@@ -151,9 +151,9 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue;
     use crate::history::Phase;
     use crate::nemesis::{Fault, OneOf, Partition, Target};
+    use crate::scenario::catalogue;
     use std::collections::HashSet;
 
     fn scenario(nemesis: &str, seed: u64) -> Scenario {
@@ -171,7 +171,7 @@ mod tests {
             hold: "0.01ttl..0.1ttl".parse().unwrap(),
             rate: 1.0,
             acquire_timeout: Duration::from_secs(4),
-            persistence: crate::scenario::Persistence::None,
+            persistence: crate::topology::Persistence::None,
             expect: None,
             workload,
             nemesis,
@@ -304,7 +304,7 @@ mod tests {
             let (workload_name, workload) = catalogue::workload("perfect").unwrap();
             Plan::draw(&Scenario { workload_name, workload, nodes: 0, ..scripted(&[step]) })
         };
-        for step in ["pause client", "kill holder", "partition clients from storage", "clock client +1ttl"] {
+        for step in ["pause client", "kill holder", "partition clients from resource", "clock client +1ttl"] {
             on(step).unwrap();
         }
         for who in ["node", "node:0", "nodes", "minority", "majority", "voter", "primary"] {

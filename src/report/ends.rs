@@ -3,7 +3,7 @@
 use super::story::Story;
 use super::words::{count, plural, tame};
 use crate::checker::KeyEnd;
-use crate::scenario::ResourceKind;
+use crate::history::ResourceKind;
 
 /// All keys together.
 struct Sum {

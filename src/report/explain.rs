@@ -8,8 +8,7 @@ use super::story::{Incident, PropertyOutcome, Story, fault_words};
 use super::words::{count, length, line, list, moment, percent, plural, quoted, tame};
 use super::{Report, moments};
 use crate::checker::{AnomalyKind, Validity};
-use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading};
-use crate::scenario::ResourceKind;
+use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
 const CAST: usize = 3;

@@ -7,9 +7,10 @@ use std::collections::HashMap;
 
 use super::{Report, moments};
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, Validity};
-use crate::history::{Claim, FaultKind, FaultWindow, Function, Operation, Outcome, Process};
+use crate::history::{Claim, FaultKind, FaultWindow, Function, Operation, Outcome, Process, ResourceKind};
 use crate::locks::LockSpec;
-use crate::scenario::{Expectation, Fencing, ResourceKind};
+use crate::nemesis::Expectation;
+use crate::scenario::Fencing;
 use crate::topology::Topology;
 
 /// A report's material, looked up once.

@@ -4,12 +4,22 @@
 //! cells are [planned](super::plan).
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::scenario::{Expectation, Persistence};
+use crate::nemesis::Expectation;
+use crate::scenario::catalogue::{self, CatalogueError, SUITES};
+use crate::topology::Persistence;
 use crate::units::{Length, LengthRange};
+
+/// A suite by name or path, with the name that it is filed under and the folder in which the paths in it start.
+pub fn open(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), CatalogueError> {
+    let (name, suite) = catalogue::find("suite", SUITES, name_or_path)?;
+    let folder = if catalogue::is_path(name_or_path) { Path::new(name_or_path).parent() } else { None };
+    Ok((name, suite, folder.map(Path::to_path_buf).unwrap_or_default()))
+}
 
 /// A suite, as its file says it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -191,4 +201,17 @@ fn once() -> u32 {
 
 fn first_seed() -> u64 {
     1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_suite_that_comes_with_the_binary_is_described() {
+        for (name, _) in SUITES {
+            let (_, suite, _) = open(name).unwrap();
+            assert!(!suite.description.is_empty() && !suite.description.contains('\n'), "{name}");
+        }
+    }
 }

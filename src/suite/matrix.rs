@@ -9,7 +9,7 @@ use super::file::Found;
 use super::outcome::{CellStatus, RunOutcome, Tally};
 use super::plan::{Shard, Suite};
 use crate::checker::{LostUpdates, wilson_95};
-use crate::scenario::Expectation;
+use crate::nemesis::Expectation;
 
 /// What a suite showed. Fields may be added; those that are there keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

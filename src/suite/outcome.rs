@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::Found;
 use crate::checker::{LockProperties, LostUpdates, MutualExclusion, Validity};
-use crate::scenario::Expectation;
+use crate::nemesis::Expectation;
 
 /// One finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::file::{Block, Cluster, Found, Names, SuiteFile, With};
-use crate::catalogue::{self, CatalogueError};
+use crate::nemesis::Expectation;
 use crate::plan::{Action, Plan};
-use crate::scenario::{Expectation, Scenario};
+use crate::scenario::Scenario;
+use crate::scenario::catalogue::{self, CatalogueError};
 
 /// A suite whose every cell can be run.
 #[derive(Clone, Debug)]

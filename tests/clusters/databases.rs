@@ -4,12 +4,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{
-    ClientCommand, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest, Local, Owner, Program,
-};
+use redjepsen::cluster::{ClientCommand, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest, Local, Owner};
 use redjepsen::faults::{Injection, RedisCommand, RedisReply};
-use redjepsen::scenario::Persistence;
-use redjepsen::topology::Topology;
+use redjepsen::topology::{Persistence, Program, Topology};
 
 const LIMIT: Duration = Duration::from_secs(5);
 

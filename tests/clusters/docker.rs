@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use redjepsen::cluster::{
     CleanOptions, ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest,
-    Images, NodeSource, Owner, Program,
+    Images, NodeSource, Owner,
 };
 use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
-use redjepsen::scenario::Persistence;
-use redjepsen::topology::Topology;
+use redjepsen::topology::{Persistence, Program, Topology};
 use tokio::io::AsyncWriteExt;
 
 const LIMIT: Duration = Duration::from_secs(2);

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner, Program};
+use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
 use redjepsen::faults::{Effect, Injection, Observation, Skew};
-use redjepsen::scenario::Persistence;
-use redjepsen::topology::Topology;
+use redjepsen::topology::{Persistence, Program, Topology};
 
 const NODES: u32 = 5;
 const CLIENTS: u32 = 2;

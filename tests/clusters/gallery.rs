@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use redjepsen::catalogue;
-use redjepsen::scenario::Expectation;
+use redjepsen::nemesis::Expectation;
+use redjepsen::scenario::catalogue;
 
 /// Plays a scenario with each of its locks, and holds the runs to what it expects.
 fn with_every_lock(scenario: &str) {

@@ -10,11 +10,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redjepsen::cluster::{
-    ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Local, Owner, Program,
+    ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Local, Owner,
 };
 use redjepsen::faults::{Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
-use redjepsen::scenario::Persistence;
-use redjepsen::topology::Topology;
+use redjepsen::topology::{Persistence, Program, Topology};
 use tokio::io::AsyncWriteExt;
 
 const LIMIT: Duration = Duration::from_secs(2);
@@ -466,7 +465,7 @@ fn redlock_is_judged_as_in_docker() {
 
 /// A workload of this resource and lock, and the words that every report of a run without faults has of it.
 fn other_resource(store: &std::path::Path, kind: &str, fencing: &str, base: &str) -> String {
-    let (_, file) = redjepsen::catalogue::WORKLOADS.iter().find(|(name, _)| *name == base).unwrap();
+    let (_, file) = redjepsen::scenario::catalogue::WORKLOADS.iter().find(|(name, _)| *name == base).unwrap();
     let file = file.replace("kind = \"register\"", &format!("kind = \"{kind}\""));
     let lines = file
         .lines()

@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{
-    ClientCommand, ClientOutput, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner, Program, Role,
-};
+use redjepsen::cluster::{ClientCommand, ClientOutput, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
 use redjepsen::faults::{Effect, Injection, RedisCommand, RedisReply};
-use redjepsen::scenario::Persistence;
-use redjepsen::topology::Topology;
+use redjepsen::members::Role;
+use redjepsen::topology::{Persistence, Program, Topology};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(2);

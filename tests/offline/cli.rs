@@ -5,7 +5,7 @@ use std::fs;
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::{contains, starts_with};
-use redjepsen::catalogue;
+use redjepsen::scenario::catalogue;
 
 fn redjepsen() -> Command {
     let mut command = Command::cargo_bin("redjepsen").unwrap();

@@ -1,5 +1,6 @@
 //! What needs no engine, no root and no network: the checker, the pages and the command line.
 
+mod architecture;
 mod checker;
 mod cli;
 mod counterexample;

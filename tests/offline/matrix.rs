@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use redjepsen::checker::Validity;
+use redjepsen::nemesis::Expectation::{self, Valid, Violation};
 use redjepsen::report::matrix as pages;
-use redjepsen::scenario::Expectation::{self, Valid, Violation};
 use redjepsen::suite::file::Found;
 use redjepsen::suite::matrix::{Circumstances, Matrix};
 use redjepsen::suite::outcome::{Numbers, RunOutcome};

@@ -3,10 +3,11 @@
 use crate::support::{Play, Run, pause, play};
 use linearizability::Limits;
 use redjepsen::checker::*;
+use redjepsen::history::ResourceKind;
 use redjepsen::history::*;
 use redjepsen::locks::{LockSpec, NoOptions};
 use redjepsen::report::{self, Counterexample, Report, RunFacts, Story};
-use redjepsen::scenario::{Fencing, ResourceKind};
+use redjepsen::scenario::Fencing;
 
 /// Writes sample reports where a person can look at them: `REPORTS_TO=/tmp/rep cargo test --test report samples`.
 #[test]

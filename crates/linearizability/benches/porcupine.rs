@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use linearizability::history::Outcome;
-use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value};
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Table, Value};
 use linearizability::{Answer, FailedCas, ModelSpec, Options, check};
 
 fn main() {

@@ -5,8 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use linearizability::history::Outcome;
-use linearizability::history::{Content, NEVER, Op, OpFunction, Value, Values};
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 use linearizability::search::{Finding, Limits, Strategy};
 use linearizability::{FailedCas, ModelSpec, Options, examine_object};
 

@@ -2,8 +2,7 @@
 //! reaches a terminal unescaped.
 
 use crate::formats::word;
-use crate::history::Outcome;
-use crate::history::{Content, Op, OpFunction, Value, Values};
+use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
 
 /// What is needed to speak of the operations of a history.
 #[derive(Clone, Copy)]

@@ -13,17 +13,18 @@ use sha2::{Digest, Sha256};
 
 use self::drive::{Driver, Ended};
 use super::{Exit, Failure, interrupt, print, understood};
-use crate::catalogue;
-use crate::cluster::{Platform, PlatformKind, PlatformRequest, Program};
+use crate::cluster::{Platform, PlatformKind, PlatformRequest};
 use crate::plan::Plan;
 use crate::report::matrix as pages;
 use crate::report::words::{length, plural};
 use crate::runs;
+use crate::suite::file;
 use crate::suite::file::Cluster;
 use crate::suite::matrix::{Circumstances, Matrix, Overall};
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Shard, Source, Suite};
 use crate::suite::state::{Earlier, Identity, State};
+use crate::topology::Program;
 
 #[derive(Debug, Args)]
 pub struct SuiteFlags {
@@ -109,7 +110,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
 
 impl SuiteFlags {
     fn plan(&self, wanted: &str, auto: Cluster) -> Result<Suite, Failure> {
-        let (name, file, folder) = catalogue::suite(wanted).map_err(Failure::arguments)?;
+        let (name, file, folder) = file::open(wanted).map_err(Failure::arguments)?;
         let resolve = |arguments: &[String]| {
             let scenario = understood(arguments)?.scenario().map_err(|failure| failure.text)?;
             let plan = Plan::draw(&scenario).map_err(|error| error.to_string())?;

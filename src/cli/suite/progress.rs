@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::checker::Validity;
+use crate::nemesis::Expectation;
 use crate::report::words::{length, tame};
-use crate::scenario::Expectation;
 use crate::suite::file::Found;
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::PlannedCell;

@@ -21,8 +21,8 @@ use super::start::AT_ONCE;
 use super::{LABEL, LABEL_RUN};
 use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
-use crate::cluster::server::Program;
 use crate::cluster::{CleanOptions, Cleaned, CleanedRun, KeptRun};
+use crate::topology::Program;
 
 /// Removing is tried anew while the engine is busy with the same things, such as for another caller.
 const ROUNDS: u32 = 50;

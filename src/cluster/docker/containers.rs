@@ -14,9 +14,10 @@ use super::network::Network;
 use super::upload::Upload;
 use crate::cluster::back_off::SHORT_BACK_OFF;
 use crate::cluster::server::Server;
-use crate::cluster::{AGENT, ClientCommand, ClusterSpec, Member, Role};
+use crate::cluster::{ClientCommand, ClusterSpec, Member};
 use crate::faults::clock::ENVIRONMENT;
-use crate::scenario::Persistence;
+use crate::members::{AGENT, Role};
+use crate::topology::Persistence;
 
 /// A member about to be made.
 #[derive(Clone, Debug)]

@@ -15,9 +15,8 @@ use super::bundle::Bundle;
 use super::engine::Docker;
 use super::made::{self, Made, RUNTIME_PROGRAM};
 use crate::cluster::error::ClusterError;
-use crate::cluster::installed;
-use crate::cluster::redis_program;
-use crate::cluster::server::Program;
+use crate::cluster::{installed, redis_program};
+use crate::topology::Program;
 
 /// What a lock node runs when nobody says otherwise.
 pub const DEFAULT_NODE_IMAGE: &str = "redis:7";

@@ -15,7 +15,7 @@ use super::bundle::Bundle;
 use super::engine::Docker;
 use super::images::{Image, label_filters};
 use crate::cluster::error::ClusterError;
-use crate::cluster::server::Program;
+use crate::topology::Program;
 
 /// Where our own program lies in a runtime image. Not in the folder that files are uploaded to.
 pub(crate) const RUNTIME_PROGRAM: &str = "/bin/redjepsen";

@@ -19,7 +19,8 @@ use crate::cluster::backend::Backend;
 use crate::cluster::cluster::{Cluster, Description, MemberHandle};
 use crate::cluster::error::ClusterError;
 use crate::cluster::settle::agent_on;
-use crate::cluster::{AGENT, ClusterSpec, Member, Role};
+use crate::cluster::{ClusterSpec, Member};
+use crate::members::{AGENT, Role};
 
 /// Members on which the engine works at the same time. With a hundred at once each would wait for all the others, and
 /// some beyond its time limit.

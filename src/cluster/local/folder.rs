@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::cluster::clean::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
-use crate::cluster::server;
-use crate::cluster::{FILES, Member};
+use crate::cluster::{FILES, Member, server};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 
 /// Every run's folder is called so, followed by the run's id.

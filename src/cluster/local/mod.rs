@@ -21,9 +21,10 @@ use super::error::ClusterError;
 use super::installed::{self, Installed};
 use super::sandbox::channel::Begin;
 use super::sandbox::links::BRIDGE;
-use super::server::Program;
 use super::settle::agent_on;
-use super::{ClusterSpec, Member, Role, address, redis_program};
+use super::{ClusterSpec, Member, address, redis_program};
+use crate::members::Role;
+use crate::topology::Program;
 
 use self::folder::Folder;
 pub(crate) use self::folder::clean;

@@ -16,9 +16,10 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log, Piece, follow, pieces};
 use crate::cluster::sandbox::channel::{Spawn, State};
 use crate::cluster::server::Server;
-use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState, Role};
+use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState};
 use crate::faults::Agent;
 use crate::faults::clock::ENVIRONMENT;
+use crate::members::Role;
 
 /// A process that was killed is gone within milliseconds, unless it waits for a disk.
 const KILL_LIMIT: Duration = Duration::from_secs(10);

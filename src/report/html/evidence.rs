@@ -4,13 +4,13 @@ use base64::Engine as _;
 use maud::{Markup, PreEscaped, html};
 
 use super::prose;
-use crate::history::FaultWindow;
+use crate::history::{FaultWindow, ResourceKind};
 use crate::report::plots::{self, Plot};
 use crate::report::results::faults_in_words;
 use crate::report::story::{Story, fault_words};
 use crate::report::terminal::in_folder;
 use crate::report::words::{length, line, list, moment, tame};
-use crate::scenario::{Fencing, ResourceKind, Scenario};
+use crate::scenario::{Fencing, Scenario};
 
 /// More faults than this are cut from the table.
 const ROWS: usize = 300;

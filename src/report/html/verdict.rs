@@ -7,13 +7,13 @@ use maud::{Markup, html};
 use super::{prose, verdict_word};
 use crate::checker::{ClaimVerdict, KeyEnd, Validity};
 use crate::history::Claim;
+use crate::nemesis::Expectation;
 use crate::report::claims;
 use crate::report::ends::{self, end_of_all};
 use crate::report::explain::headline_of;
 use crate::report::results::{faults, per_second};
 use crate::report::story::{PropertyOutcome, Story};
 use crate::report::words::{count, length, line, percent, plural, tame};
-use crate::scenario::Expectation;
 
 pub fn verdict(story: &Story) -> Markup {
     let report = story.report;

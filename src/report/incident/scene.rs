@@ -1,11 +1,10 @@
 //! What an incident's drawing shows, before anything has a place: lanes, marks on them, the values of the register.
 
-use crate::history::{Function, Operation, Outcome, Phase, Reading};
+use crate::history::{Function, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::report::explain::cast;
 use crate::report::moments::{self, Hold};
 use crate::report::story::{Incident, Story, fault_words};
 use crate::report::words::{count, length, tame};
-use crate::scenario::ResourceKind;
 
 /// More values than this in the resource's lane are drawn as one.
 const VALUES_ONE_BY_ONE: usize = 4;

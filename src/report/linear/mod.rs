@@ -5,8 +5,7 @@ mod text;
 
 use crate::checker::Validity;
 use crate::history::Outcome;
-use crate::report::Counterexample;
-use crate::report::words;
+use crate::report::{Counterexample, words};
 use linearizability::formats::{Compression, Loaded};
 use linearizability::{Answer, FailedCas, ModelSpec, evidence};
 

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::phrases;
+use crate::nemesis::Expectation;
 use crate::report::html::whole_page;
 use crate::report::words::{line, tame};
-use crate::scenario::Expectation;
 use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::{CellStatus, RunOutcome};
 

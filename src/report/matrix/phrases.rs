@@ -1,8 +1,8 @@
 //! The words for cells and their numbers, the same on every page.
 
 use crate::checker::Validity;
+use crate::nemesis::Expectation;
 use crate::report::words::{count, length, percent};
-use crate::scenario::Expectation;
 use crate::suite::file::Found;
 use crate::suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
 use crate::suite::outcome::{CellStatus, RunOutcome};

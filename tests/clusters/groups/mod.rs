@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{Cluster, Role};
+use redjepsen::cluster::Cluster;
 use redjepsen::faults::Injection;
+use redjepsen::members::Role;
 use redjepsen::topology::{ClusterOptions, SentinelOptions, Topology};
 
 const KEY: &str = "lock:k0";

@@ -3,9 +3,8 @@
 
 use proptest::prelude::*;
 use redjepsen::checker::{AnomalyKind, Verdict};
-use redjepsen::history::{Amount, Outcome, Process};
+use redjepsen::history::{Amount, Outcome, Process, ResourceKind};
 use redjepsen::report::{self, Report};
-use redjepsen::scenario::ResourceKind;
 use redjepsen::resource::ResourceValue;
 
 use super::build::Build;

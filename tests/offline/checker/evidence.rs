@@ -1,8 +1,7 @@
 //! Each claim demands evidence: where too little could have falsified it, it is unknown, and the run with it.
 
 use redjepsen::checker::{AnomalyKind, ClaimVerdict, LEAST_EVIDENCE, Validity};
-use redjepsen::history::{Amount, Claim, Outcome, Phase, Process, Reading};
-use redjepsen::scenario::ResourceKind;
+use redjepsen::history::{Amount, Claim, Outcome, Phase, Process, Reading, ResourceKind};
 
 use super::build::{Build, MS};
 

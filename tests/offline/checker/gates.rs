@@ -2,9 +2,9 @@
 
 use redjepsen::checker::{Gate, Validity};
 use redjepsen::history::{
-    Claim, ClientEvent, ClientStep, End, Fact, FactName, FaultKind, Outcome, Process, StepEvent, StepOutcome,
+    Claim, ClientEvent, ClientStep, End, Fact, FactName, FaultKind, Outcome, Outlives, Process, Progress, StepEvent,
+    StepOutcome,
 };
-use redjepsen::nemesis::{Outlives, Progress};
 
 use super::build::{Build, MS};
 
@@ -72,7 +72,7 @@ fn play(build: &mut Build, outcomes: &[StepOutcome]) {
     build.header().script_steps = 3;
     for (number, outcome) in (1..).zip(outcomes) {
         let step = "expect client:1 acquired within 0.5ttl".to_string();
-        let event = StepEvent { number, step, outcome: *outcome, text: "nothing came".into() };
+        let event = StepEvent { number, step, outcome: *outcome, text: "nothing came".into(), expects: None };
         build.history.steps.push((3_000 * MS, event));
     }
 }

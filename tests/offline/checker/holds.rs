@@ -177,7 +177,7 @@ fn the_lock_alone_is_held_to_exclusion_and_to_nothing_that_it_does_not_do() {
         (operation.f, operation.old, operation.new) = (Function::Hold, Reading::Unknown, None);
     }
     build.history.operations.last_mut().unwrap().old = Reading::Empty;
-    build.header().resource = redjepsen::scenario::ResourceKind::None;
+    build.header().resource = redjepsen::history::ResourceKind::None;
     let verdict = build.check();
     assert_eq!((verdict.valid, verdict.lost_updates.acknowledged), (Validity::Valid, 0), "{:?}", verdict.reasons);
     // The second client has it before the first gives it back.

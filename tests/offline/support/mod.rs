@@ -14,9 +14,10 @@ use rand_chacha::ChaCha8Rng;
 use redjepsen::checker::*;
 use redjepsen::history::*;
 use redjepsen::locks::{Ask, ClockSource, LockSpec, RedlockOptions, ReleaseOn};
-use redjepsen::nemesis::{Nemesis, Progress};
+use redjepsen::nemesis::{Expectation, Nemesis};
 use redjepsen::report::{Report, RunFacts};
 use redjepsen::scenario::*;
+use redjepsen::topology::Persistence;
 
 pub use odd::{bare, oddities, of_a_node};
 pub use svg::{malformed, text_boxes};

@@ -5,8 +5,7 @@
 
 use std::fmt;
 
-use linearizability::history::Outcome;
-use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value, Values};
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Table, Value, Values};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {

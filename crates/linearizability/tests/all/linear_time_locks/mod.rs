@@ -5,9 +5,8 @@ mod by_hand;
 mod random;
 
 use brute::{Kind, linearizable};
-use linearizability::Answer;
 use linearizability::history::{Op, Values};
-use linearizability::linear_time;
+use linearizability::{Answer, linear_time};
 use random::{Random, history, values};
 
 fn answer(kind: Kind, ops: &[Op], values: &Values) -> Answer {

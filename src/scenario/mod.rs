@@ -3,15 +3,17 @@
 //! The workload and nemesis files deserialize into the types here; the vocabulary is closed, so that a typo gets a
 //! message that lists what was expected.
 
+pub mod catalogue;
+
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::history::{Claim, Function};
+use crate::history::{Claim, Function, ResourceKind};
 use crate::locks::{LockSettings, LockSpec};
-use crate::nemesis::Nemesis;
-use crate::topology::Topology;
-use crate::units::{Length, LengthError, LengthRange};
+use crate::nemesis::{Expectation, Nemesis};
+use crate::topology::{Persistence, Topology};
+use crate::units::{Length, LengthError, LengthRange, as_text};
 
 /// A complete run, as saved in `scenario.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,27 +45,6 @@ pub struct Scenario {
     pub expect: Option<Expectation>,
     pub workload: Workload,
     pub nemesis: Nemesis,
-}
-
-/// What the lock's nodes keep on their disks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Persistence {
-    /// Nothing: a node that is started again is empty.
-    #[default]
-    None,
-    /// An append-only file, synced once a second.
-    Everysec,
-    /// An append-only file, synced before each answer.
-    Always,
-}
-
-/// What a run is expected to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Expectation {
-    Valid,
-    Violation,
 }
 
 /// A lock, the resource that it protects, and what the pair claims.
@@ -100,24 +81,6 @@ pub struct Workload {
 pub struct ResourceSpec {
     pub kind: ResourceKind,
     pub fencing: Fencing,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ResourceKind {
-    /// One value a key, each written value unique in the run, in a Redis of its own.
-    #[default]
-    Register,
-    /// The same with a number beside the value: each holder writes back one more than it read.
-    Counter,
-    /// Every value so far: each holder writes back what it read with its own value at the end.
-    List,
-    /// The same on the nodes themselves, which replicate it, without a lock: reads, writes and compare-and-sets.
-    Replicated,
-    /// The same in a row of the database that keeps the lock as well.
-    Row,
-    /// None: clients take the lock, think, and release it.
-    None,
 }
 
 /// How often clients do what, as parts of the whole.
@@ -348,28 +311,10 @@ fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Dura
     )))
 }
 
-/// Durations as people write them.
-pub(crate) mod as_text {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&Length::Absolute(*duration))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        match Length::deserialize(deserializer)? {
-            Length::Absolute(duration) => Ok(duration),
-            length @ Length::Ttl(_) => {
-                Err(serde::de::Error::custom(format!("`{length}` must be absolute here, such as `1s`")))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue;
+    use crate::scenario::catalogue;
 
     fn scenario() -> Scenario {
         let (workload_name, workload) = catalogue::workload("redlock").unwrap();

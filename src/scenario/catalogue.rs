@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
 
-use crate::nemesis::{Fault, Nemesis, OneOf, Progress, RecurringFault, Target};
+use crate::history::Progress;
+use crate::nemesis::{Fault, Nemesis, OneOf, RecurringFault, Target};
 use crate::scenario::Workload;
-use crate::suite::file::SuiteFile;
 use crate::units::{Length, LengthError};
 
 /// An embedded file: its name without `.toml`, and its text.
@@ -20,95 +20,95 @@ pub type Entry = (&'static str, &'static str);
 
 /// Every workload that comes with the binary, by name.
 pub const WORKLOADS: &[Entry] = &[
-    ("cluster", include_str!("../workloads/cluster.toml")),
-    ("counter", include_str!("../workloads/counter.toml")),
-    ("etcd", include_str!("../workloads/etcd.toml")),
-    ("etcd-unguarded", include_str!("../workloads/etcd-unguarded.toml")),
-    ("fenced", include_str!("../workloads/fenced.toml")),
-    ("fenced-reads", include_str!("../workloads/fenced-reads.toml")),
-    ("incr", include_str!("../workloads/incr.toml")),
-    ("list", include_str!("../workloads/list.toml")),
-    ("mutex", include_str!("../workloads/mutex.toml")),
-    ("none", include_str!("../workloads/none.toml")),
-    ("paired-token", include_str!("../workloads/paired-token.toml")),
-    ("perfect", include_str!("../workloads/perfect.toml")),
-    ("postgres", include_str!("../workloads/postgres.toml")),
-    ("redlock", include_str!("../workloads/redlock.toml")),
-    ("redlock-guarded", include_str!("../workloads/redlock-guarded.toml")),
-    ("redlock-lazy-release", include_str!("../workloads/redlock-lazy-release.toml")),
-    ("redlock-lockstep", include_str!("../workloads/redlock-lockstep.toml")),
-    ("redlock-patient", include_str!("../workloads/redlock-patient.toml")),
-    ("redlock-recheck", include_str!("../workloads/redlock-recheck.toml")),
-    ("redlock-tokens", include_str!("../workloads/redlock-tokens.toml")),
-    ("redlock-unchecked", include_str!("../workloads/redlock-unchecked.toml")),
-    ("redlock-wall", include_str!("../workloads/redlock-wall.toml")),
-    ("redlock-watchdog", include_str!("../workloads/redlock-watchdog.toml")),
-    ("register-cluster", include_str!("../workloads/register-cluster.toml")),
-    ("register-sentinel", include_str!("../workloads/register-sentinel.toml")),
-    ("replicated", include_str!("../workloads/replicated.toml")),
-    ("replicated-guarded", include_str!("../workloads/replicated-guarded.toml")),
-    ("replicated-wait", include_str!("../workloads/replicated-wait.toml")),
-    ("setnx-expire", include_str!("../workloads/setnx-expire.toml")),
-    ("several-keys", include_str!("../workloads/several-keys.toml")),
-    ("single", include_str!("../workloads/single.toml")),
-    ("single-constant", include_str!("../workloads/single-constant.toml")),
-    ("single-get-del", include_str!("../workloads/single-get-del.toml")),
-    ("steal", include_str!("../workloads/steal.toml")),
-    ("steal-hasty", include_str!("../workloads/steal-hasty.toml")),
-    ("zookeeper", include_str!("../workloads/zookeeper.toml")),
-    ("zookeeper-unguarded", include_str!("../workloads/zookeeper-unguarded.toml")),
+    ("cluster", include_str!("../../workloads/cluster.toml")),
+    ("counter", include_str!("../../workloads/counter.toml")),
+    ("etcd", include_str!("../../workloads/etcd.toml")),
+    ("etcd-unguarded", include_str!("../../workloads/etcd-unguarded.toml")),
+    ("fenced", include_str!("../../workloads/fenced.toml")),
+    ("fenced-reads", include_str!("../../workloads/fenced-reads.toml")),
+    ("incr", include_str!("../../workloads/incr.toml")),
+    ("list", include_str!("../../workloads/list.toml")),
+    ("mutex", include_str!("../../workloads/mutex.toml")),
+    ("none", include_str!("../../workloads/none.toml")),
+    ("paired-token", include_str!("../../workloads/paired-token.toml")),
+    ("perfect", include_str!("../../workloads/perfect.toml")),
+    ("postgres", include_str!("../../workloads/postgres.toml")),
+    ("redlock", include_str!("../../workloads/redlock.toml")),
+    ("redlock-guarded", include_str!("../../workloads/redlock-guarded.toml")),
+    ("redlock-lazy-release", include_str!("../../workloads/redlock-lazy-release.toml")),
+    ("redlock-lockstep", include_str!("../../workloads/redlock-lockstep.toml")),
+    ("redlock-patient", include_str!("../../workloads/redlock-patient.toml")),
+    ("redlock-recheck", include_str!("../../workloads/redlock-recheck.toml")),
+    ("redlock-tokens", include_str!("../../workloads/redlock-tokens.toml")),
+    ("redlock-unchecked", include_str!("../../workloads/redlock-unchecked.toml")),
+    ("redlock-wall", include_str!("../../workloads/redlock-wall.toml")),
+    ("redlock-watchdog", include_str!("../../workloads/redlock-watchdog.toml")),
+    ("register-cluster", include_str!("../../workloads/register-cluster.toml")),
+    ("register-sentinel", include_str!("../../workloads/register-sentinel.toml")),
+    ("replicated", include_str!("../../workloads/replicated.toml")),
+    ("replicated-guarded", include_str!("../../workloads/replicated-guarded.toml")),
+    ("replicated-wait", include_str!("../../workloads/replicated-wait.toml")),
+    ("setnx-expire", include_str!("../../workloads/setnx-expire.toml")),
+    ("several-keys", include_str!("../../workloads/several-keys.toml")),
+    ("single", include_str!("../../workloads/single.toml")),
+    ("single-constant", include_str!("../../workloads/single-constant.toml")),
+    ("single-get-del", include_str!("../../workloads/single-get-del.toml")),
+    ("steal", include_str!("../../workloads/steal.toml")),
+    ("steal-hasty", include_str!("../../workloads/steal-hasty.toml")),
+    ("zookeeper", include_str!("../../workloads/zookeeper.toml")),
+    ("zookeeper-unguarded", include_str!("../../workloads/zookeeper-unguarded.toml")),
 ];
 
 /// Every nemesis that comes with the binary, by name.
 pub const NEMESES: &[Entry] = &[
-    ("all", include_str!("../nemeses/all.toml")),
-    ("clock", include_str!("../nemeses/clock.toml")),
-    ("clock-jump-forward", include_str!("../nemeses/clock-jump-forward.toml")),
-    ("crash-everysec", include_str!("../nemeses/crash-everysec.toml")),
-    ("crash-holder", include_str!("../nemeses/crash-holder.toml")),
-    ("crash-in-acquisition", include_str!("../nemeses/crash-in-acquisition.toml")),
-    ("crash-no-persistence", include_str!("../nemeses/crash-no-persistence.toml")),
-    ("crash-synced", include_str!("../nemeses/crash-synced.toml")),
-    ("delayed-restart", include_str!("../nemeses/delayed-restart.toml")),
-    ("delayed-restart-clock-jump", include_str!("../nemeses/delayed-restart-clock-jump.toml")),
-    ("delayed-write", include_str!("../nemeses/delayed-write.toml")),
-    ("double-pause", include_str!("../nemeses/double-pause.toml")),
-    ("eviction", include_str!("../nemeses/eviction.toml")),
-    ("failover", include_str!("../nemeses/failover.toml")),
-    ("failover-in-sync", include_str!("../nemeses/failover-in-sync.toml")),
-    ("failover-on-command", include_str!("../nemeses/failover-on-command.toml")),
-    ("kill-node", include_str!("../nemeses/kill-node.toml")),
-    ("late-release", include_str!("../nemeses/late-release.toml")),
-    ("lost-ack", include_str!("../nemeses/lost-ack.toml")),
-    ("lost-reply", include_str!("../nemeses/lost-reply.toml")),
-    ("lost-write", include_str!("../nemeses/lost-write.toml")),
-    ("majority-down", include_str!("../nemeses/majority-down.toml")),
-    ("memory", include_str!("../nemeses/memory.toml")),
-    ("no-random-delay", include_str!("../nemeses/no-random-delay.toml")),
-    ("none", include_str!("../nemeses/none.toml")),
-    ("packets", include_str!("../nemeses/packets.toml")),
-    ("partition", include_str!("../nemeses/partition.toml")),
-    ("pause", include_str!("../nemeses/pause.toml")),
-    ("pause-before-write", include_str!("../nemeses/pause-before-write.toml")),
-    ("pause-in-acquisition", include_str!("../nemeses/pause-in-acquisition.toml")),
-    ("pause-in-release", include_str!("../nemeses/pause-in-release.toml")),
-    ("pause-node", include_str!("../nemeses/pause-node.toml")),
-    ("primary-cut-off", include_str!("../nemeses/primary-cut-off.toml")),
-    ("release-without-write", include_str!("../nemeses/release-without-write.toml")),
-    ("repeated-release", include_str!("../nemeses/repeated-release.toml")),
-    ("slow-client-clock", include_str!("../nemeses/slow-client-clock.toml")),
-    ("split-brain", include_str!("../nemeses/split-brain.toml")),
-    ("thief-chain", include_str!("../nemeses/thief-chain.toml")),
-    ("thief-crash", include_str!("../nemeses/thief-crash.toml")),
-    ("uneven-tokens", include_str!("../nemeses/uneven-tokens.toml")),
-    ("victim-unreachable", include_str!("../nemeses/victim-unreachable.toml")),
+    ("all", include_str!("../../nemeses/all.toml")),
+    ("clock", include_str!("../../nemeses/clock.toml")),
+    ("clock-jump-forward", include_str!("../../nemeses/clock-jump-forward.toml")),
+    ("crash-everysec", include_str!("../../nemeses/crash-everysec.toml")),
+    ("crash-holder", include_str!("../../nemeses/crash-holder.toml")),
+    ("crash-in-acquisition", include_str!("../../nemeses/crash-in-acquisition.toml")),
+    ("crash-no-persistence", include_str!("../../nemeses/crash-no-persistence.toml")),
+    ("crash-synced", include_str!("../../nemeses/crash-synced.toml")),
+    ("delayed-restart", include_str!("../../nemeses/delayed-restart.toml")),
+    ("delayed-restart-clock-jump", include_str!("../../nemeses/delayed-restart-clock-jump.toml")),
+    ("delayed-write", include_str!("../../nemeses/delayed-write.toml")),
+    ("double-pause", include_str!("../../nemeses/double-pause.toml")),
+    ("eviction", include_str!("../../nemeses/eviction.toml")),
+    ("failover", include_str!("../../nemeses/failover.toml")),
+    ("failover-in-sync", include_str!("../../nemeses/failover-in-sync.toml")),
+    ("failover-on-command", include_str!("../../nemeses/failover-on-command.toml")),
+    ("kill-node", include_str!("../../nemeses/kill-node.toml")),
+    ("late-release", include_str!("../../nemeses/late-release.toml")),
+    ("lost-ack", include_str!("../../nemeses/lost-ack.toml")),
+    ("lost-reply", include_str!("../../nemeses/lost-reply.toml")),
+    ("lost-write", include_str!("../../nemeses/lost-write.toml")),
+    ("majority-down", include_str!("../../nemeses/majority-down.toml")),
+    ("memory", include_str!("../../nemeses/memory.toml")),
+    ("no-random-delay", include_str!("../../nemeses/no-random-delay.toml")),
+    ("none", include_str!("../../nemeses/none.toml")),
+    ("packets", include_str!("../../nemeses/packets.toml")),
+    ("partition", include_str!("../../nemeses/partition.toml")),
+    ("pause", include_str!("../../nemeses/pause.toml")),
+    ("pause-before-write", include_str!("../../nemeses/pause-before-write.toml")),
+    ("pause-in-acquisition", include_str!("../../nemeses/pause-in-acquisition.toml")),
+    ("pause-in-release", include_str!("../../nemeses/pause-in-release.toml")),
+    ("pause-node", include_str!("../../nemeses/pause-node.toml")),
+    ("primary-cut-off", include_str!("../../nemeses/primary-cut-off.toml")),
+    ("release-without-write", include_str!("../../nemeses/release-without-write.toml")),
+    ("repeated-release", include_str!("../../nemeses/repeated-release.toml")),
+    ("slow-client-clock", include_str!("../../nemeses/slow-client-clock.toml")),
+    ("split-brain", include_str!("../../nemeses/split-brain.toml")),
+    ("thief-chain", include_str!("../../nemeses/thief-chain.toml")),
+    ("thief-crash", include_str!("../../nemeses/thief-crash.toml")),
+    ("uneven-tokens", include_str!("../../nemeses/uneven-tokens.toml")),
+    ("victim-unreachable", include_str!("../../nemeses/victim-unreachable.toml")),
 ];
 
 /// Every suite that comes with the binary, by name.
 pub const SUITES: &[Entry] = &[
-    ("nightly", include_str!("../suites/nightly.toml")),
-    ("perfect", include_str!("../suites/perfect.toml")),
-    ("smoke", include_str!("../suites/smoke.toml")),
+    ("nightly", include_str!("../../suites/nightly.toml")),
+    ("perfect", include_str!("../../suites/perfect.toml")),
+    ("smoke", include_str!("../../suites/smoke.toml")),
 ];
 
 /// Why a workload, nemesis or suite can't be used: one message with file, line and what was expected.
@@ -171,13 +171,6 @@ fn apart(names_or_paths: &str) -> Vec<String> {
     parts
 }
 
-/// A suite by name or path, with the name that it is filed under and the folder in which the paths in it start.
-pub fn suite(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), CatalogueError> {
-    let (name, suite) = find("suite", SUITES, name_or_path)?;
-    let folder = if is_path(name_or_path) { Path::new(name_or_path).parent() } else { None };
-    Ok((name, suite, folder.map(Path::to_path_buf).unwrap_or_default()))
-}
-
 /// A fault said in place of a file, such as `pause node:0`, which then recurs.
 fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
     tell_renamed("--nemesis", phrase);
@@ -225,7 +218,12 @@ fn tell_renamed(place: &str, text: &str) {
     }
 }
 
-fn find<T: DeserializeOwned>(kind: &str, entries: &[Entry], wanted: &str) -> Result<(String, T), CatalogueError> {
+/// What a name or path stands for, with the name that it is filed under.
+pub(crate) fn find<T: DeserializeOwned>(
+    kind: &str,
+    entries: &[Entry],
+    wanted: &str,
+) -> Result<(String, T), CatalogueError> {
     if is_path(wanted) {
         let path = Path::new(wanted);
         let text =
@@ -247,7 +245,7 @@ fn find<T: DeserializeOwned>(kind: &str, entries: &[Entry], wanted: &str) -> Res
     Ok((name.to_string(), parse(&format!("{kind} {name}"), text)?))
 }
 
-fn is_path(wanted: &str) -> bool {
+pub(crate) fn is_path(wanted: &str) -> bool {
     wanted.contains('/') || wanted.ends_with(".toml")
 }
 
@@ -284,10 +282,6 @@ mod tests {
         assert_eq!(files_in("workloads"), names(WORKLOADS));
         assert_eq!(files_in("nemeses"), names(NEMESES));
         assert_eq!(files_in("suites"), names(SUITES));
-        for (name, _) in SUITES {
-            let (_, suite, _) = suite(name).unwrap();
-            assert!(!suite.description.is_empty() && !suite.description.contains('\n'), "{name}");
-        }
         for (name, _) in WORKLOADS {
             let (_, workload) = workload(name).unwrap();
             assert!(!workload.description.is_empty() && !workload.description.contains('\n'), "{name}");

@@ -1,0 +1,112 @@
+//! What was run: the first line of a history, and the words that it shares with workloads and nemeses.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the file format that this build writes and the newest that it reads.
+pub const FORMAT: u32 = 1;
+
+/// What was run: enough to check the history without the run folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub format: u32,
+    /// Version of redjepsen that wrote the history.
+    pub redjepsen: String,
+    pub workload: String,
+    pub nemesis: String,
+    pub seed: u64,
+    pub clients: u32,
+    pub nodes: u32,
+    pub keys: u32,
+    /// The lock's time to live, in milliseconds.
+    pub ttl_ms: u64,
+    /// How long clients were to be kept busy, in milliseconds.
+    pub time_limit_ms: u64,
+    /// What the lock protects. Histories older than this field are of registers.
+    #[serde(default)]
+    pub resource: ResourceKind,
+    /// The properties that decide the verdict; the others are reported only.
+    pub claims: Vec<Claim>,
+    /// Whether the nemesis was to inject faults, so that a run without any proves nothing.
+    pub faults_expected: bool,
+    /// How many steps the nemesis's script has; 0 where it has none.
+    #[serde(default)]
+    pub script_steps: u32,
+    /// Whether updates were to be acknowledged while faults were in effect.
+    #[serde(default)]
+    pub progress: Progress,
+    /// What at least one fault has to outlast while somebody holds the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlives: Option<Outlives>,
+    /// Start of the run by the wall clock, RFC 3339, for people.
+    pub started: String,
+}
+
+/// A property that a workload's lock is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Claim {
+    /// Every acknowledged update survives, in an order that agrees with real time.
+    Updates,
+    /// No two clients believe at once that they hold the lock.
+    MutualExclusion,
+    /// Fencing tokens rise from acquisition to acquisition.
+    Tokens,
+    /// A lock that is free and asked for is obtained.
+    Liveness,
+    /// The number of a counter and the length of a list are those of the updates that they descend from. Goes with
+    /// `updates` where the resource is one of these.
+    Amounts,
+}
+
+impl Claim {
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Claim::Updates => "updates",
+            Claim::MutualExclusion => "mutual exclusion",
+            Claim::Tokens => "tokens",
+            Claim::Liveness => "liveness",
+            Claim::Amounts => "amounts",
+        }
+    }
+}
+
+/// What the lock protects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResourceKind {
+    /// One value a key, each written value unique in the run, in a Redis of its own.
+    #[default]
+    Register,
+    /// The same with a number beside the value: each holder writes back one more than it read.
+    Counter,
+    /// Every value so far: each holder writes back what it read with its own value at the end.
+    List,
+    /// The same on the nodes themselves, which replicate it, without a lock: reads, writes and compare-and-sets.
+    Replicated,
+    /// The same in a row of the database that keeps the lock as well.
+    Row,
+    /// None: clients take the lock, think, and release it.
+    None,
+}
+
+/// What a nemesis leaves of the work while its faults are in effect: what the gates hold a run to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Progress {
+    /// Some updates are acknowledged meanwhile, or the run shows nothing.
+    #[default]
+    Some,
+    /// None is acknowledged meanwhile: nobody can have the lock.
+    None,
+    /// There may be some or none.
+    Any,
+}
+
+/// What a fault has to outlast in order to show anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outlives {
+    /// The time to live of a lock that was held when it began, reckoned from the acquisition.
+    Ttl,
+}

@@ -1,0 +1,121 @@
+//! The walls of the house: which module of `src/` may know which others. docs/architecture.md says why.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each module with all that it may name, from the ground up: a module may only name ones that stand above it here.
+const MAY_NAME: &[(&str, &[&str])] = &[
+    ("units", &[]),
+    ("members", &[]),
+    ("slots", &[]),
+    ("runs", &[]),
+    ("topology", &["units"]),
+    ("history", &["members"]),
+    ("resource", &["history"]),
+    ("locks", &["topology", "units"]),
+    ("nemesis", &["history", "topology", "units"]),
+    ("scenario", &["history", "locks", "nemesis", "topology", "units"]),
+    ("plan", &["history", "nemesis", "scenario", "topology", "units"]),
+    ("client", &["history", "locks", "resource", "scenario", "slots"]),
+    ("faults", &["history", "topology"]),
+    ("cluster", &["client", "faults", "locks", "members", "slots", "topology"]),
+    (
+        "controller",
+        &[
+            "client", "cluster", "faults", "history", "members", "nemesis", "plan", "resource", "scenario", "topology",
+            "units",
+        ],
+    ),
+    ("checker", &["history", "members"]),
+    ("suite", &["checker", "nemesis", "plan", "scenario", "topology", "units"]),
+    ("report", &["checker", "history", "locks", "nemesis", "scenario", "suite", "topology"]),
+    (
+        "cli",
+        &[
+            "checker",
+            "client",
+            "cluster",
+            "controller",
+            "faults",
+            "history",
+            "nemesis",
+            "plan",
+            "report",
+            "runs",
+            "scenario",
+            "suite",
+            "topology",
+            "units",
+        ],
+    ),
+];
+
+/// The code of a module without its tests and comments.
+fn code_of(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if !path.ends_with("tests") {
+                files(&path, found);
+            }
+        } else if path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tests.rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// What each module names, with a file that does.
+fn named(src: &Path) -> BTreeMap<(String, String), PathBuf> {
+    let mut paths = Vec::new();
+    files(src, &mut paths);
+    let mut named = BTreeMap::new();
+    for path in paths {
+        let place = path.strip_prefix(src).unwrap().to_str().unwrap();
+        let module = place.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_string();
+        if matches!(module.as_str(), "lib" | "main") {
+            continue;
+        }
+        for mention in code_of(&path).split("crate::").skip(1) {
+            let other: String = mention.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
+            if other != module && !other.is_empty() {
+                named.insert((module.clone(), other), path.clone());
+            }
+        }
+    }
+    named
+}
+
+#[test]
+fn modules_name_only_what_stands_below_them() {
+    let named = named(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let mut seen = BTreeSet::new();
+    for (module, allowed) in MAY_NAME {
+        for other in *allowed {
+            assert!(seen.contains(other), "the table itself: `{module}` stands above `{other}`, which it may name");
+            let used = named.contains_key(&(module.to_string(), other.to_string()));
+            assert!(used, "the table: `{module}` may name `{other}` and no longer does; take it out");
+        }
+        seen.insert(*module);
+    }
+    for ((module, other), path) in &named {
+        let allowed = MAY_NAME.iter().find(|(name, _)| name == module).map(|(_, allowed)| allowed);
+        let allowed = allowed.unwrap_or_else(|| panic!("`{module}` is not in the table"));
+        assert!(allowed.contains(&other.as_str()), "`{module}` names `{other}`, which it may not: {}", path.display());
+    }
+}
+
+#[test]
+fn the_checker_for_any_history_needs_no_runtime_engine_or_database() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/linearizability/Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    let names: Vec<&str> = dependencies.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
+    assert_eq!(names, ["flate2", "hashbrown", "memchr", "ruzstd", "serde", "serde_json", "thiserror"]);
+}
