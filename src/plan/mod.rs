@@ -372,7 +372,7 @@ mod tests {
         };
         refused(|s| s.time_limit = Duration::from_secs(4), "no fault fits into --time-limit 4s");
         refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "always be in effect");
-        refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "no length");
+        refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "zero length");
         fn pause(who: &str) -> OneOf {
             OneOf(vec![format!("pause {who}").parse().unwrap()])
         }
