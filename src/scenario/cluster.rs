@@ -73,3 +73,57 @@ impl Scenario {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scenario::Options;
+    use crate::topology::ClientMount;
+
+    #[test]
+    fn a_client_gets_the_cluster_that_it_can_run_on_and_no_other() {
+        use ClusterKind::{Auto, Docker, Local};
+        let plain = Options::default().scenario("redlock", "pause", 7, Path::new("")).unwrap();
+        let mount = ClientMount { source: "/here".into(), target: "/there".into() };
+        let of = |kind: ClusterKind, node: Option<&str>, client: Option<&str>, mounts: &[ClientMount]| {
+            let client = client.map(|image| OwnClient {
+                command: vec!["client".into()],
+                image: Some(image.to_string()).filter(|image| !image.is_empty()),
+                mounts: mounts.to_vec(),
+                folder: None,
+            });
+            let cluster = ClusterSettings { kind, image: node.map(str::to_string), ..ClusterSettings::default() };
+            Scenario { cluster, client, ..plain.clone() }
+        };
+        for (scenario, kind) in [
+            (of(Auto, None, None, &[]), Auto),
+            (of(Auto, Some("redis:7"), None, &[]), Docker),
+            (of(Auto, None, Some(""), &[]), Local),
+            (of(Local, None, Some(""), &[]), Local),
+            (of(Auto, None, Some("python:3"), std::slice::from_ref(&mount)), Docker),
+        ] {
+            scenario.check().unwrap();
+            assert_eq!(scenario.cluster_kind(), kind, "{:?} {:?}", scenario.cluster, scenario.client);
+            assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&scenario).unwrap()).unwrap(), scenario);
+            let json = serde_json::to_string(&scenario).unwrap();
+            assert_eq!(serde_json::from_str::<Scenario>(&json).unwrap(), scenario, "{json}");
+        }
+        let nowhere = |mut scenario: Scenario| {
+            scenario.client.as_mut().unwrap().folder = Some("/nonexistent/folder".into());
+            scenario
+        };
+        for (scenario, expected) in [
+            (of(Local, Some("redis:7"), None, &[]), "--image makes no sense with --cluster local"),
+            (of(Local, None, Some("python:3"), &[]), "--client-image makes no sense with --cluster local"),
+            (of(Docker, None, Some(""), &[]), "--client-cmd needs --client-image in Docker"),
+            (of(Auto, Some("redis:7"), Some(""), &[]), "--client-cmd needs --client-image in Docker"),
+            (of(Auto, None, Some(""), &[mount]), "--client-cmd needs --client-image in Docker"),
+            (nowhere(of(Auto, None, Some(""), &[])), "/nonexistent/folder that it starts in is not there"),
+        ] {
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
