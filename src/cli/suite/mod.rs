@@ -13,7 +13,6 @@ use sha2::{Digest, Sha256};
 use self::progress::Progress;
 use super::{CONSOLE, Exit, Failure, print};
 use crate::report::matrix as pages;
-use crate::report::words::{length, plural};
 use crate::runner::{self, Ended, Series, interrupt};
 use crate::runs;
 use crate::scenario::quoted;
@@ -23,6 +22,7 @@ use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Shard, Source, Suite};
 use crate::suite::state::{Earlier, Identity, State};
 use crate::topology::ClusterKind;
+use crate::words::{length, plural};
 
 #[derive(Debug, Args)]
 pub struct SuiteFlags {

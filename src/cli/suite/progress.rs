@@ -8,11 +8,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
-use crate::report::words::{length, plural, tame};
 use crate::runner::{Outlook, SeriesProgress};
 use crate::suite::file::Found;
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::PlannedCell;
+use crate::words::{length, plural, tame};
 
 const LIVE_EVERY: Duration = Duration::from_millis(100);
 
