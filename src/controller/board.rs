@@ -18,6 +18,8 @@ pub struct Board {
 pub struct ClientProgress {
     /// Operations that it has begun.
     pub begun: u64,
+    /// The key of the one that it began last.
+    pub key: String,
     /// Operations that are over.
     pub ended: u64,
     /// What it reported of the operation that it began last.
@@ -35,9 +37,10 @@ impl Board {
     }
 
     /// A client begins an operation.
-    pub fn begin(&self, client: u32) {
+    pub fn begin(&self, client: u32, key: &str) {
         self.change(client, |standing| {
             standing.begun += 1;
+            standing.key = key.to_string();
             standing.reached.clear();
         });
     }
@@ -55,6 +58,11 @@ impl Board {
     /// A client's process has been replaced by a new one, which is ready.
     pub fn replace(&self, client: u32) {
         self.change(client, |standing| standing.replaced += 1);
+    }
+
+    /// The key of the operation that a client began last.
+    pub fn key_of(&self, client: u32) -> String {
+        self.clients.borrow().get(client as usize).map_or(String::new(), |standing| standing.key.clone())
     }
 
     /// How often a client's process has been replaced.
@@ -120,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn the_holder_is_the_client_that_reads_next() {
         let board = Board::new(4);
-        (0..4).for_each(|client| board.begin(client));
+        (0..4).for_each(|client| board.begin(client, "k0"));
         board.reach(0, Phase::Read);
         tokio::time::sleep(Duration::from_millis(2)).await;
         let seen = board.clone();
@@ -136,7 +144,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_never_reports_its_read_is_found_too_and_others_are_not() {
         let board = Board::new(3);
-        (0..3).for_each(|client| board.begin(client));
+        (0..3).for_each(|client| board.begin(client, "k0"));
         let seen = board.clone();
         let waiting = tokio::spawn(async move { seen.fresh_holder().await });
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -153,7 +161,7 @@ mod tests {
         let waiting = tokio::spawn(async move {
             seen.until(0, |standing| (standing.ended == 1).then_some(standing.reached.len())).await
         });
-        board.begin(0);
+        board.begin(0, "k0");
         board.reach(0, Phase::Acquired);
         tokio::time::sleep(Duration::from_millis(2)).await;
         assert!(!waiting.is_finished());

@@ -152,7 +152,7 @@ impl Run<'_> {
         operation: &PlannedOperation,
         manner: Manner,
     ) -> Result<Result<(), Broken>, RunError> {
-        self.board.begin(client.number);
+        self.board.begin(client.number, &operation.key);
         let id = self.next_operation_id();
         let process = Process::Client(client.process);
         let (f, new) = match self.scenario.workload.resource.kind {

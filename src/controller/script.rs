@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tracing::info;
 
 use super::clients::{Cue, Manner};
-use super::nemesis::InEffect;
+use super::nemesis::{FIRST_KEY, InEffect};
 use super::{Run, RunError};
 use crate::history::{Body, Expects, Phase, StepEvent, StepOutcome};
 use crate::nemesis::Milestone;
@@ -106,7 +106,7 @@ impl Run<'_> {
     async fn play(&self, director: &mut Director, in_effect: &mut BTreeMap<u32, InEffect>) -> Result<(), RunError> {
         self.everybody(director, OPENING).await;
         if self.scenario.workload.topology.has_roles() {
-            director.primary = Some(self.primary().await);
+            director.primary = Some(self.primary(FIRST_KEY).await);
         }
         for (number, step) in (1..).zip(&self.plan.script) {
             let (outcome, text) = match self.step(step, director, in_effect).await? {
@@ -177,7 +177,7 @@ impl Run<'_> {
                 None
             }
             Action::Inject { fault, what } => {
-                let injection = self.injection(what).await;
+                let injection = self.injection(what, None).await;
                 in_effect.insert(*fault, self.inject(*fault, what, injection).await?);
                 None
             }
@@ -201,7 +201,7 @@ impl Run<'_> {
         let before = director.primary.clone();
         let changed = async {
             loop {
-                let primary = self.primary().await;
+                let primary = self.primary(FIRST_KEY).await;
                 if before.as_ref() != Some(&primary) {
                     return primary;
                 }

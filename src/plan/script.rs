@@ -86,6 +86,13 @@ fn patience(scenario: &Scenario) -> Duration {
     scenario.acquire_timeout + scenario.ttl * 2 + Duration::from_secs(5)
 }
 
+fn of_one_key(scenario: &Scenario) -> String {
+    format!(
+        "which of the {} keys is meant? each has nodes of its own, and a script is about one; give --keys 1",
+        scenario.keys
+    )
+}
+
 pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
     let mut rng = faults::stream_of_script(scenario);
     let mut steps: Vec<PlannedStep> = Vec::new();
@@ -146,11 +153,17 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             Step::AwaitPrimary { .. } if !scenario.workload.topology.has_roles() => {
                 return Err(wrong("the lock's nodes are independent, and none of them is a primary of others"));
             }
+            Step::AwaitPrimary { .. } if scenario.keys > 1 && faults::has_primaries(scenario) => {
+                return Err(wrong(&of_one_key(scenario)));
+            }
             Step::AwaitPrimary { within } => Action::AwaitPrimary { within_ms: millis(within.resolve(scenario.ttl)) },
             Step::Wait(length) => Action::Wait { ms: millis(length.resolve(scenario.ttl)) },
             Step::Inject(fault) => {
                 in_effect.push((next_fault, fault));
                 let what = faults::settle(&mut rng, fault, scenario)?;
+                if faults::is_about_one_of_several_keys(&what, scenario) {
+                    return Err(wrong(&of_one_key(scenario)));
+                }
                 next_fault += 1;
                 Action::Inject { fault: next_fault - 1, what }
             }

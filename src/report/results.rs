@@ -122,7 +122,7 @@ pub fn results_json(report: &Report) -> String {
         gates: &verdict.gates,
         anomalies,
         image: &report.facts.image,
-        client: &report.facts.client,
+        client: story.client(),
         versions: &report.facts.versions,
         repeat: &report.facts.repeat,
     };

@@ -29,6 +29,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("suite", &["checker", "nemesis", "plan", "scenario", "topology", "units"]),
     ("report", &["checker", "history", "locks", "nemesis", "scenario", "suite", "topology", "words"]),
     (
+        "runner",
+        &["checker", "cluster", "controller", "history", "plan", "report", "runs", "scenario", "suite", "topology"],
+    ),
+    (
         "cli",
         &[
             "checker",
@@ -38,8 +42,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "faults",
             "history",
             "nemesis",
-            "plan",
             "report",
+            "runner",
             "runs",
             "scenario",
             "suite",

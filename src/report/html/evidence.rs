@@ -258,9 +258,9 @@ pub fn repeat(story: &Story) -> Markup {
     {
         versions.insert(0, ("redjepsen".to_string(), run.redjepsen.clone()));
     }
-    for (name, text) in [("cluster", &facts.cluster), ("image", &facts.image), ("client", &facts.client)] {
+    for (name, text) in [("cluster", facts.cluster.as_str()), ("image", &facts.image), ("client", story.client())] {
         if !text.is_empty() {
-            versions.push((name.to_string(), text.clone()));
+            versions.push((name.to_string(), text.to_string()));
         }
     }
     let folder = if facts.folder.is_empty() { "RUN".to_string() } else { tame(&facts.folder, 300) };
