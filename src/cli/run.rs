@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use tokio::sync::watch;
 use tracing::{info, warn};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, fmt};
+use tracing_subscriber::{Layer, fmt};
 
 use super::flags::{self, RunFlags};
 use super::{Exit, Failure, exit_for, interrupt, print, progress};
@@ -333,7 +334,7 @@ fn header(scenario: &Scenario, plan: &Plan) -> Header {
         script_steps,
         progress: scenario.nemesis.progress,
         outlives: scenario.nemesis.outlives,
-        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
     }
 }
 
@@ -368,7 +369,7 @@ struct LogFile(Arc<Mutex<Option<File>>>);
 impl LogFile {
     /// From now on what is logged goes there, and is shown on standard error where the user wants to see it.
     fn begin(&self, verbose: bool) -> io::Result<()> {
-        let ours = || EnvFilter::new("redjepsen=debug");
+        let ours = || Targets::new().with_target("redjepsen", LevelFilter::DEBUG);
         let file = self.clone();
         let to_file = fmt::layer().with_ansi(false).with_writer(move || file.clone()).with_filter(ours());
         let to_terminal = verbose.then(|| fmt::layer().with_writer(io::stderr).with_filter(ours()));
