@@ -37,6 +37,23 @@ pub struct Op {
     pub line: u32,
 }
 
+impl Op {
+    /// The place in the order of events by which it had certainly happened; [`NEVER`] unless it is `ok`.
+    #[inline]
+    pub fn happened_by(&self) -> u32 {
+        if self.outcome == Outcome::Ok { self.completed } else { NEVER }
+    }
+
+    /// What it leaves behind in a register, if it happens and is one that writes.
+    pub fn written(&self) -> Option<Value> {
+        match self.f {
+            OpFunction::Write => Some(self.a),
+            OpFunction::Cas | OpFunction::Rmw => Some(self.b),
+            _ => None,
+        }
+    }
+}
+
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
