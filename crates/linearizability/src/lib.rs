@@ -14,6 +14,8 @@
 //! Each key is an object of its own (P-compositionality: Horn and Kroening 2015). [`check`] takes a whole history and a
 //! built-in model and decides each object; [`check_object`] searches with a model of one's own.
 
+#![warn(missing_docs)]
+
 mod dispatch;
 pub mod evidence;
 pub mod explain;
@@ -30,6 +32,11 @@ pub use dispatch::{How, Object, Options, WithModel, check, examine_object, searc
 pub use model::{Model, Step};
 pub use models::{FailedCas, ModelSpec};
 pub use search::{Limits, check_object};
+
+/// The example in the README holds.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// What a check concludes about the operations on one object.
 #[derive(Clone, Debug, PartialEq, Eq)]

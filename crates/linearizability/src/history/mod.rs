@@ -12,6 +12,7 @@ pub use values::{Content, Text, Value, Values};
 pub struct Table {
     /// In the order of their invocations.
     pub operations: Vec<Op>,
+    /// What the values of the operations stand for.
     pub values: Values,
     /// Names of the keys that [`Op::key`] counts; one without a name where the history has no keys.
     pub keys: Vec<String>,
@@ -24,10 +25,13 @@ pub struct Op {
     pub key: u32,
     /// Who performed it; of `acquire` and `release` the owner.
     pub process: u32,
+    /// What it does.
     pub f: OpFunction,
+    /// How it ended.
     pub outcome: Outcome,
     /// See [`OpFunction`] for what `a` and `b` are.
     pub a: Value,
+    /// See `a`.
     pub b: Value,
     /// Place of its invocation in the order of events.
     pub invoked: u32,
@@ -81,6 +85,7 @@ pub enum OpFunction {
     Rmw,
     /// `a`: the fencing token, [`Value::NIL`] where there is none, [`Value::UNKNOWN`] of an indeterminate one.
     Acquire,
+    /// Has no values.
     Release,
     /// `a`: the element that joins a set, or the number that is added to a counter.
     Add,
