@@ -144,7 +144,12 @@ impl Naive<'_> {
                 continue;
             }
             let op = left.remove(at);
-            let next: Vec<State> = states.iter().flat_map(|state| self.step(state, op)).collect();
+            let mut next: Vec<State> = Vec::new();
+            for state in states.iter().flat_map(|state| self.step(state, op)) {
+                if !next.contains(&state) {
+                    next.push(state);
+                }
+            }
             let goes = !next.is_empty() && self.go_on(&next, left);
             left.insert(at, op);
             if goes {
