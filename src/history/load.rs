@@ -123,7 +123,8 @@ impl Builder {
 
     fn invoke(&mut self, index: u64, time: u64, invocation: Invocation) -> Result<(), String> {
         let process = invocation.process;
-        let place = u32::try_from(self.history.operations.len()).map_err(|_| "more operations than can be counted")?;
+        let place =
+            u32::try_from(self.history.operations.len()).map_err(|_| "more operations than fit into 32 bits")?;
         self.in_flight.invoke(process.number(), place).map_err(|wrong| self.told(wrong, process))?;
         if let Some(new) = &invocation.new
             && let Some(first) = self.written_values.insert(new.clone(), index)
