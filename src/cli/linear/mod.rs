@@ -15,7 +15,7 @@ use linearizability::explain::Explanation;
 use linearizability::formats::{Format, Loaded, Options, Source};
 use linearizability::history::{Content, Op, OpFunction, Table, Value};
 use linearizability::words::{self, Words};
-use linearizability::{Answer, Conflict, How, Limits, ModelSpec, Object};
+use linearizability::{Answer, Conflict, Limits, ModelSpec, Object};
 
 /// The models by their names, and what each is.
 pub const MODELS: [(&str, &str); 12] = [
@@ -127,11 +127,7 @@ fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linearizab
         }
         _ => None,
     };
-    let how = match how {
-        How::Fast => "fast",
-        How::Search => "search",
-    };
-    KeyAnswer { key, operations: of, how: how.to_string(), answer, evidence, counterexample }
+    KeyAnswer { key, operations: of, how: how.name().to_string(), answer, evidence, counterexample }
 }
 
 /// Why the operations at these places have no order, in places of the whole history.
