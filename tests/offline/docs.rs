@@ -82,7 +82,8 @@ fn tables() -> BTreeMap<&'static str, String> {
         listed[section].iter().map(|(name, about)| row(&[&link(folder, name), about])).collect::<Vec<_>>()
     };
     let workloads = listed["workloads"].iter().map(|(name, about)| {
-        let falls = expected.iter().filter(|((workload, _), what)| workload == name && **what == Expectation::Violation);
+        let falls =
+            expected.iter().filter(|((workload, _), what)| workload == name && **what == Expectation::Violation);
         row(&[&link("workloads", name), about, &code(falls.map(|((_, nemesis), _)| nemesis))])
     });
     let scenarios = listed["scenarios"].iter().map(|(name, about)| {
