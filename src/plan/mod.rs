@@ -185,7 +185,7 @@ mod tests {
         let plan = Plan::draw(&scenario("pause", 7)).unwrap();
         assert_eq!(plan, Plan::draw(&scenario("pause", 7)).unwrap());
         assert_ne!(plan, Plan::draw(&scenario("pause", 8)).unwrap());
-        // A change here breaks the promise that a seed repeats its plan: only with a good reason, and said in README.md.
+        // A change here breaks the promise that a seed repeats its plan: only with a good reason, and said in docs/guide.md.
         insta::assert_snapshot!("plan_of_seed_7", serde_json::to_string_pretty(&plan).unwrap());
     }
 

@@ -1,6 +1,7 @@
 //! The main job against a real engine: real Redis servers, real signals, the verdicts that theory expects.
 //!
-//! These tests fail where no engine answers; they never skip. What is expected of a lock here is what README.md says.
+//! These tests fail where no engine answers; they never skip. What is expected of a lock here is what the file of its
+//! workload says.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module with all that it may name, from the ground up: a module may only name ones that stand above it here.
-const MAY_NAME: &[(&str, &[&str])] = &[
+pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("words", &[]),
     ("members", &[]),

@@ -4,6 +4,7 @@ mod architecture;
 mod checker;
 mod cli;
 mod counterexample;
+mod docs;
 mod formats;
 mod matrix;
 mod report;

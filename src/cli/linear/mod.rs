@@ -21,16 +21,16 @@ use linearizability::{Answer, Conflict, Limits, ModelSpec, Object};
 pub const MODELS: [(&str, &str); 12] = [
     ("register", "read, write"),
     ("cas-register", "read, write, cas"),
-    ("rmw", "rmw, read, write"),
-    ("counter", "add, read"),
+    ("rmw", "rmw, read, write, cas"),
+    ("counter", "add, read of a number"),
     ("set", "add, read of a list"),
     ("list-append", "append, read of a list"),
     ("text-append", "append, put, get of text"),
     ("mutex", "acquire, release by anyone"),
     ("owner-mutex", "acquire, release by the owner"),
-    ("reentrant-mutex", "the same, the owner may acquire again"),
-    ("fenced-mutex", "the same, each token greater than the last"),
-    ("semaphore:N", "acquire, release by the owner, up to N at once"),
+    ("reentrant-mutex", "acquire, release by the owner, who may acquire again"),
+    ("fenced-mutex", "acquire, release by the owner, each token greater than the last"),
+    ("semaphore:N", "acquire, release by an owner, up to N at once"),
 ];
 
 /// Loads, checks and prints.
