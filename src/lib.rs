@@ -14,6 +14,7 @@
 //! - [`report`]: pages, pictures and numbers
 //! - [`runs`]: the folder that keeps it all
 //! - [`suite`]: many runs, each held against what is expected of it
+//! - [`members`], [`words`]: names of members, and how numbers and times are said, the same everywhere
 
 pub mod checker;
 pub mod cli;
@@ -34,3 +35,4 @@ pub mod slots;
 pub mod suite;
 pub mod topology;
 pub mod units;
+pub mod words;

@@ -320,9 +320,9 @@ impl RedlockOptions {
             retry_delay_ms: Some(range(self.retry_delay, ttl)?),
             drift_factor: Some(part_of_ttl(self.drift_factor)?),
             sequential: Some(self.ask == Ask::Sequential),
-            unchecked: (!self.check_elapsed).then_some(true),
+            check_elapsed: (!self.check_elapsed).then_some(false),
             wall_clock: (self.clock == ClockSource::Wall).then_some(true),
-            release_acquired: (self.release == ReleaseOn::Acquired).then_some(true),
+            release_on_all: (self.release == ReleaseOn::Acquired).then_some(false),
             recheck: self.recheck.then_some(true),
             renew_every_ms,
             ..LockOptions::default()
@@ -455,7 +455,7 @@ mod tests {
             let lock = spec(&redlock(name, "renew_every = \"0.3ttl\"\nrecheck = true")).unwrap();
             assert_eq!(lock.name(), name);
             let options = lock.options(Duration::from_secs(1)).unwrap();
-            assert_eq!((options.renew_every_ms, options.recheck, options.unchecked), (Some(300), Some(true), None));
+            assert_eq!((options.renew_every_ms, options.recheck, options.check_elapsed), (Some(300), Some(true), None));
             assert!(lock.to_string().ends_with("looked at again before the write, renewed every 0.3ttl"), "{lock}");
         }
     }

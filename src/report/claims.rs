@@ -1,9 +1,9 @@
 //! Each claim in words: what it says, how it came out, and on what evidence.
 
 use super::story::{PropertyOutcome, Story};
-use super::words::{count, length, percent, plural};
 use crate::checker::{AnomalyKind, ClaimVerdict};
 use crate::history::Claim;
+use crate::words::{count, length, percent, plural};
 
 /// What a claim says.
 pub fn title(claim: Claim) -> &'static str {

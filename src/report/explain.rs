@@ -5,10 +5,10 @@
 
 use super::ends::{and_the_end, update};
 use super::story::{Incident, PropertyOutcome, Story, fault_words};
-use super::words::{count, length, line, list, moment, percent, plural, quoted, tame};
 use super::{Report, moments};
 use crate::checker::{AnomalyKind, Validity};
 use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
+use crate::words::{count, length, line, list, moment, percent, plural, quoted, tame};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
 const CAST: usize = 3;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::Report;
 use super::explain::{explain_incident, headline_of};
 use super::story::Story;
-use super::{Report, words};
 use crate::checker::{
     AnomalyKind, ClaimVerdict, Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, wilson_95,
 };
 use crate::history::Process;
+use crate::words;
 
 /// The file's content; the order of the fields is the order in the file.
 #[derive(Serialize)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// Each module with all that it may name, from the ground up: a module may only name ones that stand above it here.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("units", &[]),
+    ("words", &[]),
     ("members", &[]),
     ("slots", &[]),
     ("runs", &[]),
@@ -27,9 +28,9 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
-    ("checker", &["history", "members"]),
+    ("checker", &["history", "members", "words"]),
     ("suite", &["checker", "nemesis", "plan", "scenario", "topology", "units"]),
-    ("report", &["checker", "history", "locks", "nemesis", "scenario", "suite", "topology"]),
+    ("report", &["checker", "history", "locks", "nemesis", "scenario", "suite", "topology", "words"]),
     (
         "cli",
         &[

@@ -29,10 +29,10 @@ use crate::cli::flags::quoted;
 use crate::cli::run::Ground;
 use crate::cli::runs::Request;
 use crate::cli::{Failure, interrupt, understood};
-use crate::report::words::plural;
 use crate::suite::outcome::{CellStatus, Numbers, Results, RunOutcome, Tally};
 use crate::suite::plan::{PlannedCell, Suite};
 use crate::suite::state::State;
+use crate::words::plural;
 
 /// This very file, also when the one at its path has been replaced meanwhile.
 pub const PROGRAM: &str = "/proc/self/exe";

@@ -16,7 +16,6 @@ use super::{Exit, Failure, interrupt, print, understood};
 use crate::cluster::{Platform, PlatformKind, PlatformRequest};
 use crate::plan::Plan;
 use crate::report::matrix as pages;
-use crate::report::words::{length, plural};
 use crate::runs;
 use crate::suite::file;
 use crate::suite::file::Cluster;
@@ -25,6 +24,7 @@ use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Shard, Source, Suite};
 use crate::suite::state::{Earlier, Identity, State};
 use crate::topology::Program;
+use crate::words::{length, plural};
 
 #[derive(Debug, Args)]
 pub struct SuiteFlags {

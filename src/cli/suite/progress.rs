@@ -8,10 +8,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
-use crate::report::words::{length, tame};
 use crate::suite::file::Found;
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::PlannedCell;
+use crate::words::{length, tame};
 
 const LIVE_EVERY: Duration = Duration::from_millis(100);
 

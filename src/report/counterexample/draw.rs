@@ -8,7 +8,7 @@ use super::scene::{Arrow, Bar, Look, Scene};
 use crate::report::axis::{Axis, Planner};
 use crate::report::incident;
 use crate::report::plots::text_width;
-use crate::report::words::{line as tamed, plural};
+use crate::words::{line as tamed, plural};
 use linearizability::explain::Because;
 
 /// What drawings on a page need beside the style of an incident's, once.

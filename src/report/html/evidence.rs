@@ -9,8 +9,8 @@ use crate::report::plots::{self, Plot};
 use crate::report::results::faults_in_words;
 use crate::report::story::{Story, fault_words};
 use crate::report::terminal::in_folder;
-use crate::report::words::{length, line, list, moment, tame};
 use crate::scenario::{Fencing, Scenario};
+use crate::words::{length, line, list, moment, tame};
 
 /// More faults than this are cut from the table.
 const ROWS: usize = 300;

@@ -9,8 +9,8 @@ use crate::report::counterexample::Counterexample;
 use crate::report::explain::explain_incident;
 use crate::report::results::faults;
 use crate::report::story::{Incident, Story, fault_words};
-use crate::report::words::{count, list, moment, plural, tame};
 use crate::report::{INCIDENTS_IN_FULL, incident};
+use crate::words::{count, list, moment, plural, tame};
 
 /// A table longer than this is read by programs, and they have results.json.
 const ROWS: usize = 200;

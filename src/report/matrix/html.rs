@@ -5,9 +5,9 @@ use maud::{Markup, html};
 use super::phrases;
 use crate::nemesis::Expectation;
 use crate::report::html::whole_page;
-use crate::report::words::{line, tame};
 use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::{CellStatus, RunOutcome};
+use crate::words::{line, tame};
 
 const GRID_STYLE: &str = include_str!("style.css");
 
