@@ -68,12 +68,12 @@ impl Run<'_> {
         let mut cut_off = self.cut_off.subscribe();
         let disconnected = tokio::select! {
             biased;
-            _ = cut_off.wait_for(|cut_off| *cut_off) => Err("the run was to end".to_string()),
+            _ = cut_off.wait_for(|cut_off| *cut_off) => Err("the run was ending".to_string()),
             disconnected = self.disconnect(client) => disconnected,
         };
         match disconnected {
             Ok(()) => self.grants.take_from(process),
-            Err(reason) => warn!(client, reason, "what it held stays taken"),
+            Err(reason) => warn!(client, reason, "its locks stay taken"),
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ impl Run<'_> {
                 injection = self.injection(&planned.what) => injection,
                 // Later than this it would run into the quiet time, or into the next fault.
                 () = sleep_until(at + lasts) => {
-                    self.skip(planned.fault, &planned.what, "nobody was where it was to hit")?;
+                    self.skip(planned.fault, &planned.what, "no target was in the right state")?;
                     continue;
                 }
             };

@@ -233,8 +233,8 @@ impl Run<'_> {
         });
         match timeout(Duration::from_millis(within_ms), came).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Failed(format!("client c{client} came to the end of its operation without `{event}`"))),
-            Err(_) => Err(Failed(format!("client c{client} did not come to `{event}` within {within_ms} ms"))),
+            Ok(false) => Err(Failed(format!("client c{client} ended its operation without reaching `{event}`"))),
+            Err(_) => Err(Failed(format!("client c{client} did not reach `{event}` within {within_ms} ms"))),
         }
     }
 }

@@ -41,12 +41,11 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
         let every = recurring.every.resolve(scenario.ttl)?;
         let lasts = recurring.lasts.resolve(scenario.ttl)?;
         if lasts.0.is_zero() {
-            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault of no length", recurring.lasts)));
+            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault of zero length", recurring.lasts)));
         }
         if lasts.1 >= every.0 {
             return Err(PlanError::Nemesis(format!(
-                "`for = \"{}\"` can last as long as `every = \"{}\"`, so the system would never be whole; \
-                 make `every` longer",
+                "`for = \"{}\"` can last as long as `every = \"{}\"`, so some fault would always be in effect; make `every` longer",
                 recurring.lasts, recurring.every
             )));
         }
@@ -162,7 +161,7 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
             }
             Target::Sentinels if scenario.workload.topology.sentinels() == 0 => {
                 return Err(PlanError::Nemesis(format!(
-                    "target `{target}`, but nobody watches the nodes of workload {}; `replicated` has Sentinels",
+                    "target `{target}`, but workload {} has no Sentinels; `replicated` has",
                     scenario.workload_name
                 )));
             }
@@ -219,7 +218,7 @@ fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<B
                 parts.into_iter().filter(|part| !part.one.0.is_empty() && !part.other.0.is_empty()).collect();
             if parts.is_empty() {
                 return Err(PlanError::Nemesis(format!(
-                    "{} clients and {} nodes can't be parted in two",
+                    "{} clients and {} nodes can't be split in two",
                     scenario.clients, scenario.nodes
                 )));
             }

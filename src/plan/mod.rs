@@ -266,8 +266,8 @@ mod tests {
     fn a_script_that_cannot_be_played_is_refused_with_the_step() {
         for (steps, expected) in [
             (&["start client:3"][..], "step 1, `start client:3`: there are 3 clients"),
-            (&["go client:0"], "waits nowhere"),
-            (&["start client:0", "go client:0"], "waits nowhere"),
+            (&["go client:0"], "does not wait anywhere"),
+            (&["start client:0", "go client:0"], "does not wait anywhere"),
             (&["start client:0 to read", "go client:0 to acquired"], "past that phase"),
             (&["await client:0 end"], "has not been started"),
             (&["heal pause client:0"], "step 1, `heal pause client:0`: no earlier step"),
@@ -315,7 +315,7 @@ mod tests {
             let error = on(step).unwrap_err().to_string();
             assert!(error.contains("about nodes, but workload perfect has no nodes"), "{error}");
         }
-        assert!(on("partition clients from sentinels").unwrap_err().to_string().contains("nobody watches"));
+        assert!(on("partition clients from sentinels").unwrap_err().to_string().contains("has no Sentinels"));
     }
 
     #[test]
@@ -371,7 +371,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         refused(|s| s.time_limit = Duration::from_secs(4), "no fault fits into --time-limit 4s");
-        refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "never be whole");
+        refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "always be in effect");
         refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "no length");
         fn pause(who: &str) -> OneOf {
             OneOf(vec![format!("pause {who}").parse().unwrap()])

@@ -119,7 +119,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             Step::Go { client, to } => {
                 let standing = clients.entry(*client).or_default();
                 let from = standing.at.ok_or_else(|| {
-                    wrong("the client waits nowhere; an earlier step has to say how far it goes, such as `to read`")
+                    wrong("the client does not wait anywhere; an earlier step has to say how far it goes, such as `to read`")
                 })?;
                 if to.is_some_and(|to| to <= from) {
                     return Err(wrong("the client is past that phase already"));
@@ -156,7 +156,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             }
             Step::Heal(fault) => {
                 let place = in_effect.iter().rposition(|(_, injected)| *injected == fault);
-                let place = place.ok_or_else(|| wrong("no earlier step injects that, or it is healed already"))?;
+                let place = place.ok_or_else(|| wrong("no earlier step injects that fault, or it has been healed"))?;
                 Action::Heal { faults: vec![in_effect.remove(place).0] }
             }
             Step::HealAll => Action::Heal { faults: in_effect.drain(..).rev().map(|(number, _)| number).collect() },

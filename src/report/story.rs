@@ -184,8 +184,10 @@ impl<'a> Story<'a> {
             (ResourceKind::Row, _) => Some("the database ends the transaction of a holder that comes too late"),
             (_, Fencing::None) => None,
             (_, Fencing::CompareAndSet) => Some("the resource refuses a write whose old value is no longer current"),
-            (_, Fencing::Token) => Some("the resource refuses a write with an older token than it has seen"),
-            (_, Fencing::TokenReads) => Some("the resource refuses whoever comes with an older token than it has seen"),
+            (_, Fencing::Token) => Some("the resource refuses a write with a token older than the newest it has seen"),
+            (_, Fencing::TokenReads) => {
+                Some("the resource refuses any request with a token older than the newest it has seen")
+            }
         }
     }
 

@@ -121,7 +121,7 @@ pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError
     let (name, workload): (String, Workload) = find("workload", WORKLOADS, name_or_path)?;
     if workload.claims.is_empty() {
         return Err(CatalogueError(format!(
-            "workload {name}: `claims` is empty, so no run of it could fail; name `updates`, `mutual-exclusion` or both"
+            "workload {name}: `claims` is empty, so no run could fail; name `updates`, `mutual-exclusion` or both"
         )));
     }
     Ok((name, workload))

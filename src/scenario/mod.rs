@@ -112,7 +112,7 @@ impl OperationMix {
         const MOST: u32 = 1000;
         if let Some((f, weight)) = self.weights().into_iter().find(|(_, weight)| *weight > MOST) {
             let name = format!("{f:?}").to_lowercase();
-            return Err(format!("`{name} = {weight}` makes no sense; a weight may be from 0 to {MOST}"));
+            return Err(format!("`{name} = {weight}` is out of range; a weight may be 0 to {MOST}"));
         }
         if self.write == 0 && self.cas == 0 {
             return Err("nothing is ever written; give `write` or `cas` a weight in `[operations]`".to_string());
@@ -183,7 +183,7 @@ impl Scenario {
         length_within("--acquire-timeout", self.acquire_timeout, Duration::from_millis(1), self.time_limit)?;
         if !(self.rate.is_finite() && (0.01..=100_000.0).contains(&self.rate)) {
             return Err(ScenarioError(format!(
-                "--rate {} makes no sense; it is in operations a second, from 0.01 to 100000",
+                "--rate {} is out of range; it is in operations a second, 0.01 to 100000",
                 self.rate
             )));
         }
@@ -238,7 +238,7 @@ impl Scenario {
                 "`kind = \"replicated\"` compares in its cas operations; `fencing` must be none".to_string()
             }
             (ResourceKind::Replicated, _) if claims.iter().any(|claim| *claim != Claim::Updates) => {
-                "without a lock there is nothing to claim but `updates`".to_string()
+                "without a lock only `updates` can be claimed".to_string()
             }
             (ResourceKind::Replicated, Some(mix)) => match mix.check() {
                 Ok(()) => return Ok(()),
@@ -291,11 +291,7 @@ fn within(flag: &str, number: u32, allowed: std::ops::RangeInclusive<u32>) -> Re
     if allowed.contains(&number) {
         return Ok(());
     }
-    Err(ScenarioError(format!(
-        "{flag} {number} makes no sense; it may be from {} to {}",
-        allowed.start(),
-        allowed.end()
-    )))
+    Err(ScenarioError(format!("{flag} {number} is out of range; it may be {} to {}", allowed.start(), allowed.end())))
 }
 
 fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Duration) -> Result<(), ScenarioError> {
@@ -304,7 +300,7 @@ fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Dura
     }
     let text = |length| Length::Absolute(length).to_string();
     Err(ScenarioError(format!(
-        "{flag} {} makes no sense; it may be from {} to {}",
+        "{flag} {} is out of range; it may be {} to {}",
         text(length),
         text(shortest),
         text(longest)
@@ -430,7 +426,7 @@ mod tests {
         refused(|s| s.workload.lock = catalogue::workload("single").unwrap().1.lock, "it is `[lock.none]`, not single");
         refused(|s| s.workload.topology = Topology::Independent, "say `[topology.sentinel]`");
         refused(|s| s.workload.resource.fencing = Fencing::CompareAndSet, "`fencing` must be none");
-        refused(|s| s.workload.claims.push(Claim::MutualExclusion), "nothing to claim but `updates`");
+        refused(|s| s.workload.claims.push(Claim::MutualExclusion), "only `updates` can be claimed");
         refused(|s| s.workload.resource.kind = ResourceKind::Register, "`[operations]` is for `kind = \"replicated\"`");
         let mix = |read, write, cas| Some(OperationMix { read, write, cas });
         fn mixed(scenario: &mut Scenario, mix: Option<OperationMix>) {
@@ -438,7 +434,7 @@ mod tests {
         }
         refused(|s| mixed(s, Some(OperationMix { read: 0, write: 0, cas: 0 })), "nothing is ever written");
         refused(|s| mixed(s, Some(OperationMix { read: 5, write: 0, cas: 0 })), "nothing is ever written");
-        refused(|s| mixed(s, Some(OperationMix { read: 1, write: 1001, cas: 0 })), "`write = 1001` makes no sense");
+        refused(|s| mixed(s, Some(OperationMix { read: 1, write: 1001, cas: 0 })), "`write = 1001` is out of range");
         let mut writes = on("register-cluster");
         mixed(&mut writes, mix(0, 1, 0));
         writes.check().unwrap();

@@ -130,7 +130,7 @@ impl Suite {
         }
         let mut names = BTreeSet::new();
         if let Some(twice) = cells.iter().find(|cell| !names.insert(&cell.name)) {
-            let text = "is there twice; ask for more `runs` of it, or give one of them other options";
+            let text = "appears twice; ask for more `runs` of it, or give one of them other options";
             return refuse(format!("the cell `{}` {text}", twice.name));
         }
         let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -229,7 +229,7 @@ fn cell(
 ) -> Result<(PlannedCell, Scenario), String> {
     let runs = block.runs.unwrap_or(file.runs);
     if !(1..=MOST_RUNS).contains(&runs) {
-        return Err(format!("`runs = {runs}` makes no sense; it may be from 1 to {MOST_RUNS}"));
+        return Err(format!("`runs = {runs}` is out of range; it may be 1 to {MOST_RUNS}"));
     }
     let instead = With { cluster: clusters.instead, ..With::default() };
     let mut with = instead.or(&block.with).or(&file.with);
@@ -330,7 +330,7 @@ impl FromStr for Shard {
         let parts = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
         match parts {
             Some((index, of)) if (1..=of).contains(&index) && of <= 1000 => Ok(Shard { index, of }),
-            _ => Err(format!("`{text}` is no shard; write `2/4` for the second of four")),
+            _ => Err(format!("`{text}` is not a shard; write `2/4` for the second of four")),
         }
     }
 }

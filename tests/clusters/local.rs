@@ -570,7 +570,7 @@ fn a_client_of_the_users_own_runs_as_it_is() {
     let flags = flags.replace("--workload single", &format!("--workload {workload}"));
     let (code, text, _store) =
         run(|_| {}, &flags.replace("workloads/clients/python/client.py", path.to_str().unwrap()));
-    assert!(code == Some(2) && text.contains("which is no counter:"), "{text}");
+    assert!(code == Some(2) && text.contains("which is not a counter;"), "{text}");
 }
 
 #[test]

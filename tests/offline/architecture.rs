@@ -23,10 +23,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("cluster", &["client", "faults", "locks", "members", "slots", "topology"]),
     (
         "controller",
-        &[
-            "client", "cluster", "faults", "history", "members", "nemesis", "plan", "resource", "scenario", "topology",
-            "units",
-        ],
+        &["client", "cluster", "faults", "history", "members", "nemesis", "plan", "resource", "scenario", "units"],
     ),
     ("checker", &["history", "members", "words"]),
     ("suite", &["checker", "nemesis", "plan", "scenario", "topology", "units"]),

@@ -48,16 +48,16 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     redjepsen().assert().code(254);
     redjepsen().arg("walk").assert().code(254).stderr(contains("walk"));
     refused(&["--ttl", "1"], "`1` is not a length of time");
-    refused(&["--ttl", "0s"], "--ttl 0s makes no sense");
+    refused(&["--ttl", "0s"], "--ttl 0s is out of range");
     refused(&["--ttl", "2ttl"], "a multiple of the TTL makes no sense here");
     refused(&["--time-limit", "9years"], "longer than a week");
     refused(&["--time-limit", "3s"], "no fault fits into --time-limit 3s");
-    refused(&["--clients", "0"], "--clients 0 makes no sense; it may be from 1 to 100");
+    refused(&["--clients", "0"], "--clients 0 is out of range; it may be 1 to 100");
     refused(&["--clients", "-1"], "-1");
-    refused(&["--nodes", "99"], "--nodes 99 makes no sense; it may be from 1 to 31");
-    refused(&["--rate", "nan"], "--rate NaN makes no sense");
+    refused(&["--nodes", "99"], "--nodes 99 is out of range; it may be 1 to 31");
+    refused(&["--rate", "nan"], "--rate NaN is out of range");
     refused(&["--hold", "2s..1s"], "write the shorter one first");
-    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected redlock-guarded, cluster");
+    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected cluster, counter");
     refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected all, clock");
     refused(&["--workload", "missing/file.toml"], "missing/file.toml");
     refused(&["--expect", "victory"], "possible values: valid, violation");
@@ -280,7 +280,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         ("\"8s\"", "\"8 parsecs\"", &["line 3", "is not a length of time"]),
         ("\"8s\"", "\"2s\"", &["block 1 (redlock under pause)", "no fault fits into --time-limit 2s"]),
         ("\"8s\"", "\"2ttl\"", &["block 1", "multiple of the TTL"]),
-        ("\"redlock\"", "\"redlok\"", &["block 1", "unknown workload `redlok`; expected redlock-guarded"]),
+        ("\"redlock\"", "\"redlok\"", &["block 1", "unknown workload `redlok`; expected cluster"]),
         ("\"redlock\"", "[]", &["line 5", "name at least one"]),
         ("\"redlock\"", "7", &["line 5", "a name such as \"redlock\""]),
         ("\"pause\"", "\"paws\"", &["unknown nemesis `paws`"]),
@@ -291,8 +291,8 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         ),
         ("\"pause\"", "\"pause\"\nfound = \"often\"", &["line 7", "expected `every` or `some`"]),
         ("\"pause\"", "\"pause\"\nfound = \"some\"\nexpect = \"valid\"", &["block 1", "`expect` says that none is"]),
-        ("\"pause\"", "\"pause\"\nruns = 0", &["block 1", "`runs = 0` makes no sense"]),
-        ("\"pause\"", "[\"pause\", \"pause\"]", &["the cell `redlock under pause` is there twice"]),
+        ("\"pause\"", "\"pause\"\nruns = 0", &["block 1", "`runs = 0` is out of range"]),
+        ("\"pause\"", "[\"pause\", \"pause\"]", &["the cell `redlock under pause` appears twice"]),
         ("[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\n", "", &["missing field `cells`"]),
         ("\"redlock\"", "\"./theirs.toml\"", &["block 1", "theirs.toml"]),
     ] {
@@ -305,7 +305,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         .assert()
         .code(254)
         .stderr(contains("unknown suite `smok`; expected nightly, perfect, smoke"));
-    redjepsen().args(["suite", "smoke", "--shard", "3/2"]).assert().code(254).stderr(contains("`3/2` is no shard"));
+    redjepsen().args(["suite", "smoke", "--shard", "3/2"]).assert().code(254).stderr(contains("`3/2` is not a shard"));
     redjepsen().arg("suite").assert().code(254);
     // Where nothing can be started, nothing is written.
     redjepsen()

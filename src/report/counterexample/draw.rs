@@ -288,7 +288,7 @@ fn legend(scene: &Scene, top: f64) -> Markup {
     let mut entries = Vec::new();
     for (because, meaning) in [
         (Because::RealTime, "by time: it had returned when the other was invoked"),
-        (Because::Value, "by value: what they found and wrote asks for this order"),
+        (Because::Value, "by value: what they read and wrote leaves only this order"),
     ] {
         if scene.arrows.iter().any(|arrow| arrow.because == because) {
             entries.push((x, words(because).1, meaning));

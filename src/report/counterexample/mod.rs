@@ -161,7 +161,7 @@ impl Counterexample {
             (true, 1) => "It has no place in any order, whatever else happened.".into(),
             (true, 2) => "Without either of them there is an order.".into(),
             (true, _) => "Without any one of them the others have an order.".into(),
-            (false, _) => "Fewer may do, but the search for them took too long.".into(),
+            (false, _) => "Fewer might suffice, but the search for them took too long.".into(),
         }
     }
 

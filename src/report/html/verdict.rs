@@ -69,9 +69,9 @@ fn notes(story: &Story) -> Vec<String> {
             Expectation::Violation => "a violation",
         };
         notes.push(if expected == seen {
-            format!("As expected: this workload was to show {what} under this nemesis.")
+            format!("As expected: this workload should show {what} under this nemesis.")
         } else {
-            format!("Not as expected: this workload was to show {what} under this nemesis.")
+            format!("Not as expected: this workload should show {what} under this nemesis.")
         });
     }
     notes

@@ -117,7 +117,7 @@ impl Scene {
         let expiry = (cast.iter())
             .filter_map(|operation| {
                 let expiry = moments::expiry(operation)?;
-                let label = format!("lock of {} runs out", story.name(operation.process));
+                let label = format!("lock of {} expires", story.name(operation.process));
                 (expiry < extent(operation).0.end).then_some((expiry, label))
             })
             .min_by_key(|(time, _)| *time);

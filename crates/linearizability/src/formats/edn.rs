@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
         if depth > DEEPEST {
             return self.bad(format!("nested deeper than {DEEPEST} forms"));
         }
-        let Some(byte) = self.next_byte(depth)? else { return self.bad("the end, where a form was to come") };
+        let Some(byte) = self.next_byte(depth)? else { return self.bad("the input ends where a form was expected") };
         match byte {
             b'"' => self.string().map(Tree::Text),
             b'{' => self.map(depth),
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
         let mut items = Vec::new();
         loop {
             match self.next_byte(depth)? {
-                None => return self.bad(format!("the end, where a `{}` was to come", char::from(close))),
+                None => return self.bad(format!("the input ends where a `{}` was expected", char::from(close))),
                 Some(byte) if byte == close => {
                     self.at += 1;
                     return Ok(items);

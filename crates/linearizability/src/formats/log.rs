@@ -24,7 +24,7 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
 fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Result<(), String> {
     let text = str::from_utf8(line).map_err(|error| format!("not UTF-8: {error}"))?;
     if memchr::memchr(0, line).is_some() {
-        return Err("a NUL; this is no text".into());
+        return Err("a NUL byte; this is not text".into());
     }
     let Some(parts) = parts(text)? else {
         if !text.trim().is_empty() {
@@ -106,7 +106,7 @@ fn parts(line: &str) -> Result<Option<Parts<'_>>, String> {
                     return Ok(None);
                 }
                 if !is_process(process) {
-                    return Err(format!("`{}` is no process; expected a number or a name", clip(process)));
+                    return Err(format!("`{}` is not a process; expected a number or a name", clip(process)));
                 }
                 return Ok(Some(Parts { process, kind, f, rest: &line[ahead.at..] }));
             }

@@ -117,7 +117,7 @@ fn fields_that_make_no_event_are_refused() {
     let note = "time runs backwards 2 times, first at line 3, by 0.00001 ms at most; the order of lines is what counts";
     assert_eq!(loaded.notes, [note]);
     let twice = timed(&[1, 2]).replace("\"index\":1", "\"index\":0");
-    refused(twice, 2, "index 0 after index 0; lines are out of order or there twice");
+    refused(twice, 2, "index 0 after index 0; lines are out of order or duplicated");
 }
 
 #[test]
