@@ -10,3 +10,8 @@ mod matrix;
 mod report;
 mod repro;
 mod support;
+
+/// How many histories of each kind a property is tried on; `REDJEPSEN_CASES` asks for more, as CI does every night.
+fn cases(usual: u32) -> u32 {
+    std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}

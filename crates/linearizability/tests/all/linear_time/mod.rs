@@ -272,7 +272,7 @@ enum Values {
 #[test]
 fn larger_histories_agree_with_the_search() {
     let (mut legal, mut illegal, mut outside, mut left_open) = (0, 0, 0, 0);
-    for seed in 0..crate::cases(100_000) / 20 {
+    for seed in 0..crate::cases(20_000) / 20 {
         let repeat = seed % 8 == 0;
         let functions: &[OpFunction] = if seed % 2 == 0 { &[Read, Write, Cas, Rmw] } else { &[Read, Write, Cas, Cas] };
         let random::Case { ops, initial, genuine } = random::case(seed, functions, repeat, true);
@@ -302,7 +302,7 @@ fn steps(most: u32) -> impl Fn() -> bool + Sync {
 }
 
 fn agrees(failed_cas: FailedCas, functions: &[OpFunction], values: Values) {
-    let cases = crate::cases(100_000);
+    let cases = crate::cases(20_000);
     let (mut legal, mut illegal, mut left_open, mut undecided) = (0u64, 0u64, 0u64, 0u64);
     for seed in 0..cases {
         let random::Case { ops, initial, genuine } = random::case(seed, functions, values == Values::Repeat, false);

@@ -21,7 +21,7 @@ fn answer(kind: ModelSpec, ops: &[Op], values: &Values) -> Answer {
 
 /// Compares with brute force; `REDJEPSEN_CASES` says how often. Returns how many were linearizable, not, undecided.
 fn compare(kind: ModelSpec, most: usize) {
-    let cases = crate::cases(100_000);
+    let cases = crate::cases(20_000);
     let (mut linear, mut not, mut undecided, mut largest) = (0_u64, 0_u64, 0_u64, 0);
     let base = values();
     for seed in 0..cases {
