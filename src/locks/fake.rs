@@ -2,6 +2,7 @@
 //! and time that moves only when something takes time.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -253,20 +254,27 @@ impl Node for FakeNode {
 }
 
 #[derive(Clone, Default)]
-pub struct FakeClock(Arc<Mutex<Duration>>);
+pub struct FakeClock {
+    time: Arc<Mutex<Duration>>,
+    marks: Arc<AtomicU64>,
+}
 
 impl Clock for FakeClock {
     fn now(&self) -> Duration {
-        *self.0.lock().unwrap()
+        *self.time.lock().unwrap()
     }
 
     async fn sleep(&self, length: Duration) {
-        *self.0.lock().unwrap() += length;
+        *self.time.lock().unwrap() += length;
         tokio::task::yield_now().await;
     }
 
     fn draw(&self, (low, _): (Duration, Duration)) -> Duration {
         low
+    }
+
+    fn mark(&self) -> String {
+        format!("{:040x}", self.marks.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -150,7 +150,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             Step::Wait(length) => Action::Wait { ms: millis(length.resolve(scenario.ttl)) },
             Step::Inject(fault) => {
                 in_effect.push((next_fault, fault));
-                let what = faults::settle(&mut rng, fault, scenario)?;
+                let what = faults::resolve(&mut rng, fault, scenario)?;
                 next_fault += 1;
                 Action::Inject { fault: next_fault - 1, what }
             }

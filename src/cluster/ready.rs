@@ -1,9 +1,10 @@
 //! Sees to it that members that were just started run, are known to the agent, and answer.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 
 use super::cluster::{Cluster, MemberHandle};
 use super::error::{ClusterError, one_line};
@@ -43,9 +44,9 @@ pub(crate) fn agent_on(mut process: ClientProcess) -> Agent {
 }
 
 impl Cluster {
-    /// Lets all members settle, so many at a time; tells what the servers call themselves.
-    pub(crate) async fn settle_all(&self, at_once: usize) -> Result<String, ClusterError> {
-        stream::iter(&self.handles).map(Ok).try_for_each_concurrent(at_once, |handle| self.settle(handle)).await?;
+    /// Waits until all members are ready, so many at a time; tells what the servers call themselves.
+    pub(crate) async fn make_all_ready(&self, at_once: usize) -> Result<String, ClusterError> {
+        stream::iter(&self.handles).map(Ok).try_for_each_concurrent(at_once, |handle| self.make_ready(handle)).await?;
         self.settle_roles(READY_LIMIT).await.map_err(|reason| ClusterError::NotReady {
             member: "the group of nodes".to_string(),
             seconds: READY_LIMIT.as_secs(),
@@ -60,7 +61,7 @@ impl Cluster {
         let began = Instant::now();
         loop {
             match self.settled_roles().await {
-                Err(_) if began.elapsed() < limit => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(_) if began.elapsed() < limit => sleep(LOOK_AGAIN).await,
                 settled => return settled,
             }
         }
@@ -73,7 +74,7 @@ impl Cluster {
     }
 
     /// Sees to it that a member that was just started runs, is known to the agent, and answers.
-    pub(crate) async fn settle(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
+    pub(crate) async fn make_ready(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
         if handle.member.role == Role::Agent {
             return Ok(());
         }
@@ -89,7 +90,7 @@ impl Cluster {
             // Most likely the process ended just now, which is about to be noted and explains more.
             for _ in 0..LAST_LOOKS {
                 self.running_pid(handle).await?;
-                tokio::time::sleep(LOOK_AGAIN).await;
+                sleep(LOOK_AGAIN).await;
             }
             return Err(ClusterError::Agent { doing: format!("take hold of {name}"), source });
         }
@@ -118,7 +119,7 @@ impl Cluster {
             if began.elapsed() > PROBE_LIMIT {
                 self.running_pid(handle).await?;
             }
-            tokio::time::sleep(ASK_AGAIN).await;
+            sleep(ASK_AGAIN).await;
         }
     }
 
@@ -137,7 +138,7 @@ impl Cluster {
     async fn died(&self, handle: &MemberHandle, state: String) -> ClusterError {
         // What a client wrote last may still be on its way here.
         if !handle.member.role.is_server() && handle.log.text().is_empty() {
-            tokio::time::sleep(LOOK_AGAIN).await;
+            sleep(LOOK_AGAIN).await;
         }
         ClusterError::MemberDied { member: handle.member.name.clone(), state, log: self.last_words(handle).await }
     }
