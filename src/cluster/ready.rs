@@ -167,3 +167,47 @@ impl Cluster {
         Ok(versions.join(", "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, empty, split};
+
+    use super::super::lines::Log;
+    use super::*;
+    use crate::faults::AgentError;
+
+    const ONE_WAY: Duration = Duration::from_millis(3);
+    /// What the members' clock shows when the run begins.
+    const AT_START: Duration = Duration::from_secs(100);
+
+    /// An agent as a task, which answers what it is asked about its clock and nothing else.
+    async fn serve(stream: DuplexStream, began: Instant) {
+        let (orders, mut answers) = split(stream);
+        let mut orders = BufReader::new(orders).lines();
+        while let Some(order) = orders.next_line().await.unwrap() {
+            sleep(ONE_WAY).await;
+            let order: Value = serde_json::from_str(&order).unwrap();
+            if order["order"] == "clock" {
+                let mono_ns = (AT_START + began.elapsed()).as_nanos() as u64;
+                let answer = json!({ "id": order["id"], "answer": { "clock": { "mono_ns": mono_ns } } });
+                sleep(ONE_WAY).await;
+                answers.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_may_be_a_task_and_its_time_virtual() {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let began = Instant::now();
+        tokio::spawn(serve(theirs, began));
+        let (answers, orders) = split(ours);
+        let agent = agent_on(ClientProcess::over(orders, answers, empty(), Log::default()));
+        let bound = agent.clock_bound(began).await.unwrap();
+        assert_eq!(bound.mono_at_start_ns, AT_START.as_nanos() as i64);
+        assert_eq!(bound.error_ns, ONE_WAY.as_nanos() as u64);
+        let asked = Instant::now();
+        assert!(matches!(agent.heal_all().await, Err(AgentError::Timeout(limit)) if limit == asked.elapsed()));
+    }
+}

@@ -64,7 +64,8 @@ pub(super) enum Instruction {
 }
 
 /// Why a client's process is of no more use.
-struct Broken(String);
+#[derive(Debug)]
+pub(super) struct Broken(String);
 
 /// How an operation came to its end on the client's side.
 enum Answer {
@@ -414,7 +415,7 @@ fn told(value: Option<Option<String>>) -> Reading {
     value.map_or(Reading::Unknown, |value| value.map_or(Reading::Empty, Reading::Value))
 }
 
-async fn send(link: &mut ClientProcess, message: &ToClient) -> Result<(), Broken> {
+pub(super) async fn send(link: &mut ClientProcess, message: &ToClient) -> Result<(), Broken> {
     let line = to_line(message);
     let write = async {
         link.stdin.write_all(line.as_bytes()).await?;
@@ -428,7 +429,7 @@ async fn send(link: &mut ClientProcess, message: &ToClient) -> Result<(), Broken
 }
 
 /// The next message, none where none came until the deadline.
-async fn receive(link: &mut ClientProcess, deadline: Instant) -> Result<Option<FromClient>, Broken> {
+pub(super) async fn receive(link: &mut ClientProcess, deadline: Instant) -> Result<Option<FromClient>, Broken> {
     loop {
         let Ok(output) = timeout_at(deadline, link.output.recv()).await else { return Ok(None) };
         match output {

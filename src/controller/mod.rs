@@ -251,3 +251,6 @@ async fn wanted(interrupt: &mut watch::Receiver<bool>) {
         std::future::pending::<()>().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The controller's end of the agent: orders go out with a number, answers come back to whoever waits for that number.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,7 +49,7 @@ type Waiting = Mutex<Pending>;
 
 #[derive(Default)]
 struct Pending {
-    answers: HashMap<u64, oneshot::Sender<Answer>>,
+    answers: BTreeMap<u64, oneshot::Sender<Answer>>,
     /// Set when the agent's output ended: nobody will answer any more.
     gone: bool,
 }

@@ -1,7 +1,7 @@
 //! A node and a clock for the locks' own tests: a Redis of one map, answers that can be scripted, replies that can be lost,
 //! and time that moves only when something takes time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub enum Answer {
 #[derive(Clone)]
 pub struct FakeNode {
     answers: Arc<Mutex<VecDeque<Answer>>>,
-    keys: Arc<Mutex<HashMap<String, Entry>>>,
+    keys: Arc<Mutex<BTreeMap<String, Entry>>>,
     deleted: Arc<Mutex<Vec<(String, String)>>>,
     replies_to_lose: Arc<Mutex<u32>>,
     cut_off: Arc<Mutex<bool>>,
@@ -281,7 +281,7 @@ impl Clock for FakeClock {
 /// A post office: everything arrives, until it is cut off.
 #[derive(Clone, Default)]
 pub struct FakeMail {
-    boxes: Arc<Mutex<HashMap<String, UnboundedSender<String>>>>,
+    boxes: Arc<Mutex<BTreeMap<String, UnboundedSender<String>>>>,
 }
 
 impl Mail for FakeMail {
