@@ -149,7 +149,44 @@ fn key_of(command: &Cmd) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::BoxFuture;
+
+    use super::super::machine::Stream;
     use super::*;
+
+    /// A machine from which nobody can be reached; remembers who was tried.
+    #[derive(Default)]
+    struct Alone(std::sync::Mutex<Vec<String>>);
+
+    impl Machine for Alone {
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn wall(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn connect<'a>(&'a self, host: &'a str, _: u16) -> BoxFuture<'a, std::io::Result<Box<dyn Stream>>> {
+            self.0.lock().unwrap().push(host.to_string());
+            Box::pin(async { Err(std::io::ErrorKind::ConnectionRefused.into()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn all_nodes_are_asked_and_not_by_everybody_the_same_one_first() {
+        let urls = ["redis://a:1", "redis://b:1", "redis://c:1"].map(str::to_string);
+        for (first, order) in [(0, ["a", "b", "c"]), (1, ["b", "c", "a"]), (5, ["c", "a", "b"])] {
+            let alone = Arc::new(Alone::default());
+            let machine: Arc<dyn Machine> = alone.clone();
+            let nodes = BySlot::new(&urls, first, Duration::from_secs(1), &machine).unwrap();
+            let mut get = redis::cmd("GET");
+            get.arg("k");
+            let error = nodes.request::<String>(&get).await.unwrap_err();
+            assert!(error.to_string().contains("no node says who serves what"), "{error}");
+            assert_eq!(*alone.0.lock().unwrap(), order);
+        }
+    }
 
     #[test]
     fn a_command_goes_by_its_first_key() {

@@ -111,7 +111,8 @@ fn modules_name_only_what_stands_below_them() {
     }
 }
 
-/// What is on a run's way: code that could run in virtual time, and repeats by its seed.
+/// What is on a run's way: code that could run in virtual time, and repeats by its seed. Not so the agent's own work on real
+/// processes and packets, nor what measures only for its own limits and progress lines (cli, checker, suite).
 const ON_A_RUNS_WAY: &[&str] = &[
     "client",
     "cluster",
