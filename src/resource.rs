@@ -23,7 +23,7 @@ pub struct ResourceValue {
 
 /// What a key holds is nothing that a client of this resource writes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it holds `{text}`, which is no {kind}: expected {expected}")]
+#[error("it holds `{text}`, which is not a {kind}; expected {expected}")]
 pub struct NotOfItsKind {
     text: String,
     kind: &'static str,

@@ -1,6 +1,8 @@
-//! The servers of a lock: which program they run, what they keep on their disks, and how they belong together.
+//! What a cluster is made of: where it runs, which program its servers run, what they keep on their disks, how they belong
+//! together, and the user's own client.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,46 @@ pub enum Program {
     Zookeeper,
     /// A PostgreSQL server, started by a script of ours.
     Postgres,
+}
+
+/// Where a cluster runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClusterKind {
+    /// In Docker where an engine answers, else on this machine.
+    #[default]
+    Auto,
+    /// In containers.
+    Docker,
+    /// On this machine: its own programs, each in namespaces of its own.
+    Local,
+}
+
+/// A user's own lock client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnClient {
+    /// Program and arguments; an image's own entrypoint and command do not count.
+    pub command: Vec<String>,
+    /// The image that it runs in, in Docker. Where there is none it is redjepsen's own, which has no other programs.
+    #[serde(default)]
+    pub image: Option<String>,
+    /// Files and folders of this machine that it sees in its container. A local client sees them as they are.
+    #[serde(default)]
+    pub mounts: Vec<ClientMount>,
+    /// The folder that a local client starts in; that of this process where there is none.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
+}
+
+/// A file or folder that a client sees in its container, read-only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientMount {
+    /// Absolute path on the engine's machine.
+    pub source: String,
+    /// Absolute path in the container.
+    pub target: String,
 }
 
 /// What the lock's nodes keep on their disks.
@@ -159,6 +201,17 @@ impl fmt::Display for Topology {
             Topology::Cluster(ClusterOptions { node_timeout }) => {
                 write!(f, "Redis Cluster, a replica for each primary: node timeout {}", text(*node_timeout))
             }
+        }
+    }
+}
+
+impl ClusterKind {
+    /// As it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            ClusterKind::Auto => "auto",
+            ClusterKind::Docker => "docker",
+            ClusterKind::Local => "local",
         }
     }
 }

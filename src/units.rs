@@ -41,6 +41,16 @@ impl Length {
             Length::Ttl(factor) => ttl.mul_f64(factor),
         }
     }
+
+    /// The duration, where it depends on no TTL.
+    pub fn absolute(self) -> Result<Duration, LengthError> {
+        match self {
+            Length::Absolute(duration) => Ok(duration),
+            Length::Ttl(_) => {
+                Err(LengthError("a multiple of the TTL makes no sense here; write for example `30s`".to_string()))
+            }
+        }
+    }
 }
 
 impl LengthRange {
@@ -137,12 +147,7 @@ pub(crate) mod as_text {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        match Length::deserialize(deserializer)? {
-            Length::Absolute(duration) => Ok(duration),
-            length @ Length::Ttl(_) => {
-                Err(serde::de::Error::custom(format!("`{length}` must be absolute here, such as `1s`")))
-            }
-        }
+        Length::deserialize(deserializer)?.absolute().map_err(serde::de::Error::custom)
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn assign(history: &History, anomalies: &mut [Anomaly]) {
         if let Some(careless) = careless {
             anomaly.kind = AnomalyKind::WriteInFlight;
             anomaly.summary.push_str(&format!(
-                "; {} had given the lock back while its write of {} was under way, which no lock can make good",
+                "; {} had released the lock while its write of {} was still in flight, which no lock can prevent",
                 words.client(careless),
                 words.new_value(careless),
             ));

@@ -31,7 +31,7 @@ impl Evidence {
     fn new(count: u64, text: String, told: &Told, what: &str) -> Evidence {
         let missing = match told.silent() {
             Some((client, 0, _)) => Some(format!("{what}, and {client} never does")),
-            Some((client, said, all)) => Some(format!("{what}, and {client} does so in {said} of {all} cases only")),
+            Some((client, said, all)) => Some(format!("{what}, and {client} does so in only {said} of {all} cases")),
             None if count < LEAST_EVIDENCE => Some(format!("{text}; at least {LEAST_EVIDENCE} are needed")),
             None => None,
         };
@@ -74,7 +74,7 @@ pub(super) fn updates(history: &History, happened: &[(usize, bool)]) -> Evidence
     if reads > 0 {
         text = format!("{text}, and {}", count(reads, "read"));
     }
-    Evidence::new(updates + reads, text, &told, "each update that happened has to say what it replaced (`old`)")
+    Evidence::new(updates + reads, text, &told, "each update that took effect must say what it replaced (`old`)")
 }
 
 /// Whether an operation certainly had the lock, or says things that only its holder says.
@@ -101,7 +101,7 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
     let pairs: u64 = keys.values().map(pairs).sum();
     let noun = if pairs == 1 { "pair" } else { "pairs" };
     let text = format!("{pairs} {noun} of different clients' holds to compare");
-    let what = "each hold has to bear `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
+    let what = "each hold must carry `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
     Evidence::new(pairs, text, &told, what)
 }
 
@@ -116,22 +116,23 @@ fn is_extent_told(operation: &Operation) -> bool {
 pub(super) fn tokens(history: &History, comparable: u64) -> Evidence {
     let granted = history.operations.iter().filter(had_the_lock);
     let told = Told::of(history, granted.map(|operation| (operation, grant(0, operation).is_some())));
-    let text = format!("{} that bore a token and came after another", count(comparable, "grant"));
-    Evidence::new(comparable, text, &told, "each grant has to bear its token, and `mono_ns` where it begins and ends")
+    let text = format!("{} with a token, granted after another one", count(comparable, "grant"));
+    Evidence::new(comparable, text, &told, "each grant must carry its token, and `mono_ns` where it begins and ends")
 }
 
 /// Amounts: updates whose amount stands against the line that they are in. `measured` has for each key how many.
 pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence {
     let updates = measured.iter().map(|(_, updates)| updates).sum();
-    let text = format!("{} whose amount stands against their line", count(updates, "update"));
+    let text = format!("{} whose amount can be compared with the updates before it", count(updates, "update"));
     // Whoever says how much it read says it always.
     let counted = |operation: &&Operation| operation.amount.is_some();
     let counting: BTreeSet<Process> = history.operations.iter().filter(counted).map(|one| one.process).collect();
     let of_them = acknowledged(history).filter(|operation| counting.contains(&operation.process));
     let told = Told::of(history, of_them.map(|operation| (operation, operation.amount.is_some())));
-    let mut evidence = Evidence::new(updates, text, &told, "a client that counts has to count always");
+    let mut evidence = Evidence::new(updates, text, &told, "a client that reports amounts must report them every time");
     if let Some((key, _)) = measured.iter().find(|(_, updates)| *updates == 0) {
-        evidence.missing = Some(format!("nobody can say how much {key} was to hold at the end, and how much it held"));
+        evidence.missing =
+            Some(format!("it is not known how much {key} should have held at the end, or how much it held"));
     }
     evidence
 }

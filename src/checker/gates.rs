@@ -77,7 +77,7 @@ fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
     };
     let detail = |text: &str| if text.is_empty() { String::new() } else { format!(": {text}") };
     match (said.iter().find(|fact| !fact.holds), said.last()) {
-        (Some(fact), _) => gate(gate_name, false, format!("it is not so that {what}{}", detail(&fact.text))),
+        (Some(fact), _) => gate(gate_name, false, format!("this does not hold: {what}{}", detail(&fact.text))),
         (None, Some(fact)) => gate(gate_name, true, format!("{what}{}", detail(&fact.text))),
         (None, None) => gate(gate_name, false, format!("the history does not say whether {what}")),
     }
@@ -100,13 +100,13 @@ fn clients_steady(history: &History) -> Gate {
     let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
     let mut broken = ended.filter(|(time, event)| !killed(*time, event.process));
     match broken.next() {
-        None => gate("clients-steady", true, "no client had to be replaced for reasons of its own".to_string()),
+        None => gate("clients-steady", true, "no client failed by itself".to_string()),
         Some((time, first)) => {
             let more = broken.count() as u64;
-            let others = if more == 0 { String::new() } else { format!(", and {more} more such") };
+            let others = if more == 0 { String::new() } else { format!(", and {more} more like it") };
             let client = words.process(Process::Client(first.process));
             let text =
-                format!("{client} had to be replaced at {}{others}: {}", seconds(*time), or_silence(&first.text));
+                format!("{client} failed and was replaced at {}{others}: {}", seconds(*time), or_silence(&first.text));
             gate("clients-steady", false, text)
         }
     }
@@ -133,7 +133,7 @@ fn clients_consistent(history: &History) -> Gate {
 fn clients_careful(anomalies: &[Anomaly]) -> Gate {
     let careless = anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight);
     let text = match careless {
-        None => "no update was lost to a write that was under way when its client gave the lock back".to_string(),
+        None => "no update was lost to a write still in flight when its client released the lock".to_string(),
         Some(first) => first.summary.clone(),
     };
     gate("clients-careful", careless.is_none(), text)
@@ -148,7 +148,7 @@ fn script_played(history: &History, steps: u32) -> Gate {
             gate(name, false, text)
         }
         None if history.steps.len() as u64 == u64::from(steps) => {
-            gate(name, true, format!("all {} went as they should", count(u64::from(steps), "step")))
+            gate(name, true, format!("all {} were carried out", count(u64::from(steps), "step")))
         }
         None => gate(name, false, format!("{} of {} steps are recorded", history.steps.len(), steps)),
     }
@@ -254,8 +254,8 @@ fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Gate {
     let all = count(faults.len() as u64, "fault");
     let outlives = history.run.as_ref().and_then(|run| run.outlives);
     let (passed, text) = match outlives {
-        None => (met > 0, format!("{met} of {all} came while a client that it concerns had the lock")),
-        Some(Outlives::Ttl) => (outlived > 0, format!("{outlived} of {all} outlasted the TTL of a lock that was held")),
+        None => (met > 0, format!("{met} of {all} hit while an affected client held the lock")),
+        Some(Outlives::Ttl) => (outlived > 0, format!("{outlived} of {all} outlasted the TTL of a held lock")),
     };
     gate("faults-met-holds", passed, text)
 }
@@ -341,7 +341,7 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
     match history.run.as_ref().map(|run| run.progress).unwrap_or_default() {
         Progress::Some => match acknowledged(history).filter(ended_within).count() as u64 {
             0 if faults.iter().all(|window| leaves_nothing(history, window)) => {
-                let text = "no update was acknowledged while a fault was in effect, since each left nobody the lock";
+                let text = "no update was acknowledged while a fault was in effect, since no fault left anyone able to get the lock";
                 gate(name, true, text.into())
             }
             found => gate(name, found > 0, text(found)),
@@ -353,8 +353,8 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
                 .filter(|operation| within(operation.invoked, operation.completed.unwrap_or(u64::MAX)))
                 .count() as u64;
             match found {
-                0 => gate(name, true, "no update was acknowledged while a fault was in effect, as was to be".into()),
-                _ => gate(name, false, format!("{} acknowledged where none was to be", count(found, "update"))),
+                0 => gate(name, true, "no update was acknowledged while a fault was in effect, as expected".into()),
+                _ => gate(name, false, format!("{} acknowledged where none was expected", count(found, "update"))),
             }
         }
     }
@@ -405,7 +405,7 @@ fn final_reads(history: &History) -> Gate {
         None => said,
         Some(key) => {
             let missing = count(over.len() as u64, "key");
-            gate("final-reads", false, format!("{missing} not read after the last update, {key} for one"))
+            gate("final-reads", false, format!("{missing} not read after the last update, for example {key}"))
         }
     }
 }

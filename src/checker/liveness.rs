@@ -219,9 +219,9 @@ fn evidence(keys: &BTreeMap<&str, Key>, faults: &[Span], last_heal: Option<u64>)
         .map(|(name, key)| format!("{name} ({})", count(failed(key), "attempt")))
         .collect();
     let missing = if faults.iter().any(|(_, until)| *until == u64::MAX) {
-        Some("a fault was not seen to be healed and may still last".to_string())
+        Some("a fault was not seen to be healed and may still be in effect".to_string())
     } else if attempts == 0 {
-        Some(format!("nobody is known to have asked for the lock {when}"))
+        Some(format!("no client is known to have asked for the lock {when}"))
     } else if !in_vain.is_empty() {
         Some(format!(
             "nobody got the lock of {} {when}, but it was held, or not free for long enough to blame the lock",

@@ -125,13 +125,13 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
             lost: Vec::new(),
             summary: match phase {
                 Some(Phase::Acquired) => format!(
-                    "c{client} asked for the lock at {} and did not have it {} later, when it was to be had (`{}`)",
+                    "c{client} asked for the lock at {} and still did not have it {} later, though it should have been available (`{}`)",
                     seconds(operation.invoked),
                     length(time.saturating_sub(operation.invoked)),
                     step.step
                 ),
                 _ => {
-                    format!("what a live lock owes did not come by {} (`{}`): {}", seconds(*time), step.step, step.text)
+                    format!("a live lock would have come this far by {} (`{}`): {}", seconds(*time), step.step, step.text)
                 }
             },
         });

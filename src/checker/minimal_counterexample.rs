@@ -1,4 +1,4 @@
-//! The minimal_counterexample operations of a run that no order explains: the verdict on its updates, seen by the general checks.
+//! The smallest set of a run's operations that no order explains: the verdict on its updates, seen by the general checks.
 //!
 //! It decides nothing. [`super::check`] says whether updates were lost and which; this finds the smallest argument for
 //! it, to be shown.

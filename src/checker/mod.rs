@@ -135,7 +135,7 @@ fn broken_updates(anomalies: &[Anomaly], lost: LostUpdates) -> String {
     let others = [
         (AnomalyKind::StaleRead, "stale read"),
         (AnomalyKind::ImpossibleRead, "impossible read"),
-        (AnomalyKind::OrderViolation, "violation of the order in real time"),
+        (AnomalyKind::OrderViolation, "violation of the real-time order"),
     ];
     let mut parts = Vec::new();
     if lost.count > 0 {
@@ -147,7 +147,7 @@ fn broken_updates(anomalies: &[Anomaly], lost: LostUpdates) -> String {
             0 => {}
             1 => parts.push(format!("1 {noun}")),
             many if kind == AnomalyKind::OrderViolation => {
-                parts.push(format!("{many} violations of the order in real time"));
+                parts.push(format!("{many} violations of the real-time order"));
             }
             many => parts.push(words::count(many, noun)),
         }
@@ -163,7 +163,10 @@ fn first_of(anomalies: &[Anomaly], kind: AnomalyKind) -> Option<String> {
 fn broken_liveness(anomalies: &[Anomaly]) -> String {
     first_of(anomalies, AnomalyKind::NotObtained).unwrap_or_else(|| {
         let late = anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::AcquiredLate).count() as u64;
-        format!("{} did not get the lock in the time in which it was to be had", words::count(late, "client"))
+        format!(
+            "{} did not get the lock in the time in which it should have been available",
+            words::count(late, "client")
+        )
     })
 }
 

@@ -100,7 +100,7 @@ fn circular_reads(register: &Register, circle: &[usize], words: Words) -> Anomal
     let places: Vec<usize> = circle.iter().filter_map(|&node| register.nodes[node].writer).collect();
     let time = places.iter().map(|&place| latest_known(register, place)).max().unwrap_or(0);
     if let &[place] = places.as_slice() {
-        let summary = format!("{} read {}, which it had yet to write", words.client(place), seen(register, place));
+        let summary = format!("{} read {} before writing it", words.client(place), seen(register, place));
         return anomaly(register, AnomalyKind::ImpossibleRead, time, places, summary);
     }
     let summary = format!(

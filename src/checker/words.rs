@@ -2,6 +2,8 @@
 
 use crate::history::{Header, History, Operation, Process, Reading};
 use crate::members::client_name;
+use crate::words;
+pub(super) use crate::words::{length, moment as seconds, plural as count};
 
 /// A list longer than this is cut, so that a sentence stays one.
 const LONGEST_LIST: usize = 6;
@@ -59,12 +61,11 @@ impl<'h> Words<'h> {
 pub(super) fn list(items: &[String]) -> String {
     match items {
         [] => "nobody".to_string(),
-        [one] => one.clone(),
         items if items.len() > LONGEST_LIST => {
             let shown = LONGEST_LIST - 1;
             format!("{} and {} more", items[..shown].join(", "), items.len() - shown)
         }
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        items => words::list(items),
     }
 }
 
@@ -75,24 +76,4 @@ pub(super) fn reading(key: &str, reading: &Reading) -> String {
         Reading::Empty => format!("{key} = empty"),
         Reading::Value(value) => format!("{key} = {value}"),
     }
-}
-
-/// A run time in nanoseconds as seconds with milliseconds, such as `6.712 s`.
-pub(super) fn seconds(time: u64) -> String {
-    format!("{}.{:03} s", time / 1_000_000_000, time / 1_000_000 % 1_000)
-}
-
-/// A length of time in nanoseconds, in the unit that suits it.
-pub(super) fn length(time: u64) -> String {
-    match time {
-        0..1_000 => format!("{time} ns"),
-        1_000..1_000_000 => format!("{} \u{b5}s", time / 1_000),
-        1_000_000..1_000_000_000 => format!("{} ms", time / 1_000_000),
-        _ => seconds(time),
-    }
-}
-
-/// `1 update`, `2 updates`.
-pub(super) fn count(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

@@ -3,19 +3,19 @@
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::pages::PageFlags;
-use super::{Exit, Failure, exit_for, print};
-use crate::checker::{self, Verdict};
-use crate::history::{self, History};
-use crate::report::{self, Counterexample, Report, RunFacts};
-use crate::scenario::Scenario;
+use super::{Exit, Failure, exit_of, print};
+use crate::history;
+use crate::report::{self, Counterexample, RunFacts};
+use crate::runner::Checked;
+use crate::scenario::{self, Scenario};
+use linearizability::FailedCas;
 use linearizability::formats::{Format, Source};
-use linearizability::{FailedCas, Limits};
 
 /// What the user wants checked, and how.
 #[derive(Debug, Args)]
@@ -72,34 +72,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     flags
         .pages
         .write(|| report::html(&report), || checked.minimal_counterexample.as_ref().map(Counterexample::standalone))?;
-    Ok(exit_for(checked.verdict.valid, checked.scenario.as_ref().and_then(|scenario| scenario.expect)))
-}
-
-/// A run's history with what was concluded from it.
-struct Checked {
-    history: History,
-    scenario: Option<Scenario>,
-    facts: RunFacts,
-    verdict: Verdict,
-    minimal_counterexample: Option<Counterexample>,
-}
-
-impl Checked {
-    fn new(history: History, scenario: Option<Scenario>, facts: RunFacts, counterexample: bool) -> Checked {
-        let verdict = checker::check(&history);
-        let minimal_counterexample = if counterexample { minimal_counterexample(&history, &verdict) } else { None };
-        Checked { history, scenario, facts, verdict, minimal_counterexample }
-    }
-
-    fn report(&self) -> Report<'_> {
-        Report {
-            scenario: self.scenario.as_ref(),
-            history: &self.history,
-            verdict: &self.verdict,
-            facts: &self.facts,
-            minimal_counterexample: self.minimal_counterexample.as_ref(),
-        }
-    }
+    Ok(exit_of(&checked))
 }
 
 /// Writes the report of a run folder again.
@@ -116,27 +89,11 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-/// The counterexample that the report of a run shows, if it is found before anyone grows impatient.
-pub fn minimal_counterexample(history: &History, verdict: &Verdict) -> Option<Counterexample> {
-    let deadline = Instant::now() + LOOKING;
-    let limits = Limits { give_up: &|| Instant::now() >= deadline, ..Limits::default() };
-    checker::minimal_counterexample(history, verdict, &limits)
-        .map(|minimal_counterexample| Counterexample::of_run(history, &minimal_counterexample))
-}
-
-/// How long a report may wait for its counterexample, which is not what decides.
-const LOOKING: Duration = Duration::from_secs(3);
-
 /// What the run folder around a history says beside it; nothing where there is no such folder.
 fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
-    let scenario =
-        match fs::read_to_string(folder.join("scenario.toml")) {
-            Err(_) => None,
-            Ok(text) => Some(toml::from_str(&text).map_err(|error| {
-                Failure::could_not_run(format!("{}: {error}", folder.join("scenario.toml").display()))
-            })?),
-        };
+    let saved = folder.join(scenario::FILE);
+    let scenario = if saved.is_file() { Some(Scenario::read(&saved).map_err(Failure::could_not_run)?) } else { None };
     let facts = match fs::read_to_string(folder.join("facts.json")) {
         Err(_) => RunFacts::default(),
         Ok(text) => serde_json::from_str(&text)

@@ -3,13 +3,11 @@
 mod check;
 mod clean;
 mod flags;
-mod interrupt;
 mod linear;
 mod list;
 mod pages;
 mod progress;
 mod run;
-mod runs;
 mod suite;
 
 use std::fmt;
@@ -21,6 +19,7 @@ use clap::{Parser, Subcommand};
 
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
+use crate::runner::{Checked, Console, RunnerError};
 
 /// Can a distributed lock on Redis be trusted? Real servers, real faults, a verdict with pictures.
 #[derive(Debug, Parser)]
@@ -105,6 +104,18 @@ impl Failure {
     }
 }
 
+impl From<RunnerError> for Failure {
+    fn from(error: RunnerError) -> Failure {
+        match error {
+            RunnerError::Request(text) => Failure::arguments(text),
+            RunnerError::CouldNotRun(text) => Failure::could_not_run(text),
+        }
+    }
+}
+
+/// Where runs tell how they are getting on: standard error.
+const CONSOLE: Console = Console { say: |line| eprintln!("{line}"), show: progress::start };
+
 /// Prints what the user asked for. Whoever reads may have seen enough, as `head` has, which is no error.
 fn print(text: impl fmt::Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
@@ -140,7 +151,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(flags) => in_runtime(run::run(*flags)),
         Command::Suite(flags) => in_runtime(suite::suite(*flags)),
-        Command::Runs => in_runtime(runs::runs()),
+        Command::Runs => in_runtime(run::runs()),
         Command::Check(flags) => check::check(&flags),
         Command::Report { folder } => check::report(&folder),
         Command::List { name } => list::list(name.as_deref()),
@@ -177,17 +188,9 @@ fn in_runtime(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit,
     outcome
 }
 
-/// What a run with these arguments would be, without starting anything; refused with the same words as on the command line.
-fn understood(arguments: &[String]) -> Result<flags::RunFlags, String> {
-    let words = ["redjepsen".to_string(), "run".to_string()].into_iter().chain(arguments.iter().cloned());
-    match Arguments::try_parse_from(words) {
-        Ok(Arguments { command: Command::Run(flags) }) => Ok(*flags),
-        Ok(_) => Err("these are not the arguments of a run".to_string()),
-        Err(error) => {
-            let text = error.to_string();
-            Err(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string())
-        }
-    }
+/// The exit code for a run.
+fn exit_of(checked: &Checked) -> Exit {
+    exit_for(checked.verdict.valid, checked.scenario.as_ref().and_then(|scenario| scenario.expect))
 }
 
 /// The exit code for a verdict, given what was expected of it.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::controller::Status;
 
@@ -12,8 +13,12 @@ use crate::controller::Status;
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 const LIVE_EVERY: Duration = Duration::from_millis(100);
 
-/// Shows the status until its sender is gone.
-pub async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
+/// Shows the status of a run until its sender is gone, beside whatever else is done.
+pub fn start(status: watch::Receiver<Status>, time_limit: Duration) -> JoinHandle<()> {
+    tokio::spawn(show(status, time_limit))
+}
+
+async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
     let live = std::io::stderr().is_terminal();
     let bar = ProgressBar::hidden();
     if live {

@@ -68,7 +68,7 @@ impl Grantor for Arc<Control> {
         self.say(&FromClient::Acquire { id }).await.map_err(|error| error.to_string())?;
         match self.next().await.map_err(|error| error.to_string())? {
             Some(ToClient::Granted { id: granted_to, granted }) if granted_to == id => Ok(granted),
-            Some(other) => Err(format!("{other:?} where the lock was to be granted or not")),
+            Some(other) => Err(format!("{other:?} where the answer about the lock was expected")),
             None => Err("the controller is gone".to_string()),
         }
     }

@@ -96,7 +96,7 @@ pub async fn serve(
             ToClient::Bye => break,
             // A `go` that comes late is for an operation that is over.
             ToClient::Go { .. } => {}
-            other => anyhow::bail!("{other:?} where nothing is under way"),
+            other => anyhow::bail!("{other:?} while no operation is in progress"),
         }
     }
     Ok(())
@@ -153,7 +153,7 @@ impl Worker {
                     }
                     (Worker::Apart(guarded), _) => guarded.locked(invoke, phases).await?,
                     (Worker::Row(row), Some(new)) if invoke.f == Function::Rmw => row.rmw(invoke, new, phases).await?,
-                    (Worker::Row(_), _) => fail(invoke, "unsupported", "a row is locked in order to be written"),
+                    (Worker::Row(_), _) => fail(invoke, "unsupported", "a row is locked only to be written"),
                 };
                 phases.check()?;
                 Ok(answer)
@@ -341,7 +341,7 @@ async fn conclude(
             let count = old.as_ref().and_then(ResourceValue::count);
             FromClient::Ok { id: invoke.id, old: old.map(|old| old.value), new: Some(new.to_string()), count }
         }
-        Ok(Write::Conflict) => fail(invoke, "conflict", "what was read is no longer current"),
+        Ok(Write::Conflict) => fail(invoke, "conflict", "the value that was read is no longer current"),
         Ok(Write::Fenced) => fail(invoke, "fenced", FENCED),
         Err(RequestError::NotDone(text)) => fail(invoke, "unavailable", text),
         Err(error @ RequestError::Timeout(_)) => info(invoke, "timeout", error),

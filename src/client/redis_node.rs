@@ -194,7 +194,7 @@ impl Node for RedisNode {
             RedisNode::Sentinel(group) => group.last_asked().await,
             RedisNode::Cluster(cluster) => cluster.last_asked().await,
         };
-        let gone = || RequestError::NotDone("no server was asked before".to_string());
+        let gone = || RequestError::NotDone("no server has been asked yet".to_string());
         acknowledged(&*server.ok_or_else(gone)?, replicas).await
     }
 }

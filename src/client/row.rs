@@ -205,7 +205,7 @@ fn answered<T>(
     match outcome {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-            Err(RequestError::NotDone("held by another".to_string()))
+            Err(RequestError::NotDone("held by another client".to_string()))
         }
         Ok(Err(error)) if error.as_db_error().is_some() => Err(RequestError::NotDone(in_words(&error))),
         Ok(Err(error)) => Err(RequestError::ConnectionLost(in_words(&error))),

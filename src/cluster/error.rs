@@ -19,9 +19,9 @@ pub enum ClusterError {
         "the Docker engine runs {found} containers, and redjepsen needs linux; switch the engine to Linux containers"
     )]
     NotLinux { found: String },
-    #[error("the Docker engine did not manage to {doing}: {reason}")]
+    #[error("the Docker engine could not {doing}: {reason}")]
     Engine { doing: String, reason: String, status: Option<u16> },
-    #[error("it took longer than {seconds} s to {doing}; see whether this machine is overloaded, and try again")]
+    #[error("it took longer than {seconds} s to {doing}; check whether this machine is overloaded, and try again")]
     Timeout { doing: String, seconds: u64 },
     #[error(
         "there is no image `{image}` here, and it cannot be pulled ({reason}); load it with `docker load` or make its registry reachable"
@@ -66,13 +66,13 @@ pub enum ClusterError {
     BadRunId { run_id: String },
     #[error("the run `{run_id}` exists already; `redjepsen clean` removes what is left of runs that ended")]
     RunExists { run_id: String },
-    #[error("the start of the cluster was given up")]
+    #[error("the cluster did not start in time, so its start was abandoned")]
     GivenUp,
     #[error("{member} stopped right after its start ({state}){log}")]
     MemberDied { member: String, state: String, log: String },
     #[error("{member} did not answer within {seconds} s of its start ({reason}){log}")]
     NotReady { member: String, seconds: u64, reason: String, log: String },
-    #[error("{member} cannot be made as new: {reason}")]
+    #[error("{member} cannot be reset: {reason}")]
     NotReset { member: String, reason: String },
     #[error("there is no member `{member}` in this cluster")]
     UnknownMember { member: String },
@@ -82,9 +82,9 @@ pub enum ClusterError {
     StillRuns { member: String },
     #[error("this cluster cannot have faults on its network: {reason}; choose a nemesis without them")]
     NoNetworkFaults { reason: String },
-    #[error("this machine did not manage to {doing}: {reason}")]
+    #[error("this machine could not {doing}: {reason}")]
     Local { doing: String, reason: String },
-    #[error("no local cluster can be had here: {reason}")]
+    #[error("a local cluster cannot run here: {reason}")]
     NoNamespaces { reason: String },
     #[error(
         "there is no redis-server on PATH for a local cluster; `apt-get install redis-server`, or name a build of your own \
@@ -94,11 +94,11 @@ pub enum ClusterError {
     #[error("a local cluster runs programs, not the image `{image}`; leave it out, or use --cluster docker")]
     ImageForLocal { image: String },
     #[error(
-        "there is nowhere to run a cluster ({docker}); three ways on: install or start Docker, or `apt-get install \
+        "there is nowhere to run a cluster ({docker}). Install or start Docker, or `apt-get install \
          redis-server`, or name a build of your own with --redis-server FILE"
     )]
     Nowhere { docker: String },
-    #[error("the agent did not manage to {doing}: {source}")]
+    #[error("the agent could not {doing}: {source}")]
     Agent { doing: String, source: AgentError },
     #[error("cannot write {path}: {source}")]
     Write { path: String, source: std::io::Error },

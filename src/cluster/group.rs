@@ -160,18 +160,18 @@ impl Cluster {
         let views = self.of_role(Role::Node).map(async |node| {
             let info = self.words(node, &["CLUSTER", "INFO"]).await?;
             if field(&info, "cluster_state") != Some("ok") {
-                return Err(format!("{} says that the cluster is not whole", node.name));
+                return Err(format!("{} reports that the cluster is incomplete", node.name));
             }
             let nodes = self.nodes_by(node).await?;
             match nodes.iter().find(|node| node.doubtful) {
-                Some(doubtful) => Err(format!("{} doubts that {} is there", node.name, doubtful.address)),
+                Some(doubtful) => Err(format!("{} reports that {} may be down", node.name, doubtful.address)),
                 None => Ok((node.name.clone(), nodes)),
             }
         });
         let views = join_all(views).await.into_iter().collect::<Result<Vec<_>, String>>()?;
         let Some((first, view)) = views.first() else { return Err("there are no nodes".to_string()) };
         match views.iter().find(|(_, other)| other != view) {
-            Some((other, _)) => Err(format!("{first} and {other} do not agree on who is what")),
+            Some((other, _)) => Err(format!("{first} and {other} disagree about the nodes' roles")),
             None => Ok(self.roles_in(view)),
         }
     }
@@ -183,7 +183,7 @@ impl Cluster {
         let Some(primary) = primary else {
             return match field(&info, "role") {
                 Some("master") => Ok(()),
-                role => Err(format!("{name} is to be the primary and says {}", role.unwrap_or("nothing"))),
+                role => Err(format!("{name} should be the primary and says {}", role.unwrap_or("nothing"))),
             };
         };
         let follows = field(&info, "master_host").and_then(|host| self.node_at(host));
@@ -192,7 +192,7 @@ impl Cluster {
         }
         match field(&info, "master_link_status") {
             Some("up") => Ok(()),
-            _ => Err(format!("{name} is not in touch with {primary} yet")),
+            _ => Err(format!("{name} has no link to {primary} yet")),
         }
     }
 
@@ -243,9 +243,7 @@ fn doubt(name: &str, value: &str) -> Option<String> {
         // Such as `master,s_down`.
         "flags" if value.contains(',') => Some(value.to_string()),
         // Milliseconds since it last answered INFO: since 1970, where it never did.
-        "info-refresh" if value.parse().is_ok_and(|millis: u64| millis > 60_000) => {
-            Some("not heard of yet".to_string())
-        }
+        "info-refresh" if value.parse().is_ok_and(|millis: u64| millis > 60_000) => Some("not known yet".to_string()),
         _ => None,
     }
 }

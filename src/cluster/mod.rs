@@ -49,12 +49,12 @@ pub use group::Roles;
 pub use lines::{ClientOutput, ClientProcess};
 pub use local::Local;
 pub use owner::Owner;
-pub use platform::{Platform, PlatformKind, PlatformRequest};
+pub use platform::{Platform, PlatformRequest};
 pub use reset::InitialState;
 use server::Server;
 
 use crate::members::{AGENT, RESOURCE, Role, client_name, node_name, sentinel_name};
-use crate::topology::{Persistence, Program, Topology};
+use crate::topology::{OwnClient, Persistence, Program, Topology};
 
 /// Where a member sees files of ours, which others do not see.
 pub(crate) const FILES: &str = "/redjepsen";
@@ -127,26 +127,7 @@ impl ClusterSpec {
 pub enum ClientCommand {
     /// `redjepsen client`.
     BuiltIn,
-    /// A user's own client. In Docker it runs in [`Images::client`], or in the runtime image (which has no other
-    /// programs) when there is none.
-    Custom {
-        /// Program and arguments; an image's own entrypoint and command do not count.
-        argv: Vec<String>,
-        /// Files and folders of the engine's machine that the client needs. A local one sees them as they are.
-        mounts: Vec<ClientMount>,
-        /// Environment variables in addition to the image's, or to this process's.
-        env: Vec<(String, String)>,
-    },
-}
-
-/// A file or folder that a client sees.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientMount {
-    /// Absolute path on the engine's machine.
-    pub source: String,
-    /// Absolute path in the container.
-    pub target: String,
-    pub read_only: bool,
+    Own(OwnClient),
 }
 
 /// One member of a running cluster.

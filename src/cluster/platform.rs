@@ -7,22 +7,12 @@ use super::docker::{Docker, ImageRequest, Images, NodeSource};
 use super::error::ClusterError;
 use super::local::Local;
 use super::{ClusterSpec, redis_program};
-use crate::topology::Program;
-
-/// Where the user wants the cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PlatformKind {
-    /// In Docker where an engine answers, else of this machine's own programs.
-    #[default]
-    Auto,
-    Docker,
-    Local,
-}
+use crate::topology::{ClusterKind, Program};
 
 /// What is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformRequest {
-    pub kind: PlatformKind,
+    pub kind: ClusterKind,
     /// Where the nodes' Redis comes from. A local cluster takes no image.
     pub node: NodeSource,
     /// What the lock nodes run.
@@ -46,9 +36,9 @@ impl Platform {
         note: &mut (dyn FnMut(String) + Send),
     ) -> Result<Platform, ClusterError> {
         let docker = match request.kind {
-            PlatformKind::Local => return local(&request).map(Platform::Local),
-            PlatformKind::Docker => Docker::connect().await?,
-            PlatformKind::Auto => match Docker::connect().await {
+            ClusterKind::Local => return local(&request).map(Platform::Local),
+            ClusterKind::Docker => Docker::connect().await?,
+            ClusterKind::Auto => match Docker::connect().await {
                 Ok(docker) => docker,
                 Err(unreachable) => return without_docker(&request, unreachable, note),
             },

@@ -138,7 +138,7 @@ fn not_reset(member: &str, reason: String) -> ClusterError {
 mod tests {
     use super::*;
     use crate::cluster::Owner;
-    use crate::topology::ClusterOptions;
+    use crate::topology::{ClusterOptions, OwnClient};
 
     #[test]
     fn settings_are_the_same_in_whatever_order_they_come() {
@@ -170,7 +170,7 @@ mod tests {
         };
         assert!(plain.can_be_reset());
         let group = ClusterOptions { node_timeout: Duration::from_secs(1) };
-        let own = ClientCommand::Custom { argv: Vec::new(), mounts: Vec::new(), env: Vec::new() };
+        let own = ClientCommand::Own(OwnClient::default());
         for other in [
             ClusterSpec { program: Program::Etcd, ..plain.clone() },
             ClusterSpec { topology: Topology::Cluster(group), ..plain.clone() },

@@ -21,6 +21,8 @@ pub struct Board {
 pub struct ClientProgress {
     /// Operations that it has begun.
     pub begun: u64,
+    /// The key of the one that it began last.
+    pub key: String,
     /// Operations that are over.
     pub ended: u64,
     /// What it reported of the operation that it began last.
@@ -39,9 +41,10 @@ impl Board {
     }
 
     /// A client begins an operation.
-    pub fn begin(&self, client: u32) {
+    pub fn begin(&self, client: u32, key: &str) {
         self.change(client, |standing| {
             standing.begun += 1;
+            standing.key = key.to_string();
             standing.reached.clear();
         });
     }
@@ -59,6 +62,11 @@ impl Board {
     /// A client's process has been replaced by a new one, which is ready.
     pub fn replace(&self, client: u32) {
         self.change(client, |standing| standing.replaced += 1);
+    }
+
+    /// The key of the operation that a client began last.
+    pub fn key_of(&self, client: u32) -> String {
+        self.clients().get(client as usize).map_or(String::new(), |standing| standing.key.clone())
     }
 
     /// How often a client's process has been replaced.
@@ -126,7 +134,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_holder_is_the_client_that_reads_next() {
         let board = Board::new(4);
-        (0..4).for_each(|client| board.begin(client));
+        (0..4).for_each(|client| board.begin(client, "k0"));
         board.reach(0, Phase::Read);
         sleep(Duration::from_millis(2)).await;
         let seen = board.clone();
@@ -142,7 +150,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_never_reports_its_read_is_found_too_and_others_are_not() {
         let board = Board::new(3);
-        (0..3).for_each(|client| board.begin(client));
+        (0..3).for_each(|client| board.begin(client, "k0"));
         let seen = board.clone();
         let waiting = tokio::spawn(async move { seen.fresh_holder().await });
         sleep(Duration::from_millis(2)).await;
@@ -159,7 +167,7 @@ mod tests {
         let waiting = tokio::spawn(async move {
             seen.until(0, |standing| (standing.ended == 1).then_some(standing.reached.len())).await
         });
-        board.begin(0);
+        board.begin(0, "k0");
         board.reach(0, Phase::Acquired);
         sleep(Duration::from_millis(2)).await;
         assert!(!waiting.is_finished());

@@ -118,7 +118,7 @@ impl Run<'_> {
                 Err(Broken(format!("it speaks protocol {}, this redjepsen speaks {PROTOCOL}", ready.protocol)))
             }
             Some(FromClient::Failed { text }) => Err(Broken(format!("it can't take part: {}", shorten(&text)))),
-            Some(other) => Err(Broken(format!("it said {other:?} where `ready` was due"))),
+            Some(other) => Err(Broken(format!("it sent {other:?} where `ready` was expected"))),
             None => Err(Broken(format!("it did not say `ready` within {} s", READY_LIMIT.as_secs()))),
         }
     }
@@ -152,7 +152,7 @@ impl Run<'_> {
         operation: &PlannedOperation,
         options: OperationOptions,
     ) -> Result<Result<(), Broken>, RunError> {
-        self.board.begin(client.number);
+        self.board.begin(client.number, &operation.key);
         let id = self.next_operation_id();
         let process = Process::Client(client.process);
         let (f, new) = match self.scenario.workload.resource.kind {
@@ -236,7 +236,7 @@ impl Run<'_> {
                 Err(broken) => return Ok(Err(broken)),
             };
             if message.id() != Some(id) {
-                return Ok(Err(Broken(format!("it said {message:?} where operation {id} is under way"))));
+                return Ok(Err(Broken(format!("it sent {message:?} while operation {id} is in progress"))));
             }
             match message {
                 FromClient::Phase(phase) => {
@@ -246,7 +246,10 @@ impl Run<'_> {
                     self.board.reach(client.number, reached);
                 }
                 FromClient::Ok { new: Some(new), .. } if new != operation.value => {
-                    return Ok(Err(Broken(format!("it says it wrote `{new}` where `{}` was due", operation.value))));
+                    return Ok(Err(Broken(format!(
+                        "it reports that it wrote `{new}` where `{}` was expected",
+                        operation.value
+                    ))));
                 }
                 FromClient::Acquire { .. } if self.scenario.workload.lock.is_granted_by_controller() => {
                     let granted = self.grants.ask(&operation.key, Holder { process: client.process, operation: id });
@@ -383,9 +386,9 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
         )) => {
             indeterminate(&shorten(&error), shorten(&text));
         }
-        Ok(Answer::CutOff) => indeterminate("timeout", "still under way when the run ended".into()),
+        Ok(Answer::CutOff) => indeterminate("timeout", "still in progress when the run ended".into()),
         Ok(Answer::Message(other)) => {
-            let text = format!("it said {other:?} in the middle of an operation");
+            let text = format!("it sent {other:?} in the middle of an operation");
             indeterminate("crash", text.clone());
             return Err(Broken(text));
         }

@@ -46,7 +46,7 @@ impl Run<'_> {
                 };
                 self.fact(FactName::NodesReady, true, text)?;
             }
-            Err(reason) => return Err(RunError::NotReady(format!("the nodes' roles are not settled: {reason}"))),
+            Err(reason) => return Err(RunError::NotReady(format!("the nodes' roles have not settled: {reason}"))),
         }
         let (empty, text) = match self.keys_in_resource().await {
             Ok(keys) => (keys == 0, format!("{keys} keys")),
@@ -254,7 +254,7 @@ mod tests {
         let (_, amount) = final_value(ResourceKind::List, text("c1:0", LONGEST_LIST / 6)).unwrap();
         assert_eq!(amount, Some(Amount::Count(LONGEST_LIST as u64 / 6)));
         assert_eq!(final_value(ResourceKind::Counter, None).unwrap(), (Reading::Empty, Some(Amount::Count(0))));
-        assert!(final_value(ResourceKind::Counter, Some("c1:0".into())).unwrap_err().contains("no counter"));
+        assert!(final_value(ResourceKind::Counter, Some("c1:0".into())).unwrap_err().contains("not a counter"));
     }
 
     #[test]

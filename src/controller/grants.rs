@@ -67,12 +67,12 @@ impl Run<'_> {
         self.cluster.kill_client(client).await?;
         let disconnected = tokio::select! {
             biased;
-            () = self.cut_off.raised() => Err("the run was to end".to_string()),
+            () = self.cut_off.raised() => Err("the run was ending".to_string()),
             disconnected = self.disconnect(client) => disconnected,
         };
         match disconnected {
             Ok(()) => self.grants.take_from(process),
-            Err(reason) => warn!(client, reason, "what it held stays taken"),
+            Err(reason) => warn!(client, reason, "its locks stay taken"),
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
     let end = match &outcome {
         Ok(interrupted) => End {
             completed: !interrupted,
-            text: if *interrupted { "interrupted before its time was over" } else { "ran to its planned end" }.into(),
+            text: if *interrupted { "interrupted before its time limit" } else { "ran to its planned end" }.into(),
         },
         Err(error) => {
             run.heal_everything().await;
@@ -207,7 +207,7 @@ impl Run<'_> {
             () = sleep_until(began + self.scenario.time_limit) => false,
         };
         self.stop.raise();
-        self.stage(if interrupted { "stopping" } else { "finishing what is under way" });
+        self.stage(if interrupted { "stopping" } else { "finishing operations in progress" });
         let hurry = async {
             if !interrupted {
                 // Every operation ends within limits of its own; only the user's wish cuts it short.
@@ -247,7 +247,7 @@ impl Run<'_> {
 /// Waits until the user wants the run to end; for ever, once the sender is dropped.
 async fn wanted(interrupt: &mut watch::Receiver<bool>) {
     if interrupt.wait_for(|wanted| *wanted).await.is_err() {
-        warn!("nobody is left who could interrupt the run");
+        warn!("the source of interrupts is gone");
         std::future::pending::<()>().await;
     }
 }

@@ -11,16 +11,26 @@ use tracing::{info, warn};
 
 use super::{Run, RunError};
 use crate::faults::{AgentError, Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
-use crate::history::{Body, FaultKind, FaultStep, NemesisEvent};
+use crate::history::{Body, FaultKind, FaultStep, NemesisEvent, ResourceKind};
 use crate::members::{client_name, node_name, sentinel_name};
 use crate::nemesis::{Between, Change, Fault, Partition, Target, Targets};
 
 /// How long a node may take to say whether it has a key.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
+/// What a script is about, and every fault where there is one key.
+pub(super) const FIRST_KEY: &str = "k0";
 const ASK_AGAIN: Duration = Duration::from_millis(5);
 /// How long it may take until a client that was killed is ready again; one that was doing nothing is not missed before its
 /// next operation.
 const REPLACED_LIMIT: Duration = Duration::from_secs(10);
+
+/// What a fault is about when its time has come.
+struct Moment {
+    /// The client that holds the lock, where the fault names it.
+    holder: Option<u32>,
+    /// The key that the voter, the primary and the replica are those of.
+    key: String,
+}
 
 /// A fault in effect.
 #[derive(Clone, Debug)]
@@ -47,10 +57,10 @@ impl Run<'_> {
             let injection = tokio::select! {
                 biased;
                 () = self.stop.raised() => return self.skip(planned.fault, &planned.what, "the run ended"),
-                injection = self.injection(&planned.what) => injection,
+                injection = self.injection(&planned.what, planned.key.as_deref()) => injection,
                 // Later than this it would run into the quiet time, or into the next fault.
                 () = sleep_until(at + lasts) => {
-                    self.skip(planned.fault, &planned.what, "nobody was where it was to hit")?;
+                    self.skip(planned.fault, &planned.what, "no target was in the right state")?;
                     continue;
                 }
             };
@@ -66,38 +76,47 @@ impl Run<'_> {
     }
 
     /// The fault with the names of the members that it hits now. Waits for those that depend on the moment; for ever,
-    /// where the moment does not come.
-    pub(super) async fn injection(&self, what: &Fault) -> Injection {
-        match what {
-            Fault::Pause(who) => Injection::Pause { members: self.members(who).await },
-            Fault::Kill(who) => Injection::Kill { members: self.members(who).await },
-            Fault::PowerLoss(who) => Injection::PowerLoss { members: self.members(who).await },
-            Fault::Clock(who, change) => {
-                Injection::Clock { members: self.members(who).await, skew: self.skew(*change) }
+    /// where the moment does not come. `key` is what the plan says that it is about.
+    pub(super) async fn injection(&self, what: &Fault, key: Option<&str>) -> Injection {
+        let now = &match what.names(|target| target == Target::Holder) {
+            true => {
+                let holder = self.board.fresh_holder().await;
+                Moment { holder: Some(holder), key: self.board.key_of(holder) }
             }
-            Fault::Evict(who) => Injection::Evict { members: self.members(who).await },
-            Fault::Flush(who) => Injection::Flush { members: self.members(who).await },
-            Fault::Failover(_) => self.failover().await,
+            false => Moment { holder: None, key: key.unwrap_or(FIRST_KEY).to_string() },
+        };
+        match what {
+            Fault::Pause(who) => Injection::Pause { members: self.members(who, now).await },
+            Fault::Kill(who) => Injection::Kill { members: self.members(who, now).await },
+            Fault::PowerLoss(who) => Injection::PowerLoss { members: self.members(who, now).await },
+            Fault::Clock(who, change) => {
+                Injection::Clock { members: self.members(who, now).await, skew: self.skew(*change) }
+            }
+            Fault::Evict(who) => Injection::Evict { members: self.members(who, now).await },
+            Fault::Flush(who) => Injection::Flush { members: self.members(who, now).await },
+            Fault::Failover(_) => self.failover(&now.key).await,
             Fault::Partition(cut) => {
                 let mut pairs = Vec::new();
                 // The plan has drawn who is on which side of a shape.
                 if let Partition::Between(parts) = cut {
                     for part in parts {
-                        pairs.extend(self.pairs(part).await);
+                        pairs.extend(self.pairs(part, now).await);
                     }
                 }
                 Injection::Network { pairs, effect: Effect::Drop }
             }
             Fault::Loss(percent, between) => {
-                Injection::Network { pairs: self.pairs(between).await, effect: Effect::Lose { percent: *percent } }
+                Injection::Network { pairs: self.pairs(between, now).await, effect: Effect::Lose { percent: *percent } }
             }
             Fault::Delay(by, between) => {
                 let (low, high) = (by.low.resolve(self.scenario.ttl), by.high.resolve(self.scenario.ttl));
                 let jitter = high.saturating_sub(low) / 2;
                 let effect = Effect::Delay { ms: millis(low + jitter), jitter_ms: millis(jitter) };
-                Injection::Network { pairs: self.pairs(between).await, effect }
+                Injection::Network { pairs: self.pairs(between, now).await, effect }
             }
-            Fault::Reset(between) => Injection::Network { pairs: self.pairs(between).await, effect: Effect::Reset },
+            Fault::Reset(between) => {
+                Injection::Network { pairs: self.pairs(between, now).await, effect: Effect::Reset }
+            }
         }
     }
 
@@ -116,8 +135,8 @@ impl Run<'_> {
     }
 
     /// Every packet's way that is meant, each once.
-    async fn pairs(&self, between: &Between) -> Vec<(String, String)> {
-        let (one, other) = (self.members(&between.one).await, self.members(&between.other).await);
+    async fn pairs(&self, between: &Between, now: &Moment) -> Vec<(String, String)> {
+        let (one, other) = (self.members(&between.one, now).await, self.members(&between.other, now).await);
         let mut pairs = Vec::new();
         for from in &one {
             for to in other.iter().filter(|to| *to != from) {
@@ -133,18 +152,18 @@ impl Run<'_> {
     }
 
     /// The names of the members that are meant now.
-    async fn members(&self, who: &Targets) -> Vec<String> {
+    async fn members(&self, who: &Targets, now: &Moment) -> Vec<String> {
         let mut names = Vec::new();
         for target in &who.0 {
             match target {
-                Target::Holder => names.push(client_name(self.board.fresh_holder().await)),
+                Target::Holder => names.extend(now.holder.map(client_name)),
                 Target::Client(number) => names.push(client_name(*number)),
                 Target::Clients => names.extend((0..self.scenario.clients).map(client_name)),
                 Target::Node(number) => names.push(node_name(*number)),
                 Target::Nodes => names.extend((0..self.scenario.nodes).map(node_name)),
-                Target::Voter => names.push(self.voter().await),
-                Target::Primary => names.push(self.primary().await),
-                Target::Replica => names.push(self.replica().await),
+                Target::Voter => names.push(self.voter(&now.key).await),
+                Target::Primary => names.push(self.primary(&now.key).await),
+                Target::Replica => names.push(self.replica(&now.key).await),
                 Target::Sentinels => names.extend((0..self.scenario.workload.topology.sentinels()).map(sentinel_name)),
                 Target::Resource => names.extend(self.cluster.resource().map(|store| store.name.clone())),
                 // The plan has drawn these.
@@ -154,10 +173,18 @@ impl Run<'_> {
         names
     }
 
-    /// The primary of the first resource's lock. Waits until there is one.
-    pub(super) async fn primary(&self) -> String {
+    /// What the nodes keep under: the key of the lock, or where there is no lock of the resource itself.
+    fn on_the_nodes(&self, key: &str) -> String {
+        match self.scenario.workload.resource.kind {
+            ResourceKind::Replicated => key.to_string(),
+            _ => crate::client::lock_key(key),
+        }
+    }
+
+    /// The node that is the primary for a key. Waits until there is one.
+    pub(super) async fn primary(&self, key: &str) -> String {
         loop {
-            if let Some(primary) = self.cluster.primary_of(&crate::client::lock_key("k0")).await {
+            if let Some(primary) = self.cluster.primary_of(&self.on_the_nodes(key)).await {
                 return primary;
             }
             sleep(ASK_AGAIN).await;
@@ -165,9 +192,9 @@ impl Run<'_> {
     }
 
     /// The order by which a replica takes the place of the primary. Waits until there is a server that can be told.
-    async fn failover(&self) -> Injection {
+    async fn failover(&self, key: &str) -> Injection {
         loop {
-            if let Some(order) = self.cluster.failover_of(&self.primary().await).await {
+            if let Some(order) = self.cluster.failover_of(&self.primary(key).await).await {
                 return order;
             }
             sleep(ASK_AGAIN).await;
@@ -175,9 +202,9 @@ impl Run<'_> {
     }
 
     /// The replica of that primary which is next in line. Waits until there is one.
-    async fn replica(&self) -> String {
+    async fn replica(&self, key: &str) -> String {
         loop {
-            let replicas = self.cluster.replicas_of(&self.primary().await).await;
+            let replicas = self.cluster.replicas_of(&self.primary(key).await).await;
             if let Some(next) = replicas.into_iter().next() {
                 return next;
             }
@@ -185,9 +212,9 @@ impl Run<'_> {
         }
     }
 
-    /// A node that has the key of the first resource's lock. Waits until one has.
-    async fn voter(&self) -> String {
-        let lock_key = crate::client::lock_key("k0");
+    /// A node that has the key of a lock. Waits until one has.
+    async fn voter(&self, key: &str) -> String {
+        let lock_key = crate::client::lock_key(key);
         loop {
             let asked = (0..).zip(self.cluster.node_urls()).map(|(number, url)| {
                 let key = lock_key.clone();

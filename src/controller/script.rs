@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tracing::info;
 
 use super::clients::{Instruction, OperationOptions};
-use super::nemesis::InEffect;
+use super::nemesis::{FIRST_KEY, InEffect};
 use super::{Run, RunError};
 use crate::history::{Body, Expects, Phase, StepEvent, StepOutcome};
 use crate::nemesis::Milestone;
@@ -109,7 +109,7 @@ impl Run<'_> {
     ) -> Result<(), RunError> {
         self.everybody(clients, OPENING).await;
         if self.scenario.workload.topology.has_roles() {
-            clients.primary = Some(self.primary().await);
+            clients.primary = Some(self.primary(FIRST_KEY).await);
         }
         for (number, step) in (1..).zip(&self.plan.script) {
             let (outcome, text) = match self.step(step, clients, in_effect).await? {
@@ -180,7 +180,7 @@ impl Run<'_> {
                 None
             }
             Action::Inject { fault, what } => {
-                let injection = self.injection(what).await;
+                let injection = self.injection(what, None).await;
                 in_effect.insert(*fault, self.inject(*fault, what, injection).await?);
                 None
             }
@@ -204,7 +204,7 @@ impl Run<'_> {
         let before = clients.primary.clone();
         let changed = async {
             loop {
-                let primary = self.primary().await;
+                let primary = self.primary(FIRST_KEY).await;
                 if before.as_ref() != Some(&primary) {
                     return primary;
                 }
@@ -242,8 +242,8 @@ impl Run<'_> {
         });
         match timeout(Duration::from_millis(within_ms), came).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Failed(format!("client c{client} came to the end of its operation without `{event}`"))),
-            Err(_) => Err(Failed(format!("client c{client} did not come to `{event}` within {within_ms} ms"))),
+            Ok(false) => Err(Failed(format!("client c{client} ended its operation without reaching `{event}`"))),
+            Err(_) => Err(Failed(format!("client c{client} did not reach `{event}` within {within_ms} ms"))),
         }
     }
 }

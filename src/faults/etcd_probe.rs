@@ -12,7 +12,7 @@ pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> R
     let path = match command {
         RedisCommand::Ping => "/health",
         RedisCommand::Version => "/version",
-        other => return Err(format!("{other:?} is no question to etcd")),
+        other => return Err(format!("etcd can't be asked for {other:?}")),
     };
     // Without a connection that is kept: a cut that leaves one open would be taken for a member that does not answer.
     let client = Client::builder().timeout(limit).no_proxy().pool_max_idle_per_host(0);

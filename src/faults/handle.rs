@@ -25,7 +25,7 @@ pub enum AgentError {
     Gone(String),
     #[error("no answer from the agent within {} ms", .0.as_millis())]
     Timeout(Duration),
-    #[error("the agent answered something else than was asked")]
+    #[error("the agent's answer does not fit the question")]
     Confused,
 }
 
@@ -74,7 +74,7 @@ impl Agent {
                             let _ = asked.send(response.answer);
                         }
                     }
-                    Err(error) => tracing::warn!("the agent's answer makes no sense: {error}"),
+                    Err(error) => tracing::warn!("the agent sent an answer that can't be read: {error}"),
                 }
             }
             let mut pending = lock(&answers);

@@ -55,7 +55,7 @@ pub(crate) async fn unbound(name: &str, url: &str) -> Observation {
         configure(&mut server, "maxmemory", "0").await?;
         configure(&mut server, "maxmemory-policy", "noeviction").await?;
         let (_, bound): (String, String) = cmd("CONFIG").arg("GET").arg("maxmemory").query_async(&mut server).await?;
-        Ok((bound == "0", "memory is not bounded any more".to_string()))
+        Ok((bound == "0", "memory is no longer limited".to_string()))
     })
     .await
 }

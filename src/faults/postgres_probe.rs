@@ -20,7 +20,7 @@ pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> R
     };
     match timeout(limit, asked).await {
         Ok(Ok(Some(reply))) => Ok(reply),
-        Ok(Ok(None)) => Err(format!("{command:?} is no question to PostgreSQL")),
+        Ok(Ok(None)) => Err(format!("PostgreSQL can't be asked for {command:?}")),
         Ok(Err(error)) => Err(error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_string())),
         Err(_) => Err(format!("no answer within {} ms", limit.as_millis())),
     }

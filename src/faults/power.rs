@@ -60,7 +60,7 @@ fn lose_unsynced(member: &mut Member) -> io::Result<String> {
         }
     }
     Ok(match lost.is_empty() {
-        true => "everything that it had written was synced".to_string(),
+        true => "everything it had written was synced".to_string(),
         false => format!("not synced, and lost: {}", lost.join(", ")),
     })
 }

@@ -216,11 +216,11 @@ impl Server {
                 Arc::clone(&self).each(members, move |member| Ok(kill::runs_again(member, began))).await
             }
             Injection::Flush { members } => {
-                let text = format!("{}: what was lost stays lost", members.join(", "));
+                let text = format!("{}: lost data stays lost", members.join(", "));
                 Ok(Observation { observed: true, ..Observation::unseen(text) })
             }
             Injection::Failover { .. } => {
-                Ok(Observation { observed: true, ..Observation::unseen("who is the primary now stays it".to_string()) })
+                Ok(Observation { observed: true, ..Observation::unseen("the new primary stays primary".to_string()) })
             }
             Injection::Evict { members } => {
                 // The bound of a server that died meanwhile died with it.
@@ -304,7 +304,7 @@ impl Server {
             }
             let mut members = lock(&self.members);
             if let Some((name, _)) = members.iter().find(|(_, member)| lock(member).paused) {
-                return Err(format!("{name} was stopped and not let go on"));
+                return Err(format!("{name} was stopped and not resumed"));
             }
             members.clear();
             if let Some(known) = network.take() {

@@ -57,8 +57,8 @@ fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) 
     let ahead = control.shown_offset_ns() as f64 / 1e9;
     let text = match (applied, observed) {
         (true, _) => format!("{name}: its wall clock shows {ahead:+.3} s"),
-        (_, true) => format!("{name}: its wall clock shows {ahead:+.3} s, and it has not looked at it since"),
-        _ => format!("{name}: its wall clock is to show {ahead:+.3} s, which was not seen"),
+        (_, true) => format!("{name}: its wall clock shows {ahead:+.3} s, and it has not read it since"),
+        _ => format!("{name}: its wall clock should show {ahead:+.3} s, which was not seen"),
     };
     Ok(Observation { observed, effect_us, took_us: micros(ordered), ..Observation::unseen(text) })
 }

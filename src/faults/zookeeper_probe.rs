@@ -34,7 +34,7 @@ fn understood(command: &RedisCommand, answer: &str) -> Result<RedisReply, String
             Ok(RedisReply::Version(format!("zookeeper {}", version.unwrap_or("of unknown version"))))
         }
         RedisCommand::Ping => Err(format!("it answers `{}`", answer.trim())),
-        other => Err(format!("{other:?} is no question to ZooKeeper")),
+        other => Err(format!("ZooKeeper can't be asked for {other:?}")),
     }
 }
 

@@ -45,7 +45,7 @@ impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         // A look is cheap; a lease is agreed on by all servers and written to their disks.
         if self.leases.exists(key).await.map_err(|error| error.to_string())? {
-            return Err("held by another".into());
+            return Err("held by another client".into());
         }
         let start = self.clock.now();
         let lease = self.leases.grant(self.ttl).await.map_err(|error| error.to_string())?;
@@ -58,7 +58,7 @@ impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
                     Err(too_late) => too_late,
                 }
             }
-            Ok(None) => "another was faster".to_string(),
+            Ok(None) => "another client was faster".to_string(),
             Err(error) => error.to_string(),
         };
         // Also after an error, since the key may have been made all the same. Where this fails, too, the lease ends by itself.
@@ -146,7 +146,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_that_exists_costs_no_lease() {
         let lock = lock(true, Create::Exists);
-        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another".into()));
+        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another client".into()));
         assert!(lock.leases.granted.lock().unwrap().is_empty());
     }
 

@@ -25,7 +25,7 @@ impl<N: Node, C: Clock> Algorithm for Fenced<N, C> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
-            Ok(None) => return Err("held by another".into()),
+            Ok(None) => return Err("held by another client".into()),
             Ok(Some(number)) => {
                 held.token = Some(Token { number, minor: None });
                 match held.use_up(self.clock.now().saturating_sub(start)) {

@@ -25,7 +25,7 @@ impl<N: Node, C: Clock> Algorithm for Incr<N, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         match self.node.increment(key).await {
             Ok(1) => Ok(Held { mark: String::new(), validity: None, votes: Vec::new(), token: None }),
-            Ok(count) => Err(format!("held by another: the count is {count}")),
+            Ok(count) => Err(format!("held by another client: the count is {count}")),
             // If it was carried out and came to 1, nobody will ever know whose the lock is.
             Err(error) => Err(error.to_string()),
         }
@@ -60,7 +60,7 @@ mod tests {
         let held = lock.attempt("k", &Nobody).await.unwrap();
         assert_eq!(held.validity, None);
         lock.clock.sleep(lock.ttl * 1000).await;
-        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another: the count is 2".into()));
+        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another client: the count is 2".into()));
         lock.release("k", &held, &Nobody).await;
         assert!(lock.attempt("k", &Nobody).await.is_ok());
     }
@@ -78,6 +78,6 @@ mod tests {
     async fn an_answer_that_was_lost_locks_everybody_out() {
         let lock = lock(&[Answer::SetSilently]);
         assert!(lock.attempt("k", &Nobody).await.is_err());
-        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another: the count is 2".into()));
+        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another client: the count is 2".into()));
     }
 }

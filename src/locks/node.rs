@@ -73,7 +73,7 @@ pub trait Node: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// It certainly was not carried out: nothing was sent, or the server refused it.
-    #[error("not carried out: {0}")]
+    #[error("refused: {0}")]
     NotDone(String),
     /// It may have been carried out, may yet be, or never will.
     #[error("no answer within {}", humantime::format_duration(*.0))]

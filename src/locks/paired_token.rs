@@ -42,7 +42,7 @@ impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
-            Ok(None) => return Err("held by another".into()),
+            Ok(None) => return Err("held by another client".into()),
             Ok(Some(number)) => match self.token(key, number).await {
                 Ok(token) => {
                     held.token = Some(token);

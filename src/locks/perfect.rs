@@ -25,7 +25,7 @@ impl<G: Grantor> Algorithm for Perfect<G> {
     async fn attempt(&self, _: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         match self.grantor.ask().await? {
             true => Ok(Held { mark: String::new(), validity: None, votes: Vec::new(), token: None }),
-            false => Err("held by another".to_string()),
+            false => Err("held by another client".to_string()),
         }
     }
 
@@ -60,7 +60,7 @@ mod tests {
         let lock = Perfect { grantor: &table };
         let held = lock.attempt("k", &Nobody).await.unwrap();
         assert_eq!(held.validity, None);
-        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another".into()));
+        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another client".into()));
         lock.release("k", &held, &Nobody).await;
         assert!(lock.attempt("k", &Nobody).await.is_ok());
     }

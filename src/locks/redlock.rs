@@ -44,8 +44,8 @@ impl<N: Node, C: Clock> Redlock<N, C> {
             ttl: Duration::from_millis(settings.ttl_ms),
             drift_factor: options.drift_factor.ok_or_else(|| format!("lock {name} needs `drift_factor`"))?,
             sequential: options.sequential.unwrap_or(false),
-            check_elapsed: !options.unchecked.unwrap_or(false),
-            release_on_all: !options.release_acquired.unwrap_or(false),
+            check_elapsed: options.check_elapsed.unwrap_or(true),
+            release_on_all: options.release_on_all.unwrap_or(true),
         })
     }
 

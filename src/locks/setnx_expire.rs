@@ -18,7 +18,7 @@ impl<N: Node, C: Clock> Algorithm for SetnxExpire<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_for_ever_if_absent(key, &held.mark).await {
-            Ok(false) => return Err("held by another".into()),
+            Ok(false) => return Err("held by another client".into()),
             Err(error) => error.to_string(),
             Ok(true) => {
                 hook.half_acquired().await;
@@ -74,7 +74,7 @@ mod tests {
         );
         drop(dies.await);
         lock.clock.sleep(lock.ttl * 1000).await;
-        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another".into()));
+        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another client".into()));
     }
 
     #[tokio::test]

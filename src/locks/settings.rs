@@ -56,15 +56,15 @@ pub struct LockOptions {
     /// Whether nodes are asked one after the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequential: Option<bool>,
-    /// Whether the time that asking took is left out of account, which it must not be.
+    /// Whether the time that asking took counts against the validity, as it should; true where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unchecked: Option<bool>,
+    pub check_elapsed: Option<bool>,
     /// Whether the client reckons by the time of day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_clock: Option<bool>,
-    /// Whether only nodes that said yes are told of a release.
+    /// Whether all nodes are told of a release, not only those that said yes; true where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release_acquired: Option<bool>,
+    pub release_on_all: Option<bool>,
     /// Whether the holder looks at its validity again right before it writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recheck: Option<bool>,

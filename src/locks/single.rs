@@ -25,7 +25,7 @@ impl<N: Node, C: Clock> Algorithm for Single<N, C> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
-            Ok(false) => return Err("held by another".into()),
+            Ok(false) => return Err("held by another client".into()),
             Ok(true) => match self.acknowledged().await {
                 Ok(()) => match held.use_up(self.clock.now().saturating_sub(start)) {
                     Ok(()) => return Ok(held),
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(late.node.deleted().len(), 1, "what was set too late is released");
 
         let taken = lock(&[Answer::Taken]);
-        assert_eq!(taken.attempt("k", &Nobody).await, Err("held by another".into()));
+        assert_eq!(taken.attempt("k", &Nobody).await, Err("held by another client".into()));
         assert!(taken.node.deleted().is_empty(), "another's lock is not touched");
 
         let silent = lock(&[Answer::Silent]);

@@ -22,7 +22,7 @@ impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(CONSTANT.to_string(), self.ttl);
         match self.node.set_if_absent(key, CONSTANT, self.ttl).await {
-            Ok(false) => Err("held by another".into()),
+            Ok(false) => Err("held by another client".into()),
             Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
                 Ok(()) => Ok(held),
                 Err(too_late) => {
@@ -54,7 +54,7 @@ mod tests {
     async fn one_has_it_until_its_release() {
         let lock = lock(&[]);
         let held = lock.attempt("k", &Nobody).await.unwrap();
-        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another".into()));
+        assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another client".into()));
         lock.release("k", &held, &Nobody).await;
         assert_eq!(lock.node.value("k"), None);
     }

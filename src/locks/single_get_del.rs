@@ -19,7 +19,7 @@ impl<N: Node, C: Clock> Algorithm for SingleGetDel<N, C> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
-            Ok(false) => return Err("held by another".into()),
+            Ok(false) => return Err("held by another client".into()),
             Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
                 Ok(()) => return Ok(held),
                 Err(too_late) => too_late,

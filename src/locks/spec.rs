@@ -272,7 +272,7 @@ impl LockSpec {
             LockSpec::Etcd(options) => {
                 if !ttl.as_millis().is_multiple_of(1000) {
                     let ttl = Length::Absolute(ttl);
-                    return Err(format!("leases of etcd last whole seconds, so `--ttl {ttl}` is none"));
+                    return Err(format!("etcd's leases last whole seconds, so `--ttl {ttl}` is not possible"));
                 }
                 options.resolve(ttl)
             }
@@ -320,9 +320,9 @@ impl RedlockOptions {
             retry_delay_ms: Some(range(self.retry_delay, ttl)?),
             drift_factor: Some(part_of_ttl(self.drift_factor)?),
             sequential: Some(self.ask == Ask::Sequential),
-            unchecked: (!self.check_elapsed).then_some(true),
+            check_elapsed: (!self.check_elapsed).then_some(false),
             wall_clock: (self.clock == ClockSource::Wall).then_some(true),
-            release_acquired: (self.release == ReleaseOn::Acquired).then_some(true),
+            release_on_all: (self.release == ReleaseOn::Acquired).then_some(false),
             recheck: self.recheck.then_some(true),
             renew_every_ms,
             ..LockOptions::default()
@@ -389,7 +389,7 @@ impl fmt::Display for LockSpec {
                     options.node_timeout, options.drift_factor, options.retry_delay
                 )?;
                 if options.recheck {
-                    f.write_str(", validity looked at again before the write")?;
+                    f.write_str(", validity checked again before the write")?;
                 }
                 options.renew_every.map_or(Ok(()), |every| write!(f, ", renewed every {every}"))
             }
@@ -403,7 +403,7 @@ impl fmt::Display for LockSpec {
                     options.drift_factor,
                     options.retry_delay
                 )?;
-                f.write_str(if options.recheck { ", validity looked at again before the write" } else { "" })
+                f.write_str(if options.recheck { ", validity checked again before the write" } else { "" })
             }
         }
     }
@@ -455,8 +455,8 @@ mod tests {
             let lock = spec(&redlock(name, "renew_every = \"0.3ttl\"\nrecheck = true")).unwrap();
             assert_eq!(lock.name(), name);
             let options = lock.options(Duration::from_secs(1)).unwrap();
-            assert_eq!((options.renew_every_ms, options.recheck, options.unchecked), (Some(300), Some(true), None));
-            assert!(lock.to_string().ends_with("looked at again before the write, renewed every 0.3ttl"), "{lock}");
+            assert_eq!((options.renew_every_ms, options.recheck, options.check_elapsed), (Some(300), Some(true), None));
+            assert!(lock.to_string().ends_with("checked again before the write, renewed every 0.3ttl"), "{lock}");
         }
     }
 

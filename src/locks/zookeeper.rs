@@ -46,7 +46,7 @@ impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
         let words = |error: NoAnswer| error.to_string();
         // A look is cheap; a node is agreed on by all servers and written to their disks.
         if !self.contest.contenders(key).await.map_err(words)?.is_empty() {
-            return Err("held by another".into());
+            return Err("held by another client".into());
         }
         let start = self.clock.now();
         let entry = self.contest.enter(key).await.map_err(words)?;
@@ -59,7 +59,7 @@ impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
                     Err(too_late) => too_late,
                 }
             }
-            Ok(_) => "another was faster".to_string(),
+            Ok(_) => "another client was faster".to_string(),
             Err(error) => error.to_string(),
         };
         let _ = self.contest.leave(key, entry.number).await;
@@ -125,7 +125,7 @@ mod tests {
     #[tokio::test]
     async fn one_who_is_not_the_first_makes_no_node_or_leaves_again() {
         let taken = lock(&[&[3]], 0);
-        assert_eq!(taken.attempt("k", &Nobody).await, Err("held by another".into()));
+        assert_eq!(taken.attempt("k", &Nobody).await, Err("held by another client".into()));
         assert!(taken.contest.left.lock().unwrap().is_empty());
         // Overtaken, gone already, or too late.
         for (seen, took_ms) in [(&[6, 7][..], 0), (&[], 0), (&[7], 1000)] {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::partition::{Between, Partition};
 use super::phrase::{PhraseError, first, length, lengths, only, serde_as_phrase};
-use super::target::Targets;
+use super::target::{Target, Targets};
 use crate::history::FaultKind;
 use crate::units::{Length, LengthRange};
 
@@ -93,25 +93,30 @@ impl Fault {
         }
     }
 
+    /// Whether it names such a target.
+    pub fn names(&self, is_such: impl Fn(Target) -> bool) -> bool {
+        self.all_targets().iter().any(|targets| targets.0.iter().any(|target| is_such(*target)))
+    }
+
     /// Whether it makes sense for these targets.
     fn check(self) -> Result<Fault, PhraseError> {
         let refuse = |targets: &Targets, expected: &str| {
-            Err(PhraseError::new(format!("`{self}`: {targets} can't be hit by that; {expected}")))
+            Err(PhraseError::new(format!("`{self}`: {targets} can't be a target of that; {expected}")))
         };
         match &self {
-            Fault::Kill(targets) if targets.0.contains(&super::Target::Resource) => {
-                refuse(targets, "the resource is not what is under test and has to survive")
+            Fault::Kill(targets) if targets.0.contains(&Target::Resource) => {
+                refuse(targets, "the resource is not under test and has to survive")
             }
             Fault::PowerLoss(targets) | Fault::Evict(targets) | Fault::Flush(targets)
                 if !targets.0.iter().all(|target| target.is_node()) =>
             {
                 refuse(targets, "only nodes of the lock can")
             }
-            Fault::Failover(targets) if targets.0 != [super::Target::Primary] => {
+            Fault::Failover(targets) if targets.0 != [Target::Primary] => {
                 refuse(targets, "only `primary` can be followed by its replica")
             }
-            Fault::Clock(targets, _) if targets.0.contains(&super::Target::Resource) => {
-                refuse(targets, "no clock matters to the resource")
+            Fault::Clock(targets, _) if targets.0.contains(&Target::Resource) => {
+                refuse(targets, "the resource does not depend on a clock")
             }
             _ => Ok(self),
         }
@@ -270,7 +275,7 @@ mod tests {
             ("evict sentinels", "only nodes"),
             ("failover node:0", "only `primary`"),
             ("failover primary,replica", "only `primary`"),
-            ("clock resource +1s", "no clock matters"),
+            ("clock resource +1s", "does not depend on a clock"),
             ("partition somewhere", "`A from B`"),
             ("partition one two", "`requests` or `replies`"),
             ("partition client:0 from", "`A from B`"),

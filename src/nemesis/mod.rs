@@ -60,11 +60,21 @@ pub struct Nemesis {
 }
 
 /// What a run is expected to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expectation {
     Valid,
     Violation,
+}
+
+impl Expectation {
+    /// As it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Expectation::Valid => "valid",
+            Expectation::Violation => "violation",
+        }
+    }
 }
 
 /// One fault that recurs over the run, or one of several drawn each time.
@@ -142,6 +152,19 @@ impl Nemesis {
     /// Whether members have to be started with the preload library.
     pub fn needs_preload(&self) -> bool {
         self.all_faults().any(|fault| matches!(fault, Fault::Clock(..) | Fault::PowerLoss(_)))
+    }
+
+    /// Whether what it says makes sense together.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.script.is_empty() && !self.faults.is_empty() {
+            return Err(
+                "has both a `script` and `[[faults]]`; a script says all that happens, so leave one of them out".into(),
+            );
+        }
+        match self.ttl {
+            Some(ttl @ Length::Ttl(_)) => Err(format!("`ttl = \"{ttl}\"` must be absolute, such as `3s`")),
+            _ => Ok(()),
+        }
     }
 
     /// Two nemeses at once. Only one of them can have a script, since a script says all that clients do.

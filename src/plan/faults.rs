@@ -18,6 +18,9 @@ pub struct PlannedFault {
     pub fault: u32,
     /// With everything drawn that can be: the holder, the voter and the primary are whoever they are when the time has come.
     pub what: Fault,
+    /// The key that its voter, primary or replica is that of, where there are several and each has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// When to begin, in milliseconds after clients start.
     pub at_ms: u64,
     /// How long it lasts, in milliseconds.
@@ -41,12 +44,11 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
         let every = recurring.every.resolve(scenario.ttl)?;
         let lasts = recurring.lasts.resolve(scenario.ttl)?;
         if lasts.0.is_zero() {
-            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault of no length", recurring.lasts)));
+            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault of zero length", recurring.lasts)));
         }
         if lasts.1 >= every.0 {
             return Err(PlanError::Nemesis(format!(
-                "`for = \"{}\"` can last as long as `every = \"{}\"`, so the system would never be whole; \
-                 make `every` longer",
+                "`for = \"{}\"` can last as long as `every = \"{}\"`, so some fault would always be in effect; make `every` longer",
                 recurring.lasts, recurring.every
             )));
         }
@@ -70,9 +72,12 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
             }
             let faults_of_series = &recurring.fault.0;
             let which = if faults_of_series.len() == 1 { 0 } else { rng.random_range(0..faults_of_series.len()) };
+            let what = resolve(&mut rng, &faults_of_series[which], scenario)?;
+            let several = is_about_one_of_several_keys(&what, scenario);
             faults.push(PlannedFault {
                 fault: 0,
-                what: resolve(&mut rng, &faults_of_series[which], scenario)?,
+                what,
+                key: several.then(|| format!("k{}", rng.random_range(0..scenario.keys))),
                 at_ms: millis(at),
                 lasts_ms: millis(length),
                 series,
@@ -85,6 +90,21 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
         fault.fault = number;
     }
     Ok(faults)
+}
+
+/// Whether a fault hits other nodes for another key. Where it names the holder, it is about the holder's.
+pub(super) fn is_about_one_of_several_keys(fault: &Fault, scenario: &Scenario) -> bool {
+    let each_has_its_own = |target| match target {
+        Target::Voter => true,
+        Target::Primary | Target::Replica => has_primaries(scenario),
+        _ => false,
+    };
+    scenario.keys > 1 && fault.names(each_has_its_own) && !fault.names(|target| target == Target::Holder)
+}
+
+/// Whether keys have different primaries.
+pub(super) fn has_primaries(scenario: &Scenario) -> bool {
+    scenario.workload.topology.primaries(scenario.nodes) > 1 && scenario.workload.topology.has_roles()
 }
 
 /// The random stream for what a script leaves open.
@@ -162,7 +182,7 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
             }
             Target::Sentinels if scenario.workload.topology.sentinels() == 0 => {
                 return Err(PlanError::Nemesis(format!(
-                    "target `{target}`, but nobody watches the nodes of workload {}; `replicated` has Sentinels",
+                    "target `{target}`, but workload {} has no Sentinels; `replicated` has",
                     scenario.workload_name
                 )));
             }
@@ -219,7 +239,7 @@ fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<B
                 parts.into_iter().filter(|part| !part.one.0.is_empty() && !part.other.0.is_empty()).collect();
             if parts.is_empty() {
                 return Err(PlanError::Nemesis(format!(
-                    "{} clients and {} nodes can't be parted in two",
+                    "{} clients and {} nodes can't be split in two",
                     scenario.clients, scenario.nodes
                 )));
             }

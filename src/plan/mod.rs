@@ -173,6 +173,8 @@ mod tests {
             acquire_timeout: Duration::from_secs(4),
             persistence: crate::topology::Persistence::None,
             expect: None,
+            cluster: Default::default(),
+            client: None,
             workload,
             nemesis,
         }
@@ -266,8 +268,8 @@ mod tests {
     fn a_script_that_cannot_be_played_is_refused_with_the_step() {
         for (steps, expected) in [
             (&["start client:3"][..], "step 1, `start client:3`: there are 3 clients"),
-            (&["go client:0"], "waits nowhere"),
-            (&["start client:0", "go client:0"], "waits nowhere"),
+            (&["go client:0"], "does not wait anywhere"),
+            (&["start client:0", "go client:0"], "does not wait anywhere"),
             (&["start client:0 to read", "go client:0 to acquired"], "past that phase"),
             (&["await client:0 end"], "has not been started"),
             (&["heal pause client:0"], "step 1, `heal pause client:0`: no earlier step"),
@@ -299,6 +301,44 @@ mod tests {
     }
 
     #[test]
+    fn of_several_keys_the_plan_says_which_is_meant_and_a_script_means_none() {
+        let on = |workload: &str, keys: u32, fault: &str| {
+            let (workload_name, workload) = catalogue::workload(workload).unwrap();
+            let (nodes, mut scenario) = (workload.nodes, scenario("pause", 7));
+            scenario.nemesis.faults[0].fault = OneOf(vec![fault.parse().unwrap()]);
+            Scenario { workload_name, workload, nodes, keys, time_limit: Duration::from_secs(60), ..scenario }
+        };
+        for (workload, fault) in
+            [("single", "pause voter"), ("cluster", "pause primary"), ("cluster", "partition primary from replica")]
+        {
+            let plan = Plan::draw(&on(workload, 3, fault)).unwrap();
+            let keys: HashSet<&str> = plan.faults.iter().filter_map(|fault| fault.key.as_deref()).collect();
+            assert_eq!(keys, ["k0", "k1", "k2"].into(), "{fault}: each is meant at some time");
+            let one = Plan::draw(&on(workload, 1, fault)).unwrap();
+            assert!(one.faults.iter().all(|fault| fault.key.is_none()), "{fault}");
+            let mut script = on(workload, 3, fault);
+            script.nemesis.script = vec![fault.parse().unwrap()];
+            let error = Plan::draw(&script).unwrap_err().to_string();
+            assert!(error.contains("which of the 3 keys is meant?"), "{error}");
+            script.keys = 1;
+            Plan::draw(&script).unwrap();
+        }
+        // The holder's key, and one primary for all keys.
+        for (workload, fault) in
+            [("cluster", "partition holder from primary"), ("replicated", "pause primary"), ("cluster", "pause node")]
+        {
+            let mut scenario = on(workload, 3, fault);
+            let plan = Plan::draw(&scenario).unwrap();
+            assert!(!plan.faults.is_empty() && plan.faults.iter().all(|fault| fault.key.is_none()), "{fault}");
+            scenario.nemesis.script = vec![fault.parse().unwrap()];
+            Plan::draw(&scenario).unwrap();
+        }
+        let mut awaited = on("cluster", 3, "pause node");
+        awaited.nemesis.script = vec!["await primary changes within 1ttl".parse().unwrap()];
+        assert!(Plan::draw(&awaited).unwrap_err().to_string().contains("step 1"));
+    }
+
+    #[test]
     fn where_there_are_no_nodes_none_is_hit() {
         let on = |step: &str| {
             let (workload_name, workload) = catalogue::workload("perfect").unwrap();
@@ -315,7 +355,7 @@ mod tests {
             let error = on(step).unwrap_err().to_string();
             assert!(error.contains("about nodes, but workload perfect has no nodes"), "{error}");
         }
-        assert!(on("partition clients from sentinels").unwrap_err().to_string().contains("nobody watches"));
+        assert!(on("partition clients from sentinels").unwrap_err().to_string().contains("has no Sentinels"));
     }
 
     #[test]
@@ -371,8 +411,8 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         refused(|s| s.time_limit = Duration::from_secs(4), "no fault fits into --time-limit 4s");
-        refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "never be whole");
-        refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "no length");
+        refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "always be in effect");
+        refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "zero length");
         fn pause(who: &str) -> OneOf {
             OneOf(vec![format!("pause {who}").parse().unwrap()])
         }

@@ -86,6 +86,13 @@ fn patience(scenario: &Scenario) -> Duration {
     scenario.acquire_timeout + scenario.ttl * 2 + Duration::from_secs(5)
 }
 
+fn of_one_key(scenario: &Scenario) -> String {
+    format!(
+        "which of the {} keys is meant? each has nodes of its own, and a script is about one; give --keys 1",
+        scenario.keys
+    )
+}
+
 pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
     let mut rng = faults::stream_of_script(scenario);
     let mut steps: Vec<PlannedStep> = Vec::new();
@@ -119,7 +126,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             Step::Go { client, to } => {
                 let standing = clients.entry(*client).or_default();
                 let from = standing.at.ok_or_else(|| {
-                    wrong("the client waits nowhere; an earlier step has to say how far it goes, such as `to read`")
+                    wrong("the client does not wait anywhere; an earlier step has to say how far it goes, such as `to read`")
                 })?;
                 if to.is_some_and(|to| to <= from) {
                     return Err(wrong("the client is past that phase already"));
@@ -146,17 +153,23 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             Step::AwaitPrimary { .. } if !scenario.workload.topology.has_roles() => {
                 return Err(wrong("the lock's nodes are independent, and none of them is a primary of others"));
             }
+            Step::AwaitPrimary { .. } if scenario.keys > 1 && faults::has_primaries(scenario) => {
+                return Err(wrong(&of_one_key(scenario)));
+            }
             Step::AwaitPrimary { within } => Action::AwaitPrimary { within_ms: millis(within.resolve(scenario.ttl)) },
             Step::Wait(length) => Action::Wait { ms: millis(length.resolve(scenario.ttl)) },
             Step::Inject(fault) => {
                 in_effect.push((next_fault, fault));
                 let what = faults::resolve(&mut rng, fault, scenario)?;
+                if faults::is_about_one_of_several_keys(&what, scenario) {
+                    return Err(wrong(&of_one_key(scenario)));
+                }
                 next_fault += 1;
                 Action::Inject { fault: next_fault - 1, what }
             }
             Step::Heal(fault) => {
                 let place = in_effect.iter().rposition(|(_, injected)| *injected == fault);
-                let place = place.ok_or_else(|| wrong("no earlier step injects that, or it is healed already"))?;
+                let place = place.ok_or_else(|| wrong("no earlier step injects that fault, or it has been healed"))?;
                 Action::Heal { faults: vec![in_effect.remove(place).0] }
             }
             Step::HealAll => Action::Heal { faults: in_effect.drain(..).rev().map(|(number, _)| number).collect() },

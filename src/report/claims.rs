@@ -1,9 +1,9 @@
 //! Each claim in words: what it says, how it came out, and on what evidence.
 
 use super::story::{PropertyOutcome, Story};
-use super::words::{count, length, percent, plural};
 use crate::checker::{AnomalyKind, ClaimVerdict};
 use crate::history::Claim;
+use crate::words::{count, length, percent, plural};
 
 /// What a claim says.
 pub fn title(claim: Claim) -> &'static str {
@@ -12,7 +12,7 @@ pub fn title(claim: Claim) -> &'static str {
         Claim::MutualExclusion => "No two clients hold the lock at once",
         Claim::Tokens => "Fencing tokens rise",
         Claim::Liveness => "A free lock can be acquired",
-        Claim::Amounts => "The amount is that of the updates",
+        Claim::Amounts => "Amounts match the updates",
     }
 }
 
@@ -43,13 +43,13 @@ pub fn found(story: &Story, claim: Claim) -> String {
             many => format!("{} of {} did not rise", count(many), plural(verdict.lock.tokens, "token")),
         },
         Claim::Liveness if story.has(AnomalyKind::AcquiredLate) => "not acquired in time".to_string(),
-        Claim::Liveness if seen > 0 => "free, asked for, and not obtained".to_string(),
+        Claim::Liveness if seen > 0 => "free and asked for, but not obtained".to_string(),
         Claim::Liveness => match verdict.lock.reacquired_after_ns {
             Some(after) => format!("acquired {} after the last heal", length(after)),
             None => "never stuck".to_string(),
         },
         Claim::Amounts if seen > 0 => plural(seen, "wrong amount"),
-        Claim::Amounts => "all amounts fit".to_string(),
+        Claim::Amounts => "all amounts match".to_string(),
     }
 }
 

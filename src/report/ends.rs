@@ -1,9 +1,9 @@
 //! What the counters or lists of a run came to, in words: where they end, and how many updates had been acknowledged.
 
 use super::story::Story;
-use super::words::{count, plural, tame};
 use crate::checker::KeyEnd;
 use crate::history::ResourceKind;
+use crate::words::{count, plural, tame};
 
 /// All keys together.
 struct Sum {

@@ -5,10 +5,10 @@
 
 use super::ends::{and_the_end, update};
 use super::story::{Incident, PropertyOutcome, Story, fault_words};
-use super::words::{count, length, line, list, moment, percent, plural, quoted, tame};
 use super::{Report, moments};
 use crate::checker::{AnomalyKind, Validity};
 use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
+use crate::words::{count, length, line, list, moment, percent, plural, quoted, tame};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
 const CAST: usize = 3;
@@ -64,7 +64,7 @@ pub(super) fn headline_of(story: &Story) -> String {
             format!("{lock} was free and asked for, and nobody got it.")
         }
         Validity::Invalid if story.has(AnomalyKind::AcquiredLate) => {
-            format!("{lock} could not be acquired when it was to be had.")
+            format!("{lock} could not be acquired when it should have been available.")
         }
         Validity::Invalid => {
             verdict.reasons.first().cloned().unwrap_or_else(|| format!("{lock} broke what the workload claims."))
@@ -135,13 +135,13 @@ fn what_was(kind: FaultKind, on_holder: bool) -> &'static str {
         (FaultKind::PowerLoss, _) => "a node lost power",
         (FaultKind::Clock, true) => "its holder's clock was wrong",
         (FaultKind::Clock, false) => "a node's clock was wrong",
-        (FaultKind::Partition, _) => "the network was parted",
+        (FaultKind::Partition, _) => "the network was partitioned",
         (FaultKind::Loss, _) => "packets were lost",
-        (FaultKind::Delay, _) => "packets were held up",
+        (FaultKind::Delay, _) => "packets were delayed",
         (FaultKind::Reset, _) => "connections were reset",
         (FaultKind::Evict, _) => "nodes evicted keys",
         (FaultKind::Flush, _) => "nodes lost their keys",
-        (FaultKind::Failover, _) => "a replica took its primary's place",
+        (FaultKind::Failover, _) => "a replica was promoted to primary",
     }
 }
 
@@ -242,8 +242,8 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
     if earlier.is_none() {
         let good = validity_ms.map(|ms| length(ms.saturating_mul(1_000_000)));
         details.extend(good.map(|good| match story.ttl_ns() {
-            Some(ttl) => format!("good for {good} of its TTL of {}", length(ttl)),
-            None => format!("good for {good}"),
+            Some(ttl) => format!("valid for {good} of its TTL of {}", length(ttl)),
+            None => format!("valid for {good}"),
         }));
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
@@ -271,7 +271,7 @@ fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> S
 fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<String> {
     let acquired = moments::at(operation, Phase::Acquired)?;
     let left = moments::expiry(earlier)?.checked_sub(acquired)?;
-    Some(format!("The lock of {} was still good for {} then.", story.name(earlier.process), length(left)))
+    Some(format!("The lock of {} was still valid for {} then.", story.name(earlier.process), length(left)))
 }
 
 /// The fault, and when the first holder's lock ran out.
@@ -285,7 +285,7 @@ fn what_went_wrong(
     let taken = second.and_then(|second| moments::at(second, Phase::Acquired));
     let ran_out = expiry.filter(|expiry| taken.is_none_or(|taken| *expiry <= taken));
     let Some(fault) = incident.fault else {
-        return ran_out.map(|time| format!("Its lock ran out at {} before it was done.", moment(time)));
+        return ran_out.map(|time| format!("Its lock expired at {}, before it was done.", moment(time)));
     };
     let (_, past, how) = fault_words(fault.kind);
     let (from, to) = fault.span();
@@ -301,15 +301,15 @@ fn what_went_wrong(
         // Done once, and not undone.
         (FaultKind::Flush | FaultKind::Failover, _) => String::new(),
         (_, Some(to)) => format!(" for {}", length(to.saturating_sub(from))),
-        (_, None) => " and never let go on".to_string(),
+        (_, None) => ", and never resumed".to_string(),
     };
-    let unseen = if fault.was_observed() { "" } else { "; that it took effect was not seen" };
+    let unseen = if fault.was_observed() { "" } else { "; its effect was not observed" };
     let then = match ran_out {
         Some(time) if whom == "It" && time >= from && to.is_none_or(|to| time <= to) => {
             let meanwhile = if fault.kind == FaultKind::Pause { "while it stood still" } else { "meanwhile" };
-            format!(", and its lock ran out at {} {meanwhile}", moment(time))
+            format!(", and its lock expired at {} {meanwhile}", moment(time))
         }
-        Some(time) => format!("; {first_name}'s lock ran out at {}", moment(time)),
+        Some(time) => format!("; {first_name}'s lock expired at {}", moment(time)),
         None => String::new(),
     };
     let how = match fault.kind {

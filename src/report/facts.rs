@@ -16,10 +16,6 @@ pub struct RunFacts {
     pub cluster: String,
     /// What the nodes ran: an image, or the path of a program.
     pub image: String,
-    /// The lock client's name and version.
-    pub client: String,
-    /// Start by the wall clock, RFC 3339; the history's header has it too where there is one.
-    pub started: String,
     /// The run folder, as the user would type it.
     pub folder: String,
 }

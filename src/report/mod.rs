@@ -10,7 +10,7 @@
 //! - [`explain`]: the sentences
 //! - [`ends`]: what counters and lists came to, in words
 //! - [`incident`]: the drawing of one incident
-//! - [`counterexample`]: the minimal_counterexample operations that no order explains, in words and as a drawing
+//! - [`counterexample`]: the smallest set of operations that no order explains, in words and as a drawing
 //! - [`linear`]: what a check against a model found
 //! - [`plots`]: the four plots
 //! - [`matrix`]: what a suite of runs showed
@@ -31,7 +31,6 @@ mod plots;
 mod results;
 mod story;
 mod terminal;
-pub(crate) mod words;
 
 use std::io;
 use std::path::Path;

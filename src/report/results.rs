@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::Report;
 use super::explain::{explain_incident, headline_of};
 use super::story::Story;
-use super::{Report, words};
 use crate::checker::{
     AnomalyKind, ClaimVerdict, Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, wilson_95,
 };
 use crate::history::Process;
+use crate::words;
 
 /// The file's content; the order of the fields is the order in the file.
 #[derive(Serialize)]
@@ -121,7 +122,7 @@ pub fn results_json(report: &Report) -> String {
         gates: &verdict.gates,
         anomalies,
         image: &report.facts.image,
-        client: &report.facts.client,
+        client: story.client(),
         versions: &report.facts.versions,
         repeat: &report.facts.repeat,
     };

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::{Report, moments};
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, Validity};
-use crate::history::{Claim, FaultKind, FaultWindow, Function, Operation, Outcome, Process, ResourceKind};
+use crate::history::{Claim, ClientStep, FaultKind, FaultWindow, Function, Operation, Outcome, Process, ResourceKind};
 use crate::locks::LockSpec;
 use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
@@ -151,10 +151,13 @@ impl<'a> Story<'a> {
     }
 
     pub fn started(&self) -> &'a str {
-        match &self.report.history.run {
-            Some(run) if !run.started.is_empty() => &run.started,
-            _ => &self.report.facts.started,
-        }
+        self.report.history.run.as_ref().map_or("", |run| &run.started)
+    }
+
+    /// The lock client's name and version, as it said them; empty where none said anything.
+    pub fn client(&self) -> &'a str {
+        let mut ready = self.report.history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready);
+        ready.next().map_or("", |(_, event)| &event.text)
     }
 
     /// How a claim came out; none where neither the workload makes it nor the history says anything about it.
@@ -184,8 +187,10 @@ impl<'a> Story<'a> {
             (ResourceKind::Row, _) => Some("the database ends the transaction of a holder that comes too late"),
             (_, Fencing::None) => None,
             (_, Fencing::CompareAndSet) => Some("the resource refuses a write whose old value is no longer current"),
-            (_, Fencing::Token) => Some("the resource refuses a write with an older token than it has seen"),
-            (_, Fencing::TokenReads) => Some("the resource refuses whoever comes with an older token than it has seen"),
+            (_, Fencing::Token) => Some("the resource refuses a write with a token older than the newest it has seen"),
+            (_, Fencing::TokenReads) => {
+                Some("the resource refuses any request with a token older than the newest it has seen")
+            }
         }
     }
 

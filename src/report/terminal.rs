@@ -4,9 +4,10 @@ use super::ends::{end_of_all, keys};
 use super::explain::{explain_incident, headline_of};
 use super::results::{faults_in_words, per_second};
 use super::story::{PropertyOutcome, Story};
-use super::words::{count, length, tame};
-use super::{Report, claims, words};
+use super::{Report, claims};
 use crate::checker::Validity;
+use crate::words;
+use crate::words::{count, length, tame};
 
 const WIDTH: usize = 96;
 const LABEL: usize = 18;

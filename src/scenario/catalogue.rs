@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::history::Progress;
 use crate::nemesis::{Fault, Nemesis, OneOf, RecurringFault, Target};
 use crate::scenario::Workload;
-use crate::units::{Length, LengthError};
+use crate::units::LengthError;
 
 /// An embedded file: its name without `.toml`, and its text.
 pub type Entry = (&'static str, &'static str);
@@ -119,11 +119,7 @@ pub struct CatalogueError(String);
 /// A workload by name or path, with the name that its runs are filed under.
 pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError> {
     let (name, workload): (String, Workload) = find("workload", WORKLOADS, name_or_path)?;
-    if workload.claims.is_empty() {
-        return Err(CatalogueError(format!(
-            "workload {name}: `claims` is empty, so no run of it could fail; name `updates`, `mutual-exclusion` or both"
-        )));
-    }
+    workload.check().map_err(|text| CatalogueError(format!("workload {name}: {text}")))?;
     Ok((name, workload))
 }
 
@@ -138,14 +134,7 @@ pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError
         };
         let of_today = |(workload, expected): (String, _)| (renamed("workload", &workload).to_string(), expected);
         let nemesis = Nemesis { expect: nemesis.expect.into_iter().map(of_today).collect(), ..nemesis };
-        if !nemesis.script.is_empty() && !nemesis.faults.is_empty() {
-            let text = "has both a `script` and `[[faults]]`; a script says all that happens, so leave one of them out";
-            return Err(CatalogueError(format!("nemesis {name}: {text}")));
-        }
-        if let Some(ttl @ Length::Ttl(_)) = nemesis.ttl {
-            let text = format!("`ttl = \"{ttl}\"` must be absolute, such as `3s`");
-            return Err(CatalogueError(format!("nemesis {name}: {text}")));
-        }
+        nemesis.check().map_err(|text| CatalogueError(format!("nemesis {name}: {text}")))?;
         all = Some(match all {
             None => (name, nemesis),
             Some((names, before)) => {

@@ -1,10 +1,16 @@
-//! What is to be run: a workload, a nemesis and the numbers, complete and checked before anything starts.
+//! What is to be run: a workload, a nemesis, the numbers and what it is run on, complete and checked before anything starts.
+//!
+//! [`Options`] are what a user says of it, by flags or in a suite's file; [`Scenario`] is what that means. A scenario is saved
+//! with its run and passed on whole, so that whoever has it can make the run again.
 //!
 //! The workload and nemesis files deserialize into the types here; the vocabulary is closed, so that a typo gets a
 //! message that lists what was expected.
 
 pub mod catalogue;
+mod cluster;
+mod options;
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,11 +18,19 @@ use serde::{Deserialize, Serialize};
 use crate::history::{Claim, Function, ResourceKind};
 use crate::locks::{LockSettings, LockSpec};
 use crate::nemesis::{Expectation, Nemesis};
-use crate::topology::{Persistence, Topology};
+use crate::topology::{OwnClient, Persistence, Topology};
 use crate::units::{Length, LengthError, LengthRange, as_text};
+
+pub use cluster::ClusterSettings;
+pub(crate) use options::one_or_more;
+pub use options::{Options, quoted};
+
+/// Where a run's scenario is saved, in its folder.
+pub const FILE: &str = "scenario.toml";
 
 /// A complete run, as saved in `scenario.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scenario {
     pub workload_name: String,
     pub nemesis_name: String,
@@ -43,6 +57,11 @@ pub struct Scenario {
     /// What the run is to show, where the user said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expectation>,
+    #[serde(default)]
+    pub cluster: ClusterSettings,
+    /// The user's own lock client; redjepsen's where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<OwnClient>,
     pub workload: Workload,
     pub nemesis: Nemesis,
 }
@@ -73,6 +92,16 @@ pub struct Workload {
     /// What is expected under a nemesis, by the nemesis's name.
     #[serde(default)]
     pub expect: std::collections::BTreeMap<String, Expectation>,
+}
+
+impl Workload {
+    /// Whether a run of it can show anything.
+    fn check(&self) -> Result<(), String> {
+        if self.claims.is_empty() {
+            return Err("`claims` is empty, so no run could fail; name `updates`, `mutual-exclusion` or both".into());
+        }
+        Ok(())
+    }
 }
 
 /// What the lock protects.
@@ -112,7 +141,7 @@ impl OperationMix {
         const MOST: u32 = 1000;
         if let Some((f, weight)) = self.weights().into_iter().find(|(_, weight)| *weight > MOST) {
             let name = format!("{f:?}").to_lowercase();
-            return Err(format!("`{name} = {weight}` makes no sense; a weight may be from 0 to {MOST}"));
+            return Err(format!("`{name} = {weight}` is out of range; a weight may be 0 to {MOST}"));
         }
         if self.write == 0 && self.cas == 0 {
             return Err("nothing is ever written; give `write` or `cas` a weight in `[operations]`".to_string());
@@ -162,7 +191,29 @@ impl From<LengthError> for ScenarioError {
     }
 }
 
+impl From<catalogue::CatalogueError> for ScenarioError {
+    fn from(error: catalogue::CatalogueError) -> Self {
+        ScenarioError(error.to_string())
+    }
+}
+
 impl Scenario {
+    /// The scenario that was saved in a file, or in the folder of a run; not [checked](Scenario::check).
+    pub fn read(file_or_folder: &Path) -> Result<Scenario, ScenarioError> {
+        let file = if file_or_folder.is_dir() { file_or_folder.join(FILE) } else { file_or_folder.to_path_buf() };
+        let text = std::fs::read_to_string(&file).map_err(|error| {
+            ScenarioError(format!("{}: {error}; give the folder of a run, or its {FILE}", file.display()))
+        })?;
+        toml::from_str(&text).map_err(|error| {
+            ScenarioError(format!(
+                "{}: {}\nit was changed by hand, or saved by another version of redjepsen than this one, {}",
+                file.display(),
+                error.to_string().trim_end(),
+                env!("CARGO_PKG_VERSION")
+            ))
+        })
+    }
+
     /// Refuses numbers that make no sense, before anything is started; names the flag and what it may be.
     pub fn check(&self) -> Result<(), ScenarioError> {
         within("--clients", self.clients, 1..=100)?;
@@ -183,7 +234,7 @@ impl Scenario {
         length_within("--acquire-timeout", self.acquire_timeout, Duration::from_millis(1), self.time_limit)?;
         if !(self.rate.is_finite() && (0.01..=100_000.0).contains(&self.rate)) {
             return Err(ScenarioError(format!(
-                "--rate {} makes no sense; it is in operations a second, from 0.01 to 100000",
+                "--rate {} is out of range; it is in operations a second, 0.01 to 100000",
                 self.rate
             )));
         }
@@ -217,8 +268,11 @@ impl Scenario {
                 self.workload_name
             )));
         }
+        self.workload.check().map_err(|text| ScenarioError(format!("workload {}: {text}", self.workload_name)))?;
+        self.nemesis.check().map_err(|text| ScenarioError(format!("nemesis {}: {text}", self.nemesis_name)))?;
         self.check_unlocked()?;
         self.check_topology()?;
+        self.check_cluster()?;
         self.lock_settings(Vec::new()).map(|_| ())
     }
 
@@ -238,7 +292,7 @@ impl Scenario {
                 "`kind = \"replicated\"` compares in its cas operations; `fencing` must be none".to_string()
             }
             (ResourceKind::Replicated, _) if claims.iter().any(|claim| *claim != Claim::Updates) => {
-                "without a lock there is nothing to claim but `updates`".to_string()
+                "without a lock only `updates` can be claimed".to_string()
             }
             (ResourceKind::Replicated, Some(mix)) => match mix.check() {
                 Ok(()) => return Ok(()),
@@ -291,11 +345,7 @@ fn within(flag: &str, number: u32, allowed: std::ops::RangeInclusive<u32>) -> Re
     if allowed.contains(&number) {
         return Ok(());
     }
-    Err(ScenarioError(format!(
-        "{flag} {number} makes no sense; it may be from {} to {}",
-        allowed.start(),
-        allowed.end()
-    )))
+    Err(ScenarioError(format!("{flag} {number} is out of range; it may be {} to {}", allowed.start(), allowed.end())))
 }
 
 fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Duration) -> Result<(), ScenarioError> {
@@ -304,7 +354,7 @@ fn length_within(flag: &str, length: Duration, shortest: Duration, longest: Dura
     }
     let text = |length| Length::Absolute(length).to_string();
     Err(ScenarioError(format!(
-        "{flag} {} makes no sense; it may be from {} to {}",
+        "{flag} {} is out of range; it may be {} to {}",
         text(length),
         text(shortest),
         text(longest)
@@ -333,6 +383,8 @@ mod tests {
             acquire_timeout: Duration::from_secs(4),
             persistence: Persistence::None,
             expect: Some(Expectation::Violation),
+            cluster: ClusterSettings::default(),
+            client: None,
             workload,
             nemesis,
         }
@@ -349,6 +401,14 @@ mod tests {
         let (_, several) = catalogue::workload("several-keys").unwrap();
         let file = toml::to_string(&several).unwrap();
         assert_eq!((toml::from_str(&file), several.keys), (Ok(several), 5), "{file}");
+    }
+
+    #[test]
+    fn what_was_saved_before_there_were_clusters_in_it_still_loads() {
+        let file = toml::to_string(&scenario()).unwrap();
+        let before = file.replace("[cluster]\nkind = \"auto\"\n\n", "");
+        assert_ne!(before, file);
+        assert_eq!(toml::from_str::<Scenario>(&before).unwrap(), scenario());
     }
 
     #[test]
@@ -430,7 +490,7 @@ mod tests {
         refused(|s| s.workload.lock = catalogue::workload("single").unwrap().1.lock, "it is `[lock.none]`, not single");
         refused(|s| s.workload.topology = Topology::Independent, "say `[topology.sentinel]`");
         refused(|s| s.workload.resource.fencing = Fencing::CompareAndSet, "`fencing` must be none");
-        refused(|s| s.workload.claims.push(Claim::MutualExclusion), "nothing to claim but `updates`");
+        refused(|s| s.workload.claims.push(Claim::MutualExclusion), "only `updates` can be claimed");
         refused(|s| s.workload.resource.kind = ResourceKind::Register, "`[operations]` is for `kind = \"replicated\"`");
         let mix = |read, write, cas| Some(OperationMix { read, write, cas });
         fn mixed(scenario: &mut Scenario, mix: Option<OperationMix>) {
@@ -438,7 +498,7 @@ mod tests {
         }
         refused(|s| mixed(s, Some(OperationMix { read: 0, write: 0, cas: 0 })), "nothing is ever written");
         refused(|s| mixed(s, Some(OperationMix { read: 5, write: 0, cas: 0 })), "nothing is ever written");
-        refused(|s| mixed(s, Some(OperationMix { read: 1, write: 1001, cas: 0 })), "`write = 1001` makes no sense");
+        refused(|s| mixed(s, Some(OperationMix { read: 1, write: 1001, cas: 0 })), "`write = 1001` is out of range");
         let mut writes = on("register-cluster");
         mixed(&mut writes, mix(0, 1, 0));
         writes.check().unwrap();

@@ -167,7 +167,7 @@ impl Matrix {
             whole.cells.iter().map(|cell| (cell.name.clone(), folder.clone())).collect();
         for (folder, mut part) in parts {
             if (&part.suite, &part.suite_sha256) != (&whole.suite, &whole.suite_sha256) {
-                let text = "are not of the same suite, or its files were changed between them";
+                let text = "are not of the same suite, or its files changed in between";
                 return Err(MergeError(format!("suite {} and suite {} in {folder} {text}", whole.suite, part.suite)));
             }
             if let Some(twice) = part.cells.iter().find(|cell| homes.contains_key(&cell.name)) {

@@ -8,11 +8,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::file::{Block, Cluster, Found, Names, SuiteFile, With};
+use super::file::{Block, Found, Names, SuiteFile};
 use crate::nemesis::Expectation;
 use crate::plan::{Action, Plan};
-use crate::scenario::Scenario;
 use crate::scenario::catalogue::{self, CatalogueError};
+use crate::scenario::{Options, Scenario};
+use crate::topology::ClusterKind;
 
 /// A suite whose every cell can be run.
 #[derive(Clone, Debug)]
@@ -40,8 +41,10 @@ pub struct PlannedCell {
     pub expected: Option<Expectation>,
     /// In how many runs a violation has to be found, where one is expected.
     pub found: Option<Found>,
-    /// The arguments of `redjepsen run`, without the seed.
-    pub arguments: Vec<String>,
+    /// `redjepsen run` with all that it takes but the seed; none where only a saved scenario can say all of it.
+    pub command: Option<String>,
+    /// Its first run.
+    pub scenario: Scenario,
     /// The seed of each run.
     pub seeds: Vec<u64>,
     /// How long all its runs are expected to take, in milliseconds.
@@ -61,9 +64,9 @@ pub struct Source<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Clusters {
     /// What the user wants in place of all that the file says of it.
-    pub instead: Option<Cluster>,
-    /// What there is where anything will do; [`Cluster::Auto`] as long as nobody has looked.
-    pub auto: Cluster,
+    pub instead: Option<ClusterKind>,
+    /// What there is where anything will do; [`ClusterKind::Auto`] as long as nobody has looked.
+    pub auto: ClusterKind,
 }
 
 /// Which part of a suite a machine takes: shard `index` of `of`, counted from 1.
@@ -78,18 +81,15 @@ pub struct Shard {
 #[error("{0}")]
 pub struct SuiteError(String);
 
-/// Finds out what a run with these arguments would be, without starting anything: the same for the same arguments.
-pub type Resolve<'a> = dyn Fn(&[String]) -> Result<(Scenario, Plan), String> + 'a;
-
 /// More runs than anybody waits for are a slip of the keyboard.
 const MOST_RUNS: u32 = 1000;
 
 impl Suite {
     /// Plans a suite.
-    pub fn plan(source: &Source, clusters: Clusters, resolve: &Resolve) -> Result<Suite, SuiteError> {
+    pub fn plan(source: &Source, clusters: Clusters) -> Result<Suite, SuiteError> {
         let Source { name, file, folder } = *source;
         let refuse = |text: String| Err(SuiteError(format!("suite {name}: {text}")));
-        let mut cells: Vec<(PlannedCell, Scenario)> = Vec::new();
+        let mut cells: Vec<PlannedCell> = Vec::new();
         // What is named goes before what is only meant, whatever their order in the file; the matrix has the file's.
         let mut order: Vec<(usize, &Block)> = file.cells.iter().enumerate().collect();
         order.sort_by_key(|(_, block)| block.is_open());
@@ -102,14 +102,13 @@ impl Suite {
             };
             for [workload, nemesis] in pairs {
                 let place = format!(" ({workload} under {nemesis})");
-                let planned = match cell(file, block, [workload, nemesis], clusters, resolve) {
+                let planned = match cell(source, block, [workload, nemesis], clusters) {
                     Ok(planned) => planned,
                     Err(text) => return refuse(format!("{place}: {text}")),
                 };
-                let same = |(other, _): &&(PlannedCell, Scenario)| {
-                    (&other.workload, &other.nemesis) == (&planned.0.workload, &planned.0.nemesis)
-                };
-                if !(block.is_open() && cells.iter().any(|other| same(&other))) {
+                let same =
+                    |other: &PlannedCell| (&other.workload, &other.nemesis) == (&planned.workload, &planned.nemesis);
+                if !(block.is_open() && cells.iter().any(same)) {
                     cells.push(planned);
                     blocks.push(number);
                 }
@@ -118,19 +117,18 @@ impl Suite {
         let mut in_order: Vec<_> = blocks.into_iter().zip(cells).collect();
         in_order.sort_by_key(|(block, _)| *block);
         let mut hash = Sha256::new();
-        for (_, (cell, scenario)) in &in_order {
-            hash.update(format!("{}\n{:?}\n{:?}\n", cell.name, cell.expected, cell.found));
-            hash.update(format!("{:?}\n{:?}\n", cell.arguments, cell.seeds));
-            hash.update(format!("{scenario:?}\n"));
+        for (_, cell) in &in_order {
+            let PlannedCell { name, expected, found, seeds, scenario, .. } = cell;
+            hash.update(format!("{name}\n{expected:?}\n{found:?}\n{seeds:?}\n{scenario:?}\n"));
         }
-        let placed = (0..).zip(in_order).map(|(place, (_, (cell, _)))| PlannedCell { place, ..cell });
+        let placed = (0..).zip(in_order).map(|(place, (_, cell))| PlannedCell { place, ..cell });
         let cells: Vec<PlannedCell> = placed.collect();
         if cells.is_empty() {
             return refuse("there are no `[[cells]]`, so nothing would be run".into());
         }
         let mut names = BTreeSet::new();
         if let Some(twice) = cells.iter().find(|cell| !names.insert(&cell.name)) {
-            let text = "is there twice; ask for more `runs` of it, or give one of them other options";
+            let text = "appears twice; ask for more `runs` of it, or give one of them other options";
             return refuse(format!("the cell `{}` {text}", twice.name));
         }
         let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -162,6 +160,13 @@ impl Suite {
         let mut shards = of_cell.into_iter();
         self.cells.retain(|_| shards.next() == Some(shard.index as usize - 1));
         self
+    }
+}
+
+impl PlannedCell {
+    /// The command that makes a run of it again; none where only its saved scenario can say all of it.
+    pub fn repeat(&self, seed: u64) -> Option<String> {
+        Some(format!("{} --seed {seed}", self.command.as_ref()?))
     }
 }
 
@@ -221,38 +226,35 @@ fn in_folder(names: &str, folder: &Path) -> String {
 }
 
 fn cell(
-    file: &SuiteFile,
+    source: &Source,
     block: &Block,
     [workload, nemesis]: [String; 2],
     clusters: Clusters,
-    resolve: &Resolve,
-) -> Result<(PlannedCell, Scenario), String> {
+) -> Result<PlannedCell, String> {
+    let file = source.file;
     let runs = block.runs.unwrap_or(file.runs);
     if !(1..=MOST_RUNS).contains(&runs) {
-        return Err(format!("`runs = {runs}` makes no sense; it may be from 1 to {MOST_RUNS}"));
+        return Err(format!("`runs = {runs}` is out of range; it may be 1 to {MOST_RUNS}"));
     }
-    let instead = With { cluster: clusters.instead, ..With::default() };
-    let mut with = instead.or(&block.with).or(&file.with);
+    let instead = Options { cluster: clusters.instead, ..Options::default() };
+    let with = instead.or(&block.with).or(&file.with);
     let of_suite = instead.or(&file.with).said();
     let own = with.said().into_iter().filter(|said| !of_suite.contains(said));
     let own: Vec<String> = own.map(|(name, value)| format!("{name} {value}")).collect();
 
-    with.cluster = with.cluster.filter(|kind| *kind != Cluster::Auto).or(Some(clusters.auto));
-    let mut arguments = vec!["--workload".to_string(), workload, "--nemesis".to_string(), nemesis];
-    for (name, value) in with.said() {
-        arguments.extend([format!("--{name}"), value]);
+    let mut with = with.in_folder(source.folder);
+    let mut scenario =
+        with.scenario(&workload, &nemesis, file.seed, source.folder).map_err(|error| error.to_string())?;
+    let plan = Plan::draw(&scenario).map_err(|error| error.to_string())?;
+    if scenario.cluster_kind() == ClusterKind::Auto {
+        scenario.cluster.kind = clusters.auto;
     }
-    // With a seed, or one would be drawn, and the same suite would be another one each time.
-    let with_seed = [&arguments[..], &["--seed".to_string(), file.seed.to_string()]].concat();
-    let (scenario, plan) = resolve(&with_seed)?;
+    with.cluster = Some(scenario.cluster_kind());
     let expected = match block.expect {
         Some(said) => said.expectation(),
         None => expected_by_files(&scenario)?,
     };
-    if let Some(expected) = expected {
-        let word = if expected == Expectation::Valid { "valid" } else { "violation" };
-        arguments.extend(["--expect".to_string(), word.to_string()]);
-    }
+    scenario.expect = expected;
     let scripted = !scenario.nemesis.script.is_empty();
     let found = match (expected, block.found) {
         (Some(Expectation::Violation), Some(said)) => Some(said),
@@ -266,7 +268,7 @@ fn cell(
     };
     let named = format!("{} under {}", scenario.workload_name, scenario.nemesis_name);
     let with_own = own.join(", ");
-    let cell = PlannedCell {
+    Ok(PlannedCell {
         name: if own.is_empty() { named } else { format!("{named} with {with_own}") },
         // Known once all are.
         place: 0,
@@ -276,11 +278,11 @@ fn cell(
         scripted,
         expected,
         found,
-        arguments,
+        command: with.command(&workload, &nemesis, expected),
         seeds: (0..u64::from(runs)).map(|run| file.seed.wrapping_add(run)).collect(),
-        planned_ms: u64::from(runs) * (run_ms(&scenario, &plan) + around_ms(with.cluster)),
-    };
-    Ok((cell, scenario))
+        planned_ms: u64::from(runs) * (run_ms(&scenario, &plan) + around_ms(scenario.cluster_kind())),
+        scenario,
+    })
 }
 
 /// What the files of the nemesis and of the workload say of each other.
@@ -316,10 +318,10 @@ const STEP_MS: u64 = 100;
 
 /// What a run takes before and after its clients work: the cluster's start, the final reads, the cluster's end, the check
 /// and the report. Measured on two cores; where the kind of cluster is yet to be found out, it is the slower one.
-fn around_ms(cluster: Option<Cluster>) -> u64 {
+fn around_ms(cluster: ClusterKind) -> u64 {
     match cluster {
-        Some(Cluster::Local) => 1_000,
-        Some(Cluster::Docker | Cluster::Auto) | None => 4_000,
+        ClusterKind::Local => 1_000,
+        ClusterKind::Docker | ClusterKind::Auto => 4_000,
     }
 }
 
@@ -330,7 +332,7 @@ impl FromStr for Shard {
         let parts = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
         match parts {
             Some((index, of)) if (1..=of).contains(&index) && of <= 1000 => Ok(Shard { index, of }),
-            _ => Err(format!("`{text}` is no shard; write `2/4` for the second of four")),
+            _ => Err(format!("`{text}` is not a shard; write `2/4` for the second of four")),
         }
     }
 }

@@ -11,7 +11,7 @@ use redjepsen::cluster::{
     Images, NodeSource, Owner,
 };
 use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
-use redjepsen::topology::{Persistence, Program, Topology};
+use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
 use tokio::io::AsyncWriteExt;
 
 const LIMIT: Duration = Duration::from_secs(2);
@@ -35,7 +35,7 @@ fn run_id(test: &str) -> String {
 /// A cluster whose clients run a program of this machine.
 fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
     let argv = argv.iter().map(|word| (*word).to_string()).collect();
-    let client = ClientCommand::Custom { argv, mounts: Vec::new(), env: Vec::new() };
+    let client = ClientCommand::Own(OwnClient { command: argv, ..OwnClient::default() });
     ClusterSpec {
         run_id: run_id(test),
         nodes,
@@ -54,8 +54,8 @@ fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
 /// Starts a cluster, with an image for the clients that has their program.
 async fn start(docker: &Docker, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
     let mut images = images(docker).await;
-    if let ClientCommand::Custom { argv, .. } = &spec.client
-        && let Ok(image) = docker.client_image(Path::new(&argv[0])).await
+    if let ClientCommand::Own(own) = &spec.client
+        && let Ok(image) = docker.client_image(Path::new(&own.command[0])).await
     {
         images.client = Some(image);
     }
@@ -357,10 +357,9 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
         assert_gone(&run_id).await;
         error
     };
-    let command = |argv: &[&str]| ClientCommand::Custom {
-        argv: argv.iter().map(|word| (*word).to_string()).collect(),
-        mounts: Vec::new(),
-        env: Vec::new(),
+    let command = |argv: &[&str]| {
+        let command = argv.iter().map(|word| (*word).to_string()).collect();
+        ClientCommand::Own(OwnClient { command, ..OwnClient::default() })
     };
 
     let error = message(ClusterSpec { client: command(&["/nowhere/client"]), ..good.clone() }).await;

@@ -257,6 +257,47 @@ fn redlock_does_not_care_about_one_paused_node() {
 }
 
 #[test]
+fn a_saved_scenario_is_run_again() {
+    let first = run(
+        "--workload redlock-guarded --nemesis pause,kill-node --ttl 400ms --time-limit 5s --keys 3 --cluster local",
+    );
+    let first = first.expect(0);
+    let file = |outcome: &Outcome, name: &str| fs::read_to_string(outcome.folder.join(name)).unwrap();
+    let saved = fs::canonicalize(&first.folder).unwrap();
+    let again = run(&format!("--scenario {}", saved.display())).expect(0);
+    for name in ["scenario.toml", "plan.json"] {
+        assert_eq!(file(&again, name), file(&first, name));
+    }
+    let other = run(&format!("--scenario {}/scenario.toml --seed 5 --expect violation", saved.display())).expect(1);
+    assert_eq!(number(&other.results(), "/seed"), 5);
+    assert_ne!(file(&other, "plan.json"), file(&first, "plan.json"));
+}
+
+#[test]
+fn of_several_keys_the_primary_of_the_one_that_is_meant_is_hit() {
+    let nemesis = "'loss 1% primary and replica'";
+    let outcome = run(&format!(
+        "--workload cluster --nemesis {nemesis} --keys 5 --ttl 400ms --time-limit 10s --seed 3 --cluster local"
+    ));
+    let plan: Value = serde_json::from_str(&fs::read_to_string(outcome.folder.join("plan.json")).unwrap()).unwrap();
+    let lines = history_lines(&outcome.folder);
+    let mut hit = std::collections::BTreeSet::new();
+    for fault in plan["faults"].as_array().unwrap() {
+        let injected = |line: &&Value| line["step"] == "injected" && line["fault"] == fault["fault"];
+        let injected = lines.iter().find(injected).unwrap_or_else(|| panic!("{fault}: {}", outcome.text));
+        // Slots of lock:k0 to lock:k4, in thirds: nobody becomes a primary here, so they stay with n0, n1 and n2.
+        let primary = match fault["key"].as_str().unwrap() {
+            "k2" => "n0",
+            "k0" | "k3" | "k4" => "n1",
+            _ => "n2",
+        };
+        assert!(injected["value"].to_string().contains(primary), "{fault}: {injected}");
+        hit.insert(primary);
+    }
+    assert!(hit.len() > 1, "{plan}");
+}
+
+#[test]
 fn a_run_too_short_to_prove_anything_is_unknown() {
     let outcome = run("--nemesis none --rate 0.5 --time-limit 1s --seed 6").expect(2);
     let results = outcome.results();

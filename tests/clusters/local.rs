@@ -13,7 +13,7 @@ use redjepsen::cluster::{
     ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Local, Owner,
 };
 use redjepsen::faults::{Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
-use redjepsen::topology::{Persistence, Program, Topology};
+use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
 use tokio::io::AsyncWriteExt;
 
 const LIMIT: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ fn local() -> Local {
 
 fn command(argv: &[&str]) -> ClientCommand {
     let argv = argv.iter().map(|word| (*word).to_string()).collect();
-    ClientCommand::Custom { argv, mounts: Vec::new(), env: Vec::new() }
+    ClientCommand::Own(OwnClient { command: argv, ..OwnClient::default() })
 }
 
 fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
@@ -570,7 +570,7 @@ fn a_client_of_the_users_own_runs_as_it_is() {
     let flags = flags.replace("--workload single", &format!("--workload {workload}"));
     let (code, text, _store) =
         run(|_| {}, &flags.replace("workloads/clients/python/client.py", path.to_str().unwrap()));
-    assert!(code == Some(2) && text.contains("which is no counter:"), "{text}");
+    assert!(code == Some(2) && text.contains("which is not a counter;"), "{text}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use redjepsen::cluster::{ClientCommand, ClientOutput, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
 use redjepsen::faults::{Effect, Injection, RedisCommand, RedisReply};
 use redjepsen::members::Role;
+use redjepsen::scenario::Options;
 use redjepsen::topology::{Persistence, Program, Topology};
 use serde_json::Value;
 
@@ -310,12 +311,11 @@ impl Maker {
     }
 
     /// Has a run made; none where the process ended with it.
-    fn make(&mut self, kind: &str, seed: u32, more: bool) -> Option<i32> {
-        let words = format!(
-            "--workload redlock-guarded --nemesis none --cluster {kind} --time-limit 3s --seed {seed} --store store/suites/mine/latest/runs"
-        );
-        let words: Vec<&str> = words.split(' ').collect();
-        let request = serde_json::json!({ "arguments": words, "more": more });
+    fn make(&mut self, kind: &str, seed: u64, more: bool) -> Option<i32> {
+        let options: Options = toml::from_str(&format!("cluster = \"{kind}\"\ntime_limit = \"3s\"")).unwrap();
+        let scenario = options.scenario("redlock-guarded", "none", seed, Path::new("")).unwrap();
+        let store = "store/suites/mine/latest/runs";
+        let request = serde_json::json!({ "scenario": scenario, "store": store, "repeat": null, "keep_cluster": more });
         writeln!(self.0.stdin.as_mut().unwrap(), "{request}").unwrap();
         let mut line = String::new();
         self.1.read_line(&mut line).unwrap();
@@ -353,7 +353,7 @@ fn a_cluster_in_docker_that_broke_between_runs_is_thrown_away() {
 
 #[test]
 fn requests_that_make_no_sense_are_refused() {
-    for request in ["nonsense", "{\"arguments\":[\"--workload\",\"nonsense\"],\"more\":true}"] {
+    for request in ["nonsense", "{\"scenario\":{\"workload_name\":\"nonsense\"}}"] {
         let folder = tempfile::tempdir().unwrap();
         let mut maker = Maker::start(folder.path());
         writeln!(maker.0.stdin.as_mut().unwrap(), "{request}").unwrap();

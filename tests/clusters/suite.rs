@@ -156,6 +156,52 @@ fn a_suite_runs_in_docker_as_well() {
 }
 
 #[test]
+fn a_suite_runs_a_client_of_the_users_own_and_its_runs_can_be_repeated() {
+    let bench = Bench::new("");
+    // The suite and the client lie together, and elsewhere than where the suite is started.
+    let home = bench.folder.path().join("ours");
+    fs::create_dir(&home).unwrap();
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python/client.py");
+    fs::copy(client, home.join("our_lock.py")).unwrap();
+    let suite = r#"
+description = "Our lock, every night"
+[with]
+client_cmd = "python3 -u ./our_lock.py"
+ttl = "400ms"
+time_limit = "8s"
+[[cells]]
+workload = "single"
+nemesis = ["none", "pause"]
+"#;
+    fs::write(home.join("nightly.toml"), suite).unwrap();
+    bench.run(&["./ours/nightly.toml"], 0);
+    let matrix = bench.matrix("nightly");
+    let runs: Vec<&Value> = matrix["cells"].as_array().unwrap().iter().map(|cell| &cell["runs"][0]).collect();
+    assert_eq!(runs.iter().map(|run| run["valid"].as_bool()).collect::<Vec<_>>(), [Some(true), Some(false)]);
+    for run in &runs {
+        let folder = bench.latest("nightly").join(run["folder"].as_str().unwrap());
+        let results = json(&folder.join("results.json"));
+        assert_eq!(results["client"], "python-example 1", "{results}");
+        assert_eq!(results["repeat"], run["repeat"]);
+    }
+
+    let repeat = runs[0]["repeat"].as_str().unwrap();
+    let words: Vec<&str> = repeat.strip_prefix("redjepsen ").unwrap().split(' ').collect();
+    let again = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
+        .args(words)
+        .args(["--store", "again"])
+        .current_dir(bench.folder.path())
+        .output()
+        .unwrap();
+    expect(&again, 0);
+    let (first, second) =
+        (bench.latest("nightly").join(runs[0]["folder"].as_str().unwrap()), bench.folder.path().join("again/latest"));
+    for file in ["plan.json", "scenario.toml"] {
+        assert_eq!(fs::read(first.join(file)).unwrap(), fs::read(second.join(file)).unwrap(), "{file}");
+    }
+}
+
+#[test]
 fn what_was_interrupted_goes_on_and_gives_the_same_table() {
     let whole = Bench::new(QUICK);
     whole.run(&["./mine.toml"], 0);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// Each module with all that it may name, from the ground up: a module may only name ones that stand above it here.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("units", &[]),
+    ("words", &[]),
     ("members", &[]),
     ("slots", &[]),
     ("runs", &[]),
@@ -22,14 +23,15 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("cluster", &["client", "faults", "locks", "members", "slots", "topology"]),
     (
         "controller",
-        &[
-            "client", "cluster", "faults", "history", "members", "nemesis", "plan", "resource", "scenario", "topology",
-            "units",
-        ],
+        &["client", "cluster", "faults", "history", "members", "nemesis", "plan", "resource", "scenario", "units"],
     ),
-    ("checker", &["history", "members"]),
+    ("checker", &["history", "members", "words"]),
     ("suite", &["checker", "nemesis", "plan", "scenario", "topology", "units"]),
-    ("report", &["checker", "history", "locks", "nemesis", "scenario", "suite", "topology"]),
+    ("report", &["checker", "history", "locks", "nemesis", "scenario", "suite", "topology", "words"]),
+    (
+        "runner",
+        &["checker", "cluster", "controller", "history", "plan", "report", "runs", "scenario", "suite", "topology"],
+    ),
     (
         "cli",
         &[
@@ -40,8 +42,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "faults",
             "history",
             "nemesis",
-            "plan",
             "report",
+            "runner",
             "runs",
             "scenario",
             "suite",

@@ -1,11 +1,13 @@
 //! The command line as a user meets it, without an engine: what is refused, with which words and which exit code.
 
 use std::fs;
+use std::path::Path;
 
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::{contains, starts_with};
-use redjepsen::scenario::catalogue;
+use redjepsen::scenario::{Options, catalogue};
+use redjepsen::topology::ClusterKind;
 
 fn redjepsen() -> Command {
     let mut command = Command::cargo_bin("redjepsen").unwrap();
@@ -48,16 +50,16 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     redjepsen().assert().code(254);
     redjepsen().arg("walk").assert().code(254).stderr(contains("walk"));
     refused(&["--ttl", "1"], "`1` is not a length of time");
-    refused(&["--ttl", "0s"], "--ttl 0s makes no sense");
+    refused(&["--ttl", "0s"], "--ttl 0s is out of range");
     refused(&["--ttl", "2ttl"], "a multiple of the TTL makes no sense here");
     refused(&["--time-limit", "9years"], "longer than a week");
     refused(&["--time-limit", "3s"], "no fault fits into --time-limit 3s");
-    refused(&["--clients", "0"], "--clients 0 makes no sense; it may be from 1 to 100");
+    refused(&["--clients", "0"], "--clients 0 is out of range; it may be 1 to 100");
     refused(&["--clients", "-1"], "-1");
-    refused(&["--nodes", "99"], "--nodes 99 makes no sense; it may be from 1 to 31");
-    refused(&["--rate", "nan"], "--rate NaN makes no sense");
+    refused(&["--nodes", "99"], "--nodes 99 is out of range; it may be 1 to 31");
+    refused(&["--rate", "nan"], "--rate NaN is out of range");
     refused(&["--hold", "2s..1s"], "write the shorter one first");
-    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected redlock-guarded, cluster");
+    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected cluster, counter");
     refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected all, clock");
     refused(&["--workload", "missing/file.toml"], "missing/file.toml");
     refused(&["--expect", "victory"], "possible values: valid, violation");
@@ -72,8 +74,49 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--cluster", "local", "--image", "redis:7"], "--image makes no sense with --cluster local");
     refused(&["--image", "redis:7", "--redis-server", "redis-server"], "cannot be used with");
     refused(&["--client-cmd", "'open", "--client-image", "x"], "a quote is not closed");
+    refused(&["--client-cmd", ""], "--client-cmd: it is empty");
+    refused(&["--client-image", "x"], "--client-image is for a client of your own; give --client-cmd");
+    refused(&["--mount", "/tmp:/x"], "--mount is for a client of your own; give --client-cmd");
+    refused(&["--cluster", "local", "--keep"], "--keep makes no sense with --cluster local");
     refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "here"], "expected HOST:CONTAINER");
     refused(&["--client-cmd", "c", "--client-image", "x", "--mount", "/nonexistent:/x"], "/nonexistent");
+}
+
+#[test]
+fn a_saved_scenario_that_cannot_be_repeated_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scenario.toml");
+    let file = path.to_str().unwrap();
+    let options = Options { cluster: Some(ClusterKind::Docker), ..Options::default() };
+    let good = toml::to_string(&options.scenario("redlock", "pause", 7, Path::new("")).unwrap()).unwrap();
+    fs::write(&path, &good).unwrap();
+    // It is understood: what is missing is an engine.
+    for named in [file, folder.path().to_str().unwrap()] {
+        redjepsen()
+            .current_dir(&folder)
+            .args(["run", "--scenario", named, "--seed", "8", "--expect", "valid", "--store", "x", "-v"])
+            .assert()
+            .code(255)
+            .stderr(contains("no Docker engine answers"));
+    }
+    for other in
+        [["--workload", "single"], ["--nemesis", "none"], ["--ttl", "1s"], ["--image", "x"], ["--mount", "a:/b"]]
+    {
+        refused(&["--scenario", file, other[0], other[1]], "cannot be used with");
+    }
+    refused(&["--scenario", "/nonexistent"], "--scenario /nonexistent: No such file");
+    for (from, to, words) in [
+        ("clients = 5", "clients = ", &["scenario.toml", "line 4"][..]),
+        ("clients = 5", "clients = 5\ntiming = \"virtual\"", &["line 5", "unknown field `timing`", "another version"]),
+        ("kind = \"docker\"", "kind = \"moon\"", &["unknown variant `moon`", "`docker`"]),
+        ("clients = 5", "clients = 500", &["--clients 500 makes no sense; it may be from 1 to 100"]),
+        ("claims = [\"updates\", \"mutual-exclusion\", \"liveness\"]", "claims = []", &["`claims` is empty"]),
+    ] {
+        let bad = good.replacen(from, to, 1);
+        assert_ne!(bad, good, "{from}");
+        fs::write(&path, bad).unwrap();
+        words.iter().for_each(|words| refused(&["--scenario", file], words));
+    }
 }
 
 #[test]
@@ -280,7 +323,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         ("\"8s\"", "\"8 parsecs\"", &["line 3", "is not a length of time"]),
         ("\"8s\"", "\"2s\"", &["block 1 (redlock under pause)", "no fault fits into --time-limit 2s"]),
         ("\"8s\"", "\"2ttl\"", &["block 1", "multiple of the TTL"]),
-        ("\"redlock\"", "\"redlok\"", &["block 1", "unknown workload `redlok`; expected redlock-guarded"]),
+        ("\"redlock\"", "\"redlok\"", &["block 1", "unknown workload `redlok`; expected cluster"]),
         ("\"redlock\"", "[]", &["line 5", "name at least one"]),
         ("\"redlock\"", "7", &["line 5", "a name such as \"redlock\""]),
         ("\"pause\"", "\"paws\"", &["unknown nemesis `paws`"]),
@@ -291,10 +334,27 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         ),
         ("\"pause\"", "\"pause\"\nfound = \"often\"", &["line 7", "expected `every` or `some`"]),
         ("\"pause\"", "\"pause\"\nfound = \"some\"\nexpect = \"valid\"", &["block 1", "`expect` says that none is"]),
-        ("\"pause\"", "\"pause\"\nruns = 0", &["block 1", "`runs = 0` makes no sense"]),
-        ("\"pause\"", "[\"pause\", \"pause\"]", &["the cell `redlock under pause` is there twice"]),
+        ("\"pause\"", "\"pause\"\nruns = 0", &["block 1", "`runs = 0` is out of range"]),
+        ("\"pause\"", "[\"pause\", \"pause\"]", &["the cell `redlock under pause` appears twice"]),
         ("[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\n", "", &["missing field `cells`"]),
         ("\"redlock\"", "\"./theirs.toml\"", &["block 1", "theirs.toml"]),
+        ("time_limit", "client_img", &["line 3", "unknown field `client_img`", "`client_image`"]),
+        ("time_limit = \"8s\"", "client_image = \"x\"", &["block 1", "--client-image is for a client of your own"]),
+        (
+            "time_limit = \"8s\"",
+            "image = \"redis:7\"\ncluster = \"local\"",
+            &["block 1", "--image makes no sense with --cluster local"],
+        ),
+        (
+            "time_limit = \"8s\"",
+            "client_cmd = \"c\"\nclient_image = \"x\"\nmount = []",
+            &["line 5", "name at least one"],
+        ),
+        (
+            "time_limit = \"8s\"",
+            "client_cmd = \"c\"\nclient_image = \"x\"\nmount = \"./gone:/x\"",
+            &["block 1", folder.path().join("gone").to_str().unwrap()],
+        ),
     ] {
         let bad = good.replacen(from, to, 1);
         assert_ne!(bad, good);
@@ -305,7 +365,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         .assert()
         .code(254)
         .stderr(contains("unknown suite `smok`; expected nightly, perfect, smoke"));
-    redjepsen().args(["suite", "smoke", "--shard", "3/2"]).assert().code(254).stderr(contains("`3/2` is no shard"));
+    redjepsen().args(["suite", "smoke", "--shard", "3/2"]).assert().code(254).stderr(contains("`3/2` is not a shard"));
     redjepsen().arg("suite").assert().code(254);
     // Where nothing can be started, nothing is written.
     redjepsen()

@@ -1,10 +1,12 @@
 //! The pages of a suite: what they say, that strangers' words are text on them, and that they stay within bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use redjepsen::checker::Validity;
 use redjepsen::nemesis::Expectation::{self, Valid, Violation};
 use redjepsen::report::matrix as pages;
+use redjepsen::scenario::Options;
 use redjepsen::suite::file::Found;
 use redjepsen::suite::matrix::{Circumstances, Matrix};
 use redjepsen::suite::outcome::{Numbers, RunOutcome};
@@ -22,7 +24,8 @@ fn cell(workload: &str, nemesis: &str, expected: Option<Expectation>, runs: u64)
         scripted,
         expected,
         found: (expected == Some(Violation)).then_some(found),
-        arguments: vec!["--workload".into(), workload.into(), "--nemesis".into(), nemesis.into()],
+        command: Some(format!("redjepsen run --workload {workload} --nemesis {nemesis}")),
+        scenario: Options::default().scenario("redlock", "pause", 1, Path::new("")).unwrap(),
         seeds: (1..=runs).collect(),
         planned_ms: runs * 7_000,
     }
@@ -47,7 +50,7 @@ fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome {
         } else {
             String::new()
         },
-        repeat: format!("redjepsen run {} --seed {run}", cell.arguments.join(" ")),
+        repeat: cell.repeat(run.into()).unwrap(),
         seconds: 7.25,
         numbers: Numbers {
             acknowledged: if valid.is_some() { 120 } else { 0 },

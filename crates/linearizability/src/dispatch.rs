@@ -229,8 +229,7 @@ fn refusal(spec: ModelSpec, operations: &[Op], values: &Values, options: &Option
     let unknown = operations.iter().find(unknown)?;
     (options.failed_cas == FailedCas::Check && operations.iter().any(failed_cas)).then(|| {
         format!(
-            "line {}: what an indeterminate operation wrote is not known, and compare-and-sets failed: nobody can say \
-             what they found",
+            "line {}: what an indeterminate operation wrote is not known, and compare-and-sets failed: so what they found is not known",
             unknown.line
         )
     })

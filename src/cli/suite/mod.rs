@@ -1,6 +1,5 @@
 //! `redjepsen suite`: from a suite's file to its matrix and exit code.
 
-mod drive;
 mod merge;
 mod progress;
 
@@ -11,20 +10,19 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use sha2::{Digest, Sha256};
 
-use self::drive::{Driver, Ended};
-use super::{Exit, Failure, interrupt, print, understood};
-use crate::cluster::{Platform, PlatformKind, PlatformRequest};
-use crate::plan::Plan;
+use self::progress::Progress;
+use super::{CONSOLE, Exit, Failure, print};
 use crate::report::matrix as pages;
-use crate::report::words::{length, plural};
+use crate::runner::{self, Ended, Series, interrupt};
 use crate::runs;
+use crate::scenario::quoted;
 use crate::suite::file;
-use crate::suite::file::Cluster;
 use crate::suite::matrix::{Circumstances, Matrix, Overall};
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Shard, Source, Suite};
 use crate::suite::state::{Earlier, Identity, State};
-use crate::topology::Program;
+use crate::topology::ClusterKind;
+use crate::words::{length, plural};
 
 #[derive(Debug, Args)]
 pub struct SuiteFlags {
@@ -48,7 +46,7 @@ pub struct SuiteFlags {
     new_clusters: bool,
     /// What the clusters are made of, in place of what the suite says
     #[arg(long, value_enum)]
-    cluster: Option<Cluster>,
+    cluster: Option<ClusterKind>,
     /// Folder that keeps the runs
     #[arg(long, default_value = "store")]
     store: PathBuf,
@@ -60,19 +58,19 @@ pub struct SuiteFlags {
 pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let Some(wanted) = &flags.suite else { return merge::merge(&flags.merge, &flags.store) };
     // Everything that can be wrong with any cell is found before anything is started.
-    let unsettled = flags.plan(wanted, Cluster::Auto)?;
+    let unsettled = flags.plan(wanted, ClusterKind::Auto)?;
     if flags.dry_run {
         print(format!("{}\n{}\n", pages::planned(&unsettled), announcement(&unsettled)))?;
         return Ok(Exit::Valid);
     }
-    let interrupt = interrupt::wanted().map_err(Failure::could_not_run)?;
-    let auto = prepare(&unsettled).await?;
+    let interrupt = interrupt::wanted(CONSOLE.say).map_err(Failure::could_not_run)?;
+    let auto = runner::prepare(&unsettled, CONSOLE.say).await?;
     let suite = flags.plan(wanted, auto)?;
     let mut state = flags.state(&suite)?;
     eprintln!("{} · {}", announcement(&suite), state.folder().display());
 
-    let driver = Driver { suite: &suite, interrupt, fail_fast: flags.fail_fast, new_clusters: flags.new_clusters };
-    let ended = driver.drive(&mut state).await?;
+    let series = Series { suite: &suite, interrupt, fail_fast: flags.fail_fast, new_clusters: flags.new_clusters };
+    let ended = series.make(&mut state, CONSOLE.say, &mut Progress::default()).await?;
     let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
     if matches!(ended, Ended::FailFast) || matches!(ended, Ended::Done) && failed == 0 {
         state.end().map_err(|error| Failure::could_not_run(format!("{}: {error}", state.folder().display())))?;
@@ -109,16 +107,11 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
 }
 
 impl SuiteFlags {
-    fn plan(&self, wanted: &str, auto: Cluster) -> Result<Suite, Failure> {
+    fn plan(&self, wanted: &str, auto: ClusterKind) -> Result<Suite, Failure> {
         let (name, file, folder) = file::open(wanted).map_err(Failure::arguments)?;
-        let resolve = |arguments: &[String]| {
-            let scenario = understood(arguments)?.scenario().map_err(|failure| failure.text)?;
-            let plan = Plan::draw(&scenario).map_err(|error| error.to_string())?;
-            Ok((scenario, plan))
-        };
         let clusters = Clusters { instead: self.cluster, auto };
         let source = Source { name: &name, file: &file, folder: &folder };
-        let suite = Suite::plan(&source, clusters, &resolve).map_err(Failure::arguments)?;
+        let suite = Suite::plan(&source, clusters).map_err(Failure::arguments)?;
         Ok(match self.shard {
             Some(shard) => suite.shard(shard),
             None => suite,
@@ -128,7 +121,7 @@ impl SuiteFlags {
     /// The command that makes all these runs again, whichever of them this process makes.
     fn repeat(&self, wanted: &str) -> String {
         let cluster = self.cluster.map_or(String::new(), |cluster| format!(" --cluster {}", cluster.word()));
-        format!("redjepsen suite {}{cluster}", super::flags::quoted(wanted))
+        format!("redjepsen suite {}{cluster}", quoted(wanted))
     }
 
     /// The state of an earlier suite that was interrupted, where there is one that this one may go on with; else a new one.
@@ -171,31 +164,6 @@ fn announcement(suite: &Suite) -> String {
     )
 }
 
-/// Sees to it that what the clusters are made of is there before the first run, once for all of them. Says what a cluster
-/// is made of where anything will do.
-async fn prepare(suite: &Suite) -> Result<Cluster, Failure> {
-    let mut auto = Cluster::Auto;
-    let mut prepared: Vec<(PlatformKind, Program)> = Vec::new();
-    for cell in &suite.cells {
-        let flags = understood(&cell.arguments).map_err(Failure::arguments)?;
-        let request: PlatformRequest = flags.platform(flags.scenario()?.workload.lock.program())?;
-        let kind = request.kind;
-        if prepared.contains(&(kind, request.program)) {
-            continue;
-        }
-        prepared.push((kind, request.program));
-        let mut note = |line: String| eprintln!("{line}");
-        let platform = Platform::find(request, &mut note).await.map_err(Failure::could_not_run)?;
-        if kind == PlatformKind::Auto {
-            auto = match platform {
-                Platform::Docker { .. } => Cluster::Docker,
-                Platform::Local(_) => Cluster::Local,
-            };
-        }
-    }
-    Ok(auto)
-}
-
 /// Writes the matrix, shows it, and says how the program ends.
 fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
     pages::write(folder, matrix).map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.display())))?;
@@ -213,7 +181,7 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
 fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
     let mut versions: BTreeMap<String, String> = BTreeMap::new();
     for run in runs.iter().filter(|run| !run.folder.is_empty()) {
-        let Some(results) = drive::results(&folder.join(&run.folder)) else { continue };
+        let Some(results) = runner::results(&folder.join(&run.folder)) else { continue };
         for (name, version) in results.versions {
             versions.entry(name).or_insert(version);
         }
@@ -223,6 +191,6 @@ fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
 
 /// SHA-256 of this program's file, in hexadecimal.
 fn program_sha256() -> std::io::Result<String> {
-    let digest = Sha256::digest(std::fs::read(drive::PROGRAM)?);
+    let digest = Sha256::digest(std::fs::read(runner::PROGRAM)?);
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }

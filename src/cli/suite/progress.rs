@@ -8,10 +8,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
-use crate::report::words::{length, tame};
+use crate::runner::{Outlook, SeriesProgress};
 use crate::suite::file::Found;
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::PlannedCell;
+use crate::words::{length, plural, tame};
 
 const LIVE_EVERY: Duration = Duration::from_millis(100);
 
@@ -26,29 +27,31 @@ pub struct Progress {
     passed: Duration,
 }
 
-impl Progress {
-    pub fn new(all: usize, done: usize, left: Duration) -> Progress {
-        let bar = ProgressBar::hidden();
+impl SeriesProgress for Progress {
+    fn starts(&mut self, outlook: Outlook) {
+        let Outlook { all, due, clusters, planned } = outlook;
+        (self.all, self.done, self.began, self.left) = (all, all - due, Instant::now(), planned);
         if std::io::stderr().is_terminal() {
-            bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{spinner} {prefix} · {wide_msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-            bar.enable_steady_tick(LIVE_EVERY);
+            self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            self.bar.enable_steady_tick(LIVE_EVERY);
         }
-        Progress { bar, all, done, began: Instant::now(), left, passed: Duration::ZERO }
+        if clusters < due {
+            self.bar.suspend(|| eprintln!("{} on {}", plural(due as u64, "run"), plural(clusters as u64, "cluster")));
+        }
     }
 
-    /// Where a run's own progress is shown.
-    pub fn line(&self) -> ProgressBar {
-        self.bar.clone()
-    }
-
-    pub fn begins(&self, cell: &PlannedCell, seed: u64) {
+    fn begins(&mut self, cell: &PlannedCell, seed: u64) {
         self.bar.set_prefix(format!("{}, seed {seed}", tame(&cell.name, 60)));
         self.bar.set_message(format!("{} left", self.left_in_words()));
     }
 
-    pub fn ended(&mut self, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration) {
+    fn says(&self, line: String) {
+        self.bar.set_message(line);
+    }
+
+    fn ended(&mut self, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration) {
         self.done += 1;
         self.left = self.left.saturating_sub(planned);
         self.passed += planned;
@@ -67,7 +70,16 @@ impl Progress {
         }
         self.bar.suspend(|| eprintln!("{line}"));
     }
+}
 
+impl Default for Progress {
+    fn default() -> Progress {
+        let nothing = Duration::ZERO;
+        Progress { bar: ProgressBar::hidden(), all: 0, done: 0, began: Instant::now(), left: nothing, passed: nothing }
+    }
+}
+
+impl Progress {
     /// What is planned for the rest, at the pace of the runs so far.
     fn left_in_words(&self) -> String {
         let pace = match self.passed {

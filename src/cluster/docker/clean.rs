@@ -157,7 +157,7 @@ impl Docker {
 impl Remains {
     fn reason_to_keep(&self, all: bool) -> Option<String> {
         let Some(owner) = &self.owner else {
-            return (!all).then(|| "it does not say whose it is; --all removes it".to_string());
+            return (!all).then(|| "its owner is not known; --all removes it".to_string());
         };
         match owner.liveness() {
             Liveness::Alive => Some(format!("process {} on this machine is running it", owner.pid)),

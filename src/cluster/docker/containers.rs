@@ -75,26 +75,24 @@ fn server(images: &Images, server: &Server) -> ContainerCreateBody {
 }
 
 fn client(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
-    let (image, argv, mounts, env) = match &spec.client {
+    let (image, argv, mounts) = match &spec.client {
         ClientCommand::BuiltIn => {
             let argv = vec![RUNTIME_PROGRAM.to_string(), "client".to_string()];
-            (images.runtime.id.clone(), argv, Vec::new(), Vec::new())
+            (images.runtime.id.clone(), argv, Vec::new())
         }
-        ClientCommand::Custom { argv, mounts, env } => {
+        ClientCommand::Own(own) => {
             let image = images.client.as_ref().unwrap_or(&images.runtime).id.clone();
-            let mounts = mounts.iter().map(|mount| Mount {
+            let mounts = own.mounts.iter().map(|mount| Mount {
                 typ: Some(MountType::BIND),
                 source: Some(mount.source.clone()),
                 target: Some(mount.target.clone()),
-                read_only: Some(mount.read_only),
+                read_only: Some(true),
                 ..Default::default()
             });
-            let env = env.iter().map(|(name, value)| format!("{name}={value}"));
-            (image, argv.clone(), mounts.collect(), env.collect())
+            (image, own.command.clone(), mounts.collect())
         }
     };
     let mut body = with_stdio(image, argv);
-    body.env = Some(env);
     body.host_config.get_or_insert_default().mounts = Some(mounts);
     body
 }

@@ -291,7 +291,7 @@ impl Docker {
         let mut limit = PULL_FIRST_WORD;
         loop {
             match tokio::time::timeout(limit, words.next()).await {
-                Err(_) => return Err(format!("the registry says nothing for {} s", limit.as_secs())),
+                Err(_) => return Err(format!("the registry did not answer for {} s", limit.as_secs())),
                 Ok(None) => return Ok(()),
                 Ok(Some(Err(error))) => return Err(in_words(&error).0),
                 Ok(Some(Ok(_))) => {

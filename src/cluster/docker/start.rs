@@ -74,7 +74,7 @@ impl Docker {
         if result.is_err()
             && let Err(error) = self.remove_remains(&spec.run_id).await
         {
-            tracing::warn!("what the failed start had made is still there: {error}");
+            tracing::warn!("what the failed start had created is still there: {error}");
         }
         result
     }

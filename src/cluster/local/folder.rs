@@ -123,7 +123,7 @@ fn clean_in(place: &Path, options: &CleanOptions) -> Result<Cleaned, ClusterErro
 fn reason_to_keep(folder: &Path, all: bool) -> Option<String> {
     let labels = fs::read(folder.join(OWNER)).ok().and_then(|text| serde_json::from_slice(&text).ok());
     let Some(owner) = labels.and_then(|labels| Owner::from_labels(&labels)) else {
-        return (!all).then(|| "it does not say whose it is; --all removes it".to_string());
+        return (!all).then(|| "its owner is not known; --all removes it".to_string());
     };
     match owner.liveness() {
         Liveness::Alive => Some(format!("process {} on this machine is running it", owner.pid)),

@@ -176,7 +176,7 @@ impl Local {
             Ok(server) => Ok(cluster.called(server)),
             Err(error) => {
                 if let Err(error) = cluster.stop().await {
-                    tracing::warn!("what the failed start had made is still there: {error}");
+                    tracing::warn!("what the failed start had created is still there: {error}");
                 }
                 Err(error)
             }

@@ -163,17 +163,18 @@ fn server(local: &Local, server: &Server) -> Recipe {
 }
 
 fn client(local: &Local, spec: &ClusterSpec) -> Recipe {
-    let (program, argv, env) = match &spec.client {
+    let here = || std::env::current_dir().unwrap_or_else(|_| "/".into());
+    match &spec.client {
         ClientCommand::BuiltIn => {
-            (local.program.clone(), vec!["redjepsen".to_string(), "client".to_string()], Vec::new())
+            let argv = vec!["redjepsen".to_string(), "client".to_string()];
+            Recipe { program: local.program.clone(), argv, env: Vec::new(), directory: here() }
         }
-        ClientCommand::Custom { argv, env, .. } => {
-            (argv.first().map(PathBuf::from).unwrap_or_default(), argv.clone(), env.clone())
+        ClientCommand::Own(own) => {
+            let program = own.command.first().map(PathBuf::from).unwrap_or_default();
+            let directory = own.folder.clone().unwrap_or_else(here);
+            Recipe { program, argv: own.command.clone(), env: Vec::new(), directory }
         }
-    };
-    // Where the user is, so that paths in the command mean what they say.
-    let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    Recipe { program, argv, env, directory }
+    }
 }
 
 fn failed(member: &Member, error: &io::Error) -> ClusterError {

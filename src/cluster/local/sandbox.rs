@@ -160,7 +160,7 @@ fn read_answers(channel: &Channel, waiting: &Mutex<Waiting>) {
             }
             Ok(None) => break,
             Err(error) => {
-                tracing::warn!("the sandbox's answer makes no sense: {error}");
+                tracing::warn!("the sandbox sent an answer that can't be read: {error}");
                 break;
             }
         }

@@ -111,7 +111,7 @@ impl Carrier {
     /// those of ways without delay are sent before this returns.
     pub fn carry(&self, handling: BTreeMap<Pair, Handling>, bridge: Bridge) -> io::Result<Tally> {
         let (done, answer) = mpsc::channel();
-        let ended = || io::Error::other("the thread that carries packets ended");
+        let ended = || io::Error::other("the thread that forwards packets ended");
         self.orders.send(Order { handling, bridge, done }).map_err(|_| ended())?;
         self.wake();
         answer.recv().map_err(|_| ended())?

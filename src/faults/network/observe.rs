@@ -102,7 +102,7 @@ pub(super) fn observe(prober: &mut Prober, bridge: &Bridge, goals: &BTreeMap<Pai
         match goal {
             Goal::Hidden => sight.hidden += 1,
             _ if sight.gone.contains(&pair.0) || sight.gone.contains(&pair.1) => {}
-            goal => _ = open.insert(*pair, (*goal, Tally::default(), "it was not looked at")),
+            goal => _ = open.insert(*pair, (*goal, Tally::default(), "not observed")),
         }
     }
     sight.looked_at = open.len();
@@ -220,7 +220,7 @@ impl Sight {
         if !self.bad.is_empty() {
             let named: Vec<_> =
                 self.bad.iter().take(NAMED).map(|((from, to), how)| format!("{from} to {to}: {how}")).collect();
-            text.push_str(&format!("; not so {}", named.join(", ")));
+            text.push_str(&format!("; not {}", named.join(", ")));
             if self.bad.len() > NAMED {
                 text.push_str(&format!(", and {} more", self.bad.len() - NAMED));
             }

@@ -107,7 +107,7 @@ impl Table {
                 other => return other,
             }
         }
-        Err(Refusal { error: io::Error::other("somebody else changes the table all the time"), at: None })
+        Err(Refusal { error: io::Error::other("another program keeps changing the table"), at: None })
     }
 
     fn all(&self, faults: &BTreeMap<u32, Fault>) -> Vec<Message> {
@@ -159,7 +159,7 @@ fn table_name(name: &str) -> io::Result<String> {
 fn explain(error: &io::Error) -> io::Error {
     let (kind, remedy) = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            let remedy = "; this takes the capability NET_ADMIN (run as root; docker: --cap-add NET_ADMIN)";
+            let remedy = "; this needs the capability NET_ADMIN (run as root; docker: --cap-add NET_ADMIN)";
             (io::ErrorKind::PermissionDenied, remedy)
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::EINVAL) => {

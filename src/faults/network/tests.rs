@@ -120,7 +120,7 @@ fn a_cut_that_does_not_cut_is_told_as_such() {
         assert!(!seen.observed, "{seen:?}");
         assert_eq!(seen.effect_us, None);
         let (a, b) = (sandbox.address(0), sandbox.address(1));
-        let said = format!("0 of 2 ways cut; not so {a} to {b}: packets pass, {b} to {a}: packets pass");
+        let said = format!("0 of 2 ways cut; not {a} to {b}: packets pass, {b} to {a}: packets pass");
         assert_eq!(seen.text, said);
         for effect in [Effect::Lose { percent: 50 }, Effect::Delay { ms: 20, jitter_ms: 0 }, Effect::Reset] {
             network.heal(1).unwrap();

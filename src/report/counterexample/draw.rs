@@ -8,7 +8,7 @@ use super::scene::{Arrow, Bar, Look, Scene};
 use crate::report::axis::{Axis, Planner};
 use crate::report::incident;
 use crate::report::plots::text_width;
-use crate::report::words::{line as tamed, plural};
+use crate::words::{line as tamed, plural};
 use linearizability::explain::Because;
 
 /// What drawings on a page need beside the style of an incident's, once.
@@ -288,7 +288,7 @@ fn legend(scene: &Scene, top: f64) -> Markup {
     let mut entries = Vec::new();
     for (because, meaning) in [
         (Because::RealTime, "by time: it had returned when the other was invoked"),
-        (Because::Value, "by value: what they found and wrote asks for this order"),
+        (Because::Value, "by value: what they read and wrote leaves only this order"),
     ] {
         if scene.arrows.iter().any(|arrow| arrow.because == because) {
             entries.push((x, words(because).1, meaning));

@@ -1,4 +1,4 @@
-//! The minimal_counterexample operations that no order explains, ready to be told, listed and drawn.
+//! The smallest set of operations that no order explains, ready to be told, listed and drawn.
 //!
 //! Built from a checker's [`Explanation`], which counts operations; here they have names, lines, words and times, and
 //! places in [`Counterexample::operations`].
@@ -9,9 +9,9 @@ mod scene;
 
 use serde::Serialize;
 
-use super::words::{self, count, plural};
 use crate::checker::MinimalCounterexample;
 use crate::history::{History, Outcome};
+use crate::words::{self, count, plural};
 use linearizability::explain::{Because, Explanation, Link};
 use linearizability::formats::word;
 use linearizability::history::{NEVER, Op, OpFunction, Table};
@@ -155,13 +155,13 @@ impl Counterexample {
         }
     }
 
-    /// In what sense these are the minimal_counterexample.
+    /// In what sense this is minimal.
     pub fn minimality(&self) -> String {
         match (self.minimal, self.operations.len()) {
             (true, 1) => "It has no place in any order, whatever else happened.".into(),
             (true, 2) => "Without either of them there is an order.".into(),
             (true, _) => "Without any one of them the others have an order.".into(),
-            (false, _) => "Fewer may do, but the search for them took too long.".into(),
+            (false, _) => "Fewer might suffice, but the search for them took too long.".into(),
         }
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{Counterexample, Precedence, Told};
-use crate::report::words::{length, line, moment};
+use crate::words::{length, line, moment};
 use linearizability::explain::Because;
 use linearizability::words::called;
 

@@ -9,8 +9,8 @@ use crate::report::plots::{self, Plot};
 use crate::report::results::faults_in_words;
 use crate::report::story::{Story, fault_words};
 use crate::report::terminal::in_folder;
-use crate::report::words::{length, line, list, moment, tame};
 use crate::scenario::{Fencing, Scenario};
+use crate::words::{length, line, list, moment, tame};
 
 /// More faults than this are cut from the table.
 const ROWS: usize = 300;
@@ -65,7 +65,7 @@ pub fn gates(story: &Story) -> Markup {
                                 td class="mark" { @if gate.passed { "passed" } @else { "FAILED" } }
                                 td {
                                     (prose(&line(&gate.text, 600)))
-                                    @if !gate.passed && gate.undermines_violations { " Violations of this run are not to be believed either." }
+                                    @if !gate.passed && gate.undermines_violations { " Violations in this run can't be trusted either." }
                                 }
                             }
                         }
@@ -77,9 +77,7 @@ pub fn gates(story: &Story) -> Markup {
 }
 
 /// What a lost update is where the next write hides it.
-const ROLLED_BACK: &str = "An acknowledged update that was undone: a value from before it was found after it, and it never \
-                           was again. What is merely overwritten is not lost, and what nobody looked for before the \
-                           next write is not counted.";
+const ROLLED_BACK: &str = "An acknowledged update that was undone: a later read found a value from before it, and nobody saw it again. An update that is merely overwritten is not lost, and one that nobody read before the next write is not counted.";
 
 /// Whether a term is about locks alone.
 fn of_locks(term: &str) -> bool {
@@ -106,7 +104,7 @@ pub fn terms(story: &Story) -> Markup {
         ),
         (
             "overlap",
-            "Two clients believed at once that they held the lock of one key, from the moment when each had it in hand to the moment when it began to give it back.",
+            "Two clients believed at once that they held the lock of one key, each from the moment it had acquired the lock to the moment it began to release it.",
         ),
         (
             "ok, fail, info",
@@ -114,9 +112,9 @@ pub fn terms(story: &Story) -> Markup {
         ),
         (
             "TTL, validity",
-            "How long the lock lives on its nodes, and how much of that was left, by the client's own reckoning, when it had the lock.",
+            "How long the lock lives on its nodes, and how much of that was left, by the client's own clock, when it had acquired the lock.",
         ),
-        ("observed", "The fault's effect was seen, not only ordered: a fault that nobody saw proves nothing."),
+        ("observed", "The fault's effect was seen, not only ordered. A fault that nobody saw proves nothing."),
     ];
     html! {
         section id="terms" {
@@ -168,8 +166,8 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
         Fencing::None if workload.resource.kind == ResourceKind::Replicated => "read, written, compared and set",
         Fencing::None => "takes every write",
         Fencing::CompareAndSet => "refuses a write whose old value is not current",
-        Fencing::Token => "refuses a write with an older token than one that has written",
-        Fencing::TokenReads => "refuses a read or write with an older token than one that has read or written",
+        Fencing::Token => "refuses a write with a token older than one that has written",
+        Fencing::TokenReads => "refuses a read or write with a token older than one that has read or written",
     };
     let resource = match workload.resource.kind {
         ResourceKind::None => kind.to_string(),
@@ -260,9 +258,9 @@ pub fn repeat(story: &Story) -> Markup {
     {
         versions.insert(0, ("redjepsen".to_string(), run.redjepsen.clone()));
     }
-    for (name, text) in [("cluster", &facts.cluster), ("image", &facts.image), ("client", &facts.client)] {
+    for (name, text) in [("cluster", facts.cluster.as_str()), ("image", &facts.image), ("client", story.client())] {
         if !text.is_empty() {
-            versions.push((name.to_string(), text.clone()));
+            versions.push((name.to_string(), text.to_string()));
         }
     }
     let folder = if facts.folder.is_empty() { "RUN".to_string() } else { tame(&facts.folder, 300) };

@@ -9,8 +9,8 @@ use crate::report::counterexample::Counterexample;
 use crate::report::explain::explain_incident;
 use crate::report::results::faults;
 use crate::report::story::{Incident, Story, fault_words};
-use crate::report::words::{count, list, moment, plural, tame};
 use crate::report::{INCIDENTS_IN_FULL, incident};
+use crate::words::{count, list, moment, plural, tame};
 
 /// A table longer than this is read by programs, and they have results.json.
 const ROWS: usize = 200;
@@ -76,7 +76,7 @@ pub fn incidents(story: &Story) -> Markup {
 pub fn minimal_counterexample(example: &Counterexample) -> Markup {
     html! {
         section id="minimal_counterexample" {
-            h2 { "The minimal_counterexample operations that no order explains" }
+            h2 { "The smallest set of operations that no order explains" }
             p class="note" {
                 "The shortest proof, which needs neither lock nor clock nor fault: these operations alone show that what the "
                 "clients were told cannot all be true, whatever else happened in the run."
@@ -97,7 +97,7 @@ fn title(story: &Story) -> &'static str {
 fn nothing_wrong(story: &Story) -> String {
     let faults = faults(story);
     if story.report.verdict.valid == Validity::Unknown {
-        return "Nothing was seen to go wrong, which means nothing where a run proves nothing.".to_string();
+        return "No violation was seen, but this run proves nothing.".to_string();
     }
     match (story.report.verdict.lost_updates.acknowledged, faults.observed) {
         (0, _) => "Nothing to tell: no update was acknowledged.".to_string(),
@@ -125,8 +125,8 @@ fn what(incident: &Incident) -> String {
         (0, Some(AnomalyKind::TokenRegress)) => "A token that does not rise".to_string(),
         (0, Some(AnomalyKind::NotObtained)) => "A free lock that nobody got".to_string(),
         (0, Some(AnomalyKind::WrongAmount)) => "A wrong amount".to_string(),
-        (0, Some(AnomalyKind::WriteInFlight)) => "A lock given back with a write under way".to_string(),
-        (0, Some(AnomalyKind::AcquiredLate)) => "A lock that came too late".to_string(),
+        (0, Some(AnomalyKind::WriteInFlight)) => "A lock released with a write still in flight".to_string(),
+        (0, Some(AnomalyKind::AcquiredLate)) => "A lock acquired too late".to_string(),
         (0, Some(AnomalyKind::StaleRead)) => "A stale read".to_string(),
         (0, Some(AnomalyKind::ImpossibleRead)) => "An impossible read".to_string(),
         (0, Some(AnomalyKind::OrderViolation)) => "An order that contradicts real time".to_string(),

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{page, prose, verdict_word};
 use crate::report::counterexample::{Counterexample, Told};
 use crate::report::linear::{KeyAnswer, LinearReport};
-use crate::report::words::{count, line, plural, quoted, tame};
+use crate::words::{count, line, plural, quoted, tame};
 use linearizability::Answer;
 use linearizability::words::called;
 

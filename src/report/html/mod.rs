@@ -12,8 +12,8 @@ use super::Report;
 use super::counterexample;
 use super::incident;
 use super::story::Story;
-use super::words::tame;
 use crate::checker::Validity;
+use crate::words::tame;
 
 const STYLE: &str = include_str!("style.css");
 

@@ -13,7 +13,7 @@ use crate::report::ends::{self, end_of_all};
 use crate::report::explain::headline_of;
 use crate::report::results::{faults, per_second};
 use crate::report::story::{PropertyOutcome, Story};
-use crate::report::words::{count, length, line, percent, plural, tame};
+use crate::words::{count, length, line, percent, plural, tame};
 
 pub fn verdict(story: &Story) -> Markup {
     let report = story.report;
@@ -69,9 +69,9 @@ fn notes(story: &Story) -> Vec<String> {
             Expectation::Violation => "a violation",
         };
         notes.push(if expected == seen {
-            format!("As expected: this workload was to show {what} under this nemesis.")
+            format!("As expected: this workload should show {what} under this nemesis.")
         } else {
-            format!("Not as expected: this workload was to show {what} under this nemesis.")
+            format!("Not as expected: this workload should show {what} under this nemesis.")
         });
     }
     notes

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::scene::{Arrow, ArrowKind, Lane, Scene, Value};
 use crate::report::axis::{Axis, Planner};
 use crate::report::plots::text_width;
-use crate::report::words::length;
+use crate::words::length;
 
 const WIDTH: f64 = 940.0;
 const GUTTER: f64 = 122.0;

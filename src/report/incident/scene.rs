@@ -4,7 +4,7 @@ use crate::history::{Function, Operation, Outcome, Phase, Reading, ResourceKind}
 use crate::report::explain::cast;
 use crate::report::moments::{self, Hold};
 use crate::report::story::{Incident, Story, fault_words};
-use crate::report::words::{count, length, tame};
+use crate::words::{count, length, tame};
 
 /// More values than this in the resource's lane are drawn as one.
 const VALUES_ONE_BY_ONE: usize = 4;
@@ -117,7 +117,7 @@ impl Scene {
         let expiry = (cast.iter())
             .filter_map(|operation| {
                 let expiry = moments::expiry(operation)?;
-                let label = format!("lock of {} runs out", story.name(operation.process));
+                let label = format!("lock of {} expires", story.name(operation.process));
                 (expiry < extent(operation).0.end).then_some((expiry, label))
             })
             .min_by_key(|(time, _)| *time);

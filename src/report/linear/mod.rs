@@ -5,7 +5,8 @@ mod text;
 
 use crate::checker::Validity;
 use crate::history::Outcome;
-use crate::report::{Counterexample, words};
+use crate::report::Counterexample;
+use crate::words;
 use linearizability::formats::{Compression, Loaded};
 use linearizability::{Answer, FailedCas, ModelSpec, evidence};
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{KeyAnswer, LinearReport};
 use crate::checker::Validity;
 use crate::report::counterexample::Counterexample;
-use crate::report::words;
+use crate::words;
 use linearizability::Answer;
 
 /// Keys without a clean answer that are told in full.

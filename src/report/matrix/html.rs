@@ -5,9 +5,9 @@ use maud::{Markup, html};
 use super::phrases;
 use crate::nemesis::Expectation;
 use crate::report::html::whole_page;
-use crate::report::words::{line, tame};
 use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::{CellStatus, RunOutcome};
+use crate::words::{line, tame};
 
 const GRID_STYLE: &str = include_str!("style.css");
 
@@ -37,7 +37,7 @@ fn alarms(matrix: &Matrix) -> Markup {
     html! {
         @if !alarming.is_empty() {
             section id="alarms" {
-                h2 { "Not as expected, or not known " span class="count" { (alarming.len()) } }
+                h2 { "Not as expected, or unknown " span class="count" { (alarming.len()) } }
                 @for cell in alarming {
                     div class={ "alarm " (class(cell)) } {
                         h3 { b class="badge" { (phrases::standing(cell.standing)) } " " (tame(&cell.name, 200)) }
@@ -214,10 +214,10 @@ fn terms() -> Markup {
             h2 { "How to read this" }
             dl class="terms" {
                 dt { "expected" } dd { "What the files of the workload and the nemesis say, or the suite. A lock that is known to break has to break: where it does not, the test or the knowledge is wrong." }
-                dt { "as expected" } dd { "Where nothing is to be broken, all runs are valid; where something is, every run, or some run, shows it. A run that proves too little never counts." }
+                dt { "as expected" } dd { "Where no violation is expected, every run is valid; where one is, every run, or some run, shows it. A run that proves too little never counts." }
                 dt { "surprise" } dd { "One run at least certainly contradicts what is expected. It ranks above everything that is unknown." }
-                dt { "runs" } dd { "Each with a seed of its own, on a cluster that is new or was made as new. They are repeated to see how often something is found, never until it looks right." }
-                dt { "share (95 %)" } dd { "Of the acknowledged updates of all runs, with Wilson's score interval. It reckons as if each update was lost by itself; one late write may wipe out several, so take it as the least uncertainty." }
+                dt { "runs" } dd { "Each with a seed of its own, on a cluster that is new or was reset. They are repeated to see how often something is found, never until it looks right." }
+                dt { "share (95 %)" } dd { "Of the acknowledged updates of all runs, with Wilson's score interval. It treats each update as lost independently. One late write may wipe out several, so the real uncertainty is larger." }
                 dt { "first violation" } dd { "From the first operation to the first thing that contradicts what the workload claims: the median of the runs, and the least and the most." }
                 dt { "without the lock" } dd { "From the last heal to the next acquisition." }
             }

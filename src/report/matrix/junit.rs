@@ -1,9 +1,9 @@
 //! The matrix as JUnit XML, which CI systems show: a test case for each cell.
 
 use super::phrases;
-use crate::report::words::line;
 use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::CellStatus;
+use crate::words::line;
 
 /// The content of `junit.xml`: a surprise is a failure, an unknown cell an error, and a cell that nothing is expected of, or
 /// that was not run, is skipped.

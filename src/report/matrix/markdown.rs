@@ -1,9 +1,9 @@
 //! The matrix as Markdown, for the summary of a CI job.
 
 use super::phrases;
-use crate::report::words::{count, line};
 use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::CellStatus;
+use crate::words::{count, line};
 
 /// GitHub takes 1 MiB of summary a step, and shows none of it beyond that; readers take less.
 const LONGEST: usize = 200_000;

@@ -2,10 +2,10 @@
 
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
-use crate::report::words::{count, length, percent};
 use crate::suite::file::Found;
 use crate::suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
 use crate::suite::outcome::{CellStatus, RunOutcome};
+use crate::words::{count, length, percent};
 
 /// Where there is nothing to say.
 pub const NOTHING: &str = "–";

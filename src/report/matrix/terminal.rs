@@ -1,10 +1,10 @@
 //! The matrix on a terminal: a line for each cell, under the name of its workload.
 
 use super::phrases;
-use crate::report::words::{length, tame};
 use crate::suite::matrix::Matrix;
 use crate::suite::outcome::CellStatus;
 use crate::suite::plan::Suite;
+use crate::words::{length, tame};
 
 /// The verdict, a line for each cell, and what a surprise showed; with ANSI colours if `color`.
 pub fn terminal(matrix: &Matrix, color: bool) -> String {

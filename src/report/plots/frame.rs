@@ -6,7 +6,7 @@ use super::picture::{Anchor, HEIGHT, Ink, Picture, WIDTH, text_width};
 use super::{fault_ink, picture};
 use crate::history::FaultWindow;
 use crate::report::story::{Story, fault_words};
-use crate::report::words::tame;
+use crate::words::tame;
 
 const TOP: f64 = 68.0;
 const BOTTOM: f64 = HEIGHT - 44.0;
@@ -219,7 +219,7 @@ fn round_up(value: f64) -> f64 {
 fn decimal(number: f64, step: f64) -> String {
     let digits = if step >= 1.0 { 0 } else { (-step.log10()).ceil().max(0.0) as usize };
     let text = format!("{number:.digits$}");
-    if number >= 10_000.0 { crate::report::words::count(number.round() as u64) } else { text }
+    if number >= 10_000.0 { crate::words::count(number.round() as u64) } else { text }
 }
 
 /// The width of the widest label, for a gutter.

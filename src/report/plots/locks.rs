@@ -9,7 +9,7 @@ use crate::checker::AnomalyKind;
 use crate::history::Process;
 use crate::report::moments;
 use crate::report::story::{Story, fault_words};
-use crate::report::words::tame;
+use crate::words::tame;
 
 /// Lanes closer together than this are named only now and then.
 const NAMED: f64 = 14.0;

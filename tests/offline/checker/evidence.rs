@@ -45,10 +45,10 @@ fn unstamped(build: &mut Build, which: impl Fn(usize) -> bool) {
 
 #[test]
 fn exclusion_takes_stamps_of_every_client() {
-    let what = "each hold has to bear `mono_ns`";
+    let what = "each hold must carry `mono_ns`";
     lacks(Claim::MutualExclusion, what, |build| unstamped(build, |_| true));
     lacks(Claim::MutualExclusion, "and c1 never does", |build| unstamped(build, |place| place % 3 == 1));
-    lacks(Claim::MutualExclusion, "and c2 does so in 9 of 10 cases only", |build| {
+    lacks(Claim::MutualExclusion, "and c2 does so in only 9 of 10 cases", |build| {
         unstamped(build, |place| place == 17)
     });
     lacks(Claim::MutualExclusion, what, |build| {
@@ -80,10 +80,10 @@ fn updates_take_what_they_replaced() {
             }
         }
     };
-    let what = "each update that happened has to say what it replaced";
+    let what = "each update that took effect must say what it replaced";
     lacks(Claim::Updates, what, |build| untold(build, |_| true));
     lacks(Claim::Updates, "and c1 never does", |build| untold(build, |place| place % 3 == 1));
-    lacks(Claim::Updates, "and c2 does so in 9 of 10 cases only", |build| untold(build, |place| place == 20));
+    lacks(Claim::Updates, "and c2 does so in only 9 of 10 cases", |build| untold(build, |place| place == 20));
     // Seen, and in doubt all the same: it may have written over anything.
     lacks(Claim::Updates, what, |build| {
         untold(build, |place| place == 20);
@@ -134,11 +134,11 @@ fn tokens_take_tokens() {
     assert_eq!(claim(&sound, Claim::Tokens).evidence, 29);
     lacks(
         Claim::Tokens,
-        "each grant has to bear its token, and `mono_ns` where it begins and ends, and c0 never does",
+        "each grant must carry its token, and `mono_ns` where it begins and ends, and c0 never does",
         |build| granted(build, |_| false),
     );
     lacks(Claim::Tokens, "and c1 never does", |build| granted(build, |place| place % 3 != 1));
-    lacks(Claim::Tokens, "each grant has to bear", |build| {
+    lacks(Claim::Tokens, "each grant must carry", |build| {
         granted(build, |_| true);
         build.history.operations.iter_mut().for_each(|one| {
             one.phases.iter_mut().for_each(|phase| phase.stamped = None);
@@ -166,7 +166,7 @@ fn amounts_take_a_line_that_goes_back_to_the_empty_key() {
             verdict.reasons
         );
     }
-    lacks(Claim::Amounts, "nobody can say how much base was to hold", |build| {
+    lacks(Claim::Amounts, "it is not known how much base should have held", |build| {
         build.header().resource = ResourceKind::List
     });
 }
@@ -204,7 +204,7 @@ fn a_write_under_way_at_the_release_is_no_fault_of_the_lock() {
         assert_eq!(excluded.valid, Validity::Unknown);
         assert_eq!(excluded.anomalies[0].kind, AnomalyKind::WriteInFlight);
         let said = &excluded.reasons[0];
-        assert!(said.contains("c0 had given the lock back while its write of late was under way"), "{said}");
+        assert!(said.contains("c0 had released the lock while its write of late was still in flight"), "{said}");
         let overlapping = late_write(20, stamps).check();
         assert_eq!(overlapping.valid, Validity::Invalid, "the lock ran out on the writer before it gave up");
         assert!(overlapping.anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::LostUpdate));

@@ -2,8 +2,8 @@
 
 use redjepsen::checker::{Gate, Validity};
 use redjepsen::history::{
-    Claim, ClientEvent, ClientStep, End, Fact, FactName, FaultKind, Outcome, Outlives, Process, Progress, StepEvent,
-    StepOutcome,
+    Claim, ClientEvent, ClientStep, End, Expects, Fact, FactName, FaultKind, Outcome, Outlives, Phase, Process,
+    Progress, StepEvent, StepOutcome,
 };
 
 use super::build::{Build, MS};
@@ -72,7 +72,8 @@ fn play(build: &mut Build, outcomes: &[StepOutcome]) {
     build.header().script_steps = 3;
     for (number, outcome) in (1..).zip(outcomes) {
         let step = "expect client:1 acquired within 0.5ttl".to_string();
-        let event = StepEvent { number, step, outcome: *outcome, text: "nothing came".into(), expects: None };
+        let expects = Some(Expects { client: 1, phase: Some(Phase::Acquired) });
+        let event = StepEvent { number, step, outcome: *outcome, text: "nothing came".into(), expects };
         build.history.steps.push((3_000 * MS, event));
     }
 }
@@ -98,7 +99,7 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
     };
     let verdict = late(&[Claim::Updates, Claim::Liveness]);
     assert_eq!(verdict.valid, Validity::Invalid);
-    assert_eq!(verdict.reasons, ["1 client did not get the lock in the time in which it was to be had"]);
+    assert_eq!(verdict.reasons, ["1 client did not get the lock in the time in which it should have been available"]);
     let said = &verdict.anomalies[0].summary;
     assert!(said.starts_with("c1 asked for the lock at") && said.contains("`expect client:1"), "{said}");
     assert_eq!(late(&[Claim::Updates]).valid, Validity::Valid);
@@ -106,7 +107,7 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
 
 #[test]
 fn as_much_must_be_acknowledged_meanwhile_as_the_nemesis_leaves() {
-    only_fails("progress-during", "acknowledged where none was to be", |build| {
+    only_fails("progress-during", "acknowledged where none was expected", |build| {
         build.header().progress = Progress::None
     });
     let quiet = |progress: Progress| {
@@ -148,7 +149,7 @@ fn a_client_that_a_fault_killed_is_excused_until_the_heal_and_not_after() {
 
 #[test]
 fn a_client_that_had_to_be_replaced_spoils_the_run() {
-    only_fails("clients-steady", "c1 had to be replaced at 0.005 s, and 1 more such: it hangs", |build| {
+    only_fails("clients-steady", "c1 failed and was replaced at 0.005 s, and 1 more like it: it hangs", |build| {
         for (process, text) in [(1, "it hangs"), (0, "exit 1")] {
             let event = ClientEvent { process, step: ClientStep::Ended, text: text.into() };
             build.history.clients.push((5_000_000, event));
@@ -320,9 +321,9 @@ fn a_fault_must_come_while_somebody_whom_it_concerns_has_the_lock() {
     assert_eq!(met("c1", 1_070, 1_080), Validity::Valid);
     assert_eq!(met("c1", 1_020, 1_065), Validity::Valid);
     assert_eq!(met("n0", 1_165, 1_170), Validity::Valid, "what hits a node concerns whoever has the lock");
-    only_fails("faults-met-holds", "0 of 1 fault came while", moved("c1", 1_020, 1_050));
-    only_fails("faults-met-holds", "0 of 1 fault came while", moved("c2", 1_070, 1_080));
-    only_fails("faults-met-holds", "0 of 1 fault came while", moved("c1", 1_160, 1_190));
+    only_fails("faults-met-holds", "0 of 1 fault hit while", moved("c1", 1_020, 1_050));
+    only_fails("faults-met-holds", "0 of 1 fault hit while", moved("c2", 1_070, 1_080));
+    only_fails("faults-met-holds", "0 of 1 fault hit while", moved("c1", 1_160, 1_190));
 }
 
 #[test]

@@ -274,7 +274,7 @@ pub fn play(play: &Play) -> Run {
         run: Some(header(&scenario, play)),
         clock: Some(ClockBound { mono_at_start_ns: 0, error_ns: 80_000 }),
         facts: vec![],
-        clients: vec![],
+        clients: vec![(0, ClientEvent { process: 0, step: ClientStep::Ready, text: "redjepsen 0.1.0".into() })],
         steps: vec![],
         contradictions: vec![],
         operations,
@@ -401,6 +401,8 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
         acquire_timeout: Duration::from_millis(1800),
         persistence: Persistence::None,
         expect: None,
+        cluster: ClusterSettings::default(),
+        client: None,
         workload: Workload {
             topology: Default::default(),
             nodes: 5,
@@ -474,8 +476,6 @@ fn facts(play: &Play) -> RunFacts {
         ),
         versions: versions.iter().map(|(name, version)| (name.to_string(), version.to_string())).collect(),
         image: "redis:8.4".into(),
-        client: "redjepsen 0.1.0".into(),
-        started: "2026-11-20T10:12:00Z".into(),
         folder: "store/redlock-pause-holder/20261120T101200Z".into(),
     }
 }

@@ -23,7 +23,7 @@ pub fn tell<M: Model>(
     let say = |kept: &Kept| words.operation(&kept.op);
     let ops: Vec<Op> = kept.iter().map(|kept| kept.op).collect();
     if let (Some(_), [only]) = (model.absurd(&ops), kept) {
-        explanation.sentences = vec![format!("{}, but nothing that was done could lead to that", say(only))];
+        explanation.sentences = vec![format!("{}, but no operation could have led to that", say(only))];
         return;
     }
     let initial = model.initial();
@@ -53,8 +53,8 @@ fn dead_ends(count: usize, operations: &[Op], conflict: &Conflict, explanation: 
     let mut sentences = vec![match (count, explanation.dead_ends.is_empty()) {
         (_, true) => format!("no order fits {count} operations; {}", conflict.reason),
         (1, false) => "this operation does not fit:".into(),
-        (2, false) => "these two operations fit in no order:".into(),
-        (_, false) => format!("these {count} operations fit in no order:"),
+        (2, false) => "these two operations do not fit in any order:".into(),
+        (_, false) => format!("these {count} operations do not fit in any order:"),
     }];
     for end in &explanation.dead_ends {
         let lines: Vec<String> = end.order.iter().map(|place| line(operations, *place)).collect();
@@ -129,7 +129,7 @@ fn twice(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> Opti
         let shown = words::value(words.values, value);
         let origin = match writer(kept, value) {
             Some(writer) => format!("was written once (line {})", writer.op.line),
-            None => "was there at first, and never written".into(),
+            None => "was the initial value, and never written".into(),
         };
         return Some(Told {
             cycle: vec![link(one, other, Because::Value), link(other, one, Because::Value)],
@@ -210,7 +210,7 @@ fn meanwhile(kept: &[Kept], at_first: &dyn Fn(Value) -> bool, words: &Words) -> 
         let once = writer(kept, value).is_some() != at_first(value);
         let (Some(after), true) = (after, once && (before.is_some() || at_first(value))) else { continue };
         let shown = words::value(words.values, value);
-        let begin = before.map_or(format!("{shown} was there at first"), &say);
+        let begin = before.map_or(format!("{shown} was the initial value"), &say);
         let sentences = vec![
             format!("{begin}, and {} after that", say(after)),
             format!("{shown} cannot come back, so it was there all the time in between, but {}", say(refused)),

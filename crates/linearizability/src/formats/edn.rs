@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
         if depth > DEEPEST {
             return self.bad(format!("nested deeper than {DEEPEST} forms"));
         }
-        let Some(byte) = self.next_byte(depth)? else { return self.bad("the end, where a form was to come") };
+        let Some(byte) = self.next_byte(depth)? else { return self.bad("the input ends where a form was expected") };
         match byte {
             b'"' => self.string().map(Tree::Text),
             b'{' => self.map(depth),
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
         let mut items = Vec::new();
         loop {
             match self.next_byte(depth)? {
-                None => return self.bad(format!("the end, where a `{}` was to come", char::from(close))),
+                None => return self.bad(format!("the input ends where a `{}` was expected", char::from(close))),
                 Some(byte) if byte == close => {
                     self.at += 1;
                     return Ok(items);
@@ -342,8 +342,8 @@ mod tests {
     #[test]
     fn what_is_no_form_is_refused_with_its_place() {
         for (form, reason, at) in [
-            ("", "the end", 0),
-            ("[1", "the end, where a `]`", 2),
+            ("", "the input ends", 0),
+            ("[1", "the input ends where a `]`", 2),
             ("]", "closes nothing", 0),
             ("{:a}", "without a value", 3),
             ("\"a", "without its end", 1),

@@ -76,7 +76,7 @@ pub(super) fn token_of_text(text: &str) -> Token {
 }
 
 pub(super) fn no_token(what: &str) -> String {
-    format!("{what} is no token; expected a whole number of 64 bits")
+    format!("{what} is not a token; expected a whole number of 64 bits")
 }
 
 /// What a value turns out to be.

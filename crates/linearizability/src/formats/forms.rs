@@ -58,7 +58,7 @@ fn step<'a>(parser: &mut Parser<'a>, place: &mut Place) -> Result<Step<'a>, Stop
     let Some(byte) = parser.next_byte(0)? else {
         return match place {
             Place::Inside(close) => {
-                Err(Stop::Bad(format!("the end, where a `{}` was to come", char::from(*close)), parser.at))
+                Err(Stop::Bad(format!("the input ends where a `{}` was expected", char::from(*close)), parser.at))
             }
             _ => Ok(Step::End),
         };

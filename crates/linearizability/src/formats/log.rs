@@ -24,7 +24,7 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
 fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Result<(), String> {
     let text = str::from_utf8(line).map_err(|error| format!("not UTF-8: {error}"))?;
     if memchr::memchr(0, line).is_some() {
-        return Err("a NUL; this is no text".into());
+        return Err("a NUL byte; this is not text".into());
     }
     let Some(parts) = parts(text)? else {
         if !text.trim().is_empty() {
@@ -106,7 +106,7 @@ fn parts(line: &str) -> Result<Option<Parts<'_>>, String> {
                     return Ok(None);
                 }
                 if !is_process(process) {
-                    return Err(format!("`{}` is no process; expected a number or a name", clip(process)));
+                    return Err(format!("`{}` is not a process; expected a number or a name", clip(process)));
                 }
                 return Ok(Some(Parts { process, kind, f, rest: &line[ahead.at..] }));
             }
@@ -206,11 +206,11 @@ mod tests {
             ("c4 invoke cas [0 2]", "must be keywords"),
             ("4 :invoke [1]", "must be keywords"),
             ("4\t:invoke", "must be keywords"),
-            ("[0 :invoke :read nil]", "`[0` is no process"),
-            ("INFO jepsen.util - :invoke :read nil", "`-` is no process"),
-            ("-4 :invoke :read nil", "`-4` is no process"),
-            ("\"c4\" :invoke :read nil", "is no process"),
-            ("99999999999999999999 :invoke :read nil", "is no process"),
+            ("[0 :invoke :read nil]", "`[0` is not a process"),
+            ("INFO jepsen.util - :invoke :read nil", "`-` is not a process"),
+            ("-4 :invoke :read nil", "`-4` is not a process"),
+            ("\"c4\" :invoke :read nil", "is not a process"),
+            ("99999999999999999999 :invoke :read nil", "is not a process"),
         ] {
             let error = parts(line).err().unwrap_or_else(|| panic!("accepted: {line}"));
             assert!(error.contains(reason), "{line}: {error}");

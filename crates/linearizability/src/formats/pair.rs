@@ -66,7 +66,7 @@ impl Pairing {
             if let Some(last) = self.index
                 && index <= last
             {
-                return Err(format!("index {index} after index {last}; lines are out of order or there twice"));
+                return Err(format!("index {index} after index {last}; lines are out of order or duplicated"));
             }
             self.index = Some(index);
         }
@@ -182,7 +182,7 @@ impl Pairing {
 
     fn next_place(&mut self) -> Result<u32, String> {
         if self.place >= NEVER - 1 {
-            return Err("more events than can be counted".into());
+            return Err("more events than fit into 32 bits".into());
         }
         if let Some(times) = &mut self.times {
             times.push(self.time.unwrap_or_default());
@@ -197,8 +197,7 @@ impl Pairing {
 
     fn acts_again(&self, process: u32, end: u32) -> String {
         format!(
-            "process {} acts again after its operation of line {} was left indeterminate; what goes on must be a new \
-             process, or nobody can tell the two apart",
+            "process {} acts again after its operation of line {} was left indeterminate; it must continue as a new process, or the two can't be told apart",
             self.processes.name(process),
             self.line_of(end)
         )

@@ -122,7 +122,7 @@ fn intern(tree: &Tree, values: &mut Values) -> Result<Value, String> {
                 _ => unreachable!("handled above"),
             };
             return Err(format!(
-                "{what} is no value; expected text, a whole number of 64 bits, null or a list of them"
+                "{what} is not a value; expected text, a whole number of 64 bits, null or a list of them"
             ));
         }
     })

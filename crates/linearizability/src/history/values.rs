@@ -253,7 +253,7 @@ impl Values {
 
     fn next_number(&self) -> u32 {
         let number = self.contents.len() as u32;
-        assert!(number < Value::UNKNOWN.0, "more values than numbers for them");
+        assert!(number < Value::UNKNOWN.0, "more values than fit into 32 bits");
         number
     }
 }

@@ -55,7 +55,7 @@ impl Counter<'_> {
                 }
                 OpFunction::Read if op.outcome != Outcome::Ok || op.a == Value::UNKNOWN => {}
                 OpFunction::Read => reads.push((place as u32, self.number(op.a)?)),
-                _ => return Err(Answer::Undecided(format!("line {} is no operation on a counter", op.line))),
+                _ => return Err(Answer::Undecided(format!("line {} is not an operation on a counter", op.line))),
             }
         }
         let numbers = adds.iter().chain(&reads).map(|(_, number)| number.unsigned_abs());

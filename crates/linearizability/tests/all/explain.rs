@@ -318,7 +318,7 @@ fn two_holds_at_once_are_told_by_what_does_not_fit() {
     assert_eq!(
         told.sentences,
         [
-            "these two operations fit in no order:",
+            "these two operations do not fit in any order:",
             "after line 5 the object is held by process 0, and that of line 7 does not fit",
         ]
     );

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 /// Names the process without which this one has nothing to do. A variable, not a flag: it is not part of what is run.
 pub const PARENT: &str = "REDJEPSEN_PARENT";
 
-/// Turns true at the first Ctrl-C or SIGTERM.
-pub fn wanted() -> io::Result<watch::Receiver<bool>> {
+/// Turns true at the first Ctrl-C or SIGTERM, of which `say` is told.
+pub fn wanted(say: fn(&str)) -> io::Result<watch::Receiver<bool>> {
     let (sender, receiver) = watch::channel(false);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -21,10 +21,7 @@ pub fn wanted() -> io::Result<watch::Receiver<bool>> {
                 _ = terminate.recv() => {}
             }
             let first = !sender.send_replace(true);
-            eprintln!(
-                "{}",
-                if first { "stopping: healing, reading, removing the cluster" } else { "already stopping" }
-            );
+            say(if first { "stopping: healing, reading, removing the cluster" } else { "already stopping" });
         }
     });
     Ok(receiver)

@@ -1,4 +1,4 @@
-//! Numbers, times and values as people read them.
+//! Numbers, times and values as people read them, the same in every message, page and file.
 
 /// A moment of the run: `7.213 s`.
 pub fn moment(ns: u64) -> String {

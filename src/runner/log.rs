@@ -1,0 +1,47 @@
+//! What is logged of a run, in its folder.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+use crate::runs::RunFolder;
+
+/// The log of the run under way.
+#[derive(Clone, Default)]
+pub struct RunLog(Arc<Mutex<Option<File>>>);
+
+impl RunLog {
+    /// From now on what is logged goes there, and to standard error as well where the user wants to see it.
+    pub fn begin(&self, verbose: bool) -> io::Result<()> {
+        let ours = || EnvFilter::new("redjepsen=debug");
+        let file = self.clone();
+        let to_file = fmt::layer().with_ansi(false).with_writer(move || file.clone()).with_filter(ours());
+        let to_terminal = verbose.then(|| fmt::layer().with_writer(io::stderr).with_filter(ours()));
+        tracing_subscriber::registry().with(to_file).with(to_terminal).try_init().map_err(io::Error::other)
+    }
+
+    /// From now on it is the log of this run.
+    pub fn keep_in(&self, folder: &RunFolder) -> io::Result<()> {
+        let file = File::create(folder.log())?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        Ok(())
+    }
+}
+
+impl Write for RunLog {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(file) => file.write(bytes),
+            // Before the first run there is nothing that it would belong to.
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

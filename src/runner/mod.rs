@@ -1,0 +1,66 @@
+//! One run, or a series of runs, on clusters: how long a cluster lives, which runs share one, and how the user ends it all.
+//!
+//! - [`Runner`]: makes the run that a scenario says, from its cluster to its report, and can keep the cluster for the next one
+//! - `log`: what is logged of a run, in its folder; [`Checked`]: a history with what follows from it
+//! - [`Series`]: the runs of a suite, those that can share a cluster one after the other
+//! - [`worker`]: a process that makes such runs, and how it is spoken to
+//! - [`interrupt`]: Ctrl-C, SIGTERM, and the end of the process that started this one
+//!
+//! Deliberately absent: flags, verdicts, exit codes, and everything that is shown ([`Console`], [`SeriesProgress`]).
+
+mod checked;
+pub mod interrupt;
+mod log;
+mod run;
+mod series;
+pub mod worker;
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use checked::Checked;
+pub use run::{KeepCluster, RunSettings, Runner};
+pub use series::{Ended, Outlook, Series, SeriesProgress, prepare};
+
+use crate::controller::Status;
+use crate::suite::outcome::Results;
+
+/// This very file, also when the one at its path has been replaced meanwhile.
+pub const PROGRAM: &str = "/proc/self/exe";
+
+/// Where it is told how a run is getting on.
+#[derive(Clone, Copy)]
+pub struct Console {
+    /// Takes a line.
+    pub say: fn(&str),
+    /// Shows the status of a run that takes so long, until its sender is dropped.
+    pub show: fn(watch::Receiver<Status>, Duration) -> JoinHandle<()>,
+}
+
+/// Why there is no run to look at.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Request(String),
+    #[error("{0}")]
+    CouldNotRun(String),
+}
+
+impl RunnerError {
+    fn request(error: impl ToString) -> RunnerError {
+        RunnerError::Request(error.to_string())
+    }
+
+    fn could_not_run(error: impl ToString) -> RunnerError {
+        RunnerError::CouldNotRun(error.to_string())
+    }
+}
+
+/// The results of the run in this folder, where it has any.
+pub fn results(folder: &Path) -> Option<Results> {
+    serde_json::from_str(&std::fs::read_to_string(folder.join("results.json")).ok()?).ok()
+}

@@ -1,0 +1,129 @@
+//! What a run is made on, and which of that goes together.
+
+use std::path::PathBuf;
+
+use ipnet::Ipv4Net;
+use serde::{Deserialize, Serialize};
+
+use super::{Scenario, ScenarioError};
+use crate::topology::{ClusterKind, OwnClient};
+
+/// What a cluster is made of, beside the servers that the workload asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterSettings {
+    pub kind: ClusterKind,
+    /// The image of the nodes' Redis; the usual one where there is none.
+    pub image: Option<String>,
+    /// The program of the nodes' Redis, as an absolute path; this machine's own where there is none.
+    pub redis_server: Option<PathBuf>,
+    /// The members' network; one that is free where there is none.
+    pub subnet: Option<Ipv4Net>,
+}
+
+impl Scenario {
+    /// Where the cluster runs. What only one kind of cluster knows decides for that one.
+    pub fn cluster_kind(&self) -> ClusterKind {
+        match (self.cluster.kind, &self.client) {
+            (ClusterKind::Auto, _) if self.needs_docker().is_some() => ClusterKind::Docker,
+            (ClusterKind::Auto, Some(OwnClient { image: None, .. })) => ClusterKind::Local,
+            (kind, _) => kind,
+        }
+    }
+
+    /// The option that needs containers, by the name of its flag.
+    fn needs_docker(&self) -> Option<&'static str> {
+        let client = self.client.as_ref();
+        [
+            ("--image", self.cluster.image.is_some()),
+            ("--client-image", client.is_some_and(|client| client.image.is_some())),
+            ("--mount", client.is_some_and(|client| !client.mounts.is_empty())),
+        ]
+        .into_iter()
+        .find_map(|(flag, given)| given.then_some(flag))
+    }
+
+    /// Whether there can be such a cluster with such a client.
+    pub(super) fn check_cluster(&self) -> Result<(), ScenarioError> {
+        let refuse = |text: String| Err(ScenarioError(text));
+        if self.cluster.image.is_some() && self.cluster.redis_server.is_some() {
+            return refuse(
+                "--image cannot be used with --redis-server: the nodes' Redis is the one or the other".into(),
+            );
+        }
+        match (self.cluster_kind(), self.needs_docker()) {
+            (ClusterKind::Local, Some(flag)) => return refuse(format!("{flag} makes no sense with --cluster local")),
+            (ClusterKind::Docker, _) if self.client.as_ref().is_some_and(|client| client.image.is_none()) => {
+                return refuse(
+                    "--client-cmd needs --client-image in Docker, the image that it runs in; or use --cluster local"
+                        .into(),
+                );
+            }
+            _ => {}
+        }
+        let Some(client) = &self.client else { return Ok(()) };
+        if client.command.is_empty() {
+            return refuse("--client-cmd: it is empty".into());
+        }
+        match &client.folder {
+            Some(folder) if !folder.is_dir() => {
+                refuse(format!("--client-cmd: the folder {} that it starts in is not there", folder.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scenario::Options;
+    use crate::topology::ClientMount;
+
+    #[test]
+    fn a_client_gets_the_cluster_that_it_can_run_on_and_no_other() {
+        use ClusterKind::{Auto, Docker, Local};
+        let plain = Options::default().scenario("redlock", "pause", 7, Path::new("")).unwrap();
+        let mount = ClientMount { source: "/here".into(), target: "/there".into() };
+        let of = |kind: ClusterKind, node: Option<&str>, client: Option<&str>, mounts: &[ClientMount]| {
+            let client = client.map(|image| OwnClient {
+                command: vec!["client".into()],
+                image: Some(image.to_string()).filter(|image| !image.is_empty()),
+                mounts: mounts.to_vec(),
+                folder: None,
+            });
+            let cluster = ClusterSettings { kind, image: node.map(str::to_string), ..ClusterSettings::default() };
+            Scenario { cluster, client, ..plain.clone() }
+        };
+        for (scenario, kind) in [
+            (of(Auto, None, None, &[]), Auto),
+            (of(Auto, Some("redis:7"), None, &[]), Docker),
+            (of(Auto, None, Some(""), &[]), Local),
+            (of(Local, None, Some(""), &[]), Local),
+            (of(Auto, None, Some("python:3"), std::slice::from_ref(&mount)), Docker),
+        ] {
+            scenario.check().unwrap();
+            assert_eq!(scenario.cluster_kind(), kind, "{:?} {:?}", scenario.cluster, scenario.client);
+            assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&scenario).unwrap()).unwrap(), scenario);
+            let json = serde_json::to_string(&scenario).unwrap();
+            assert_eq!(serde_json::from_str::<Scenario>(&json).unwrap(), scenario, "{json}");
+        }
+        let nowhere = |mut scenario: Scenario| {
+            scenario.client.as_mut().unwrap().folder = Some("/nonexistent/folder".into());
+            scenario
+        };
+        for (scenario, expected) in [
+            (of(Local, Some("redis:7"), None, &[]), "--image makes no sense with --cluster local"),
+            (of(Local, None, Some("python:3"), &[]), "--client-image makes no sense with --cluster local"),
+            (of(Docker, None, Some(""), &[]), "--client-cmd needs --client-image in Docker"),
+            (of(Auto, Some("redis:7"), Some(""), &[]), "--client-cmd needs --client-image in Docker"),
+            (of(Auto, None, Some(""), &[mount]), "--client-cmd needs --client-image in Docker"),
+            (nowhere(of(Auto, None, Some(""), &[])), "/nonexistent/folder that it starts in is not there"),
+        ] {
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

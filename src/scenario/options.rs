@@ -1,0 +1,287 @@
+//! The options of a run, as a user says them by flags or in the `with` of a suite's file, and the scenario that they mean.
+//!
+//! What is not said is left to the workload and the nemesis, and else to the usual values, which are here.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use ipnet::Ipv4Net;
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::{ClusterSettings, Scenario, ScenarioError, catalogue};
+use crate::nemesis::Expectation;
+use crate::topology::{ClientMount, ClusterKind, OwnClient, Persistence, Program};
+use crate::units::{Length, LengthRange};
+
+/// Enough that some client always waits for the lock.
+const CLIENTS: u32 = 5;
+/// Long against what a request takes, short against anybody's patience.
+const TTL: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+const RATE: f64 = 50.0;
+const HOLD: LengthRange = LengthRange { low: Length::Ttl(0.01), high: Length::Ttl(0.1) };
+const ACQUIRE_TIMEOUT: Length = Length::Ttl(4.0);
+
+/// What can be said of a run beside its workload, its nemesis and its seed.
+#[derive(Clone, Debug, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// What the cluster is made of [default: auto]
+    #[arg(long, value_enum)]
+    pub cluster: Option<ClusterKind>,
+    /// How long clients start new operations [default: 30s]
+    #[arg(long)]
+    pub time_limit: Option<Length>,
+    /// The lock's time to live [default: what the nemesis says, else 1s]
+    #[arg(long)]
+    pub ttl: Option<Length>,
+    /// Concurrent client processes [default: what the nemesis says, else 5]
+    #[arg(long)]
+    pub clients: Option<u32>,
+    /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
+    #[arg(long)]
+    pub nodes: Option<u32>,
+    /// Keys that the clients update, each with a lock of its own [default: what the workload says; 1 for redlock]
+    #[arg(long)]
+    pub keys: Option<u32>,
+    /// Operations a second that all clients together aim at [default: 50]
+    #[arg(long)]
+    pub rate: Option<f64>,
+    /// How long the holder thinks between read and write, drawn for each operation [default: 0.01ttl..0.1ttl]
+    #[arg(long)]
+    pub hold: Option<LengthRange>,
+    /// How long an operation may wait for the lock [default: 4ttl]
+    #[arg(long)]
+    pub acquire_timeout: Option<Length>,
+    /// What the lock's nodes keep on their disks [default: what the nemesis says, else none]
+    #[arg(long, value_enum)]
+    pub persistence: Option<Persistence>,
+    /// Redis-compatible image of the nodes [default: redis:7, or one made of this machine's own Redis]
+    #[arg(long)]
+    pub image: Option<String>,
+    /// Redis-compatible server program of the nodes, such as your own build [default: redis-server on PATH]
+    #[arg(long, value_name = "FILE")]
+    pub redis_server: Option<PathBuf>,
+    /// The cluster's network, such as 10.9.8.0/24 [default: one that is free]
+    #[arg(long)]
+    pub subnet: Option<Ipv4Net>,
+    /// Your own lock client: a command that speaks the client protocol (see README), run here or in --client-image
+    #[arg(long, value_name = "COMMAND")]
+    pub client_cmd: Option<String>,
+    /// The image that --client-cmd runs in, with Docker
+    #[arg(long)]
+    pub client_image: Option<String>,
+    /// Makes a file or folder of this machine visible to --client-cmd: HOST:CONTAINER, read-only
+    #[arg(long, value_name = "HOST:CONTAINER")]
+    #[serde(deserialize_with = "mounts")]
+    pub mount: Vec<String>,
+}
+
+impl Options {
+    /// The run that these options mean, checked. A client of the user's own starts in `folder`, where it runs on this machine;
+    /// other paths start at this process's folder (see [`Options::in_folder`]).
+    pub fn scenario(&self, workload: &str, nemesis: &str, seed: u64, folder: &Path) -> Result<Scenario, ScenarioError> {
+        let (workload_name, workload) = catalogue::workload(workload)?;
+        let (nemesis_name, nemesis) = catalogue::nemesis(nemesis)?;
+        if self.persistence.is_some() && workload.lock.program() != Program::Redis {
+            return Err(ScenarioError(format!(
+                "--persistence is for Redis; lock {} lives in a database, which keeps what it has acknowledged",
+                workload.lock.name()
+            )));
+        }
+        let usual = nemesis.ttl.map_or(TTL, |ttl| ttl.resolve(TTL));
+        let ttl = absolute("--ttl", self.ttl)?.unwrap_or(usual);
+        let time_limit = absolute("--time-limit", self.time_limit)?.unwrap_or(TIME_LIMIT);
+        let scenario = Scenario {
+            workload_name,
+            nemesis_name,
+            seed,
+            clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
+            nodes: self.nodes.unwrap_or(workload.nodes),
+            keys: self.keys.unwrap_or(workload.keys),
+            ttl,
+            time_limit,
+            hold: self.hold.unwrap_or(HOLD),
+            rate: self.rate.unwrap_or(RATE),
+            acquire_timeout: self.acquire_timeout.unwrap_or(ACQUIRE_TIMEOUT).resolve(ttl).min(time_limit),
+            persistence: self.persistence.or(nemesis.persistence).unwrap_or_default(),
+            expect: None,
+            cluster: ClusterSettings {
+                kind: self.cluster.unwrap_or_default(),
+                image: self.image.clone(),
+                redis_server: self.redis_server.as_deref().map(|path| whole("--redis-server", path)).transpose()?,
+                subnet: self.subnet,
+            },
+            client: self.own_client(folder)?,
+            workload,
+            nemesis,
+        };
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    fn own_client(&self, folder: &Path) -> Result<Option<OwnClient>, ScenarioError> {
+        let of_client = [("--client-image", self.client_image.is_some()), ("--mount", !self.mount.is_empty())];
+        let Some(command) = &self.client_cmd else {
+            return match of_client.into_iter().find(|(_, given)| *given) {
+                Some((flag, _)) => Err(ScenarioError(format!("{flag} is for a client of your own; give --client-cmd"))),
+                None => Ok(None),
+            };
+        };
+        let unclosed = || ScenarioError(format!("--client-cmd: a quote is not closed in `{command}`"));
+        // Paths in the command mean what they say, wherever the run is repeated from.
+        let folder = match self.client_image {
+            None => Some(whole("--client-cmd", folder)?),
+            Some(_) => None,
+        };
+        Ok(Some(OwnClient {
+            command: shlex::split(command).ok_or_else(unclosed)?,
+            image: self.client_image.clone(),
+            mounts: self.mount.iter().map(|text| mount(text)).collect::<Result<_, _>>()?,
+            folder,
+        }))
+    }
+
+    /// These options, and where they say nothing the others.
+    pub fn or(&self, other: &Options) -> Options {
+        let (this, other) = (self.clone(), other.clone());
+        Options {
+            cluster: this.cluster.or(other.cluster),
+            time_limit: this.time_limit.or(other.time_limit),
+            ttl: this.ttl.or(other.ttl),
+            clients: this.clients.or(other.clients),
+            nodes: this.nodes.or(other.nodes),
+            keys: this.keys.or(other.keys),
+            rate: this.rate.or(other.rate),
+            hold: this.hold.or(other.hold),
+            acquire_timeout: this.acquire_timeout.or(other.acquire_timeout),
+            persistence: this.persistence.or(other.persistence),
+            image: this.image.or(other.image),
+            redis_server: this.redis_server.or(other.redis_server),
+            subnet: this.subnet.or(other.subnet),
+            client_cmd: this.client_cmd.or(other.client_cmd),
+            client_image: this.client_image.or(other.client_image),
+            mount: if this.mount.is_empty() { other.mount } else { this.mount },
+        }
+    }
+
+    /// The same with paths that start at this folder, as those in a file do.
+    pub fn in_folder(&self, folder: &Path) -> Options {
+        // What is joined to an absolute path is that path.
+        let host = |mount: &String| folder.join(mount).display().to_string();
+        Options {
+            redis_server: self.redis_server.as_ref().map(|path| folder.join(path)),
+            mount: self.mount.iter().map(host).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Each option that is given, by the name of its flag and as it would be typed.
+    pub fn said(&self) -> Vec<(&'static str, String)> {
+        fn text(value: Option<impl ToString>) -> Option<String> {
+            value.map(|value| value.to_string())
+        }
+        let persistence = self.persistence.map(|persistence| match persistence {
+            Persistence::None => "none",
+            Persistence::Everysec => "everysec",
+            Persistence::Always => "always",
+        });
+        let one_each = [
+            ("cluster", text(self.cluster.map(ClusterKind::word))),
+            ("time-limit", text(self.time_limit)),
+            ("ttl", text(self.ttl)),
+            ("clients", text(self.clients)),
+            ("nodes", text(self.nodes)),
+            ("keys", text(self.keys)),
+            ("rate", text(self.rate)),
+            ("hold", text(self.hold)),
+            ("acquire-timeout", text(self.acquire_timeout)),
+            ("persistence", text(persistence)),
+            ("image", self.image.clone()),
+            ("redis-server", text(self.redis_server.as_ref().map(|path| path.display()))),
+            ("subnet", text(self.subnet)),
+            ("client-cmd", self.client_cmd.clone()),
+            ("client-image", self.client_image.clone()),
+        ];
+        let mounts = self.mount.iter().map(|mount| ("mount", Some(mount.clone())));
+        one_each.into_iter().chain(mounts).filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    /// `redjepsen run` with these options, as a user would type it, without the seed. None where that would be another run
+    /// elsewhere: a client of the user's own starts in its folder.
+    pub fn command(&self, workload: &str, nemesis: &str, expect: Option<Expectation>) -> Option<String> {
+        if self.client_cmd.is_some() && self.client_image.is_none() {
+            return None;
+        }
+        let mut said = vec![("workload", workload.to_string()), ("nemesis", nemesis.to_string())];
+        said.extend(self.said());
+        said.extend(expect.map(|expect| ("expect", expect.word().to_string())));
+        let words: Vec<String> = said.iter().map(|(name, value)| format!("--{name} {}", quoted(value))).collect();
+        Some(format!("redjepsen run {}", words.join(" ")))
+    }
+}
+
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_string(), |word| word.into_owned())
+}
+
+/// A length of time that does not depend on a TTL.
+fn absolute(flag: &str, length: Option<Length>) -> Result<Option<Duration>, ScenarioError> {
+    let of = |length: Length| length.absolute().map_err(|error| ScenarioError(format!("{flag} {length}: {error}")));
+    length.map(of).transpose()
+}
+
+fn whole(flag: &str, path: &Path) -> Result<PathBuf, ScenarioError> {
+    // The empty path is that of this process's folder.
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    std::path::absolute(path).map_err(|error| ScenarioError(format!("{flag} {}: {error}", path.display())))
+}
+
+fn mount(text: &str) -> Result<ClientMount, ScenarioError> {
+    let bad = |reason: &str| ScenarioError(format!("--mount {text}: {reason}"));
+    let Some((host, container)) = text.split_once(':') else {
+        return Err(bad("expected HOST:CONTAINER"));
+    };
+    if !container.starts_with('/') || container.contains(':') {
+        return Err(bad("CONTAINER must be an absolute path, without a colon (mounts are read-only)"));
+    }
+    let host = std::fs::canonicalize(host).map_err(|error| bad(&format!("{host}: {error}")))?;
+    let source = host.into_os_string().into_string().map_err(|_| bad("HOST is not UTF-8"))?;
+    Ok(ClientMount { source, target: container.to_string() })
+}
+
+fn mounts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    one_or_more(deserializer, "a mount such as \"./client:/client\", or a list of mounts")
+}
+
+/// One text, or a list of at least one.
+pub(crate) fn one_or_more<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    expected: &'static str,
+) -> Result<Vec<String>, D::Error> {
+    struct OneOrMore(&'static str);
+    impl<'de> Visitor<'de> for OneOrMore {
+        type Value = Vec<String>;
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str(self.0)
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<Vec<String>, E> {
+            Ok(vec![text.to_string()])
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<String>, A::Error> {
+            let mut texts = Vec::new();
+            while let Some(text) = list.next_element()? {
+                texts.push(text);
+            }
+            if texts.is_empty() {
+                return Err(A::Error::custom("an empty list; name at least one"));
+            }
+            Ok(texts)
+        }
+    }
+    deserializer.deserialize_any(OneOrMore(expected))
+}
