@@ -140,7 +140,7 @@ impl Topology {
         nodes.checked_div(self.primaries(nodes)).map_or(0, |group| group - 1)
     }
 
-    /// Whether a node's role is settled by the others and may change.
+    /// Whether a node's role depends on the others and may change.
     pub fn has_roles(&self) -> bool {
         !self.is_independent()
     }

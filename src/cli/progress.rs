@@ -86,7 +86,7 @@ mod tests {
         let mut status = Status { stage: "starting the clients".into(), ..Status::default() };
         assert_eq!(line(&status, Duration::from_secs(30)), "starting the clients");
         status.stage = "running".into();
-        status.began = Some(Instant::now());
+        status.began = Some(tokio::time::Instant::now());
         (status.ok, status.fail, status.info) = (7, 2, 1);
         status.faults.push((0, "pause client:3".into()));
         assert_eq!(

@@ -10,6 +10,7 @@ use redis::{Cmd, FromRedisValue, Value};
 use tokio::sync::Mutex;
 
 use super::connection::Connection;
+use super::machine::Machine;
 use crate::locks::RequestError;
 
 pub struct BySentinel {
@@ -17,15 +18,22 @@ pub struct BySentinel {
     /// What the Sentinels know the primary by.
     name: String,
     limit: Duration,
+    machine: Arc<dyn Machine>,
     /// The server that is taken to be the primary, until one of its answers says otherwise or does not come.
     primary: Mutex<Option<Arc<Connection>>>,
 }
 
 impl BySentinel {
     /// Fails only where a URL makes no sense.
-    pub fn new(sentinels: &[String], name: &str, limit: Duration) -> Result<BySentinel, String> {
-        let sentinels = sentinels.iter().map(|url| Connection::new(url, limit)).collect::<Result<_, _>>()?;
-        Ok(BySentinel { sentinels, name: name.to_string(), limit, primary: Mutex::new(None) })
+    pub fn new(
+        sentinels: &[String],
+        name: &str,
+        limit: Duration,
+        machine: &Arc<dyn Machine>,
+    ) -> Result<BySentinel, String> {
+        let sentinels = sentinels.iter().map(|url| Connection::new(url, limit, machine)).collect::<Result<_, _>>()?;
+        let machine = Arc::clone(machine);
+        Ok(BySentinel { sentinels, name: name.to_string(), limit, machine, primary: Mutex::new(None) })
     }
 
     pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RequestError> {
@@ -64,7 +72,7 @@ impl BySentinel {
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
         let found: Option<(String, u16)> = sentinel.request(&command).await.map_err(|error| error.to_string())?;
         let (host, port) = found.ok_or_else(|| format!("it does not know `{}`", self.name))?;
-        let server = Connection::new(&format!("redis://{host}:{port}"), self.limit)?;
+        let server = Connection::new(&format!("redis://{host}:{port}"), self.limit, &self.machine)?;
         let role: Value = server.request(&redis::cmd("ROLE")).await.map_err(|error| format!("{host}: {error}"))?;
         match role {
             Value::Array(words) if words.first() == Some(&Value::BulkString(b"master".to_vec())) => Ok(server),

@@ -3,7 +3,7 @@
 //! Which one that is, nodes are asked one after the other before the first request and after one that failed. A node that
 //! answers MOVED or ASK has not carried the request out and says who will, so following it repeats nothing.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use tokio::sync::Mutex;
 
 use super::connection::Connection;
+use super::machine::Machine;
 use crate::locks::RequestError;
 use crate::slots::{self, ClusterNode, SLOTS};
 
@@ -18,32 +19,35 @@ use crate::slots::{self, ClusterNode, SLOTS};
 const MOST_REDIRECTIONS: u32 = 5;
 
 pub struct BySlot {
+    /// Place of the server that is asked first who serves what.
+    first: usize,
     limit: Duration,
+    machine: Arc<dyn Machine>,
     known: Mutex<Known>,
 }
 
 /// What is known of the cluster.
 struct Known {
     /// Connections by `host:port`; at the start, to the nodes that were named.
-    servers: HashMap<String, Arc<Connection>>,
+    servers: BTreeMap<String, Arc<Connection>>,
     /// As a node has said; empty where nobody was asked yet, or what was said turned out wrong.
     nodes: Vec<ClusterNode>,
     /// Where each slot moved that did since then.
-    moved: HashMap<u16, String>,
+    moved: BTreeMap<u16, String>,
     /// Who answered the last request.
     last: Option<Arc<Connection>>,
 }
 
 impl BySlot {
     /// Fails only where a URL makes no sense.
-    pub fn new(urls: &[String], limit: Duration) -> Result<BySlot, String> {
+    pub fn new(urls: &[String], first: usize, limit: Duration, machine: &Arc<dyn Machine>) -> Result<BySlot, String> {
         let server = |url: &String| {
             let address = url.strip_prefix("redis://").ok_or_else(|| format!("{url} does not begin with redis://"))?;
-            Ok::<_, String>((address.to_string(), Arc::new(Connection::new(url, limit)?)))
+            Ok::<_, String>((address.to_string(), Arc::new(Connection::new(url, limit, machine)?)))
         };
         let servers = urls.iter().map(server).collect::<Result<_, _>>()?;
-        let known = Known { servers, nodes: Vec::new(), moved: HashMap::new(), last: None };
-        Ok(BySlot { limit, known: Mutex::new(known) })
+        let known = Known { servers, nodes: Vec::new(), moved: BTreeMap::new(), last: None };
+        Ok(BySlot { first, limit, machine: Arc::clone(machine), known: Mutex::new(known) })
     }
 
     pub async fn request<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RequestError> {
@@ -102,7 +106,9 @@ impl BySlot {
     /// What the first node that answers knows of all of them. Nothing of the caller's was sent yet.
     async fn ask_around(&self, known: &Known) -> Result<Vec<ClusterNode>, RequestError> {
         let mut last = "there are none".to_string();
-        for (address, server) in &known.servers {
+        let first = self.first.checked_rem(known.servers.len()).unwrap_or(0);
+        let (earlier, later) = (known.servers.iter().take(first), known.servers.iter().skip(first));
+        for (address, server) in later.chain(earlier) {
             let mut command = redis::cmd("CLUSTER");
             command.arg("NODES");
             match server.request::<String>(&command).await {
@@ -117,7 +123,8 @@ impl BySlot {
         if let Some(server) = known.servers.get(address) {
             return Ok(Arc::clone(server));
         }
-        let server = Connection::new(&format!("redis://{address}"), self.limit).map_err(RequestError::NotDone)?;
+        let server =
+            Connection::new(&format!("redis://{address}"), self.limit, &self.machine).map_err(RequestError::NotDone)?;
         Ok(Arc::clone(known.servers.entry(address.to_string()).or_insert(Arc::new(server))))
     }
 }
@@ -142,7 +149,44 @@ fn key_of(command: &Cmd) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::BoxFuture;
+
+    use super::super::machine::Stream;
     use super::*;
+
+    /// A machine from which nobody can be reached; remembers who was tried.
+    #[derive(Default)]
+    struct Alone(std::sync::Mutex<Vec<String>>);
+
+    impl Machine for Alone {
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn wall(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn connect<'a>(&'a self, host: &'a str, _: u16) -> BoxFuture<'a, std::io::Result<Box<dyn Stream>>> {
+            self.0.lock().unwrap().push(host.to_string());
+            Box::pin(async { Err(std::io::ErrorKind::ConnectionRefused.into()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn all_nodes_are_asked_and_not_by_everybody_the_same_one_first() {
+        let urls = ["redis://a:1", "redis://b:1", "redis://c:1"].map(str::to_string);
+        for (first, order) in [(0, ["a", "b", "c"]), (1, ["b", "c", "a"]), (5, ["c", "a", "b"])] {
+            let alone = Arc::new(Alone::default());
+            let machine: Arc<dyn Machine> = alone.clone();
+            let nodes = BySlot::new(&urls, first, Duration::from_secs(1), &machine).unwrap();
+            let mut get = redis::cmd("GET");
+            get.arg("k");
+            let error = nodes.request::<String>(&get).await.unwrap_err();
+            assert!(error.to_string().contains("no node says who serves what"), "{error}");
+            assert_eq!(*alone.0.lock().unwrap(), order);
+        }
+    }
 
     #[test]
     fn a_command_goes_by_its_first_key() {

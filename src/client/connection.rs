@@ -3,17 +3,20 @@
 //! A connection on which a request failed to bring an answer is closed and never used again: a late reply to the old
 //! request would be taken for the reply to the next one.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError};
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError};
 use tokio::sync::Mutex;
-use tokio::time::{sleep, timeout};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
 
+use super::machine::{Address, Machine};
 use crate::locks::RequestError;
 
 pub struct Connection {
-    client: Client,
+    address: Address,
     /// How long connecting may take, and how long one request.
     pub limit: Duration,
     /// Whether the server is asked what number it has for each connection.
@@ -27,6 +30,9 @@ pub struct Connection {
 struct Open {
     connection: MultiplexedConnection,
     number: Option<u64>,
+    /// The task that reads and writes. It ends, and with it the connection, when this is dropped: the library by itself
+    /// would first wait for the answers to all that was asked.
+    _traffic: JoinSet<()>,
 }
 
 /// Between two tries to reach a server that could not be reached.
@@ -34,9 +40,9 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl Connection {
     /// To a server at a `redis://` URL; connects at the first request. Fails only where the URL makes no sense.
-    pub fn new(url: &str, limit: Duration) -> Result<Connection, String> {
-        let client = Client::open(url).map_err(|error| format!("{url}: {error}"))?;
-        Ok(Connection { client, limit, numbered: false, open: Mutex::new(None), broken: Mutex::new(None) })
+    pub fn new(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<Connection, String> {
+        let address = Address::of(url, machine)?;
+        Ok(Connection { address, limit, numbered: false, open: Mutex::new(None), broken: Mutex::new(None) })
     }
 
     /// The same, one that can be [cut off](Connection::cut_off).
@@ -109,7 +115,11 @@ impl Connection {
         // Both limits are this type's own: the library's defaults are half a second and one second.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let opened = async {
-            let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            let stream = self.address.connect().await?;
+            let (mut connection, traffic) =
+                MultiplexedConnection::new_with_config(&self.address.greeting, stream, config).await?;
+            let mut running = JoinSet::new();
+            running.spawn(traffic);
             let number = match self.numbered {
                 true => match redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await {
                     // A server that does not know the question has no numbers.
@@ -118,7 +128,7 @@ impl Connection {
                 },
                 false => None,
             };
-            Ok::<_, RedisError>(Open { connection, number })
+            Ok::<_, RedisError>(Open { connection, number, _traffic: running })
         };
         match timeout(self.limit, opened).await {
             Ok(Ok(open)) => Ok(open),
@@ -168,11 +178,10 @@ fn refused(error: &RedisError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
     use tokio::net::{TcpListener, TcpStream};
 
+    use super::super::machine::ThisMachine;
     use super::*;
 
     const LIMIT: Duration = Duration::from_millis(200);
@@ -190,7 +199,8 @@ mod tests {
                 tokio::spawn(serve(stream, number, Arc::clone(&answers)));
             }
         });
-        Connection::new(&url, LIMIT).unwrap().numbered()
+        let machine: Arc<dyn Machine> = Arc::new(ThisMachine);
+        Connection::new(&url, LIMIT, &machine).unwrap().numbered()
     }
 
     async fn serve(stream: TcpStream, number: u64, answers: Arc<Answers>) {

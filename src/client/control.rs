@@ -1,26 +1,42 @@
-//! The client's line to the controller: messages on standard input and output, one a line.
+//! The client's line to the controller: messages on a pair of streams, one a line.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
-use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
+use bytes::BytesMut;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 use tokio::sync::Mutex;
 
 use super::protocol::{self, FromClient, ToClient};
 use crate::locks::perfect::Grantor;
 
 pub struct Control {
-    input: Mutex<Lines<BufReader<Stdin>>>,
+    input: Mutex<Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>>,
+    output: Mutex<Output>,
     /// The operation under way.
     operation: AtomicU64,
 }
 
+struct Output {
+    stream: Box<dyn AsyncWrite + Send + Unpin>,
+    /// What the stream has not taken yet.
+    unsent: BytesMut,
+}
+
 impl Control {
-    /// This process's own standard input and output.
-    pub fn new() -> Arc<Control> {
-        let input = Mutex::new(BufReader::new(tokio::io::stdin()).lines());
-        Arc::new(Control { input, operation: AtomicU64::new(0) })
+    pub fn new(
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Arc<Control> {
+        let input: Box<dyn AsyncRead + Send + Unpin> = Box::new(input);
+        Arc::new(Control {
+            input: Mutex::new(BufReader::new(input).lines()),
+            output: Mutex::new(Output { stream: Box::new(output), unsent: BytesMut::new() }),
+            operation: AtomicU64::new(0),
+        })
     }
 
     /// What is granted from now on is granted to this operation.
@@ -37,17 +53,19 @@ impl Control {
     }
 
     /// Writes at once: a phase that is reported late would move the moment at which the nemesis acts.
-    pub fn say(&self, message: &FromClient) -> std::io::Result<()> {
-        let mut output = std::io::stdout().lock();
-        output.write_all(protocol::to_line(message).as_bytes())?;
-        output.flush()
+    pub async fn say(&self, message: &FromClient) -> io::Result<()> {
+        let Output { stream, unsent } = &mut *self.output.lock().await;
+        // Where this is given up half-way, the next message begins with the rest of this one, so no line is torn.
+        unsent.extend_from_slice(protocol::to_line(message).as_bytes());
+        stream.write_all_buf(unsent).await?;
+        stream.flush().await
     }
 }
 
 impl Grantor for Arc<Control> {
     async fn ask(&self) -> Result<bool, String> {
         let id = self.operation.load(Ordering::Relaxed);
-        self.say(&FromClient::Acquire { id }).map_err(|error| error.to_string())?;
+        self.say(&FromClient::Acquire { id }).await.map_err(|error| error.to_string())?;
         match self.next().await.map_err(|error| error.to_string())? {
             Some(ToClient::Granted { id: granted_to, granted }) if granted_to == id => Ok(granted),
             Some(other) => Err(format!("{other:?} where the answer about the lock was expected")),
@@ -57,6 +75,45 @@ impl Grantor for Arc<Control> {
 
     async fn give_back(&self) {
         // Where it can't be said, the controller is gone, and the lock with it.
-        let _ = self.say(&FromClient::Release { id: self.operation.load(Ordering::Relaxed) });
+        let _ = self.say(&FromClient::Release { id: self.operation.load(Ordering::Relaxed) }).await;
+    }
+}
+
+/// This process's standard output, written to by the task itself: the runtime's own hands every write to another thread,
+/// which takes longer.
+pub struct Stdout;
+
+impl AsyncWrite for Stdout {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(io::stdout().write(bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(io::stdout().flush())
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_message_that_was_given_up_half_way_is_not_torn() {
+        let (ours, mut theirs) = tokio::io::duplex(8);
+        let control = Control::new(tokio::io::empty(), ours);
+        let given_up = control.say(&FromClient::Acquire { id: 1 });
+        assert!(futures_util::FutureExt::now_or_never(given_up).is_none(), "nobody reads yet");
+        let next = tokio::spawn(async move { control.say(&FromClient::Release { id: 2 }).await });
+        let mut said = String::new();
+        theirs.read_to_string(&mut said).await.unwrap();
+        next.await.unwrap().unwrap();
+        let lines = [FromClient::Acquire { id: 1 }, FromClient::Release { id: 2 }].map(|said| protocol::to_line(&said));
+        assert_eq!(said, lines.concat());
     }
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::SystemClock;
+use super::clock::ClientClock;
 use super::control::Control;
 use super::etcd::EtcdServers;
+use super::first_asked;
+use super::machine::Machine;
 use super::protocol::Hello;
 use super::redis_mail::RedisMail;
 use super::redis_node::RedisNode;
@@ -16,12 +18,11 @@ use crate::locks::perfect::Perfect;
 use crate::locks::zookeeper::Zookeeper;
 
 /// Builds the lock that the controller names; an error names what is missing or unknown.
-pub fn lock(hello: &Hello, control: &Arc<Control>) -> Result<Lock<SystemClock>, String> {
+pub fn lock(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Lock<ClientClock>, String> {
     let settings = &hello.lock;
     let limit = settings.node_timeout();
-    let (clock, ttl) = (SystemClock::new(hello), Duration::from_millis(settings.ttl_ms));
-    // Where any server will do, not all clients begin with the same one.
-    let first = usize::try_from(hello.seed).unwrap_or(0);
+    let (clock, ttl) = (ClientClock::new(hello, machine), Duration::from_millis(settings.ttl_ms));
+    let first = first_asked(hello);
     match settings.name.as_str() {
         "etcd" => {
             let leases = EtcdServers::new(&settings.nodes, first, limit)?;
@@ -33,8 +34,8 @@ pub fn lock(hello: &Hello, control: &Arc<Control>) -> Result<Lock<SystemClock>, 
         }
         "perfect" => Lock::elsewhere(Perfect { grantor: Arc::clone(control) }, settings, clock),
         _ => {
-            let mail = RedisMail::new(&settings.nodes, limit)?;
-            Lock::from_settings(settings, RedisNode::of_lock(settings)?, clock, mail)
+            let mail = RedisMail::new(&settings.nodes, limit, machine)?;
+            Lock::from_settings(settings, RedisNode::of_lock(settings, first, machine)?, clock, mail)
         }
     }
 }

@@ -1,14 +1,17 @@
-//! The built-in lock client: a process that speaks the client protocol on its standard input and output.
+//! The built-in lock client: speaks the client protocol on a pair of streams, such as its standard input and output.
 //!
 //! One process is one client, so that a nemesis can stop, kill or cut off each one alone. It knows nothing of the
-//! controller, the cluster or the faults; what it holds to is [`protocol`], like any client in any language.
+//! controller, the cluster or the faults; what it holds to is [`protocol`], like any client in any language. Clocks and network
+//! are its [`machine`](Machine)'s, and whatever it draws follows from the seed that it is given.
 
 mod by_sentinel;
 mod by_slot;
+mod clock;
 mod connection;
 mod control;
 mod etcd;
 mod locking;
+mod machine;
 pub mod protocol;
 mod redis_mail;
 mod redis_node;
@@ -17,20 +20,21 @@ mod row;
 mod zookeeper;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use rustix::time::{ClockId, clock_gettime};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep};
 
-use self::control::Control;
+use self::clock::ClientClock;
+use self::control::{Control, Stdout};
+pub use self::machine::{Machine, Stream, ThisMachine};
 use self::protocol::{FromClient, Hello, Invoke, PROTOCOL, PhaseMessage, Problem, Ready, ToClient};
 use self::redis_node::RedisNode;
 use self::register::{Read, Register, Write};
 use self::row::RowLock;
 use crate::history::{Function, Phase, ResourceKind};
-use crate::locks::{Clock, Holding, Lock, PhaseHook, Renewal, RequestError};
+use crate::locks::{Holding, Lock, PhaseHook, Renewal, RequestError};
 use crate::resource::ResourceValue;
 
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
@@ -49,32 +53,45 @@ const REPLICATED_LIMIT: Duration = Duration::from_millis(500);
 /// fault that is to end; without a bound a client whose controller is gone might stay for ever.
 const DOUBT_LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs until `bye` or the end of standard input. Errors are for the controller's log; the process then exits.
+/// Runs on standard input and output until `bye` or the end of the input.
 pub async fn run() -> anyhow::Result<()> {
-    let control = Control::new();
+    serve(tokio::io::stdin(), Stdout, Arc::new(ThisMachine)).await
+}
+
+/// Runs on these streams until `bye` or the end of the input. Errors are for the controller's log; the client is of no more use
+/// then.
+pub async fn serve(
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    machine: Arc<dyn Machine>,
+) -> anyhow::Result<()> {
+    let control = Control::new(input, output);
     let hello = match control.next().await? {
         Some(ToClient::Hello(hello)) => hello,
         Some(other) => anyhow::bail!("the first message must be `hello`, not {other:?}"),
         None => return Ok(()),
     };
-    let worker = match Worker::connect(&hello, &control).await {
+    let worker = match Worker::connect(&hello, &control, &machine).await {
         Ok(worker) => worker,
         Err(text) => {
-            control.say(&FromClient::Failed { text })?;
+            control.say(&FromClient::Failed { text }).await?;
             return Ok(());
         }
     };
-    control.say(&FromClient::Ready(Ready {
+    let ready = Ready {
         protocol: PROTOCOL,
         name: concat!("redjepsen ", env!("CARGO_PKG_VERSION")).to_string(),
         capabilities: Vec::new(),
-    }))?;
+    };
+    control.say(&FromClient::Ready(ready)).await?;
     while let Some(message) = control.next().await? {
         match message {
             ToClient::Invoke(invoke) => {
                 control.begin(invoke.id);
-                let answer = worker.perform(&invoke, &control).await?;
-                control.say(&answer)?;
+                let phases =
+                    Phases { invoke: &invoke, control: &control, machine: &*machine, failure: Mutex::new(None) };
+                let answer = worker.perform(&invoke, &phases).await?;
+                control.say(&answer).await?;
             }
             ToClient::Bye => break,
             // A `go` that comes late is for an operation that is over.
@@ -85,15 +102,14 @@ pub async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// CLOCK_MONOTONIC of this kernel, in nanoseconds.
-pub fn mono_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// The key that the built-in locks of a resource's key live under.
 pub fn lock_key(key: &str) -> String {
     format!("lock:{key}")
+}
+
+/// Where any server will do, which one this client asks first: not all begin with the same one.
+fn first_asked(hello: &Hello) -> usize {
+    usize::try_from(hello.seed).unwrap_or(0)
 }
 
 /// What performs operations.
@@ -105,39 +121,38 @@ enum Worker {
 }
 
 struct Guarded {
-    lock: Lock<SystemClock>,
+    lock: Lock<ClientClock>,
     register: Register,
     /// How what the register keeps is to be understood.
     kind: ResourceKind,
 }
 
 impl Worker {
-    async fn connect(hello: &Hello, control: &Arc<Control>) -> Result<Worker, String> {
+    async fn connect(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Worker, String> {
         if hello.protocol != PROTOCOL {
             return Err(format!("protocol {} is asked for, this client speaks {PROTOCOL}", hello.protocol));
         }
         match hello.resource.kind {
-            ResourceKind::Row => RowLock::connect(hello).await.map(Worker::Row),
+            ResourceKind::Row => RowLock::connect(hello, ClientClock::new(hello, machine)).await.map(Worker::Row),
             ResourceKind::Register
             | ResourceKind::Counter
             | ResourceKind::List
             | ResourceKind::Replicated
-            | ResourceKind::None => Guarded::connect(hello, control).await.map(Worker::Apart),
+            | ResourceKind::None => Guarded::connect(hello, control, machine).await.map(Worker::Apart),
         }
     }
 
     /// One operation, from its first phase to the message that answers it.
-    async fn perform(&self, invoke: &Invoke, control: &Control) -> anyhow::Result<FromClient> {
+    async fn perform(&self, invoke: &Invoke, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
         match (invoke.f, &invoke.value) {
             (f, None) if f.writes() => Ok(fail(invoke, "unsupported", "there is no value to write")),
             (Function::Rmw | Function::Hold | Function::Write | Function::Cas, _) => {
-                let phases = Phases { invoke, control, failure: Mutex::new(None) };
                 let answer = match (self, &invoke.value) {
                     (Worker::Apart(guarded), Some(new)) if !invoke.f.is_locked() => {
-                        guarded.update(invoke, new, &phases).await?
+                        guarded.update(invoke, new, phases).await?
                     }
-                    (Worker::Apart(guarded), _) => guarded.locked(invoke, &phases).await?,
-                    (Worker::Row(row), Some(new)) if invoke.f == Function::Rmw => row.rmw(invoke, new, &phases).await?,
+                    (Worker::Apart(guarded), _) => guarded.locked(invoke, phases).await?,
+                    (Worker::Row(row), Some(new)) if invoke.f == Function::Rmw => row.rmw(invoke, new, phases).await?,
                     (Worker::Row(_), _) => fail(invoke, "unsupported", "a row is locked only to be written"),
                 };
                 phases.check()?;
@@ -164,13 +179,13 @@ impl Worker {
 }
 
 impl Guarded {
-    async fn connect(hello: &Hello, control: &Arc<Control>) -> Result<Guarded, String> {
+    async fn connect(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Guarded, String> {
         let node = match hello.resource.kind {
             ResourceKind::Replicated => {
                 let group = hello.lock.group.as_ref().ok_or("the nodes are no group that could keep the resource")?;
-                RedisNode::of_group(group, &hello.lock.nodes, REPLICATED_LIMIT)?
+                RedisNode::of_group(group, &hello.lock.nodes, first_asked(hello), REPLICATED_LIMIT, machine)?
             }
-            _ => RedisNode::of_resource(&hello.resource.url, RESOURCE_LIMIT)?,
+            _ => RedisNode::of_resource(&hello.resource.url, RESOURCE_LIMIT, machine)?,
         };
         let register = Register::new(node, hello.resource.fencing);
         let began = Instant::now();
@@ -178,9 +193,9 @@ impl Guarded {
             if began.elapsed() > START_LIMIT {
                 return Err(format!("resource {}: {error}", hello.resource.url));
             }
-            tokio::time::sleep(TRY_AGAIN).await;
+            sleep(TRY_AGAIN).await;
         }
-        Ok(Guarded { lock: locking::lock(hello, control)?, register, kind: hello.resource.kind })
+        Ok(Guarded { lock: locking::lock(hello, control, machine)?, register, kind: hello.resource.kind })
     }
 
     /// Takes the lock, does what is to be done under it, and releases it.
@@ -202,7 +217,7 @@ impl Guarded {
         let (answer, settled) = tokio::select! {
             // A holder that was stopped first does what it has to do for its lock.
             biased;
-            never = holding.keep(|renewal| phases.report_renewal(&renewal)) => match never {},
+            never = holding.keep(|renewal| phases.report_renewal(renewal)) => match never {},
             ended = self.work_and_settle(invoke, &holding, phases) => ended?,
         };
         if !settled {
@@ -222,7 +237,7 @@ impl Guarded {
     async fn work_and_settle(
         &self,
         invoke: &Invoke,
-        holding: &Holding<'_, SystemClock>,
+        holding: &Holding<'_, ClientClock>,
         phases: &Phases<'_>,
     ) -> anyhow::Result<(FromClient, bool)> {
         let answer = self.work(invoke, Some(holding), phases).await?;
@@ -234,13 +249,13 @@ impl Guarded {
     async fn work(
         &self,
         invoke: &Invoke,
-        holding: Option<&Holding<'_, SystemClock>>,
+        holding: Option<&Holding<'_, ClientClock>>,
         phases: &Phases<'_>,
     ) -> anyhow::Result<FromClient> {
         match &invoke.value {
             Some(new) if invoke.f == Function::Rmw => self.read_think_write(invoke, new, holding, phases).await,
             _ => {
-                tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
+                sleep(Duration::from_millis(invoke.hold_ms)).await;
                 Ok(FromClient::Ok { id: invoke.id, old: None, new: None, count: None })
             }
         }
@@ -250,7 +265,7 @@ impl Guarded {
         &self,
         invoke: &Invoke,
         new: &str,
-        holding: Option<&Holding<'_, SystemClock>>,
+        holding: Option<&Holding<'_, ClientClock>>,
         phases: &Phases<'_>,
     ) -> anyhow::Result<FromClient> {
         let token = holding.and_then(|holding| holding.held.token);
@@ -308,7 +323,7 @@ impl Guarded {
 async fn think(invoke: &Invoke, old: &ResourceValue, phases: &Phases<'_>) -> anyhow::Result<()> {
     let say = |phase: &mut PhaseMessage| (phase.value, phase.count) = (Some(old.value.clone()), old.count());
     phases.report(Phase::Read, say).await?;
-    tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
+    sleep(Duration::from_millis(invoke.hold_ms)).await;
     Ok(())
 }
 
@@ -340,6 +355,7 @@ const FENCED: &str = "the resource has seen a later holder's token";
 struct Phases<'a> {
     invoke: &'a Invoke,
     control: &'a Control,
+    machine: &'a dyn Machine,
     /// Why a phase inside the lock could not be reported, or its breakpoint never opened.
     failure: Mutex<Option<anyhow::Error>>,
 }
@@ -347,7 +363,7 @@ struct Phases<'a> {
 impl Phases<'_> {
     /// Reports a phase; at a breakpoint, reports it again once it may go on, since a request that is about to leave leaves then.
     async fn report(&self, phase: Phase, fill: impl Fn(&mut PhaseMessage)) -> anyhow::Result<()> {
-        self.say(phase, &fill)?;
+        self.say(phase, &fill).await?;
         if !self.invoke.breakpoints.contains(&phase) {
             return Ok(());
         }
@@ -359,7 +375,7 @@ impl Phases<'_> {
                 None => anyhow::bail!("the controller is gone"),
             }
         }
-        self.say(phase, &fill)?;
+        self.say(phase, &fill).await?;
         Ok(())
     }
 
@@ -370,14 +386,16 @@ impl Phases<'_> {
         }
     }
 
-    fn report_renewal(&self, renewal: &Renewal) {
-        let said = match renewal {
-            Renewal::Extended(validity) => {
-                self.say(Phase::Extended, &|phase| phase.validity_ms = Some(validity.as_millis() as u64))
-            }
-            Renewal::Lost(reason) => self.say(Phase::Lost, &|phase| phase.text = Some(reason.clone())),
+    async fn report_renewal(&self, renewal: Renewal) {
+        let (phase, validity, reason) = match renewal {
+            Renewal::Extended(validity) => (Phase::Extended, Some(validity), None),
+            Renewal::Lost(reason) => (Phase::Lost, None, Some(reason)),
         };
-        if let Err(error) = said {
+        let fill = |phase: &mut PhaseMessage| {
+            phase.validity_ms = validity.map(|validity| validity.as_millis() as u64);
+            phase.text = reason.clone();
+        };
+        if let Err(error) = self.say(phase, &fill).await {
             self.fail(error.into());
         }
     }
@@ -391,11 +409,11 @@ impl Phases<'_> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
-    fn say(&self, phase: Phase, fill: &impl Fn(&mut PhaseMessage)) -> std::io::Result<()> {
+    async fn say(&self, phase: Phase, fill: &impl Fn(&mut PhaseMessage)) -> std::io::Result<()> {
         let mut message = PhaseMessage {
             id: self.invoke.id,
             phase,
-            mono_ns: Some(mono_ns()),
+            mono_ns: u64::try_from(self.machine.monotonic().as_nanos()).ok(),
             token: None,
             validity_ms: None,
             value: None,
@@ -403,7 +421,7 @@ impl Phases<'_> {
             text: None,
         };
         fill(&mut message);
-        self.control.say(&FromClient::Phase(message))
+        self.control.say(&FromClient::Phase(message)).await
     }
 }
 
@@ -423,39 +441,4 @@ fn fail(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {
 
 fn info(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {
     FromClient::Info(Problem { id: invoke.id, error: error.to_string(), text: text.to_string() })
-}
-
-/// The clock of the machine that the lock is to read, and random waits from the seed that the controller gave.
-#[derive(Clone)]
-struct SystemClock {
-    start: Instant,
-    wall: bool,
-    rng: Arc<Mutex<ChaCha8Rng>>,
-}
-
-impl SystemClock {
-    fn new(hello: &Hello) -> SystemClock {
-        let wall = hello.lock.options.wall_clock.unwrap_or(false);
-        let rng = ChaCha8Rng::seed_from_u64(hello.seed);
-        SystemClock { start: Instant::now(), wall, rng: Arc::new(Mutex::new(rng)) }
-    }
-}
-
-impl Clock for SystemClock {
-    fn now(&self) -> Duration {
-        if self.wall {
-            return SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        }
-        self.start.elapsed()
-    }
-
-    async fn sleep(&self, length: Duration) {
-        tokio::time::sleep(length).await;
-    }
-
-    fn draw(&self, (low, high): (Duration, Duration)) -> Duration {
-        let (low, high) = (low.as_micros() as u64, high.as_micros() as u64);
-        let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
-        Duration::from_micros(rng.random_range(low..=high.max(low)))
-    }
 }

@@ -38,7 +38,7 @@ pub struct Hello {
     pub client: String,
     pub lock: LockSettings,
     pub resource: Resource,
-    /// For the client's own random waits.
+    /// For all that the client draws, such as its waits. Each process gets another one.
     pub seed: u64,
 }
 

@@ -1,13 +1,16 @@
 //! Messages between clients by Pub/Sub on all of the lock's nodes, so that one that reaches both is enough.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use redis::Client;
+use redis::RedisResult;
+use redis::aio::PubSub;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
+use super::machine::{Address, Machine};
 use super::redis_node::RedisNode;
 use crate::locks::Mail;
 
@@ -17,16 +20,15 @@ const SUBSCRIBE_AGAIN: Duration = Duration::from_millis(20);
 /// Sends on one connection a node, made at the first message, and listens on another.
 pub struct RedisMail {
     nodes: Vec<RedisNode>,
-    clients: Vec<Client>,
+    addresses: Vec<Address>,
 }
 
 impl RedisMail {
     /// Fails only where an URL makes no sense. Sending to a node may take as long as the limit.
-    pub fn new(urls: &[String], limit: Duration) -> Result<RedisMail, String> {
-        let client = |url: &String| Client::open(url.as_str()).map_err(|error| format!("{url}: {error}"));
+    pub fn new(urls: &[String], limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisMail, String> {
         Ok(RedisMail {
-            nodes: urls.iter().map(|url| RedisNode::new(url, limit)).collect::<Result<_, _>>()?,
-            clients: urls.iter().map(client).collect::<Result<_, _>>()?,
+            nodes: urls.iter().map(|url| RedisNode::new(url, limit, machine)).collect::<Result<_, _>>()?,
+            addresses: urls.iter().map(|url| Address::of(url, machine)).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -44,26 +46,38 @@ impl Mail for RedisMail {
 
     fn listen(&self, address: &str) -> UnboundedReceiver<String> {
         let (sender, receiver) = unbounded_channel();
-        for client in &self.clients {
-            tokio::spawn(subscribed(client.clone(), address.to_string(), sender.clone()));
+        for node in &self.addresses {
+            let (node, address, sender) = (node.clone(), address.to_string(), sender.clone());
+            tokio::spawn(async move {
+                tokio::select! {
+                    biased;
+                    () = sender.closed() => {}
+                    () = pass_on(&node, &address, &sender) => {}
+                }
+            });
         }
         receiver
     }
 }
 
-/// Passes on what one node publishes at the address, until nobody listens any more.
-async fn subscribed(client: Client, address: String, sender: UnboundedSender<String>) {
-    while !sender.is_closed() {
-        if let Ok(mut connection) = client.get_async_pubsub().await
-            && connection.subscribe(&address).await.is_ok()
-        {
+/// Passes on what one node publishes at the address, for ever.
+async fn pass_on(node: &Address, address: &str, sender: &UnboundedSender<String>) {
+    loop {
+        if let Ok(mut connection) = subscribed(node, address).await {
             let mut messages = connection.on_message();
             while let Some(message) = messages.next().await {
-                if message.get_payload().is_ok_and(|text: String| sender.send(text).is_err()) {
-                    return;
+                if let Ok(text) = message.get_payload() {
+                    // Where nobody listens any more, this is given up.
+                    let _ = sender.send(text);
                 }
             }
         }
         sleep(SUBSCRIBE_AGAIN).await;
     }
+}
+
+async fn subscribed(node: &Address, address: &str) -> RedisResult<PubSub> {
+    let mut connection = PubSub::new(&node.greeting, node.connect().await?).await?;
+    connection.subscribe(address).await?;
+    Ok(connection)
 }

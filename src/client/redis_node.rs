@@ -3,6 +3,7 @@
 //! Whichever it is, every request is bounded in time, none is retried, and a connection on which no answer came is never
 //! used again ([`Connection`]). What follows a failover are later requests.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
@@ -10,6 +11,7 @@ use redis::{Cmd, FromRedisValue};
 use super::by_sentinel::BySentinel;
 use super::by_slot::BySlot;
 use super::connection::Connection;
+use super::machine::Machine;
 use crate::locks::{LockGroup, LockSettings, Node, RequestError};
 
 /// Deletes the key if it holds the mark; from the Redis documentation of the lock pattern.
@@ -46,29 +48,42 @@ pub enum RedisNode {
 
 impl RedisNode {
     /// A node at a `redis://` URL; connects at the first request. Fails only where the URL makes no sense.
-    pub fn new(url: &str, limit: Duration) -> Result<RedisNode, String> {
-        Connection::new(url, limit).map(RedisNode::Server)
+    pub fn new(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisNode, String> {
+        Connection::new(url, limit, machine).map(RedisNode::Server)
     }
 
     /// The same, whose connections can be cut off.
-    pub fn of_resource(url: &str, limit: Duration) -> Result<RedisNode, String> {
-        Connection::new(url, limit).map(|server| RedisNode::Server(server.numbered()))
+    pub fn of_resource(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisNode, String> {
+        Connection::new(url, limit, machine).map(|server| RedisNode::Server(server.numbered()))
     }
 
-    /// The nodes of a lock: those that are named, or one for the whole group.
-    pub fn of_lock(settings: &LockSettings) -> Result<Vec<RedisNode>, String> {
+    /// The nodes of a lock: those that are named, or one for the whole group. Where any node of the group will do, the one at
+    /// place `first` is asked first.
+    pub fn of_lock(
+        settings: &LockSettings,
+        first: usize,
+        machine: &Arc<dyn Machine>,
+    ) -> Result<Vec<RedisNode>, String> {
         let limit = settings.node_timeout();
         match &settings.group {
-            None => settings.nodes.iter().map(|url| RedisNode::new(url, limit)).collect(),
-            Some(group) => Ok(vec![RedisNode::of_group(group, &settings.nodes, limit)?]),
+            None => settings.nodes.iter().map(|url| RedisNode::new(url, limit, machine)).collect(),
+            Some(group) => Ok(vec![RedisNode::of_group(group, &settings.nodes, first, limit, machine)?]),
         }
     }
 
     /// Whichever server of a group is the primary.
-    pub fn of_group(group: &LockGroup, nodes: &[String], limit: Duration) -> Result<RedisNode, String> {
+    pub fn of_group(
+        group: &LockGroup,
+        nodes: &[String],
+        first: usize,
+        limit: Duration,
+        machine: &Arc<dyn Machine>,
+    ) -> Result<RedisNode, String> {
         Ok(match group {
-            LockGroup::Sentinel { sentinels, name } => RedisNode::Sentinel(BySentinel::new(sentinels, name, limit)?),
-            LockGroup::Cluster => RedisNode::Cluster(BySlot::new(nodes, limit)?),
+            LockGroup::Sentinel { sentinels, name } => {
+                RedisNode::Sentinel(BySentinel::new(sentinels, name, limit, machine)?)
+            }
+            LockGroup::Cluster => RedisNode::Cluster(BySlot::new(nodes, first, limit, machine)?),
         })
     }
 

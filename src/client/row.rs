@@ -7,14 +7,15 @@
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row};
 
+use super::clock::ClientClock;
 use super::protocol::{FromClient, Hello, Invoke, PhaseMessage};
-use super::{Phases, SystemClock, fail, info};
+use super::{Phases, fail, info};
 use crate::history::Phase;
 use crate::locks::{Clock, NotAcquired, RequestError};
 
@@ -25,7 +26,7 @@ pub struct RowLock {
     ttl: Duration,
     /// Bounds of the wait between attempts.
     retry_delay: (Duration, Duration),
-    clock: SystemClock,
+    clock: ClientClock,
     /// A session that is in no transaction.
     session: Mutex<Option<Session>>,
 }
@@ -33,19 +34,13 @@ pub struct RowLock {
 /// A connection. It is closed when this is dropped, and then the server undoes what was not committed.
 struct Session {
     client: Client,
-    traffic: JoinHandle<()>,
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // The library by itself would first wait for the answers to all that was asked.
-        self.traffic.abort();
-    }
+    /// The task that reads and writes. The library by itself would first wait for the answers to all that was asked.
+    _traffic: JoinSet<()>,
 }
 
 impl RowLock {
     /// Connects, so that what is wrong with the settings is known at once.
-    pub async fn connect(hello: &Hello) -> Result<RowLock, String> {
+    pub async fn connect(hello: &Hello, clock: ClientClock) -> Result<RowLock, String> {
         let (url, ttl) = (&hello.resource.url, hello.lock.ttl_ms);
         let mut config: Config = url.parse().map_err(|error| format!("{url}: {error}"))?;
         config.user("postgres").dbname("postgres");
@@ -57,7 +52,7 @@ impl RowLock {
             limit: Duration::from_millis(options.node_timeout_ms.unwrap_or(ttl)),
             ttl: Duration::from_millis(ttl),
             retry_delay: (Duration::from_millis(low), Duration::from_millis(high)),
-            clock: SystemClock::new(hello),
+            clock,
             session: Mutex::default(),
         };
         let session = lock.new_session().await.map_err(|error| format!("resource {url}: {error}"))?;
@@ -152,8 +147,9 @@ impl RowLock {
         match timeout(self.limit, self.config.connect(NoTls)).await {
             Ok(Ok((client, connection))) => {
                 // How it ends is known to whoever asks something on it.
-                let traffic = tokio::spawn(async move { drop(connection.await) });
-                Ok(Session { client, traffic })
+                let mut traffic = JoinSet::new();
+                traffic.spawn(async move { drop(connection.await) });
+                Ok(Session { client, _traffic: traffic })
             }
             Ok(Err(error)) => Err(RequestError::NotDone(format!("can't connect: {}", in_words(&error)))),
             Err(_) => {

@@ -1,4 +1,9 @@
 //! What a cluster does differently depending on where it runs. Everything else is the same code.
+//!
+//! A further kind is a variant here and one of [`Platform`](super::Platform), with a `start` that makes a
+//! [`Cluster`](super::Cluster) of its members and its agent; the compiler then names each operation that is missing. It is an
+//! enum and no trait: the operations are async, so every kind would have to box each of them for a trait object, and nobody
+//! outside of this crate adds a kind.
 
 use std::time::Duration;
 

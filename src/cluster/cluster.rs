@@ -117,7 +117,7 @@ impl Cluster {
         drop(handle.take());
         self.backend.kill(&handle.member).await?;
         let process = self.backend.start_attached(&handle.member, &handle.log).await?;
-        self.settle(handle).await?;
+        self.make_ready(handle).await?;
         Ok(process)
     }
 
@@ -145,7 +145,7 @@ impl Cluster {
             other => other?,
         }
         self.backend.start_server(&handle.member).await?;
-        self.settle(handle).await
+        self.make_ready(handle).await
     }
 
     /// Whether each member runs.

@@ -1,4 +1,5 @@
-//! The stdio of a client's process, as lines.
+//! What a client's process or the agent reads and writes, as lines: over pipes, sockets, an engine's connection, or streams
+//! within this very process.
 //!
 //! It comes in pieces of any size. A line has a longest length: a client that never
 //! ends its line must not fill the controller's memory.
@@ -22,7 +23,7 @@ const LONGEST_LOG: usize = 1 << 20;
 /// As much as is read at a time.
 const PIECE_BYTES: usize = 8 << 10;
 
-/// A client's process.
+/// A client's process, or the agent's.
 pub struct ClientProcess {
     pub stdin: Pin<Box<dyn AsyncWrite + Send>>,
     /// What it writes, line by line, without line ends. The last is [`ClientOutput::Closed`].
@@ -126,8 +127,22 @@ pub(crate) fn follow(
     ClientProcess { stdin, output }
 }
 
-/// What comes out of a pipe or socket, until it ends.
-pub(crate) fn pieces<R: AsyncRead + Send + Unpin + 'static>(
+impl ClientProcess {
+    /// A process, or a task, at the other ends of these streams: what it reads, what it writes, and what it writes for its
+    /// log.
+    pub(crate) fn over(
+        stdin: impl AsyncWrite + Send + 'static,
+        stdout: impl AsyncRead + Send + Unpin + 'static,
+        stderr: impl AsyncRead + Send + Unpin + 'static,
+        log: Log,
+    ) -> ClientProcess {
+        let output = futures_util::stream::select(pieces(stdout, Piece::Stdout), pieces(stderr, Piece::Stderr));
+        follow(Box::pin(stdin), output, log)
+    }
+}
+
+/// What comes out of a stream, until it ends.
+fn pieces<R: AsyncRead + Send + Unpin + 'static>(
     from: R,
     piece: fn(Bytes) -> Piece,
 ) -> Pin<Box<dyn Stream<Item = Result<Piece, String>> + Send>> {

@@ -7,7 +7,7 @@
 //! - [`platform`](Platform): where it is to run, and what is there
 //! - `docker`: containers, made through the Engine API
 //! - `local`, `sandbox`: programs of this machine, each in namespaces of its own
-//! - [`cluster`](Cluster): what one can do with a running cluster; `backend` tells the kinds apart, `settle` waits until
+//! - [`cluster`](Cluster): what one can do with a running cluster; `backend` tells the kinds apart, `ready` waits until
 //!   members answer, [`lines`](ClientProcess) is the clients' stdio
 //! - `reset`: makes a cluster as new, for another run
 //! - `server`, `databases`, `group_files`: what servers run, and start with where they belong together; [`group`](Roles): who is what
@@ -33,11 +33,11 @@ mod lines;
 mod local;
 mod owner;
 mod platform;
+mod ready;
 mod redis_program;
 mod reset;
 pub mod sandbox;
 mod server;
-mod settle;
 
 use std::net::Ipv4Addr;
 

@@ -81,7 +81,7 @@ impl Cluster {
         }
         let clients = self.handles.iter().filter(|handle| handle.member.role == Role::Client);
         stream::iter(clients).map(Ok).try_for_each_concurrent(AT_ONCE, |handle| self.start_client_anew(handle)).await?;
-        let version = self.settle_all(AT_ONCE).await?;
+        let version = self.make_all_ready(AT_ONCE).await?;
         if version != self.description.server {
             return Err(not_reset("a server", format!("it is {version} now")));
         }

@@ -1,16 +1,19 @@
 //! Who is how far in its operation, so that a nemesis can pick the client that holds the lock, and a script can wait for
 //! one.
 
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
 
 use crate::history::Phase;
 
 /// Where every client stands. Cheap to clone; all clones show the same board.
 #[derive(Clone)]
 pub struct Board {
-    clients: watch::Sender<Vec<ClientProgress>>,
+    clients: Arc<Mutex<Vec<ClientProgress>>>,
+    changed: Arc<Notify>,
 }
 
 /// Where one client stands.
@@ -33,7 +36,8 @@ const READS_BY_THEN: Duration = Duration::from_millis(30);
 
 impl Board {
     pub fn new(clients: u32) -> Board {
-        Board { clients: watch::Sender::new(vec![ClientProgress::default(); clients as usize]) }
+        let clients = Arc::new(Mutex::new(vec![ClientProgress::default(); clients as usize]));
+        Board { clients, changed: Arc::default() }
     }
 
     /// A client begins an operation.
@@ -62,33 +66,34 @@ impl Board {
 
     /// The key of the operation that a client began last.
     pub fn key_of(&self, client: u32) -> String {
-        self.clients.borrow().get(client as usize).map_or(String::new(), |standing| standing.key.clone())
+        self.clients().get(client as usize).map_or(String::new(), |standing| standing.key.clone())
     }
 
     /// How often a client's process has been replaced.
     pub fn replaced(&self, client: u32) -> u64 {
-        self.clients.borrow().get(client as usize).map_or(0, |standing| standing.replaced)
+        self.clients().get(client as usize).map_or(0, |standing| standing.replaced)
     }
 
     fn change(&self, client: u32, change: impl FnOnce(&mut ClientProgress)) {
-        self.clients.send_modify(|clients| {
-            if let Some(standing) = clients.get_mut(client as usize) {
-                change(standing);
-            }
-        });
+        if let Some(standing) = self.clients().get_mut(client as usize) {
+            change(standing);
+        }
+        self.changed.notify_waiters();
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Vec<ClientProgress>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until a client stands so; forever, where it never does.
     pub async fn until<T>(&self, client: u32, is_so: impl Fn(&ClientProgress) -> Option<T>) -> T {
-        let mut changes = self.clients.subscribe();
         loop {
-            let found = changes.borrow_and_update().get(client as usize).and_then(&is_so);
+            let changed = self.changed.notified();
+            let found = self.clients().get(client as usize).and_then(&is_so);
             if let Some(found) = found {
                 return found;
             }
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+            changed.await;
         }
     }
 
@@ -96,14 +101,15 @@ impl Board {
     /// hurts. Waits for ever where none does.
     pub async fn fresh_holder(&self) -> u32 {
         let since = Instant::now();
-        let mut changes = self.clients.subscribe();
         loop {
-            if let Some(client) = holder(&changes.borrow_and_update(), since) {
+            let changed = self.changed.notified();
+            if let Some(client) = holder(&self.clients(), since) {
                 return client;
             }
             tokio::select! {
-                _ = changes.changed() => {}
-                () = tokio::time::sleep(READS_BY_THEN) => {}
+                biased;
+                () = changed => {}
+                () = sleep(READS_BY_THEN) => {}
             }
         }
     }
@@ -125,15 +131,15 @@ fn holder(clients: &[ClientProgress], since: Instant) -> Option<u32> {
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_holder_is_the_client_that_reads_next() {
         let board = Board::new(4);
         (0..4).for_each(|client| board.begin(client, "k0"));
         board.reach(0, Phase::Read);
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        sleep(Duration::from_millis(2)).await;
         let seen = board.clone();
         let waiting = tokio::spawn(async move { seen.fresh_holder().await });
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        sleep(Duration::from_millis(2)).await;
         board.reach(1, Phase::Acquired);
         board.end(3);
         board.reach(3, Phase::Read);
@@ -141,20 +147,20 @@ mod tests {
         assert_eq!(waiting.await.unwrap(), 2, "not 0, which may have written long ago, nor 1, which has not read");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_client_that_never_reports_its_read_is_found_too_and_others_are_not() {
         let board = Board::new(3);
         (0..3).for_each(|client| board.begin(client, "k0"));
         let seen = board.clone();
         let waiting = tokio::spawn(async move { seen.fresh_holder().await });
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        sleep(Duration::from_millis(2)).await;
         board.reach(0, Phase::Written);
         board.reach(1, Phase::Acquired);
         board.end(2);
         assert_eq!(waiting.await.unwrap(), 1);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn waiting_ends_when_it_is_so_and_not_before() {
         let board = Board::new(1);
         let seen = board.clone();
@@ -163,7 +169,7 @@ mod tests {
         });
         board.begin(0, "k0");
         board.reach(0, Phase::Acquired);
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        sleep(Duration::from_millis(2)).await;
         assert!(!waiting.is_finished());
         board.end(0);
         assert_eq!(waiting.await.unwrap(), 1);

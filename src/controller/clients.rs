@@ -40,14 +40,14 @@ pub(super) struct Client {
     link: ClientProcess,
     operations: Operations,
     /// What a script tells it to do; none where it works by itself.
-    cues: Option<UnboundedReceiver<Cue>>,
+    instructions: Option<UnboundedReceiver<Instruction>>,
     /// Operations that it was told to begin while another one was under way.
-    due: VecDeque<Manner>,
+    due: VecDeque<OperationOptions>,
 }
 
 /// How an operation is to be performed.
 #[derive(Clone, Debug)]
-pub(super) struct Manner {
+pub(super) struct OperationOptions {
     /// Phases at which the client waits for a `go`.
     pub breakpoints: Vec<Phase>,
     /// How long it tries to acquire the lock.
@@ -56,15 +56,16 @@ pub(super) struct Manner {
 
 /// What a script tells a client.
 #[derive(Clone, Debug)]
-pub(super) enum Cue {
+pub(super) enum Instruction {
     /// Begin the next operation.
-    Begin(Manner),
+    Begin(OperationOptions),
     /// Go on from this phase.
     Go(Phase),
 }
 
 /// Why a client's process is of no more use.
-struct Broken(String);
+#[derive(Debug)]
+pub(super) struct Broken(String);
 
 /// How an operation came to its end on the client's side.
 enum Answer {
@@ -83,7 +84,7 @@ impl Run<'_> {
                 process: number,
                 link,
                 operations: Operations::of(self.scenario, number)?,
-                cues: None,
+                instructions: None,
                 due: VecDeque::new(),
             };
             match self.greet(&mut client).await {
@@ -124,17 +125,16 @@ impl Run<'_> {
 
     /// Keeps one client busy until the run stops. Gives the client back, or the reason why it was given up.
     pub(super) async fn drive(&self, mut client: Client) -> Result<Client, RunError> {
-        let mut stop = self.stop.subscribe();
         let mut failures = 0;
         loop {
             let Some(operation) = client.operations.next() else { return Ok(client) };
-            let usual = Manner { breakpoints: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
-            let manner = tokio::select! {
+            let usual = OperationOptions { breakpoints: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
+            let options = tokio::select! {
                 biased;
-                _ = stop.wait_for(|stop| *stop) => return Ok(client),
-                manner = client.turn(&operation, usual) => manner,
+                () = self.stop.raised() => return Ok(client),
+                options = client.turn(&operation, usual) => options,
             };
-            match self.perform(&mut client, &operation, manner).await? {
+            match self.perform(&mut client, &operation, options).await? {
                 Ok(()) => failures = 0,
                 Err(Broken(reason)) => {
                     failures += 1;
@@ -150,7 +150,7 @@ impl Run<'_> {
         &self,
         client: &mut Client,
         operation: &PlannedOperation,
-        manner: Manner,
+        options: OperationOptions,
     ) -> Result<Result<(), Broken>, RunError> {
         self.board.begin(client.number, &operation.key);
         let id = self.next_operation_id();
@@ -174,8 +174,8 @@ impl Run<'_> {
             key: operation.key.clone(),
             value: new.clone(),
             hold_ms: operation.hold_ms,
-            acquire_timeout_ms: manner.acquire_timeout.as_millis() as u64,
-            breakpoints: manner.breakpoints,
+            acquire_timeout_ms: options.acquire_timeout.as_millis() as u64,
+            breakpoints: options.breakpoints,
         });
         let mut written = false;
         let answer = match send(&mut client.link, &invoke).await {
@@ -208,7 +208,6 @@ impl Run<'_> {
         operation: &PlannedOperation,
         written: &mut bool,
     ) -> Result<Result<Answer, Broken>, RunError> {
-        let mut cut_off = self.cut_off.subscribe();
         let hung_at = Instant::now()
             + self.scenario.acquire_timeout
             + Duration::from_millis(operation.hold_ms)
@@ -218,10 +217,10 @@ impl Run<'_> {
             let received = tokio::select! {
                 biased;
                 received = receive(&mut client.link, hung_at) => received,
-                cue = next_cue(&mut client.cues) => {
-                    match cue {
-                        Cue::Begin(manner) => client.due.push_back(manner),
-                        Cue::Go(phase) => {
+                instruction = next_instruction(&mut client.instructions) => {
+                    match instruction {
+                        Instruction::Begin(options) => client.due.push_back(options),
+                        Instruction::Go(phase) => {
                             if let Err(broken) = send(&mut client.link, &ToClient::Go { id, phase }).await {
                                 return Ok(Err(broken));
                             }
@@ -229,7 +228,7 @@ impl Run<'_> {
                     }
                     continue;
                 }
-                _ = cut_off.wait_for(|cut_off| *cut_off) => return Ok(Ok(Answer::CutOff)),
+                () = self.cut_off.raised() => return Ok(Ok(Answer::CutOff)),
             };
             let message = match received {
                 Ok(Some(message)) => message,
@@ -319,37 +318,37 @@ impl Run<'_> {
 }
 
 /// What a script says next; never anything, where there is none or it is over.
-async fn next_cue(cues: &mut Option<UnboundedReceiver<Cue>>) -> Cue {
-    if let Some(receiver) = cues
-        && let Some(cue) = receiver.recv().await
+async fn next_instruction(instructions: &mut Option<UnboundedReceiver<Instruction>>) -> Instruction {
+    if let Some(receiver) = instructions
+        && let Some(instruction) = receiver.recv().await
     {
-        return cue;
+        return instruction;
     }
     std::future::pending().await
 }
 
 impl Client {
     /// Makes the client do what a script says and nothing else.
-    pub(super) fn follow_cues(&mut self) -> UnboundedSender<Cue> {
+    pub(super) fn follow_script(&mut self) -> UnboundedSender<Instruction> {
         let (sender, receiver) = unbounded_channel();
-        self.cues = Some(receiver);
+        self.instructions = Some(receiver);
         sender
     }
 
     /// Waits until it is time for the next operation; says how it is to be performed.
-    async fn turn(&mut self, operation: &PlannedOperation, usual: Manner) -> Manner {
-        if self.cues.is_none() {
+    async fn turn(&mut self, operation: &PlannedOperation, usual: OperationOptions) -> OperationOptions {
+        if self.instructions.is_none() {
             sleep(Duration::from_millis(operation.think_ms)).await;
             return usual;
         }
         loop {
-            if let Some(manner) = self.due.pop_front() {
-                return manner;
+            if let Some(options) = self.due.pop_front() {
+                return options;
             }
-            match next_cue(&mut self.cues).await {
-                Cue::Begin(manner) => return manner,
+            match next_instruction(&mut self.instructions).await {
+                Instruction::Begin(options) => return options,
                 // For an operation that is over, since its client broke.
-                Cue::Go(_) => {}
+                Instruction::Go(_) => {}
             }
         }
     }
@@ -419,7 +418,7 @@ fn told(value: Option<Option<String>>) -> Reading {
     value.map_or(Reading::Unknown, |value| value.map_or(Reading::Empty, Reading::Value))
 }
 
-async fn send(link: &mut ClientProcess, message: &ToClient) -> Result<(), Broken> {
+pub(super) async fn send(link: &mut ClientProcess, message: &ToClient) -> Result<(), Broken> {
     let line = to_line(message);
     let write = async {
         link.stdin.write_all(line.as_bytes()).await?;
@@ -433,7 +432,7 @@ async fn send(link: &mut ClientProcess, message: &ToClient) -> Result<(), Broken
 }
 
 /// The next message, none where none came until the deadline.
-async fn receive(link: &mut ClientProcess, deadline: Instant) -> Result<Option<FromClient>, Broken> {
+pub(super) async fn receive(link: &mut ClientProcess, deadline: Instant) -> Result<Option<FromClient>, Broken> {
     loop {
         let Ok(output) = timeout_at(deadline, link.output.recv()).await else { return Ok(None) };
         match output {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
-use super::settle::{BETWEEN_TRIES, HEALTHY_LIMIT, connections_from};
+use super::facts::{BETWEEN_TRIES, HEALTHY_LIMIT, connections_from};
 use super::{Run, RunError};
 use crate::faults::{RedisCommand, RedisReply};
 use crate::members::client_name;
@@ -65,10 +65,9 @@ impl Run<'_> {
             return Ok(());
         }
         self.cluster.kill_client(client).await?;
-        let mut cut_off = self.cut_off.subscribe();
         let disconnected = tokio::select! {
             biased;
-            _ = cut_off.wait_for(|cut_off| *cut_off) => Err("the run was ending".to_string()),
+            () = self.cut_off.raised() => Err("the run was ending".to_string()),
             disconnected = self.disconnect(client) => disconnected,
         };
         match disconnected {

@@ -1,30 +1,35 @@
 //! The run itself: the only place with control flow over time, and the only reader of the run's clock.
 //!
 //! It makes sure that the cluster is what the run assumes, keeps the clients busy ([`clients`]) while faults come and go
-//! ([`nemesis`], [`script`]), grants the perfect lock ([`grants`]), heals on every way out, waits until nothing can write any more, makes the final reads ([`settle`]),
-//! and records all of it as it happens. It never decides a verdict.
+//! ([`nemesis`], [`script`]), grants the perfect lock ([`grants`]), heals on every way out, waits until nothing can write any
+//! more, makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
+//!
+//! The run's clock is tokio's, which can be virtual; what happens at one moment happens in an order that does not change from
+//! run to run, so every `select!` is biased.
 
 mod board;
 mod clients;
+mod facts;
+mod flag;
 mod grants;
 mod nemesis;
 mod script;
-mod settle;
 
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::{join_all, try_join, try_join_all};
 use tokio::sync::watch;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{info, warn};
 
 use self::board::Board;
 use self::clients::Client;
+use self::flag::Flag;
 use self::grants::Grants;
-use self::script::Director;
+use self::script::ScriptedClients;
 use crate::cluster::{Cluster, ClusterError};
 use crate::faults::AgentError;
 use crate::history::{Body, End, FactName, Header, Outcome, Recorder, SharedRecorder};
@@ -93,10 +98,10 @@ struct Run<'a> {
     /// Who has the perfect lock.
     grants: Grants,
     status: watch::Sender<Status>,
-    /// Turns true when no new operation and no new fault shall begin.
-    stop: watch::Sender<bool>,
-    /// Turns true when operations under way are not waited for any longer.
-    cut_off: watch::Sender<bool>,
+    /// Raised when no new operation and no new fault shall begin.
+    stop: Flag,
+    /// Raised when operations under way are not waited for any longer.
+    cut_off: Flag,
     next_operation: AtomicU64,
     /// The faults in effect whose members were killed.
     down: Mutex<Vec<nemesis::InEffect>>,
@@ -113,8 +118,8 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         board: Board::new(request.scenario.clients),
         grants: Grants::default(),
         status: request.status,
-        stop: watch::Sender::new(false),
-        cut_off: watch::Sender::new(false),
+        stop: Flag::default(),
+        cut_off: Flag::default(),
         next_operation: AtomicU64::new(0),
         down: Mutex::default(),
     };
@@ -147,7 +152,7 @@ impl Run<'_> {
         self.stage("running");
         let began = Instant::now();
         self.status.send_modify(|status| status.began = Some(began));
-        let (clients, interrupted) = self.work_until_the_end(clients, began.into(), interrupt).await?;
+        let (clients, interrupted) = self.work_until_the_end(clients, began, interrupt).await?;
 
         self.stage("settling");
         self.heal_everything().await;
@@ -170,18 +175,18 @@ impl Run<'_> {
     }
 
     /// Clients and faults, side by side, until the run stops and what was under way has ended.
-    async fn work(&self, mut clients: Vec<Client>, began: tokio::time::Instant) -> Result<Vec<Client>, RunError> {
-        let director = match &self.plan.script[..] {
+    async fn work(&self, mut clients: Vec<Client>, began: Instant) -> Result<Vec<Client>, RunError> {
+        let scripted = match &self.plan.script[..] {
             [] => None,
-            _ => Some(Director::new(clients.iter_mut().map(Client::follow_cues).collect())),
+            _ => Some(ScriptedClients::new(clients.iter_mut().map(Client::follow_script).collect())),
         };
         let clients = try_join_all(clients.into_iter().map(|client| self.drive(client)));
         let nemesis = async {
-            match director {
-                Some(director) => self.direct(director).await,
+            match scripted {
+                Some(clients) => self.run_script(clients).await,
                 None => {
                     let series = 0..self.scenario.nemesis.faults.len();
-                    try_join_all(series.map(|series| self.haunt(series, began))).await.map(|_| ())
+                    try_join_all(series.map(|series| self.inject_series(series, began))).await.map(|_| ())
                 }
             }
         };
@@ -193,30 +198,32 @@ impl Run<'_> {
     async fn work_until_the_end(
         &self,
         clients: Vec<Client>,
-        began: tokio::time::Instant,
+        began: Instant,
         mut interrupt: watch::Receiver<bool>,
     ) -> Result<(Vec<Client>, bool), RunError> {
         let work = self.work(clients, began);
         tokio::pin!(work);
         let interrupted = tokio::select! {
+            biased;
             // Clients work until they are told to stop, so this is an error, or a client that ran out of operations.
             ended = &mut work => return Ok((ended?, false)),
             () = wanted(&mut interrupt) => true,
             () = sleep_until(began + self.scenario.time_limit) => false,
         };
-        self.stop.send_replace(true);
+        self.stop.raise();
         self.stage(if interrupted { "stopping" } else { "finishing operations in progress" });
         let hurry = async {
             if !interrupted {
                 // Every operation ends within limits of its own; only the user's wish cuts it short.
                 wanted(&mut interrupt).await;
             }
-            tokio::time::sleep(HURRY).await;
+            sleep(HURRY).await;
         };
         let clients = tokio::select! {
+            biased;
             ended = &mut work => ended?,
             () = hurry => {
-                self.cut_off.send_replace(true);
+                self.cut_off.raise();
                 work.await?
             }
         };
@@ -241,10 +248,13 @@ impl Run<'_> {
     }
 }
 
-/// Comes back when the user wants the run to end; never, where nobody can want it any more.
+/// Waits until the user wants the run to end; for ever, once the sender is dropped.
 async fn wanted(interrupt: &mut watch::Receiver<bool>) {
     if interrupt.wait_for(|wanted| *wanted).await.is_err() {
         warn!("the source of interrupts is gone");
         std::future::pending::<()>().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,19 +46,18 @@ pub(super) struct InEffect {
 
 impl Run<'_> {
     /// Carries out one series of recurring faults until the run stops.
-    pub(super) async fn haunt(&self, series: usize, began: Instant) -> Result<(), RunError> {
-        let mut stop = self.stop.subscribe();
+    pub(super) async fn inject_series(&self, series: usize, began: Instant) -> Result<(), RunError> {
         for planned in self.plan.faults.iter().filter(|planned| planned.series == series) {
             let at = began + Duration::from_millis(planned.at_ms);
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+                () = self.stop.raised() => return Ok(()),
                 () = sleep_until(at) => {}
             }
             let lasts = Duration::from_millis(planned.lasts_ms);
             let injection = tokio::select! {
                 biased;
-                _ = stop.wait_for(|stop| *stop) => return self.skip(planned.fault, &planned.what, "the run ended"),
+                () = self.stop.raised() => return self.skip(planned.fault, &planned.what, "the run ended"),
                 injection = self.injection(&planned.what, planned.key.as_deref()) => injection,
                 // Later than this it would run into the quiet time, or into the next fault.
                 () = sleep_until(at + lasts) => {
@@ -73,7 +72,7 @@ impl Run<'_> {
             let in_effect = self.inject(planned.fault, &planned.what, injection).await?;
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|stop| *stop) => {}
+                () = self.stop.raised() => {}
                 () = sleep(lasts) => {}
             }
             self.heal(&in_effect).await?;

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
 use tracing::info;
 
-use super::clients::{Cue, Manner};
+use super::clients::{Instruction, OperationOptions};
 use super::nemesis::{FIRST_KEY, InEffect};
 use super::{Run, RunError};
 use crate::history::{Body, Expects, Phase, StepEvent, StepOutcome};
@@ -22,9 +22,9 @@ const OPENING: u32 = 4;
 /// Operations of each client after the last step.
 const CLOSING: u32 = 2;
 
-/// Tells clients what to do, and knows what they were told.
-pub(super) struct Director {
-    cues: Vec<UnboundedSender<Cue>>,
+/// The clients of a script, and what they were told.
+pub(super) struct ScriptedClients {
+    instructions: Vec<UnboundedSender<Instruction>>,
     /// Operations that each client was told to begin.
     begun: Vec<u64>,
     /// The primary of the lock's key when the script began, or the one that it last changed to.
@@ -39,17 +39,17 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Why a step did not come to what it was to bring about.
 struct Failed(String);
 
-impl Director {
-    pub fn new(cues: Vec<UnboundedSender<Cue>>) -> Director {
-        let (begun, closed) = (vec![0; cues.len()], vec![Vec::new(); cues.len()]);
-        Director { cues, begun, closed, primary: None }
+impl ScriptedClients {
+    pub fn new(instructions: Vec<UnboundedSender<Instruction>>) -> ScriptedClients {
+        let (begun, closed) = (vec![0; instructions.len()], vec![Vec::new(); instructions.len()]);
+        ScriptedClients { instructions, begun, closed, primary: None }
     }
 
-    fn begin(&mut self, client: u32, manner: Manner) {
+    fn begin(&mut self, client: u32, options: OperationOptions) {
         if let Some(closed) = self.closed.get_mut(client as usize) {
-            closed.clone_from(&manner.breakpoints);
+            closed.clone_from(&options.breakpoints);
         }
-        self.tell(client, Cue::Begin(manner));
+        self.tell(client, Instruction::Begin(options));
         if let Some(begun) = self.begun.get_mut(client as usize) {
             *begun += 1;
         }
@@ -60,20 +60,20 @@ impl Director {
         if let Some(closed) = self.closed.get_mut(client as usize) {
             closed.retain(|closed| *closed != breakpoint);
         }
-        self.tell(client, Cue::Go(breakpoint));
+        self.tell(client, Instruction::Go(breakpoint));
     }
 
     /// The client is kept at no breakpoint any more.
     fn let_go(&mut self, client: u32) {
         for breakpoint in self.closed.get_mut(client as usize).map(std::mem::take).unwrap_or_default() {
-            self.tell(client, Cue::Go(breakpoint));
+            self.tell(client, Instruction::Go(breakpoint));
         }
     }
 
     /// A client that is given up ends the run by itself, so nobody has to hear of one that does not listen.
-    fn tell(&self, client: u32, cue: Cue) {
-        if let Some(cues) = self.cues.get(client as usize) {
-            let _ = cues.send(cue);
+    fn tell(&self, client: u32, instruction: Instruction) {
+        if let Some(instructions) = self.instructions.get(client as usize) {
+            let _ = instructions.send(instruction);
         }
     }
 
@@ -83,33 +83,36 @@ impl Director {
 }
 
 impl Run<'_> {
-    /// Directs the clients through the script, and then tells them to stop.
-    pub(super) async fn direct(&self, mut director: Director) -> Result<(), RunError> {
-        let mut stop = self.stop.subscribe();
+    /// Leads the clients through the script, and then tells them to stop.
+    pub(super) async fn run_script(&self, mut clients: ScriptedClients) -> Result<(), RunError> {
         let mut in_effect = BTreeMap::new();
         let outcome = tokio::select! {
             biased;
-            _ = stop.wait_for(|stop| *stop) => Ok(()),
-            outcome = self.play(&mut director, &mut in_effect) => outcome,
+            () = self.stop.raised() => Ok(()),
+            outcome = self.run_steps(&mut clients, &mut in_effect) => outcome,
         };
         // What a script leaves when it breaks off: clients at their breakpoints, and faults.
         for client in 0..self.scenario.clients {
-            director.let_go(client);
+            clients.let_go(client);
         }
         for fault in in_effect.into_values().rev() {
             self.heal(&fault).await?;
         }
-        self.stop.send_replace(true);
+        self.stop.raise();
         outcome
     }
 
-    async fn play(&self, director: &mut Director, in_effect: &mut BTreeMap<u32, InEffect>) -> Result<(), RunError> {
-        self.everybody(director, OPENING).await;
+    async fn run_steps(
+        &self,
+        clients: &mut ScriptedClients,
+        in_effect: &mut BTreeMap<u32, InEffect>,
+    ) -> Result<(), RunError> {
+        self.everybody(clients, OPENING).await;
         if self.scenario.workload.topology.has_roles() {
-            director.primary = Some(self.primary(FIRST_KEY).await);
+            clients.primary = Some(self.primary(FIRST_KEY).await);
         }
         for (number, step) in (1..).zip(&self.plan.script) {
-            let (outcome, text) = match self.step(step, director, in_effect).await? {
+            let (outcome, text) = match self.step(step, clients, in_effect).await? {
                 Ok(()) => (StepOutcome::Happened, String::new()),
                 Err(Failed(text)) => match step.action {
                     Action::Await { or_go_on: true, .. } => (StepOutcome::WentOn, text),
@@ -130,20 +133,20 @@ impl Run<'_> {
                 return Ok(());
             }
         }
-        self.everybody(director, CLOSING).await;
+        self.everybody(clients, CLOSING).await;
         Ok(())
     }
 
     /// Lets every client perform so many operations, all at once, and waits for their end.
-    async fn everybody(&self, director: &mut Director, operations: u32) {
+    async fn everybody(&self, clients: &mut ScriptedClients, operations: u32) {
         for client in 0..self.scenario.clients {
             for _ in 0..operations {
-                let manner = Manner { breakpoints: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
-                director.begin(client, manner);
+                let acquire_timeout = self.scenario.acquire_timeout;
+                clients.begin(client, OperationOptions { breakpoints: Vec::new(), acquire_timeout });
             }
         }
         for client in 0..self.scenario.clients {
-            let begun = director.begun(client);
+            let begun = clients.begun(client);
             self.board.until(client, |standing| (standing.ended >= begun).then_some(())).await;
         }
     }
@@ -152,26 +155,26 @@ impl Run<'_> {
     async fn step(
         &self,
         step: &PlannedStep,
-        director: &mut Director,
+        clients: &mut ScriptedClients,
         in_effect: &mut BTreeMap<u32, InEffect>,
     ) -> Result<Result<(), Failed>, RunError> {
         let waits_for = match &step.action {
             Action::Start { client, breakpoints, stops, acquire_timeout_ms, within_ms } => {
                 let acquire_timeout = Duration::from_millis(*acquire_timeout_ms);
-                director.begin(*client, Manner { breakpoints: breakpoints.clone(), acquire_timeout });
+                clients.begin(*client, OperationOptions { breakpoints: breakpoints.clone(), acquire_timeout });
                 breakpoints
                     .first()
                     .filter(|_| *stops)
                     .map(|breakpoint| (*client, Milestone::Phase(*breakpoint), *within_ms))
             }
             Action::Go { client, from, to, within_ms } => {
-                director.open(*client, *from);
+                clients.open(*client, *from);
                 to.map(|to| (*client, Milestone::Phase(to), *within_ms))
             }
             Action::Await { client, event, within_ms, .. } | Action::Expect { client, event, within_ms } => {
                 Some((*client, *event, *within_ms))
             }
-            Action::AwaitPrimary { within_ms } => return Ok(self.new_primary(director, *within_ms).await),
+            Action::AwaitPrimary { within_ms } => return Ok(self.new_primary(clients, *within_ms).await),
             Action::Wait { ms } => {
                 sleep(Duration::from_millis(*ms)).await;
                 None
@@ -191,14 +194,14 @@ impl Run<'_> {
             }
         };
         Ok(match waits_for {
-            Some((client, event, within_ms)) => self.awaited(director, client, event, within_ms).await,
+            Some((client, event, within_ms)) => self.awaited(clients, client, event, within_ms).await,
             None => Ok(()),
         })
     }
 
     /// Waits until another node than before is the primary.
-    async fn new_primary(&self, director: &mut Director, within_ms: u64) -> Result<(), Failed> {
-        let before = director.primary.clone();
+    async fn new_primary(&self, clients: &mut ScriptedClients, within_ms: u64) -> Result<(), Failed> {
+        let before = clients.primary.clone();
         let changed = async {
             loop {
                 let primary = self.primary(FIRST_KEY).await;
@@ -210,7 +213,7 @@ impl Run<'_> {
         };
         match timeout(Duration::from_millis(within_ms), changed).await {
             Ok(primary) => {
-                director.primary = Some(primary);
+                clients.primary = Some(primary);
                 Ok(())
             }
             Err(_) => Err(Failed(format!("{} was still the primary", before.unwrap_or_default()))),
@@ -218,8 +221,14 @@ impl Run<'_> {
     }
 
     /// Waits until the operation that a client was told to begin last has come so far.
-    async fn awaited(&self, director: &Director, client: u32, event: Milestone, within_ms: u64) -> Result<(), Failed> {
-        let number = director.begun(client);
+    async fn awaited(
+        &self,
+        clients: &ScriptedClients,
+        client: u32,
+        event: Milestone,
+        within_ms: u64,
+    ) -> Result<(), Failed> {
+        let number = clients.begun(client);
         let came = self.board.until(client, |standing| {
             if standing.begun < number {
                 return None;
@@ -246,19 +255,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_is_let_go_passes_the_gates_that_are_left() {
+    fn a_client_that_is_let_go_passes_the_breakpoints_that_are_left() {
         let (sender, mut told) = unbounded_channel();
-        let mut director = Director::new(vec![sender]);
+        let mut clients = ScriptedClients::new(vec![sender]);
         let breakpoints = vec![Phase::Acquired, Phase::BeforeWrite, Phase::Releasing];
-        director.begin(0, Manner { breakpoints, acquire_timeout: Duration::ZERO });
-        director.open(0, Phase::Acquired);
-        director.let_go(0);
-        director.let_go(0);
+        clients.begin(0, OperationOptions { breakpoints, acquire_timeout: Duration::ZERO });
+        clients.open(0, Phase::Acquired);
+        clients.let_go(0);
+        clients.let_go(0);
         let mut breakpoints = Vec::new();
-        while let Ok(cue) = told.try_recv() {
-            breakpoints.extend(match cue {
-                Cue::Go(breakpoint) => Some(breakpoint),
-                Cue::Begin(_) => None,
+        while let Ok(instruction) = told.try_recv() {
+            breakpoints.extend(match instruction {
+                Instruction::Go(breakpoint) => Some(breakpoint),
+                Instruction::Begin(_) => None,
             });
         }
         assert_eq!(breakpoints, [Phase::Acquired, Phase::BeforeWrite, Phase::Releasing], "each once");

@@ -1,14 +1,15 @@
 //! The controller's end of the agent: orders go out with a number, answers come back to whoever waits for that number.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
 
 use super::injection::Injection;
 use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope};
@@ -48,7 +49,7 @@ type Waiting = Mutex<Pending>;
 
 #[derive(Default)]
 struct Pending {
-    answers: HashMap<u64, oneshot::Sender<Answer>>,
+    answers: BTreeMap<u64, oneshot::Sender<Answer>>,
     /// Set when the agent's output ended: nobody will answer any more.
     gone: bool,
 }
@@ -174,7 +175,7 @@ impl Agent {
     /// Asks the agent to end, by closing its stdin; it heals everything first. Orders after that fail.
     pub async fn close(&self) {
         let mut stdin = self.0.stdin.lock().await;
-        let _ = tokio::time::timeout(ORDER_LIMIT, stdin.shutdown()).await;
+        let _ = timeout(ORDER_LIMIT, stdin.shutdown()).await;
     }
 
     async fn done(&self, order: Order) -> Result<(), AgentError> {
@@ -211,7 +212,7 @@ impl Agent {
             }
             answer.await.map_err(|_| AgentError::Gone("its output has ended".to_string()))
         };
-        let answer = tokio::time::timeout(limit, asked).await;
+        let answer = timeout(limit, asked).await;
         lock(&self.0.waiting).answers.remove(&id);
         match answer {
             Err(_) => Err(AgentError::Timeout(limit)),

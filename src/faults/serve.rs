@@ -47,6 +47,9 @@ pub async fn serve(orders: impl Read + Send + 'static, answers: impl Write + Sen
     let mut running = JoinSet::new();
     loop {
         tokio::select! {
+            biased;
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
             request = requests.recv() => match request {
                 None => break,
                 Some(request) => {
@@ -58,8 +61,6 @@ pub async fn serve(orders: impl Read + Send + 'static, answers: impl Write + Sen
                     });
                 }
             },
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
             Some(_) = running.join_next(), if !running.is_empty() => {}
         }
     }

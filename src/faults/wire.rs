@@ -1,6 +1,7 @@
 //! What the controller and its agent say to each other: one JSON object a line, orders one way, answers the other.
 //!
-//! Both ends are the same binary (the agent's image is made of the controller's own program), so there are no versions.
+//! Both ends are the same binary (the agent's image is made of the controller's own program), so there are no versions. They
+//! meet over any pair of streams, also within one process.
 
 use std::net::Ipv4Addr;
 

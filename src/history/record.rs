@@ -7,11 +7,12 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 use super::{Body, Event, line};
 
-/// Stamps events from one monotonic clock and appends them to a file.
+/// Stamps events from one monotonic clock, the runtime's, and appends them to a file.
 #[derive(Debug)]
 pub struct Recorder {
     file: File,

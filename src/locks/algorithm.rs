@@ -121,24 +121,3 @@ impl<A: Algorithm> AnyAlgorithm for A {
         Algorithm::may_act(self, held)
     }
 }
-
-/// A value that no other acquisition has: 20 bytes from the system's secure source, as hexadecimal text.
-///
-/// # Panics
-/// Where the operating system has no random source, without which no lock of this kind is a lock.
-pub(super) fn random_mark() -> String {
-    let mut bytes = [0u8; 20];
-    getrandom::fill(&mut bytes).expect("the operating system's random source");
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_acquisitions_never_have_the_same_mark() {
-        let marks: std::collections::HashSet<String> = (0..100).map(|_| random_mark()).collect();
-        assert_eq!(marks.len(), 100);
-    }
-}

@@ -1,7 +1,8 @@
 //! A node and a clock for the locks' own tests: a Redis of one map, answers that can be scripted, replies that can be lost,
 //! and time that moves only when something takes time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub enum Answer {
 #[derive(Clone)]
 pub struct FakeNode {
     answers: Arc<Mutex<VecDeque<Answer>>>,
-    keys: Arc<Mutex<HashMap<String, Entry>>>,
+    keys: Arc<Mutex<BTreeMap<String, Entry>>>,
     deleted: Arc<Mutex<Vec<(String, String)>>>,
     replies_to_lose: Arc<Mutex<u32>>,
     cut_off: Arc<Mutex<bool>>,
@@ -253,27 +254,34 @@ impl Node for FakeNode {
 }
 
 #[derive(Clone, Default)]
-pub struct FakeClock(Arc<Mutex<Duration>>);
+pub struct FakeClock {
+    time: Arc<Mutex<Duration>>,
+    marks: Arc<AtomicU64>,
+}
 
 impl Clock for FakeClock {
     fn now(&self) -> Duration {
-        *self.0.lock().unwrap()
+        *self.time.lock().unwrap()
     }
 
     async fn sleep(&self, length: Duration) {
-        *self.0.lock().unwrap() += length;
+        *self.time.lock().unwrap() += length;
         tokio::task::yield_now().await;
     }
 
     fn draw(&self, (low, _): (Duration, Duration)) -> Duration {
         low
     }
+
+    fn mark(&self) -> String {
+        format!("{:040x}", self.marks.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// A post office: everything arrives, until it is cut off.
 #[derive(Clone, Default)]
 pub struct FakeMail {
-    boxes: Arc<Mutex<HashMap<String, UnboundedSender<String>>>>,
+    boxes: Arc<Mutex<BTreeMap<String, UnboundedSender<String>>>>,
 }
 
 impl Mail for FakeMail {

@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use super::algorithm::random_mark;
 use super::{Algorithm, Clock, Held, Node, PhaseHook, Token};
 
 pub struct Fenced<N, C> {
@@ -24,7 +23,7 @@ pub(super) fn counter(key: &str) -> String {
 impl<N: Node, C: Clock> Algorithm for Fenced<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
-        let mut held = Held::on_one_node(random_mark(), self.ttl);
+        let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
             Ok(None) => return Err("held by another client".into()),
             Ok(Some(number)) => {

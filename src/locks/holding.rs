@@ -1,6 +1,7 @@
 //! A lock in somebody's hands, from its acquisition to its release.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ impl<'a, C: Clock> Holding<'a, C> {
 
     /// Renews the lock again and again, where it is one that does so, and hears when it is taken away; tells each time how
     /// it stands. Ends only with the caller's interest.
-    pub async fn keep(&self, tell: impl Fn(Renewal)) -> Infallible {
+    pub async fn keep<F: Future<Output = ()>>(&self, tell: impl Fn(Renewal) -> F) -> Infallible {
         while let Some(algorithm) = &self.lock.algorithm {
             let renewed = tokio::select! {
                 biased;
@@ -50,11 +51,11 @@ impl<'a, C: Clock> Holding<'a, C> {
             match renewed {
                 Ok(validity) => {
                     self.state().until = Some(self.lock.clock.now() + validity);
-                    tell(Renewal::Extended(validity));
+                    tell(Renewal::Extended(validity)).await;
                 }
                 Err(reason) => {
                     self.state().lost = Some(reason.clone());
-                    tell(Renewal::Lost(reason));
+                    tell(Renewal::Lost(reason)).await;
                     algorithm.let_go(&self.held).await;
                     break;
                 }
@@ -143,6 +144,7 @@ mod tests {
                 let stopped = clock.sleep(SECOND);
                 futures_util::FutureExt::now_or_never(stopped);
             }
+            std::future::ready(())
         });
         let ended = tokio::time::timeout(Duration::from_millis(50), kept).await;
         assert!(ended.is_err(), "it ends with its caller only");

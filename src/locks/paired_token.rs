@@ -12,7 +12,6 @@
 
 use std::time::Duration;
 
-use super::algorithm::random_mark;
 use super::fenced::counter;
 use super::{Algorithm, Clock, Held, Node, PhaseHook, Token};
 
@@ -41,7 +40,7 @@ impl<N: Node, C: Clock> PairedToken<N, C> {
 impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
-        let mut held = Held::on_one_node(random_mark(), self.ttl);
+        let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
             Ok(None) => return Err("held by another client".into()),
             Ok(Some(number)) => match self.token(key, number).await {

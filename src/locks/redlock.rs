@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::algorithm::random_mark;
 use super::{Algorithm, Clock, Held, LockSettings, Node, PhaseHook, RequestError};
 
 pub struct Redlock<N, C> {
@@ -74,7 +73,7 @@ impl<N: Node, C: Clock> Redlock<N, C> {
 
 impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
-        let mark = random_mark();
+        let mark = self.clock.mark();
         let start = self.clock.now();
         let answers = self.ask_all(key, &mark).await;
         let votes = answers.iter().filter(|answer| **answer == Ok(true)).count();

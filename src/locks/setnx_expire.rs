@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use super::algorithm::random_mark;
 use super::{Algorithm, Clock, Held, Node, PhaseHook};
 
 pub struct SetnxExpire<N, C> {
@@ -17,7 +16,7 @@ pub struct SetnxExpire<N, C> {
 
 impl<N: Node, C: Clock> Algorithm for SetnxExpire<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
-        let mut held = Held::on_one_node(random_mark(), self.ttl);
+        let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_for_ever_if_absent(key, &held.mark).await {
             Ok(false) => return Err("held by another client".into()),
             Err(error) => error.to_string(),

@@ -10,7 +10,6 @@
 
 use std::time::Duration;
 
-use super::algorithm::random_mark;
 use super::{Algorithm, Clock, Held, Node, PhaseHook};
 
 pub struct Single<N, C> {
@@ -24,7 +23,7 @@ pub struct Single<N, C> {
 impl<N: Node, C: Clock> Algorithm for Single<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
-        let mut held = Held::on_one_node(random_mark(), self.ttl);
+        let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
             Ok(false) => return Err("held by another client".into()),
             Ok(true) => match self.acknowledged().await {

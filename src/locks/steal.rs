@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
-use super::algorithm::random_mark;
 use super::redlock::Redlock;
 use super::{Algorithm, Clock, Held, Mail, Node, PhaseHook};
 
@@ -35,12 +35,14 @@ pub struct Steal<N, C, M> {
     address: String,
     desk: Arc<Desk>,
     mail: Arc<M>,
+    /// The task that reads the mail; it ends when this is dropped.
+    _reading: JoinSet<()>,
 }
 
 /// How long a thief waits before it tells its victims again, as a part of the TTL.
 const TELL_AGAIN: f64 = 0.05;
 /// Marks of attempts that failed with victims that may still act, as far back as anybody can ask for them.
-const UNSETTLED: usize = 64;
+const ABANDONED: usize = 64;
 
 const STOLEN: &str = "stolen by a higher priority";
 
@@ -61,7 +63,7 @@ struct State {
     /// Victims that have acknowledged, by their marks.
     acknowledged: BTreeSet<String>,
     /// Attempts whose victims never acknowledged; nor can we.
-    unsettled: Vec<String>,
+    abandoned: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,18 +95,19 @@ struct Claim {
 impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
     /// Begins to listen for thieves; within a runtime.
     pub fn new(redlock: Redlock<N, C>, priority: u32, factor: f64, mail: M) -> Steal<N, C, M> {
-        let address = format!("lock-mail:{}", random_mark());
+        let address = format!("lock-mail:{}", redlock.clock.mark());
         let (desk, mail) = (Arc::new(Desk::default()), Arc::new(mail));
         let mut letters = mail.listen(&address);
         let (reader, sender) = (desk.clone(), mail.clone());
-        tokio::spawn(async move {
+        let mut reading = JoinSet::new();
+        reading.spawn(async move {
             while let Some(text) = letters.recv().await {
                 if let Some((address, answer)) = Message::parse(&text).and_then(|message| reader.hear(message)) {
                     sender.send(&address, &answer).await;
                 }
             }
         });
-        Steal { redlock, priority, stolen_consistency_factor: factor, address, desk, mail }
+        Steal { redlock, priority, stolen_consistency_factor: factor, address, desk, mail, _reading: reading }
     }
 
     fn clock(&self) -> &C {
@@ -134,6 +137,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
             .await;
             let pause = left.min(self.redlock.ttl.mul_f64(TELL_AGAIN));
             tokio::select! {
+                biased;
                 () = heard => {}
                 () = self.clock().sleep(pause) => {}
             }
@@ -156,7 +160,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
 
 impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
-        let mark = random_mark();
+        let mark = self.clock().mark();
         let claim = format!("{} {mark} {}", self.priority, self.address);
         let start = self.clock().now();
         self.desk.begin(&mark);
@@ -172,22 +176,22 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
         if won < quorum {
             match victims.is_empty() {
                 true => self.release(key, &held, hook).await,
-                false => self.desk.leave_unsettled(&mark),
+                false => self.desk.abandon(&mark),
             }
             return Err(format!("{won} of {} nodes, {quorum} needed", nodes.len()));
         }
-        let mut settled = true;
+        let mut acknowledged = true;
         if !victims.is_empty() {
             hook.half_acquired().await;
             let patience = self.redlock.ttl.mul_f64(self.stolen_consistency_factor);
-            settled = self.hand_over(&mark, &victims, start + patience).await;
+            acknowledged = self.hand_over(&mark, &victims, start + patience).await;
             held.validity = Some(self.redlock.validity(took()));
         }
         let too_late = held.validity.is_none_or(|validity| validity.is_zero());
         if too_late || !self.desk.hold() {
-            match settled {
+            match acknowledged {
                 true => self.release(key, &held, hook).await,
-                false => self.desk.leave_unsettled(&mark),
+                false => self.desk.abandon(&mark),
             }
             return Err(if too_late { "it took longer than the TTL" } else { STOLEN }.to_string());
         }
@@ -248,13 +252,13 @@ impl Desk {
     }
 
     /// The attempt has failed, and what it took it took from somebody who may still act.
-    fn leave_unsettled(&self, mark: &str) {
+    fn abandon(&self, mark: &str) {
         let mut state = self.state();
         state.stage = Stage::Idle;
         state.thieves.clear();
-        state.unsettled.push(mark.to_string());
-        let too_many = state.unsettled.len().saturating_sub(UNSETTLED);
-        state.unsettled.drain(..too_many);
+        state.abandoned.push(mark.to_string());
+        let too_many = state.abandoned.len().saturating_sub(ABANDONED);
+        state.abandoned.drain(..too_many);
     }
 
     /// What to answer at once to a message, if anything, and to whom.
@@ -265,7 +269,7 @@ impl Desk {
                 state.acknowledged.insert(victim);
             }
             Message::Acknowledged { .. } => return None,
-            Message::Stolen { victim, .. } if state.unsettled.contains(&victim) => return None,
+            Message::Stolen { victim, .. } if state.abandoned.contains(&victim) => return None,
             Message::Stolen { victim, thief, address } if victim == state.mark && state.stage != Stage::Idle => {
                 state.thieves.insert((address, thief));
                 if state.stage == Stage::Held {
@@ -429,7 +433,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_failed_to_settle_with_its_victims_acknowledges_nothing() {
+    async fn who_did_not_hear_from_its_victims_acknowledges_nothing() {
         let world = World::new();
         let [low, middle, high] = [1, 2, 3].map(|priority| world.contender(priority, 1.0));
         low.attempt("k", &Nobody).await.unwrap();

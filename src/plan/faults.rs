@@ -72,7 +72,7 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
             }
             let faults_of_series = &recurring.fault.0;
             let which = if faults_of_series.len() == 1 { 0 } else { rng.random_range(0..faults_of_series.len()) };
-            let what = settle(&mut rng, &faults_of_series[which], scenario)?;
+            let what = resolve(&mut rng, &faults_of_series[which], scenario)?;
             let several = is_about_one_of_several_keys(&what, scenario);
             faults.push(PlannedFault {
                 fault: 0,
@@ -113,7 +113,7 @@ pub(super) fn stream_of_script(scenario: &Scenario) -> impl Rng + use<> {
 }
 
 /// The fault with everything drawn that does not depend on the moment. Fails where it names a member that is not there.
-pub(super) fn settle(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> Result<Fault, PlanError> {
+pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> Result<Fault, PlanError> {
     Ok(match fault {
         Fault::Pause(who) => Fault::Pause(members(rng, who, scenario)?),
         Fault::Kill(who) => Fault::Kill(members(rng, who, scenario)?),
@@ -145,16 +145,16 @@ fn sides(rng: &mut impl Rng, pairs: &Between, scenario: &Scenario) -> Result<Bet
 }
 
 fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Targets, PlanError> {
-    let mut settled = Vec::new();
+    let mut resolved = Vec::new();
     for target in &who.0 {
         match target {
             node if node.is_node() && scenario.nodes == 0 => {
                 return Err(no_nodes(&format!("target `{node}`"), scenario));
             }
-            Target::AnyClient => settled.push(Target::Client(rng.random_range(0..scenario.clients))),
-            Target::AnyNode => settled.push(Target::Node(rng.random_range(0..scenario.nodes))),
-            Target::Minority => settled.extend(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?),
-            Target::Majority => settled.extend(some_nodes(rng, scenario.nodes / 2 + 1, scenario)?),
+            Target::AnyClient => resolved.push(Target::Client(rng.random_range(0..scenario.clients))),
+            Target::AnyNode => resolved.push(Target::Node(rng.random_range(0..scenario.nodes))),
+            Target::Minority => resolved.extend(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?),
+            Target::Majority => resolved.extend(some_nodes(rng, scenario.nodes / 2 + 1, scenario)?),
             Target::Client(number) if *number >= scenario.clients => {
                 return Err(PlanError::Nemesis(format!(
                     "target `client:{number}`, but there are {} clients, counted from 0",
@@ -186,10 +186,10 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
                     scenario.workload_name
                 )));
             }
-            target => settled.push(*target),
+            target => resolved.push(*target),
         }
     }
-    Ok(Targets(settled))
+    Ok(Targets(resolved))
 }
 
 fn no_nodes(what: &str, scenario: &Scenario) -> PlanError {

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_planned_with_its_gates_and_what_it_leaves_is_healed() {
+    fn a_script_is_planned_with_its_breakpoints_and_what_it_leaves_is_healed() {
         let steps =
             ["start client:0 to read", "pause node", "go client:0 to before-write", "go client:0", "wait 1.5ttl"];
         let plan = Plan::draw(&scripted(&steps)).unwrap();

@@ -160,7 +160,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             Step::Wait(length) => Action::Wait { ms: millis(length.resolve(scenario.ttl)) },
             Step::Inject(fault) => {
                 in_effect.push((next_fault, fault));
-                let what = faults::settle(&mut rng, fault, scenario)?;
+                let what = faults::resolve(&mut rng, fault, scenario)?;
                 if faults::is_about_one_of_several_keys(&what, scenario) {
                     return Err(wrong(&of_one_key(scenario)));
                 }

@@ -119,7 +119,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     }
 
     let start = Instant::now();
-    let bound = cluster.agent.clock_bound(start).await.unwrap();
+    let bound = cluster.agent.clock_bound(start.into()).await.unwrap();
     assert!(bound.error_ns < 50_000_000, "{bound:?}");
     eprintln!("clock bound: {bound:?}");
 

@@ -140,7 +140,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     for url in cluster.node_urls().iter().chain([&cluster.resource_url()]) {
         assert_eq!(ask(&cluster, url, RedisCommand::Dbsize).await, Ok(RedisReply::Count(0)));
     }
-    let bound = cluster.agent.clock_bound(began).await.unwrap();
+    let bound = cluster.agent.clock_bound(began.into()).await.unwrap();
     assert!(bound.error_ns < 50_000_000, "{bound:?}");
     eprintln!("clock bound: {bound:?}");
 

@@ -113,6 +113,112 @@ fn modules_name_only_what_stands_below_them() {
     }
 }
 
+/// What is on a run's way: code that could run in virtual time, and repeats by its seed. Not so the agent's own work on real
+/// processes and packets, nor what measures only for its own limits and progress lines (cli, checker, suite).
+const ON_A_RUNS_WAY: &[&str] = &[
+    "client",
+    "cluster",
+    "controller",
+    "faults/handle.rs",
+    "faults/injection.rs",
+    "faults/wire.rs",
+    "history/record.rs",
+    "locks",
+    "plan",
+];
+
+/// What may not be named there: time that no test can make virtual, and draws that no seed repeats. A hash map is a draw where
+/// somebody goes through it: its order is another one in each process.
+const UNREPEATABLE: &[&str] = &[
+    "clock_gettime",
+    "getrandom",
+    "rand::rng",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "thread::sleep",
+    "HashMap",
+    "HashSet",
+];
+
+/// Where it may be named all the same, and why.
+const MAY_BE_UNREPEATABLE: &[(&str, &str, &str)] = &[
+    ("client/machine.rs", "clock_gettime", "the seam itself"),
+    ("client/machine.rs", "std::time::SystemTime", "the seam itself"),
+    ("cluster/docker", "HashMap", "the engine's API takes labels in this form"),
+    ("cluster/docker/made.rs", "std::time::SystemTime", "images are made before the run"),
+    ("cluster/local", "HashMap", "looked up by name"),
+    ("cluster/owner.rs", "HashMap", "looked up by name"),
+    ("cluster/sandbox", "HashMap", "a process of its own, and looked up by name"),
+];
+
+/// The words of [`UNREPEATABLE`] that code names, and `select!` where the order of its branches is drawn.
+fn unrepeatable(code: &str) -> BTreeSet<String> {
+    let mut words: BTreeSet<String> = UNREPEATABLE
+        .iter()
+        .filter(|word| !word.starts_with("std::time::") && code.contains(**word))
+        .map(|word| word.to_string())
+        .collect();
+    for mention in code.split("std::time::").skip(1) {
+        let end =
+            if mention.starts_with('{') { mention.find('}') } else { mention.find(|c: char| !c.is_alphanumeric()) };
+        let names = mention[..end.unwrap_or(mention.len())].split(|c: char| !c.is_alphanumeric());
+        let names: BTreeSet<String> = names.map(|name| format!("std::time::{name}")).collect();
+        words.extend(names.into_iter().filter(|name| UNREPEATABLE.contains(&name.as_str())));
+    }
+    if code.split("select! {").skip(1).any(|branches| !branches.trim_start().starts_with("biased;")) {
+        words.insert("select!".to_string());
+    }
+    words
+}
+
+#[test]
+fn what_no_seed_repeats_is_seen_and_nothing_else() {
+    for (code, word) in [
+        ("use std::time::{Duration, Instant};", "std::time::Instant"),
+        ("let began = std::time::Instant::now();", "std::time::Instant"),
+        ("use std::time::{\n    SystemTime,\n};", "std::time::SystemTime"),
+        ("getrandom::fill(&mut bytes)", "getrandom"),
+        ("tokio::select! {\n    ended = work => {}\n}", "select!"),
+    ] {
+        assert_eq!(unrepeatable(code), BTreeSet::from([word.to_string()]), "{code}");
+    }
+    for code in [
+        "use std::time::Duration;\nuse tokio::time::{Instant, sleep};",
+        "tokio::select! {\n    biased;\n    ended = work => {}\n}",
+        "",
+    ] {
+        assert!(unrepeatable(code).is_empty(), "{code}");
+    }
+}
+
+#[test]
+fn on_a_runs_way_time_can_be_virtual_and_draws_repeat_by_their_seed() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut excused = BTreeSet::new();
+    for place in ON_A_RUNS_WAY {
+        let mut paths = Vec::new();
+        match src.join(place) {
+            file if file.is_file() => paths.push(file),
+            folder => files(&folder, &mut paths),
+        }
+        assert!(!paths.is_empty(), "{place} is gone");
+        for path in paths {
+            let file = path.strip_prefix(&src).unwrap();
+            for word in unrepeatable(&code_of(&path)) {
+                let excuse =
+                    MAY_BE_UNREPEATABLE.iter().find(|(place, excused, _)| file.starts_with(place) && *excused == word);
+                let excuse = excuse.unwrap_or_else(|| {
+                    panic!("{} names `{word}`: use tokio's time, or what the seed or the caller gives", file.display())
+                });
+                excused.insert(excuse);
+            }
+        }
+    }
+    for excuse in MAY_BE_UNREPEATABLE {
+        assert!(excused.contains(excuse), "{} no longer names `{}`; take it out", excuse.0, excuse.1);
+    }
+}
+
 #[test]
 fn the_checker_for_any_history_needs_no_runtime_engine_or_database() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/linearizability/Cargo.toml");

@@ -3,10 +3,10 @@
 //! A start that fails removes what it had made before it says why.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bollard::query_parameters::CreateContainerOptionsBuilder;
 use futures_util::{StreamExt, stream};
+use tokio::time::Instant;
 
 use super::ask::ask;
 use super::containers::{Plan, plan};
@@ -18,7 +18,7 @@ use crate::cluster::back_off::SHORT_BACK_OFF;
 use crate::cluster::backend::Backend;
 use crate::cluster::cluster::{Cluster, Description, MemberHandle};
 use crate::cluster::error::ClusterError;
-use crate::cluster::settle::agent_on;
+use crate::cluster::ready::agent_on;
 use crate::cluster::{ClusterSpec, Member};
 use crate::members::{AGENT, Role};
 
@@ -128,7 +128,7 @@ impl Docker {
             agent,
             backend: Backend::Docker(self.clone()),
         };
-        let server = cluster.settle_all(AT_ONCE).await?;
+        let server = cluster.make_all_ready(AT_ONCE).await?;
         tracing::debug!("cluster ready after {:?}", began.elapsed());
         Ok(cluster.called(server))
     }

@@ -10,18 +10,18 @@ mod sandbox;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_util::future::join_all;
 use ipnet::Ipv4Net;
+use tokio::time::Instant;
 
 use super::backend::Backend;
 use super::cluster::{Cluster, Description, MemberHandle};
 use super::error::ClusterError;
 use super::installed::{self, Installed};
+use super::ready::agent_on;
 use super::sandbox::channel::Begin;
 use super::sandbox::links::BRIDGE;
-use super::settle::agent_on;
 use super::{ClusterSpec, Member, address, redis_program};
 use crate::members::Role;
 use crate::topology::Program;
@@ -167,12 +167,12 @@ impl Local {
             backend: Backend::Local(run),
         };
         tracing::debug!("members started after {:?}", began.elapsed());
-        let settled = match started {
-            Ok(_) => cluster.settle_all(AT_ONCE).await,
+        let ready = match started {
+            Ok(_) => cluster.make_all_ready(AT_ONCE).await,
             Err(error) => Err(error),
         };
         tracing::debug!("cluster ready after {:?}", began.elapsed());
-        match settled {
+        match ready {
             Ok(server) => Ok(cluster.called(server)),
             Err(error) => {
                 if let Err(error) = cluster.stop().await {

@@ -13,7 +13,7 @@ use super::Local;
 use super::folder::Folder;
 use super::sandbox::Sandbox;
 use crate::cluster::error::ClusterError;
-use crate::cluster::lines::{ClientProcess, Log, Piece, follow, pieces};
+use crate::cluster::lines::{ClientProcess, Log};
 use crate::cluster::sandbox::channel::{Spawn, State};
 use crate::cluster::server::Server;
 use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState};
@@ -74,9 +74,7 @@ impl LocalRun {
         let to_stdin = pipe::Sender::from_owned_fd(to_stdin.into()).map_err(fail)?;
         let from_stdout = pipe::Receiver::from_owned_fd(from_stdout.into()).map_err(fail)?;
         let from_stderr = pipe::Receiver::from_owned_fd(from_stderr.into()).map_err(fail)?;
-        let output =
-            futures_util::stream::select(pieces(from_stdout, Piece::Stdout), pieces(from_stderr, Piece::Stderr));
-        Ok(follow(Box::pin(to_stdin), Box::pin(output), log.clone()))
+        Ok(ClientProcess::over(to_stdin, from_stdout, from_stderr, log.clone()))
     }
 
     pub async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {

@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 
 use crate::cluster::error::ClusterError;
-use crate::cluster::lines::{ClientProcess, Log, Piece, follow, pieces};
+use crate::cluster::lines::{ClientProcess, Log};
 use crate::cluster::sandbox::channel::{Answer, Begin, Channel, Order, Reply, Request, Spawn, State};
 
 /// The sandbox does everything within milliseconds; a loaded machine gets more.
@@ -63,8 +63,7 @@ impl Sandbox {
             Sandbox { channel, next_id: AtomicU64::new(0), waiting, process: tokio::sync::Mutex::new(process) };
 
         let (answers, orders) = stream.into_split();
-        let output = futures_util::stream::select(pieces(answers, Piece::Stdout), pieces(stderr, Piece::Stderr));
-        let agent = follow(Box::pin(orders), Box::pin(output), log.clone());
+        let agent = ClientProcess::over(orders, answers, stderr, log.clone());
         match sandbox.order("begin", Order::Begin(begin), vec![theirs], LIMIT).await {
             Ok(Answer::Failed(reason)) => Err(ClusterError::NoNamespaces { reason }),
             Ok(_) => Ok((sandbox, agent)),

@@ -34,7 +34,7 @@ impl Bridge {
         bridge.bytes(libc::IFLA_ADDRESS, &hardware_address(address));
         bridge.nest(libc::IFLA_LINKINFO, |info| _ = info.text(libc::IFLA_INFO_KIND, "bridge"));
         netlink.request(bridge)?;
-        settle(&mut netlink, BRIDGE, address, prefix)?;
+        configure(&mut netlink, BRIDGE, address, prefix)?;
         Ok(Bridge { netlink, index: index_of(BRIDGE)? })
     }
 
@@ -64,12 +64,12 @@ impl Bridge {
 }
 
 /// The member's side of [`Bridge::connect`], from a thread in the member's namespace.
-pub(super) fn settle_inside(address: Ipv4Addr, prefix: u8) -> io::Result<()> {
-    settle(&mut Netlink::open(libc::NETLINK_ROUTE)?, INSIDE, address, prefix)
+pub(super) fn configure_inside(address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+    configure(&mut Netlink::open(libc::NETLINK_ROUTE)?, INSIDE, address, prefix)
 }
 
 /// Gives a device its address and switches it on, along with the namespace's loopback.
-fn settle(netlink: &mut Netlink, name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+fn configure(netlink: &mut Netlink, name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
     // Where the kernel has them all; connections made from now on go by them.
     let _ = SHORT_BACK_OFF
         .iter()

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::channel::{Answer, Spawn, State};
-use super::links::{Bridge, settle_inside};
+use super::links::{Bridge, configure_inside};
 use super::namespaces;
 use super::root::{mount_files, mount_proc};
 use crate::faults::HeldProcess;
@@ -69,7 +69,7 @@ impl Members {
         let namespace = File::open("/proc/thread-self/ns/net").map_err(step("its network namespace"))?;
         let connected = lock(&self.bridge).connect(&spawn.member, spawn.address, namespace.as_fd());
         connected.map_err(step("its network devices"))?;
-        settle_inside(spawn.address, self.prefix).map_err(step("its address"))?;
+        configure_inside(spawn.address, self.prefix).map_err(step("its address"))?;
         mount_files(&spawn.files).map_err(step("its files"))?;
 
         let [stdin, stdout, stderr] = stdio.map(Stdio::from);

@@ -75,7 +75,7 @@ impl Run<'_> {
         Ok(keys)
     }
 
-    /// The server that has the say on a key: where it is replicated, whichever is its primary by now.
+    /// The server that is authoritative for a key: where it is replicated, the current primary.
     async fn keeper_of(&self, key: &str) -> Result<String, String> {
         match self.scenario.workload.resource.kind {
             ResourceKind::Replicated => {

@@ -1,9 +1,10 @@
 //! Sees to it that members that were just started run, are known to the agent, and answer.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 
 use super::cluster::{Cluster, MemberHandle};
 use super::error::{ClusterError, one_line};
@@ -43,9 +44,9 @@ pub(crate) fn agent_on(mut process: ClientProcess) -> Agent {
 }
 
 impl Cluster {
-    /// Lets all members settle, so many at a time; tells what the servers call themselves.
-    pub(crate) async fn settle_all(&self, at_once: usize) -> Result<String, ClusterError> {
-        stream::iter(&self.handles).map(Ok).try_for_each_concurrent(at_once, |handle| self.settle(handle)).await?;
+    /// Waits until all members are ready, so many at a time; tells what the servers call themselves.
+    pub(crate) async fn make_all_ready(&self, at_once: usize) -> Result<String, ClusterError> {
+        stream::iter(&self.handles).map(Ok).try_for_each_concurrent(at_once, |handle| self.make_ready(handle)).await?;
         self.settle_roles(READY_LIMIT).await.map_err(|reason| ClusterError::NotReady {
             member: "the group of nodes".to_string(),
             seconds: READY_LIMIT.as_secs(),
@@ -60,7 +61,7 @@ impl Cluster {
         let began = Instant::now();
         loop {
             match self.settled_roles().await {
-                Err(_) if began.elapsed() < limit => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(_) if began.elapsed() < limit => sleep(LOOK_AGAIN).await,
                 settled => return settled,
             }
         }
@@ -73,7 +74,7 @@ impl Cluster {
     }
 
     /// Sees to it that a member that was just started runs, is known to the agent, and answers.
-    pub(crate) async fn settle(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
+    pub(crate) async fn make_ready(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
         if handle.member.role == Role::Agent {
             return Ok(());
         }
@@ -89,7 +90,7 @@ impl Cluster {
             // Most likely the process ended just now, which is about to be noted and explains more.
             for _ in 0..LAST_LOOKS {
                 self.running_pid(handle).await?;
-                tokio::time::sleep(LOOK_AGAIN).await;
+                sleep(LOOK_AGAIN).await;
             }
             return Err(ClusterError::Agent { doing: format!("take hold of {name}"), source });
         }
@@ -118,7 +119,7 @@ impl Cluster {
             if began.elapsed() > PROBE_LIMIT {
                 self.running_pid(handle).await?;
             }
-            tokio::time::sleep(ASK_AGAIN).await;
+            sleep(ASK_AGAIN).await;
         }
     }
 
@@ -137,7 +138,7 @@ impl Cluster {
     async fn died(&self, handle: &MemberHandle, state: String) -> ClusterError {
         // What a client wrote last may still be on its way here.
         if !handle.member.role.is_server() && handle.log.text().is_empty() {
-            tokio::time::sleep(LOOK_AGAIN).await;
+            sleep(LOOK_AGAIN).await;
         }
         ClusterError::MemberDied { member: handle.member.name.clone(), state, log: self.last_words(handle).await }
     }
@@ -164,5 +165,49 @@ impl Cluster {
             }
         }
         Ok(versions.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, empty, split};
+
+    use super::super::lines::Log;
+    use super::*;
+    use crate::faults::AgentError;
+
+    const ONE_WAY: Duration = Duration::from_millis(3);
+    /// What the members' clock shows when the run begins.
+    const AT_START: Duration = Duration::from_secs(100);
+
+    /// An agent as a task, which answers what it is asked about its clock and nothing else.
+    async fn serve(stream: DuplexStream, began: Instant) {
+        let (orders, mut answers) = split(stream);
+        let mut orders = BufReader::new(orders).lines();
+        while let Some(order) = orders.next_line().await.unwrap() {
+            sleep(ONE_WAY).await;
+            let order: Value = serde_json::from_str(&order).unwrap();
+            if order["order"] == "clock" {
+                let mono_ns = (AT_START + began.elapsed()).as_nanos() as u64;
+                let answer = json!({ "id": order["id"], "answer": { "clock": { "mono_ns": mono_ns } } });
+                sleep(ONE_WAY).await;
+                answers.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_may_be_a_task_and_its_time_virtual() {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let began = Instant::now();
+        tokio::spawn(serve(theirs, began));
+        let (answers, orders) = split(ours);
+        let agent = agent_on(ClientProcess::over(orders, answers, empty(), Log::default()));
+        let bound = agent.clock_bound(began).await.unwrap();
+        assert_eq!(bound.mono_at_start_ns, AT_START.as_nanos() as i64);
+        assert_eq!(bound.error_ns, ONE_WAY.as_nanos() as u64);
+        let asked = Instant::now();
+        assert!(matches!(agent.heal_all().await, Err(AgentError::Timeout(limit)) if limit == asked.elapsed()));
     }
 }

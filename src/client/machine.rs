@@ -1,0 +1,76 @@
+//! The machine that a client runs on: the clocks that it reads, and its way to servers.
+//!
+//! A client gets it from whoever runs it, so that one in a process of its own has the kernel's, and one that is a task among
+//! others may have clocks and a network of its own. Waits and time limits go by the runtime's clock.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::BoxFuture;
+use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, RedisResult};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// A connection to a server.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// What a client sees of the world outside of its own memory.
+pub trait Machine: Send + Sync {
+    /// CLOCK_MONOTONIC.
+    fn monotonic(&self) -> Duration;
+
+    /// The time since 1970.
+    fn wall(&self) -> Duration;
+
+    /// Connects to a Redis server. Clients of other systems use libraries that know only the kernel's network.
+    fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Stream>>>;
+}
+
+/// The machine that this process runs on.
+pub struct ThisMachine;
+
+impl Machine for ThisMachine {
+    fn monotonic(&self) -> Duration {
+        let time = clock_gettime(ClockId::Monotonic);
+        Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+
+    fn wall(&self) -> Duration {
+        // By way of libc, where the fault `clock` shows another time.
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
+        Box::pin(async move { Ok(Box::new(TcpStream::connect((host, port)).await?) as Box<dyn Stream>) })
+    }
+}
+
+/// Where a Redis server is, and from which machine it is reached.
+#[derive(Clone)]
+pub struct Address {
+    machine: Arc<dyn Machine>,
+    host: String,
+    port: u16,
+    /// What to say first.
+    pub greeting: RedisConnectionInfo,
+}
+
+impl Address {
+    /// Of a `redis://` URL. Fails only where the URL makes no sense.
+    pub fn of(url: &str, machine: &Arc<dyn Machine>) -> Result<Address, String> {
+        let info = url.into_connection_info().map_err(|error| format!("{url}: {error}"))?;
+        let ConnectionAddr::Tcp(host, port) = info.addr() else {
+            return Err(format!("{url}: expected redis://HOST:PORT"));
+        };
+        let (host, greeting) = (host.clone(), info.redis_settings().clone());
+        Ok(Address { machine: Arc::clone(machine), host, port: *port, greeting })
+    }
+
+    pub async fn connect(&self) -> RedisResult<Box<dyn Stream>> {
+        Ok(self.machine.connect(&self.host, self.port).await?)
+    }
+}

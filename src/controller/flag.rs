@@ -1,0 +1,45 @@
+//! A flag that is raised once, and those who wait for it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+/// Wakes those who wait in the order in which they came; tokio's `watch` would draw the order anew in each run.
+#[derive(Default)]
+pub(super) struct Flag {
+    is_raised: AtomicBool,
+    waiting: Notify,
+}
+
+impl Flag {
+    pub fn raise(&self) {
+        self.is_raised.store(true, Ordering::SeqCst);
+        self.waiting.notify_waiters();
+    }
+
+    /// Waits until it is raised.
+    pub async fn raised(&self) {
+        // From here on it is heard of.
+        let raised = self.waiting.notified();
+        if !self.is_raised.load(Ordering::SeqCst) {
+            raised.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_waits_hears_of_it_before_and_after() {
+        let flag = Flag::default();
+        let mut before = Box::pin(flag.raised());
+        assert!((&mut before).now_or_never().is_none(), "not yet");
+        flag.raise();
+        before.await;
+        flag.raised().await;
+    }
+}

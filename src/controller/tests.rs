@@ -1,0 +1,203 @@
+//! The built-in client as a task, in virtual time: what it says to the controller follows from its seed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex, empty, split};
+use tokio::time::{Instant, sleep};
+
+use super::clients::{receive, send};
+use crate::client::protocol::{FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient, to_line};
+use crate::client::{Machine, Stream, serve};
+use crate::cluster::ClientProcess;
+use crate::history::{Function, Phase, ResourceKind};
+use crate::locks::{LockOptions, LockSettings};
+use crate::scenario::Fencing;
+
+const LATENCY: Duration = Duration::from_millis(2);
+/// How long the holder thinks: nobody wants to wait for that.
+const HOLD: Duration = Duration::from_secs(3600);
+/// Until when somebody else has the lock.
+const TAKEN: Duration = Duration::from_millis(200);
+
+/// A machine in virtual time whose every server is one Redis of a few commands.
+struct VirtualMachine {
+    began: Instant,
+    redis: Arc<Redis>,
+}
+
+struct Redis {
+    began: Instant,
+    /// Values, and when they expire.
+    keys: Mutex<BTreeMap<String, (String, Option<Instant>)>>,
+    /// All that it was asked, with the time.
+    asked: Mutex<Vec<String>>,
+}
+
+impl Machine for VirtualMachine {
+    fn monotonic(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn wall(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn connect<'a>(&'a self, _: &'a str, _: u16) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
+        let (ours, theirs) = duplex(1 << 16);
+        let redis = Arc::clone(&self.redis);
+        tokio::spawn(async move { redis.serve(theirs).await });
+        Box::pin(async { Ok(Box::new(ours) as Box<dyn Stream>) })
+    }
+}
+
+impl Redis {
+    async fn serve(&self, stream: DuplexStream) -> io::Result<()> {
+        let mut stream = BufReader::new(stream);
+        loop {
+            let mut words = Vec::new();
+            for _ in 0..length(&mut stream).await? {
+                let mut word = vec![0; length(&mut stream).await? + 2];
+                stream.read_exact(&mut word).await?;
+                words.push(String::from_utf8_lossy(&word).trim_end().to_string());
+            }
+            sleep(LATENCY).await;
+            let answer = self.answer(&words.iter().map(String::as_str).collect::<Vec<_>>());
+            sleep(LATENCY).await;
+            stream.write_all(answer.as_bytes()).await?;
+        }
+    }
+
+    fn answer(&self, words: &[&str]) -> String {
+        self.asked.lock().unwrap().push(format!("{:?} {}", self.began.elapsed(), words.join(" ")));
+        let mut keys = self.keys.lock().unwrap();
+        keys.retain(|_, (_, expires)| expires.is_none_or(|expires| Instant::now() < expires));
+        let done = "+OK\r\n".to_string();
+        match words {
+            ["CLIENT", "ID"] => ":1\r\n".to_string(),
+            ["CLIENT", "SETINFO", ..] => done,
+            ["SET", key, _, "NX", ..] if keys.contains_key(*key) => "$-1\r\n".to_string(),
+            ["SET", key, value, "NX", "PX", ttl_ms] => {
+                let expires = Instant::now() + Duration::from_millis(ttl_ms.parse().unwrap());
+                keys.insert(key.to_string(), (value.to_string(), Some(expires)));
+                done
+            }
+            ["SET", key, value] => {
+                keys.insert(key.to_string(), (value.to_string(), None));
+                done
+            }
+            ["GET", key] => match keys.get(*key) {
+                Some((value, _)) => format!("${}\r\n{value}\r\n", value.len()),
+                None => "$-1\r\n".to_string(),
+            },
+            // The release of the lock.
+            ["EVAL", _, "1", key, mark] => {
+                let held = keys.get(*key).is_some_and(|(value, _)| value == mark);
+                if held {
+                    keys.remove(*key);
+                }
+                format!(":{}\r\n", u32::from(held))
+            }
+            other => format!("-ERR unknown {other:?}\r\n"),
+        }
+    }
+}
+
+/// Of what follows: `*3` or `$12`.
+async fn length(stream: &mut BufReader<DuplexStream>) -> io::Result<usize> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await?;
+    line.trim_end().get(1..).and_then(|number| number.parse().ok()).ok_or(io::ErrorKind::UnexpectedEof.into())
+}
+
+fn hello(seed: u64) -> ToClient {
+    let options = LockOptions { retry_delay_ms: Some((5, 50)), ..LockOptions::default() };
+    ToClient::Hello(Hello {
+        protocol: PROTOCOL,
+        client: "c0".into(),
+        lock: LockSettings {
+            name: "single".into(),
+            ttl_ms: 2 * HOLD.as_millis() as u64,
+            nodes: vec!["redis://n0:6379".into()],
+            group: None,
+            options,
+        },
+        resource: Resource { kind: ResourceKind::Register, url: "redis://store:6379".into(), fencing: Fencing::None },
+        seed,
+    })
+}
+
+/// What a client says in one update for which it has to wait for the lock, and what the servers are asked.
+async fn update(seed: u64) -> (Vec<FromClient>, String) {
+    let began = Instant::now();
+    let taken = ("lock:k0".to_string(), ("somebody".to_string(), Some(began + TAKEN)));
+    let redis = Arc::new(Redis { began, keys: Mutex::new(BTreeMap::from([taken])), asked: Mutex::default() });
+    let machine = Arc::new(VirtualMachine { began, redis: Arc::clone(&redis) });
+    let (ours, theirs) = duplex(1 << 16);
+    let (input, output) = split(theirs);
+    let client = tokio::spawn(serve(input, output, machine));
+
+    let (stdout, stdin) = split(ours);
+    let mut link = ClientProcess::over(stdin, stdout, empty(), Default::default());
+    let mut said = Vec::new();
+    let invoke = Invoke {
+        id: 1,
+        f: Function::Rmw,
+        key: "k0".into(),
+        value: Some("c0:1".into()),
+        hold_ms: HOLD.as_millis() as u64,
+        acquire_timeout_ms: 1000,
+        breakpoints: vec![Phase::BeforeWrite],
+    };
+    let deadline = Instant::now() + 2 * HOLD;
+    send(&mut link, &hello(seed)).await.unwrap();
+    said.push(receive(&mut link, deadline).await.unwrap().unwrap());
+    send(&mut link, &ToClient::Invoke(invoke)).await.unwrap();
+    while !matches!(said.last(), Some(FromClient::Ok { .. })) {
+        let message = receive(&mut link, deadline).await.unwrap().unwrap();
+        let waits = matches!(&message, FromClient::Phase(phase) if phase.phase == Phase::BeforeWrite);
+        // It says the phase again once it may go on.
+        if waits && !matches!(said.last(), Some(FromClient::Phase(last)) if last.phase == Phase::BeforeWrite) {
+            send(&mut link, &ToClient::Go { id: 1, phase: Phase::BeforeWrite }).await.unwrap();
+        }
+        said.push(message);
+    }
+    send(&mut link, &ToClient::Bye).await.unwrap();
+    client.await.unwrap().unwrap();
+    assert!(began.elapsed() > HOLD + TAKEN, "{:?}", began.elapsed());
+    let asked = redis.asked.lock().unwrap().join("\n");
+    (said, asked)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_seed_makes_a_client_say_the_same_byte_for_byte_and_another_one_does_not() {
+    let real = std::time::Instant::now();
+    let [one, again, other] = [update(7).await, update(7).await, update(8).await];
+    assert!(real.elapsed() < HOLD / 60, "an hour each, and nobody waited for it");
+
+    let phases = |said: &[FromClient]| -> Vec<Phase> {
+        let phase = |message: &FromClient| match message {
+            FromClient::Phase(phase) => Some(phase.phase),
+            _ => None,
+        };
+        said.iter().filter_map(phase).collect()
+    };
+    use Phase::*;
+    let expected = [Acquiring, Acquired, Read, BeforeWrite, BeforeWrite, Written, Releasing, Released];
+    assert_eq!((phases(&one.0), phases(&other.0)), (expected.into(), expected.into()));
+
+    let lines = |said: &[FromClient]| said.iter().map(to_line).collect::<String>();
+    assert_eq!(lines(&one.0), lines(&again.0));
+    assert_eq!(one.1, again.1);
+    assert_ne!(lines(&one.0), lines(&other.0), "it waits for other times between its attempts");
+    assert_ne!(marks(&one.1), marks(&other.1));
+    assert_eq!(marks(&one.1).len(), one.1.matches(" NX ").count(), "each attempt has a mark of its own");
+}
+
+/// The values with which the lock was asked for.
+fn marks(asked: &str) -> std::collections::BTreeSet<&str> {
+    asked.lines().filter(|line| line.contains(" NX ")).filter_map(|line| line.split(' ').nth(3)).collect()
+}
