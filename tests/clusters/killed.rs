@@ -73,11 +73,12 @@ impl Traces<'_> {
 
     fn processes(&mut self) -> Vec<String> {
         let all: Vec<PathBuf> = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).collect();
+        let run = self.folder;
         let is_of = |process: &Path| {
-            let beneath = |link: &str| fs::read_link(process.join(link)).is_ok_and(|to| to.starts_with(self.folder));
+            let beneath = |link: &str| fs::read_link(process.join(link)).is_ok_and(|to| to.starts_with(run));
             let environment = fs::read(process.join("environ")).unwrap_or_default();
-            let folder = self.folder.as_os_str().as_bytes();
-            beneath("root") || beneath("cwd") || environment.windows(folder.len()).any(|part| part == folder)
+            let run = run.as_os_str().as_bytes();
+            beneath("root") || beneath("cwd") || environment.windows(run.len()).any(|part| part == run)
         };
         for process in all.iter().filter(|process| is_of(process)).cloned().collect::<Vec<_>>() {
             self.learn_namespaces(&process);
