@@ -18,10 +18,10 @@ pub struct RunFlags {
     /// Faults: a name from `redjepsen list`, the path of a .toml file, or several of them with commas
     #[arg(long, default_value = "pause")]
     nemesis: String,
-    /// Repeats a run with all that it was: its folder, or the scenario.toml in it
+    /// Repeat a saved run in every detail: its folder, or the scenario.toml in it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "nemesis", "Options"])]
     scenario: Option<PathBuf>,
-    /// Repeats the plan of an earlier run [default: drawn, and printed; with --scenario the one that it says]
+    /// Repeat the plan of an earlier run [default: drawn, and printed; with --scenario the one that it says]
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub struct RunFlags {
     /// Exit 0 only if the run shows this
     #[arg(long, value_enum)]
     expect: Option<Expectation>,
-    /// Leave the cluster up afterwards, in Docker (`redjepsen clean` removes it)
+    /// Keep the cluster running afterwards, in Docker (`redjepsen clean` removes it)
     #[arg(long)]
     pub keep: bool,
     /// Show the log on standard error as well

@@ -72,7 +72,7 @@ impl MemberHandle {
 }
 
 impl Cluster {
-    /// All members: nodes, the store, clients, the agent.
+    /// All members: nodes, the resource, clients, the agent.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.handles.iter().map(|handle| &handle.member)
     }

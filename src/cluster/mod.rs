@@ -1,5 +1,6 @@
-//! Starts what a run needs, and names its members: lock nodes `n0`, `n1`, …, Sentinels `s0`, …, the resource's own Redis `store`, client
-//! processes `c0`, `c1`, …, each at an address of its own in one network, and the `agent` that carries faults out.
+//! Starts what a run needs, and names its members: lock nodes `n0`, `n1`, …, Sentinels `s0`, …, the resource's own Redis
+//! `resource`, client processes `c0`, `c1`, …, each at an address of its own in one network, and the `agent` that carries
+//! out faults.
 //!
 //! Two kinds of clusters, behind one type. To members, and to faults, they look alike: each member has its own process
 //! and network namespace and host name, files of ours lie in [`FILES`], and the agent is close by.
@@ -85,10 +86,10 @@ pub struct ClusterSpec {
 }
 
 impl ClusterSpec {
-    /// How many members need an address of their own: nodes, Sentinels, clients, and the store where there is one.
+    /// How many members need an address of their own: nodes, Sentinels, clients, and the resource where it has a server of its own.
     pub fn addresses(&self) -> u64 {
-        let store = u64::from(!self.program.keeps_resource());
-        u64::from(self.nodes) + u64::from(self.topology.sentinels()) + u64::from(self.clients) + store
+        let resource = u64::from(!self.program.keeps_resource());
+        u64::from(self.nodes) + u64::from(self.topology.sentinels()) + u64::from(self.clients) + resource
     }
 
     /// All members that have an address in this network, in the order of their addresses.
@@ -96,8 +97,8 @@ impl ClusterSpec {
         let nodes = (0..self.nodes).map(|node| (node_name(node), Role::Node));
         let sentinels = (0..self.topology.sentinels()).map(|sentinel| (sentinel_name(sentinel), Role::Sentinel));
         let clients = (0..self.clients).map(|client| (client_name(client), Role::Client));
-        let store = (!self.program.keeps_resource()).then(|| (RESOURCE.to_string(), Role::Resource));
-        let named = nodes.chain(sentinels).chain(store).chain(clients);
+        let resource = (!self.program.keeps_resource()).then(|| (RESOURCE.to_string(), Role::Resource));
+        let named = nodes.chain(sentinels).chain(resource).chain(clients);
         let member = |(place, (name, role))| {
             let address = address::address(subnet, place);
             Member { name, role, address, server: None, container: None }
@@ -133,7 +134,7 @@ pub enum ClientCommand {
 /// One member of a running cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// `n0`, `s0`, `store`, `c0`, `agent`.
+    /// `n0`, `s0`, `resource`, `c0`, `agent`.
     pub name: String,
     pub role: Role,
     /// None for the agent, which is outside of the members' network.

@@ -1,4 +1,4 @@
-//! Whom a fault hits: `holder`, `client:0`, `node`, `minority`, `storage`, several with commas.
+//! Whom a fault hits: `holder`, `client:0`, `node`, `minority`, `resource`, several with commas.
 
 use std::fmt;
 use std::str::FromStr;

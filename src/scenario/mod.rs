@@ -41,12 +41,12 @@ pub struct Scenario {
     /// The lock's time to live.
     #[serde(with = "as_text")]
     pub ttl: Duration,
-    /// How long clients start new operations.
+    /// How long clients go on starting new operations.
     #[serde(with = "as_text")]
     pub time_limit: Duration,
     /// How long a holder thinks between read and write, drawn per operation.
     pub hold: LengthRange,
-    /// Operations a second that all clients together aim at.
+    /// Operations per second that all clients together aim at.
     pub rate: f64,
     /// How long an operation may wait for the lock.
     #[serde(with = "as_text")]

@@ -32,7 +32,7 @@ pub struct Options {
     /// What the cluster is made of [default: auto]
     #[arg(long, value_enum)]
     pub cluster: Option<ClusterKind>,
-    /// How long clients start new operations [default: 30s]
+    /// How long clients go on starting new operations [default: 30s]
     #[arg(long)]
     pub time_limit: Option<Length>,
     /// The lock's time to live [default: what the nemesis says, else 1s]
@@ -47,7 +47,7 @@ pub struct Options {
     /// Keys that the clients update, each with a lock of its own [default: what the workload says; 1 for redlock]
     #[arg(long)]
     pub keys: Option<u32>,
-    /// Operations a second that all clients together aim at [default: 50]
+    /// Operations per second that all clients together aim at [default: 50]
     #[arg(long)]
     pub rate: Option<f64>,
     /// How long the holder thinks between read and write, drawn for each operation [default: 0.01ttl..0.1ttl]
@@ -56,25 +56,25 @@ pub struct Options {
     /// How long an operation may wait for the lock [default: 4ttl]
     #[arg(long)]
     pub acquire_timeout: Option<Length>,
-    /// What the lock's nodes keep on their disks [default: what the nemesis says, else none]
+    /// What the lock's nodes keep on disk [default: what the nemesis says, else none]
     #[arg(long, value_enum)]
     pub persistence: Option<Persistence>,
-    /// Redis-compatible image of the nodes [default: redis:7, or one made of this machine's own Redis]
+    /// Redis-compatible image of the nodes [default: redis:7, or one made from this machine's own Redis]
     #[arg(long)]
     pub image: Option<String>,
     /// Redis-compatible server program of the nodes, such as your own build [default: redis-server on PATH]
     #[arg(long, value_name = "FILE")]
     pub redis_server: Option<PathBuf>,
-    /// The cluster's network, such as 10.9.8.0/24 [default: one that is free]
+    /// The cluster's network, such as 10.9.8.0/24 [default: a free one]
     #[arg(long)]
     pub subnet: Option<Ipv4Net>,
-    /// Your own lock client: a command that speaks the client protocol (see README), run here or in --client-image
+    /// Your own lock client: a command that speaks the client protocol (docs/client-protocol.md), run here or in --client-image
     #[arg(long, value_name = "COMMAND")]
     pub client_cmd: Option<String>,
     /// The image that --client-cmd runs in, with Docker
     #[arg(long)]
     pub client_image: Option<String>,
-    /// Makes a file or folder of this machine visible to --client-cmd: HOST:CONTAINER, read-only
+    /// Make a file or folder of this machine visible to --client-cmd, read-only
     #[arg(long, value_name = "HOST:CONTAINER")]
     #[serde(deserialize_with = "mounts")]
     pub mount: Vec<String>,

@@ -35,7 +35,7 @@ use super::ClusterSpec;
 pub(crate) const LABEL: &str = "redjepsen";
 /// The run that it belongs to.
 pub(crate) const LABEL_RUN: &str = "redjepsen.run";
-/// What it is in that run: `node`, `store`, `client`, `agent`, `network`.
+/// What it is in that run: `node`, `resource`, `client`, `agent`, `network`.
 pub(crate) const LABEL_ROLE: &str = "redjepsen.role";
 
 fn network_name(run_id: &str) -> String {
