@@ -4,6 +4,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::Serialize;
 
@@ -70,7 +71,7 @@ fn suite_folder(store: &Path, suite: &str) -> PathBuf {
 fn create_by_time(parent: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(parent)?;
     loop {
-        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S.%3fZ").to_string();
+        let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string().replace(['-', ':'], "");
         let path = parent.join(&time);
         match fs::create_dir(&path) {
             Ok(()) => {

@@ -70,7 +70,7 @@ pub struct ClientMount {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Persistence {
-    /// Nothing: a node that is started again is empty.
+    /// Nothing: a restarted node is empty.
     #[default]
     None,
     /// An append-only file, synced once a second.

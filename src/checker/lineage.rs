@@ -9,6 +9,8 @@
 //! acknowledged updates is given the benefit of the doubt, unless real time rules it out ([`Lineage::doomed`]). That
 //! makes the count of lost updates a lower bound where such operations exist, and exact where they do not.
 
+use linearizability::value_graph::Zone;
+
 use super::register::{Moment, NEVER, Register, Root, completed, effective, invoked};
 use crate::history::{Function, Outcome, Process};
 
@@ -140,18 +142,12 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     // Where writes may hide what was lost, the last value is but the last of many sightings: `rollback` weighs them all.
     let Some(last) = last.filter(|_| !register.has_writes) else { return doomed };
     let mut on_path = vec![false; register.nodes.len()];
-    let (mut last_invoked, mut first_completed): (Moment, Moment) = ((0, 0), NEVER);
+    let mut lineage = Zone::empty((0, 0), NEVER, usize::MAX);
     let mut node = last.node;
     let root = loop {
-        let here = &register.nodes[node];
         on_path[node] = true;
-        last_invoked = last_invoked.max(here.invoked);
-        first_completed = first_completed.min(here.completed);
-        for read in &here.reads {
-            last_invoked = last_invoked.max(read.invoked);
-            first_completed = first_completed.min(read.completed);
-        }
-        match here.parent {
+        register.nodes[node].extend(&mut lineage);
+        match register.nodes[node].parent {
             Ok(parent) => node = parent,
             Err(root) => break root,
         }
@@ -162,8 +158,8 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
         in_tree[node] = here.parent.map_or(on_path[node], |parent| in_tree[parent]);
         // A node's moments may have been discounted as evidence of order. When its update was acknowledged is a fact.
         let over = here.writer.map_or(NEVER, |writer| completed(&register.operations[writer]));
-        let too_early = over < last_invoked;
-        let too_late = root == Root::Empty || first_completed < here.invoked;
+        let too_early = over < lineage.last;
+        let too_late = root == Root::Empty || lineage.first < here.invoked;
         doomed[node] = !in_tree[node] && here.acknowledged && too_early && too_late;
     }
     doomed

@@ -48,8 +48,7 @@ impl MinimalCounterexample {
         let process = if number == CONTROLLER { Process::Controller } else { Process::Client(number) };
         match (&history.run, process) {
             (Some(header), process) => header.client_name(process),
-            (None, Process::Client(number)) => number.to_string(),
-            (None, Process::Controller) => "controller".into(),
+            (None, process) => process.to_string(),
         }
     }
 }

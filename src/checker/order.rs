@@ -1,19 +1,12 @@
 //! Whether the order that the values dictate agrees with real time.
 //!
-//! **On one line** the order of the operations is given: each write, then the reads of its value, then the next write. It
-//! agrees with real time iff no operation completed before an earlier one of the line was invoked.
-//!
-//! **Between lines**: nothing fits inside a line, because values are unique and do not come back, so whole lines (blocks) are put
-//! in order. Block A must come before block B iff something in A completed before something in B was invoked, that is
-//! iff f(A) < s(B) with f the least completion and s the greatest invocation (Gibbons and Korach, 1997, over chains
-//! instead of single writes). The block of the empty register comes first. The others may stand in any order, since a block
-//! begins with an operation of which nobody knows what it read.
-//!
-//! An order exists iff no two blocks must each precede the other. Of a longer circle, take the block M with the
-//! greatest s. Every block X of the circle precedes a next one, so f(X) < s(next) <= s(M): X must precede M. M itself
-//! must precede its own next, N; and N is such an X. So M and N are a circle of two.
+//! The lines are those of [`super::lineage`], in time as [`linearizability::value_graph`] says: on a line the order is given,
+//! and lines clash where each must precede the other. The line of the empty register comes first. The others may stand in any
+//! order, since a line begins with an operation of which nobody knows what it read.
 
 use std::collections::BTreeMap;
+
+use linearizability::value_graph::Zone;
 
 use super::lineage::{LineKind, Lineage};
 use super::register::{Moment, NEVER, Observation, Register, Root, completed};
@@ -23,8 +16,6 @@ use crate::history::Outcome;
 
 /// An operation at a moment that matters.
 type Witness = (Moment, usize);
-
-const NOBODY: Witness = (NEVER, usize::MAX);
 
 /// Finds reads of values that could not be there. Sorts the readers of one value; linear otherwise.
 ///
@@ -124,7 +115,7 @@ pub(super) fn check(register: &Register, lineage: &Lineage, words: Words) -> Vec
 
 /// Walks a line from its end with the operation of the later ones that completed first.
 fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec<Anomaly>) {
-    let mut later = NOBODY;
+    let mut later: Witness = (NEVER, usize::MAX);
     for (place, &node) in line.iter().enumerate().rev() {
         let here = &register.nodes[node];
         // What a writer read is part of its node, and checked there.
@@ -150,7 +141,7 @@ fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec
             );
             found.push(anomaly(register, AnomalyKind::OrderViolation, time, vec![writer, later.1], summary));
             // Whatever else contradicts the same operation has the same cause.
-            later = NOBODY;
+            later = (NEVER, usize::MAX);
         }
         later = later.min((here.completed, writer));
     }
@@ -174,76 +165,51 @@ fn stale_read(register: &Register, read: &Observation, witness: usize, words: Wo
     anomaly(register, AnomalyKind::StaleRead, time, vec![read.place, witness], summary)
 }
 
-/// A line as its extent in real time.
-#[derive(Clone, Copy)]
-struct Block {
-    /// Its place among the lines.
-    line: usize,
-    /// The least completion, with its operation.
-    f: Witness,
-    /// The greatest invocation, with its operation and whether that is but a read.
-    s: Witness,
-    s_reads: Option<Observation>,
-}
+/// A line that is to be put in order with others: its place among the lines, and its extent in real time.
+type Block = (usize, Zone<Moment, usize>);
 
-impl Block {
-    /// None where nothing of the line is left.
-    fn new(register: &Register, lineage: &Lineage, line: usize) -> Option<Block> {
-        let mut block = Block { line, f: NOBODY, s: ((0, 0), usize::MAX), s_reads: None };
-        let line = &lineage.lines[line].nodes;
-        for &node in line.iter().filter(|&&node| !lineage.gone[node]) {
-            let here = &register.nodes[node];
-            if let Some(writer) = here.writer {
-                block.f = block.f.min((here.completed, writer));
-                if here.invoked >= block.s.0 {
-                    (block.s, block.s_reads) = ((here.invoked, writer), None);
-                }
-            }
-            for read in &here.reads {
-                block.f = block.f.min((read.completed, read.place));
-                if read.invoked > block.s.0 {
-                    (block.s, block.s_reads) = ((read.invoked, read.place), Some(*read));
-                }
-            }
-        }
-        line.iter().any(|&node| !lineage.gone[node]).then_some(block)
-    }
+/// None where nothing of the line is left.
+fn block(register: &Register, lineage: &Lineage, line: usize) -> Option<Block> {
+    let mut nodes = lineage.lines[line].nodes.iter().filter(|&&node| !lineage.gone[node]).peekable();
+    nodes.peek()?;
+    let mut zone = Zone::empty((0, 0), NEVER, usize::MAX);
+    nodes.for_each(|&node| register.nodes[node].extend(&mut zone));
+    Some((line, zone))
 }
 
 fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mut Vec<Anomaly>) {
     let lines = || (0..lineage.lines.len()).filter(|&line| lineage.lines[line].lost.is_empty());
     let of_kind = |wanted: LineKind| lines().filter(move |&line| lineage.lines[line].kind == wanted);
-    let blocks = of_kind(LineKind::Main(Root::Unknown));
-    let mut blocks: Vec<Block> = blocks.filter_map(|line| Block::new(register, lineage, line)).collect();
+    let of_kind = |kind| of_kind(kind).filter_map(|line| block(register, lineage, line));
+    let mut blocks: Vec<Block> = of_kind(LineKind::Main(Root::Unknown)).collect();
     // By line: what must precede another one and does not, with the first part of such a one to be over.
     let mut late: BTreeMap<usize, (Block, Witness)> = BTreeMap::new();
-    let mut misplaced = |before: Block, block: Block| {
-        let (_, over) = late.entry(before.line).or_insert((before, block.f));
-        *over = (*over).min(block.f);
+    let mut misplaced = |before: Block, (_, zone): Block| {
+        let (_, over) = late.entry(before.0).or_insert((before, (zone.first, zone.first_by)));
+        *over = (*over).min((zone.first, zone.first_by));
     };
     // The empty register's block is first: whatever had completed before a part of it began contradicts that.
-    let first = of_kind(LineKind::Main(Root::Empty)).next().and_then(|line| Block::new(register, lineage, line));
-    if let Some(first) = first
-        && let Some(other) = blocks.iter().filter(|block| block.f.0 < first.s.0).min_by_key(|block| block.f)
+    if let Some(first) = of_kind(LineKind::Main(Root::Empty)).next()
+        && let Some(other) =
+            blocks.iter().filter(|other| other.1.must_precede(&first.1)).min_by_key(|other| other.1.first)
     {
         misplaced(first, *other);
     }
-    // Between f and s, where f < s, a block must have the register to itself. Where s <= f it needs but one moment between them.
-    blocks.sort_by_key(|block| block.f);
-    let (must, may): (Vec<Block>, Vec<Block>) = blocks.into_iter().partition(|block| block.f.0 < block.s.0);
+    blocks.sort_by_key(|(_, zone)| zone.first);
+    let (forward, others): (Vec<Block>, Vec<Block>) = blocks.into_iter().partition(|(_, zone)| zone.is_forward());
     let mut widest: Option<Block> = None;
-    for &block in &must {
+    for &block in &forward {
         match widest {
-            Some(before) if block.f.0 < before.s.0 => {
+            Some(before) if block.1.must_precede(&before.1) => {
                 misplaced(before, block);
-                widest = Some(if block.s > before.s { block } else { before });
+                widest = Some(if block.1.last > before.1.last { block } else { before });
             }
             _ => widest = Some(block),
         }
     }
-    for block in may {
-        let before = must[..must.partition_point(|other| other.f.0 < block.s.0)].last();
-        if let Some(&before) = before.filter(|before| block.f.0 < before.s.0) {
+    for block in others {
+        let before = forward[..forward.partition_point(|other| other.1.must_precede(&block.1))].last();
+        if let Some(&before) = before.filter(|before| block.1.must_precede(&before.1)) {
             misplaced(before, block);
         }
     }
@@ -262,25 +228,25 @@ fn told_late(
     words: Words,
     found: &mut Vec<Anomaly>,
 ) {
-    if before.s_reads.is_some_and(|read| !read.by_writer) {
-        let nodes = lineage.lines[before.line].nodes.iter().filter(|&&node| !lineage.gone[node]);
-        let reads = nodes.flat_map(|&node| &register.nodes[node].reads);
-        let stale = reads.filter(|read| !read.by_writer && over.0 < read.invoked);
-        found.extend(stale.map(|read| stale_read(register, read, over.1, words)));
+    let (line, Zone { last: began, last_by: late, .. }) = before;
+    let nodes = lineage.lines[line].nodes.iter().filter(|&&node| !lineage.gone[node]);
+    let reads = nodes.flat_map(|&node| &register.nodes[node].reads);
+    let stale: Vec<&Observation> = reads.filter(|read| !read.by_writer && over.0 < read.invoked).collect();
+    if stale.iter().any(|read| read.place == late) {
+        found.extend(stale.into_iter().map(|read| stale_read(register, read, over.1, words)));
         return;
     }
-    let late = before.s;
     let summary = format!(
         "{}'s write of {} to {} began at {}, after {} had by {} seen or written a value of another lineage, which fits \
          neither before nor after it",
-        words.client(late.1),
-        words.new_value(late.1),
+        words.client(late),
+        words.new_value(late),
         register.key,
-        seconds(late.0.0),
+        seconds(began.0),
         words.client(over.1),
         seconds(over.0.0),
     );
-    found.push(anomaly(register, AnomalyKind::OrderViolation, late.0.0, vec![late.1, over.1], summary));
+    found.push(anomaly(register, AnomalyKind::OrderViolation, began.0, vec![late, over.1], summary));
 }
 
 /// What the operation at this place read, in words.

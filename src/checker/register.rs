@@ -1,18 +1,15 @@
 //! One key's register as the values say it was: which operation led from which value to which, and who read what.
 //!
-//! Every written value is unique, so the value that an operation read names the operation it followed. Linking them
-//! gives a forest of values. In a correct history each tree is one chain; where a value has two children, two
-//! operations that certainly happened both replaced it.
+//! The graph of [`linearizability::value_graph`], with all that is needed to say what was lost: every read, and of a value that
+//! two operations replaced both branches. So it is a forest.
 //!
-//! What counts as evidence:
-//! - an `ok` operation happened, at some moment between its invocation and its completion: an rmw or a cas replaced what it
-//!   had read, a write replaced whatever was there;
-//! - a `fail` one never happened (what a refused cas says of the value beside what it read is not used);
-//! - an `info` one happened if somebody saw its value; its moment is any after its invocation. Unseen, it is left out:
-//!   taking it out of a legal order leaves a legal order, since nothing in that order can have read its value;
-//! - what an operation read it did read, however it ended, since the read comes before the write whose fate is unknown.
+//! What counts as evidence, beside what is said there:
+//! - what an operation read it did read, however it ended, since the read comes before the write whose fate is unknown;
+//! - what a refused compare-and-set says of the value beside what it read is not used.
 
 use std::collections::HashMap;
+
+use linearizability::value_graph::{Zone, circles};
 
 use crate::history::{Function, Operation, Outcome, Phase, Reading};
 
@@ -179,45 +176,25 @@ impl<'h> Register<'h> {
 
     /// Orders the nodes, parents first. What no root reaches hangs on a circle, which is cut at its earliest writer.
     fn cut_circles(&mut self) {
-        let mut reached = vec![false; self.nodes.len()];
-        for node in 0..self.nodes.len() {
-            if self.nodes[node].parent.is_err() {
-                self.reach(node, &mut reached);
-            }
-        }
-        for start in 0..self.nodes.len() {
-            if reached[start] {
-                continue;
-            }
-            let mut seen: HashMap<usize, usize> = HashMap::new();
-            let mut walk = Vec::new();
-            let mut node = start;
-            // Up the parents until one repeats: no root is up there, or this node had been reached from it.
-            while let std::collections::hash_map::Entry::Vacant(entry) = seen.entry(node) {
-                entry.insert(walk.len());
-                walk.push(node);
-                node = self.nodes[node].parent.unwrap_or(node);
-            }
-            let circle = &walk[seen[&node]..];
-            let cut = circle.iter().copied().min_by_key(|&node| self.nodes[node].invoked).unwrap_or(start);
-            self.circles.push(circle.iter().rev().copied().collect());
-            if let Ok(parent) = self.nodes[cut].parent {
+        let mut roots: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.nodes[node].parent.is_err()).collect();
+        self.circles = circles(self.nodes.len(), |node| self.nodes[node].parent.ok());
+        for circle in &self.circles {
+            let Some(&cut) = circle.iter().rev().min_by_key(|&&node| self.nodes[node].invoked) else { continue };
+            if let Ok(parent) = std::mem::replace(&mut self.nodes[cut].parent, Err(Root::Broken)) {
                 self.nodes[parent].children.retain(|&child| child != cut);
             }
-            self.nodes[cut].parent = Err(Root::Broken);
-            self.reach(cut, &mut reached);
+            roots.push(cut);
+        }
+        for root in roots {
+            self.reach(root);
         }
     }
 
-    fn reach(&mut self, root: usize, reached: &mut [bool]) {
+    fn reach(&mut self, root: usize) {
         let mut next = self.order.len();
-        reached[root] = true;
         self.order.push(root);
         while next < self.order.len() {
-            for &child in &self.nodes[self.order[next]].children {
-                reached[child] = true;
-                self.order.push(child);
-            }
+            self.order.extend(&self.nodes[self.order[next]].children);
             next += 1;
         }
     }
@@ -234,6 +211,18 @@ impl Node {
             parent,
             children: Vec::new(),
             reads: Vec::new(),
+        }
+    }
+
+    /// Adds to a zone what was done with this value.
+    pub fn extend(&self, zone: &mut Zone<Moment, usize>) {
+        for read in &self.reads {
+            zone.complete(read.completed, read.place);
+            zone.invoke(read.invoked, read.place);
+        }
+        if let Some(writer) = self.writer {
+            zone.complete(self.completed, writer);
+            zone.invoke(self.invoked, writer);
         }
     }
 }

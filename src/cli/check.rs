@@ -22,26 +22,26 @@ use linearizability::formats::{Format, Source};
 pub struct CheckFlags {
     /// Run folder, history file of any known format, or - for standard input
     path: PathBuf,
-    /// What the history is one of, such as register, cas-register, owner-mutex or semaphore:3 [default: the verdict
-    /// on a run of redjepsen; of other histories, the model that their operations fit]
+    /// What the history is of, such as register, cas-register, owner-mutex or semaphore:3 [default: a run of redjepsen
+    /// gets its own verdict, another history the model that fits its operations]
     #[arg(long)]
     pub model: Option<String>,
     /// What a register or counter holds at first [default: nothing]
     #[arg(long, value_name = "V", allow_hyphen_values = true)]
     pub initial: Option<String>,
-    /// Whether a failed compare-and-set shows that the value was another one
+    /// What a failed compare-and-set says about the value
     #[arg(long, value_parser = failed_cas(), default_value = "drop")]
     pub failed_cas: FailedCas,
-    /// What a read of nil says of a register [default: empty in runs of redjepsen, else unknown]
+    /// What a read of nil says about a register [default: empty in runs of redjepsen, else unknown]
     #[arg(long, value_enum)]
     pub nil_reads: Option<NilReads>,
-    /// Values that are pairs are a key and its value, as jepsen.independent writes them
+    /// Read values that are pairs as a key and its value, as jepsen.independent writes them
     #[arg(long)]
     pub independent: bool,
     /// How long to search for an order before the answer is unknown
     #[arg(long, default_value = "60s", value_parser = super::flags::absolute)]
     pub timeout: Duration,
-    /// How much memory the search may take before the answer is unknown
+    /// How much memory the search may use before the answer is unknown
     #[arg(long, default_value = "4GiB", value_parser = super::linear::bytes)]
     pub memory: u64,
     /// Print JSON
@@ -102,7 +102,7 @@ fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {
     Ok((scenario, facts))
 }
 
-/// What a read of nil says of a register.
+/// What a read of nil says about a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NilReads {
     /// The register was empty
@@ -113,8 +113,8 @@ pub enum NilReads {
 
 /// What a failed compare-and-set says, as a flag.
 fn failed_cas() -> impl TypedValueParser<Value = FailedCas> {
-    let check = PossibleValue::new("check").help("The value was another one at some moment of the operation");
-    let drop = PossibleValue::new("drop").help("Nothing but that it did not happen, as in Knossos");
+    let check = PossibleValue::new("check").help("At some moment of the operation the value was a different one");
+    let drop = PossibleValue::new("drop").help("Only that it did not happen, as in Knossos");
     let of = |word: String| if word == "check" { FailedCas::Check } else { FailedCas::Drop };
     PossibleValuesParser::new([check, drop]).map(of)
 }

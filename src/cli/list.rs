@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::linear::MODELS;
 use super::{Exit, Failure, print};
 use crate::scenario::catalogue::{self, Entry, NEMESES, SUITES, WORKLOADS};
 use crate::suite;
@@ -14,7 +15,7 @@ pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-/// Every lock, workload, nemesis, scenario and suite, a line each.
+/// Every lock, workload, nemesis, scenario, suite and model, a line each.
 fn everything() -> Result<String, Failure> {
     let mut workloads = Vec::new();
     let mut locks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -35,12 +36,14 @@ fn everything() -> Result<String, Failure> {
         let (_, suite, _) = suite::file::open(name).map_err(Failure::could_not_run)?;
         suites.push((name.to_string(), suite.description));
     }
+    let models = MODELS.iter().map(|(name, about)| (name.to_string(), about.to_string())).collect();
     let sections = [
         ("Workloads, each a lock and what it protects (--workload)", workloads),
         ("Locks, and the workloads that use them", locks),
         ("Nemeses, which break things again and again (--nemesis, several with commas)", nemeses),
-        ("Scenarios, which bring one moment about step by step (--nemesis)", scenarios),
+        ("Scenarios, which bring about one moment step by step (--nemesis)", scenarios),
         ("Suites, which are many runs (redjepsen suite NAME)", suites),
+        ("Models, for histories from anywhere (redjepsen check --model)", models),
     ];
     let mut text: String = sections.iter().map(|(title, entries)| section(title, entries)).collect();
     text.push_str("`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`.\n");

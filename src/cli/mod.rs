@@ -29,7 +29,7 @@ use crate::runner::{Checked, Console, RunnerError};
     about,
     after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\n\
                   With --expect violation, a violation exits 0 and its absence 1.\n\
-                  A suite exits 0 as expected, 1 with a surprise, 2 where too little was shown."
+                  A suite exits 0 if all came out as expected, 1 with a surprise, 2 if too little was shown."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -40,26 +40,26 @@ struct Arguments {
 enum Command {
     /// Run a workload under a nemesis against a real cluster, check it, and write a report
     Run(Box<flags::RunFlags>),
-    /// Run a suite: many workloads under many nemeses, each held against what is expected of it
+    /// Run a suite: many workloads under many nemeses, each compared with what is expected
     Suite(Box<suite::SuiteFlags>),
-    /// Check a history: of a run again, or one from anywhere against a model of a lock or register
+    /// Check a history: a run's again, or one from elsewhere against a model of a lock, register, counter, set or list
     Check(Box<check::CheckFlags>),
     /// Write the report of a run folder again
     Report {
         /// Run folder
         folder: PathBuf,
     },
-    /// Show the workloads, nemeses and suites, or one of them with its file
+    /// Show the workloads, nemeses, suites and models, or the file of one
     List {
         /// Name of a workload, nemesis or suite
         name: Option<String>,
     },
     /// Remove what dead runs left behind (containers, networks, folders), and nothing else
     Clean {
-        /// Also runs of which cannot be told whether their controller lives, such as another machine's
+        /// Also remove runs whose controller may still be alive, such as another machine's
         #[arg(long)]
         all: bool,
-        /// Also the images that redjepsen made
+        /// Also remove the images that redjepsen made
         #[arg(long)]
         images: bool,
     },

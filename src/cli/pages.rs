@@ -10,10 +10,10 @@ use super::Failure;
 /// Where to, as the user asked.
 #[derive(Debug, Args)]
 pub struct PageFlags {
-    /// Also write a page with the verdict and each counterexample, told and drawn; a file that exists is replaced
+    /// Also write a page with the verdict and each counterexample, told and drawn; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Also write a drawing of the first counterexample; a file that exists is replaced
+    /// Also write a drawing of the first counterexample; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

@@ -28,7 +28,7 @@ pub fn lock(hello: &Hello, control: &Arc<Control>) -> Result<Lock<SystemClock>, 
             Lock::elsewhere(Etcd { leases, clock: clock.clone(), ttl }, settings, clock)
         }
         "zookeeper" => {
-            let contest = ZookeeperServers::new(&settings.nodes, limit, ttl)?;
+            let contest = ZookeeperServers::new(&settings.nodes, first, limit, ttl)?;
             Lock::elsewhere(Zookeeper { contest, clock: clock.clone() }, settings, clock)
         }
         "perfect" => Lock::elsewhere(Perfect { grantor: Arc::clone(control) }, settings, clock),

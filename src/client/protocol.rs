@@ -1,7 +1,7 @@
 //! The client protocol, version 1: newline-delimited JSON on a client's standard input and output.
 //!
-//! Any program that speaks it is a lock client; README.md describes it for their authors. Unknown fields are ignored,
-//! an unknown message type is an error, a line is at most [`LONGEST_LINE`] bytes.
+//! Any program that speaks it is a lock client; docs/client-protocol.md describes it for their authors. Unknown fields
+//! are ignored, an unknown message type is an error, a line is at most [`LONGEST_LINE`] bytes.
 
 use serde::{Deserialize, Serialize};
 

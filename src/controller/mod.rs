@@ -12,6 +12,7 @@ mod script;
 mod settle;
 
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -97,6 +98,8 @@ struct Run<'a> {
     /// Turns true when operations under way are not waited for any longer.
     cut_off: watch::Sender<bool>,
     next_operation: AtomicU64,
+    /// The faults in effect whose members were killed.
+    down: Mutex<Vec<nemesis::InEffect>>,
 }
 
 /// Runs the scenario on a cluster that has been started. Whatever happens, faults are healed when it returns, and the
@@ -113,6 +116,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         stop: watch::Sender::new(false),
         cut_off: watch::Sender::new(false),
         next_operation: AtomicU64::new(0),
+        down: Mutex::default(),
     };
     let outcome = run.story(request.header, request.interrupt).await;
     let end = match &outcome {

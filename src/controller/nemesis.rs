@@ -3,6 +3,7 @@
 //! Recurring faults come at their planned times: those of one series follow one another, several series run side by side.
 //! When the run stops, a fault in effect is healed at once. A script's faults come when it says ([`super::script`]).
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -65,6 +66,10 @@ impl Run<'_> {
                     continue;
                 }
             };
+            if let Some(member) = self.down_among(&injection) {
+                self.skip(planned.fault, &planned.what, &format!("{member} was down"))?;
+                continue;
+            }
             let in_effect = self.inject(planned.fault, &planned.what, injection).await?;
             tokio::select! {
                 biased;
@@ -237,6 +242,9 @@ impl Run<'_> {
         let clients = (0..self.scenario.clients).filter(|client| members.contains(&client_name(*client)));
         let clients = clients.map(|client| (client, self.board.replaced(client))).collect();
         let in_effect = InEffect { fault, kind: injection.kind(), members, clients };
+        if takes_down(in_effect.kind) {
+            lock(&self.down).push(in_effect.clone());
+        }
         self.record(&in_effect, FaultStep::Inject, false, what.to_string())?;
         let seen = self.cluster.agent.inject(fault, &injection).await;
         self.status.send_modify(|status| status.faults.push((fault, what.to_string())));
@@ -248,7 +256,7 @@ impl Run<'_> {
     pub(super) async fn heal(&self, in_effect: &InEffect) -> Result<(), RunError> {
         self.record(in_effect, FaultStep::Heal, false, String::new())?;
         let restarted = match in_effect.kind {
-            FaultKind::Kill | FaultKind::PowerLoss => self.start_again(in_effect).await,
+            kind if takes_down(kind) => self.start_again(in_effect).await,
             _ => Ok(()),
         };
         let mut seen = self.cluster.agent.heal(in_effect.fault).await;
@@ -256,8 +264,24 @@ impl Run<'_> {
             seen.observed = false;
             seen.text = reason;
         }
+        lock(&self.down).retain(|down| down.fault != in_effect.fault);
         self.status.send_modify(|status| status.faults.retain(|(fault, _)| *fault != in_effect.fault));
         self.record_seen(in_effect, FaultStep::Healed, seen)
+    }
+
+    /// A member that this fault needs alive, and that another fault has killed and nobody started again.
+    fn down_among(&self, injection: &Injection) -> Option<String> {
+        if !needs_processes(injection.kind()) {
+            return None;
+        }
+        let down = lock(&self.down);
+        let is_down = |member: &String| {
+            down.iter().any(|fault| match fault.clients.iter().find(|(client, _)| client_name(*client) == *member) {
+                Some((client, before)) => self.board.replaced(*client) == *before,
+                None => fault.members.contains(member),
+            })
+        };
+        injection.members().into_iter().find(is_down)
     }
 
     /// Starts servers again that were killed. A client that was killed is replaced by the one who waits for its answer, so
@@ -315,6 +339,21 @@ impl Run<'_> {
             Err(error) => warn!(%error, "the agent could not be told to heal"),
         }
     }
+}
+
+/// Whether its members have no processes until it is healed.
+fn takes_down(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::Kill | FaultKind::PowerLoss)
+}
+
+/// Whether it does something to processes, and so can't be seen on a member that has none.
+fn needs_processes(kind: FaultKind) -> bool {
+    use FaultKind::{Clock, Evict, Flush, Kill, Pause, PowerLoss};
+    matches!(kind, Pause | Kill | PowerLoss | Clock | Evict | Flush)
+}
+
+fn lock(down: &Mutex<Vec<InEffect>>) -> MutexGuard<'_, Vec<InEffect>> {
+    down.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn millis(length: Duration) -> u64 {

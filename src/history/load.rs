@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use linearizability::formats::LONGEST_LINE;
+use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn};
 
 use super::contradiction::{Said, void};
 use super::*;
@@ -60,11 +60,12 @@ pub fn load_reader(mut reader: impl BufRead, name: &str) -> Result<History, Hist
 struct Builder {
     history: History,
     next_index: u64,
-    /// The operation in flight of each process, as its place in `history.operations`, and what its client said of it.
-    open: HashMap<Process, (usize, Said)>,
+    /// Operations as their places in `history.operations`.
+    in_flight: InFlight,
+    /// What the clients of the operations in flight said of them.
+    said: HashMap<u32, Said>,
     /// Operations of which their client said things that can't all be true, with the first of these.
     contradicted: BTreeMap<usize, Contradiction>,
-    crashed: HashMap<u32, u64>,
     faults: BTreeMap<u32, FaultWindow>,
     /// Where each value was first invoked to be written.
     written_values: HashMap<String, u64>,
@@ -103,7 +104,7 @@ impl Builder {
             Body::Fact(fact) => self.history.facts.push(fact),
             Body::Client(client) => {
                 if client.step == ClientStep::Ended {
-                    self.crashed.insert(client.process, event.index);
+                    self.in_flight.end(client.process);
                 }
                 self.history.clients.push((event.time, client));
             }
@@ -122,23 +123,14 @@ impl Builder {
 
     fn invoke(&mut self, index: u64, time: u64, invocation: Invocation) -> Result<(), String> {
         let process = invocation.process;
-        if let Process::Client(number) = process
-            && self.crashed.contains_key(&number)
-        {
-            return Err(format!("process {number} acts after it has ended"));
-        }
-        if let Some((open, _)) = self.open.get(&process) {
-            let first = self.history.operations[*open].index;
-            return Err(format!(
-                "process {process:?} invokes an operation while the one of index {first} is in flight"
-            ));
-        }
+        let place =
+            u32::try_from(self.history.operations.len()).map_err(|_| "more operations than fit into 32 bits")?;
+        self.in_flight.invoke(process.number(), place).map_err(|wrong| self.told(wrong, process))?;
         if let Some(new) = &invocation.new
             && let Some(first) = self.written_values.insert(new.clone(), index)
         {
             return Err(format!("value `{new}` is written again, first at index {first}; values must be unique"));
         }
-        self.open.insert(process, (self.history.operations.len(), Said::default()));
         self.history.operations.push(Operation {
             index,
             completed_index: None,
@@ -160,13 +152,11 @@ impl Builder {
 
     fn complete(&mut self, index: u64, time: u64, completion: Completion) -> Result<(), String> {
         let process = completion.process;
-        let Some((open, mut said)) = self.open.remove(&process) else {
-            return Err(format!("process {process:?} completes an operation that it did not invoke"));
-        };
-        if let Err(text) = said.answer(&completion) {
-            self.contradicted.entry(open).or_insert(Contradiction { line: index + 1, process, text });
+        let open = self.in_flight.complete(process.number()).map_err(|wrong| self.told(wrong, process))?;
+        if let Err(text) = self.said.remove(&open).unwrap_or_default().answer(&completion) {
+            self.contradicted.entry(open as usize).or_insert(Contradiction { line: index + 1, process, text });
         }
-        let operation = &mut self.history.operations[open];
+        let operation = &mut self.history.operations[open as usize];
         if (operation.f, &operation.key, &operation.new) != (completion.f, &completion.key, &completion.new) {
             return Err(format!(
                 "the completion does not fit its invocation at index {}: function, key and new value must agree",
@@ -184,15 +174,14 @@ impl Builder {
 
     fn phase(&mut self, index: u64, time: u64, report: PhaseReport) -> Result<(), String> {
         let process = Process::Client(report.process);
-        let Some((open, said)) = self.open.get_mut(&process) else {
+        let Some(open) = self.in_flight.open(report.process) else {
             return Err(format!("process {} reports a phase without an operation in flight", report.process));
         };
-        let open = *open;
-        if let Err(text) = said.phase(&report) {
-            self.contradicted.entry(open).or_insert(Contradiction { line: index + 1, process, text });
+        if let Err(text) = self.said.entry(open).or_default().phase(&report) {
+            self.contradicted.entry(open as usize).or_insert(Contradiction { line: index + 1, process, text });
         }
         let clock = self.history.clock;
-        let operation = &mut self.history.operations[open];
+        let operation = &mut self.history.operations[open as usize];
         if report.phase == Phase::Read {
             operation.has_read(report.value, report.amount);
         }
@@ -204,6 +193,10 @@ impl Builder {
             validity_ms: report.validity_ms,
         });
         Ok(())
+    }
+
+    fn told(&self, wrong: OutOfTurn, process: Process) -> String {
+        wrong.told(&process.to_string(), |operation| self.history.operations[operation as usize].index + 1)
     }
 
     fn nemesis(&mut self, time: u64, event: NemesisEvent) -> Result<(), String> {

@@ -16,6 +16,8 @@ mod operations;
 mod record;
 mod source;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::members::{Role, client_name};
@@ -126,6 +128,25 @@ pub enum Process {
     Client(u32),
     /// The controller itself, which makes the final reads.
     Controller,
+}
+
+impl Process {
+    /// Its number in a table of operations.
+    pub fn number(self) -> u32 {
+        match self {
+            Process::Client(number) => number,
+            Process::Controller => CONTROLLER,
+        }
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Process::Client(number) => number.fmt(out),
+            Process::Controller => out.write_str("controller"),
+        }
+    }
 }
 
 /// What an operation does.
@@ -497,7 +518,7 @@ impl Header {
     pub fn client_name(&self, process: Process) -> String {
         match process {
             Process::Client(number) => client_name(number % self.clients.max(1)),
-            Process::Controller => "controller".to_string(),
+            Process::Controller => process.to_string(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{CONTROLLER, Function, History, Operation, Outcome, Process, Reading};
+use super::{Function, History, Operation, Outcome, Reading};
 use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value, Values};
 
 /// The operations of a run on the resource, on one key or on all, and the times of their events by their places, in
@@ -39,10 +39,7 @@ pub fn operation_table(history: &History, key: Option<&str>) -> (Table, Vec<i64>
         let (f, a, b) = meaning(operation, &mut values);
         operations.push(Op {
             key,
-            process: match operation.process {
-                Process::Client(number) => number,
-                Process::Controller => CONTROLLER,
-            },
+            process: operation.process.number(),
             f,
             outcome: operation.outcome,
             a,

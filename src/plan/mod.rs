@@ -185,7 +185,7 @@ mod tests {
         let plan = Plan::draw(&scenario("pause", 7)).unwrap();
         assert_eq!(plan, Plan::draw(&scenario("pause", 7)).unwrap());
         assert_ne!(plan, Plan::draw(&scenario("pause", 8)).unwrap());
-        // A change here breaks the promise that a seed repeats its plan: only with a good reason, and said in README.md.
+        // A change here breaks the promise that a seed repeats its plan: only with a good reason, and said in docs/guide.md.
         insta::assert_snapshot!("plan_of_seed_7", serde_json::to_string_pretty(&plan).unwrap());
     }
 
@@ -412,7 +412,7 @@ mod tests {
         };
         refused(|s| s.time_limit = Duration::from_secs(4), "no fault fits into --time-limit 4s");
         refused(|s| s.nemesis.faults[0].lasts = "4ttl".parse().unwrap(), "always be in effect");
-        refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "no length");
+        refused(|s| s.nemesis.faults[0].lasts = "0s".parse().unwrap(), "zero length");
         fn pause(who: &str) -> OneOf {
             OneOf(vec![format!("pause {who}").parse().unwrap()])
         }

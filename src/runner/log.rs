@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, fmt};
+use tracing_subscriber::{Layer, fmt};
 
 use crate::runs::RunFolder;
 
@@ -17,7 +18,7 @@ pub struct RunLog(Arc<Mutex<Option<File>>>);
 impl RunLog {
     /// From now on what is logged goes there, and to standard error as well where the user wants to see it.
     pub fn begin(&self, verbose: bool) -> io::Result<()> {
-        let ours = || EnvFilter::new("redjepsen=debug");
+        let ours = || Targets::new().with_target("redjepsen", LevelFilter::DEBUG);
         let file = self.clone();
         let to_file = fmt::layer().with_ansi(false).with_writer(move || file.clone()).with_filter(ours());
         let to_terminal = verbose.then(|| fmt::layer().with_writer(io::stderr).with_filter(ours()));

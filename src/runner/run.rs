@@ -1,7 +1,7 @@
 //! A run from its scenario to its report, on a cluster that may serve the next run as well.
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -322,7 +322,7 @@ fn header(scenario: &Scenario, plan: &Plan) -> Header {
         script_steps,
         progress: scenario.nemesis.progress,
         outlives: scenario.nemesis.outlives,
-        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
     }
 }
 

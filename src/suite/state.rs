@@ -7,6 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -69,7 +70,7 @@ impl State {
     pub fn begin(folder: &Path, identity: &Identity) -> io::Result<State> {
         let file = OpenOptions::new().read(true).append(true).create_new(true).open(folder.join(FILE))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        let started = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let mut state = State { folder: folder.to_path_buf(), file, started: started.clone(), runs: Vec::new() };
         state.write(&Line::Suite { identity: identity.clone(), started })?;
         Ok(state)

@@ -270,7 +270,7 @@ async fn the_agent_heals_when_its_controller_is_gone() {
 /// another test's `clean` would get in its way.
 async fn cleans_up_after_a_killed_controller(docker: &Docker) {
     let mut controller = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "to_be_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "docker::to_be_killed", "--ignored", "--nocapture"])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();

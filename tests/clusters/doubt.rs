@@ -40,11 +40,11 @@ impl Outcome {
 /// The answer is to come later than anybody waits for it, and long before the lock expires.
 const LATE: [&str; 8] = [
     "start client:0 to before-write",
-    "delay 1m client:0 to storage",
+    "delay 1m client:0 to resource",
     "go client:0",
     "start client:1",
     "wait 2500ms",
-    "heal delay 1m client:0 to storage",
+    "heal delay 1m client:0 to resource",
     "await client:0 end",
     "await client:1 end",
 ];
@@ -77,14 +77,14 @@ fn who_does_not_know_what_became_of_its_write_keeps_the_lock() {
 /// The holder dies with its write in the network.
 const DEAD: [&str; 9] = [
     "start client:0 to before-write",
-    "delay 1m client:0 to storage",
+    "delay 1m client:0 to resource",
     "go client:0",
     "wait 100ms",
     "kill client:0",
     "start client:1",
     "await client:1 end within 3ttl",
     // A new process can't reach the resource before.
-    "heal delay 1m client:0 to storage",
+    "heal delay 1m client:0 to resource",
     "heal kill client:0",
 ];
 

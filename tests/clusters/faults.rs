@@ -149,3 +149,28 @@ async fn every_fault_happens_locally_and_is_undone() {
     let cluster = local.start(spec("local")).await.unwrap();
     every_fault_and_stop(&cluster, "local").await;
 }
+
+/// One fault kills the only node for most of the time, another one pauses it: never while it is down, since there would be
+/// nothing to see, and no doubt about the run comes of that.
+#[test]
+fn a_node_that_is_down_is_not_paused_and_the_history_says_why() {
+    let store = tempfile::tempdir().unwrap();
+    let nemesis = store.path().join("often-down.toml");
+    let fault = |fault, every, lasts| {
+        format!("[[faults]]\nfault = \"{fault} node:0\"\nevery = \"{every}\"\nfor = \"{lasts}\"\n")
+    };
+    let faults = [fault("kill", "2s..2s", "1500ms..1500ms"), fault("pause", "600ms..600ms", "100ms..100ms")].concat();
+    std::fs::write(&nemesis, format!("description = \"Often down\"\nstory = \"\"\n{faults}")).unwrap();
+    let run = ["run", "--cluster", "local", "--workload", "single", "--time-limit", "8s", "--seed", "1", "--nemesis"];
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+    command.args(run).arg(&nemesis).arg("--store").arg(store.path()).stdin(std::process::Stdio::null());
+    let output = command.output().unwrap();
+    let history = std::fs::read_to_string(store.path().join("latest/history.jsonl"))
+        .unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let events = history.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let pauses: Vec<_> = events.filter(|event| event["f"] == "pause").collect();
+    let steps = |step: &str| pauses.iter().filter(|event| event["step"] == step).collect::<Vec<_>>();
+    assert!(steps("skipped").iter().any(|event| event["text"] == "n0 was down"), "{pauses:#?}");
+    let injected = steps("injected");
+    assert!(!injected.is_empty() && injected.iter().all(|event| event["observed"] == true), "{pauses:#?}");
+}

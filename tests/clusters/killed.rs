@@ -1,23 +1,108 @@
-//! A controller that is killed at any moment, some of them inside an injection, leaves a machine that `redjepsen clean` puts
-//! back as it was.
+//! A controller that is killed at any moment, some of them inside an injection, leaves nothing of its run that
+//! `redjepsen clean` does not remove. Only what belongs to the run is looked at: a stranger's redis-server beside it is
+//! not counted, and lives on.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a machine has that a run could leave on it.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Machine {
-    /// Processes of ours, by command line, and whatever stands still.
-    processes: BTreeSet<String>,
-    mounts: BTreeSet<String>,
-    /// Namespaces that some process is in.
-    namespaces: BTreeSet<String>,
-    links: BTreeSet<String>,
-    tables: String,
-    containers: String,
+use serde_json::Value;
+
+const NAMESPACES: [&str; 4] = ["net", "mnt", "pid", "user"];
+
+/// What is known of one run: enough to find what is left of it.
+struct Traces<'a> {
+    /// The run's working directory and its folder for temporary files. Nobody else has that.
+    folder: &'a Path,
+    controller: u32,
+    /// Namespaces that its processes were in, and this test is not.
+    namespaces: BTreeSet<PathBuf>,
+    /// The names of its containers and networks, and of the network devices that the engine made for it.
+    names: BTreeSet<String>,
+}
+
+impl Traces<'_> {
+    /// Everything of the run that there is now. Remembers what it finds, since later finds follow from it.
+    fn left(&mut self) -> Vec<String> {
+        let mut left = self.in_engine();
+        left.extend(self.processes());
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let folder = self.folder.display().to_string();
+        left.extend(mounts.lines().filter(|mount| mount.contains(&folder)).map(|mount| format!("mount {mount}")));
+        for entry in fs::read_dir("/sys/class/net").unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            left.extend(self.names.contains(&name).then(|| format!("network device {name}")));
+        }
+        let tables = said_by("nft", &["list", "tables", "bridge"]);
+        let words: BTreeSet<&str> = tables.split_whitespace().collect();
+        left.extend(self.names.iter().filter(|name| words.contains(name.as_str())).map(|name| format!("table {name}")));
+        let files = fs::read_dir(self.folder).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
+        left.extend(files.filter(|name| name.starts_with("redjepsen-run-")));
+        left
+    }
+
+    fn in_engine(&mut self) -> Vec<String> {
+        let label = format!("redjepsen.controller.pid={}", self.controller);
+        let filters = format!("%7B%22label%22%3A%5B%22{}%22%5D%7D", label.replace('=', "%3D"));
+        let mut left = Vec::new();
+        for container in listed(&format!("/containers/json?all=1&filters={filters}")) {
+            let id = container["Id"].as_str().unwrap();
+            left.push(format!("container {}", container["Names"]));
+            // It may have been removed since.
+            let details: Value = serde_json::from_str(&engine(&format!("/containers/{id}/json"))).unwrap_or_default();
+            if let Some(pid) = details["State"]["Pid"].as_u64().filter(|pid| *pid > 0) {
+                self.learn_namespaces(&PathBuf::from(format!("/proc/{pid}")));
+            }
+        }
+        for network in listed(&format!("/networks?filters={filters}")) {
+            let (name, id) = (network["Name"].as_str().unwrap(), network["Id"].as_str().unwrap());
+            left.push(format!("network {name}"));
+            // The table of the run's packet rules is called as its network is.
+            self.names.insert(name.to_string());
+            let bridge = network["Options"]["com.docker.network.bridge.name"].as_str();
+            self.names.insert(bridge.map_or_else(|| format!("br-{}", &id[..12]), str::to_string));
+        }
+        left
+    }
+
+    fn processes(&mut self) -> Vec<String> {
+        let all: Vec<PathBuf> = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).collect();
+        let is_of = |process: &Path| {
+            let beneath = |link: &str| fs::read_link(process.join(link)).is_ok_and(|to| to.starts_with(self.folder));
+            let environment = fs::read(process.join("environ")).unwrap_or_default();
+            let folder = self.folder.as_os_str().as_bytes();
+            beneath("root") || beneath("cwd") || environment.windows(folder.len()).any(|part| part == folder)
+        };
+        for process in all.iter().filter(|process| is_of(process)).cloned().collect::<Vec<_>>() {
+            self.learn_namespaces(&process);
+        }
+        let in_namespace = |process: &Path| {
+            NAMESPACES.iter().filter_map(|kind| namespace(process, kind)).any(|found| self.namespaces.contains(&found))
+        };
+        let left = all.iter().filter(|process| is_of(process) || in_namespace(process));
+        left.map(|process| {
+            let command = fs::read(process.join("cmdline")).unwrap_or_default();
+            format!("{}: {}", process.display(), String::from_utf8_lossy(&command).replace('\0', " "))
+        })
+        .collect()
+    }
+
+    fn learn_namespaces(&mut self, process: &Path) {
+        for kind in NAMESPACES {
+            let ours = namespace(Path::new("/proc/self"), kind);
+            self.namespaces.extend(namespace(process, kind).filter(|found| Some(found) != ours.as_ref()));
+        }
+    }
+}
+
+fn namespace(process: &Path, kind: &str) -> Option<PathBuf> {
+    fs::read_link(process.join("ns").join(kind)).ok()
 }
 
 fn said_by(program: &str, arguments: &[&str]) -> String {
@@ -25,119 +110,119 @@ fn said_by(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-impl Machine {
-    fn now() -> Machine {
-        let mut machine = Machine {
-            mounts: fs::read_to_string("/proc/mounts").unwrap().lines().map(str::to_string).collect(),
-            links: fs::read_dir("/sys/class/net")
-                .unwrap()
-                .map(|link| link.unwrap().file_name().into_string().unwrap())
-                .collect(),
-            tables: said_by("nft", &["list", "tables", "bridge"]),
-            containers: engine_has(),
-            ..Machine::default()
-        };
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let folder = entry.path();
-            let Ok(command) = fs::read(folder.join("cmdline")) else { continue };
-            let command = String::from_utf8_lossy(&command).replace('\0', " ");
-            let state = fs::read_to_string(folder.join("stat")).unwrap_or_default();
-            let stopped = state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'));
-            if stopped || ["redjepsen", "redis-server"].iter().any(|name| command.contains(name)) {
-                // This test itself, and what started it.
-                if !command.contains("killed") {
-                    machine.processes.insert(format!("{}: {command}", folder.display()));
-                }
-            }
-            for kind in ["net", "mnt", "pid", "user"] {
-                if let Ok(link) = fs::read_link(folder.join("ns").join(kind)) {
-                    machine.namespaces.insert(link.display().to_string());
-                }
-            }
-        }
-        machine
-    }
+/// The body of the engine's answer to a GET.
+fn engine(path: &str) -> String {
+    let mut stream = UnixStream::connect("/var/run/docker.sock").expect("a Docker engine must answer");
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_string()
 }
 
-/// Containers and networks of ours, as the engine lists them.
-fn engine_has() -> String {
-    use std::io::{Read, Write};
-    let mut all = String::new();
-    for path in ["/containers/json?all=1", "/networks"] {
-        let mut stream =
-            std::os::unix::net::UnixStream::connect("/var/run/docker.sock").expect("a Docker engine must answer");
-        let filter = "%7B%22label%22%3A%5B%22redjepsen%22%5D%7D";
-        let separator = if path.contains('?') { '&' } else { '?' };
-        write!(stream, "GET {path}{separator}filters={filter} HTTP/1.0\r\nHost: docker\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let body: serde_json::Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
-        for found in body.as_array().unwrap() {
-            all.push_str(&format!("{} {}\n", found["Id"], found["Names"]));
-        }
-    }
-    all
+fn listed(path: &str) -> Vec<Value> {
+    let body = engine(path);
+    serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
 }
 
-fn redjepsen(arguments: &[&str], store: &Path) -> Command {
+/// The program with its temporary files in this folder, so that what it leaves is found there, and there alone.
+fn redjepsen(arguments: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
-    command.args(arguments).stdin(Stdio::null()).current_dir(store);
+    command.args(arguments).stdin(Stdio::null()).current_dir(folder).env("TMPDIR", folder);
     command
 }
 
-/// Kills a run after each of these times, and holds the machine against what it was.
-fn killed(cluster: &str, moments_ms: &[u64]) {
-    let store = tempfile::tempdir().unwrap();
-    let before = Machine::now();
-    for moment in moments_ms {
-        // Faults all the time, several at once.
-        let run = [
-            "run",
-            "--cluster",
-            cluster,
-            "--nemesis",
-            "all",
-            "--ttl",
-            "300ms",
-            "--clients",
-            "3",
-            "--time-limit",
-            "20s",
-        ];
-        let mut controller = redjepsen(&run, store.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(*moment));
-        controller.kill().unwrap();
-        controller.wait().unwrap();
+/// Kills a run after so long, and cleans up until nothing of it is left. Gives what there was of it when it was killed.
+fn killed_after(cluster: &str, moment: Duration) -> Vec<String> {
+    let own = tempfile::tempdir().unwrap();
+    // As the kernel tells it.
+    let folder = own.path().canonicalize().unwrap();
+    // Faults all the time, several at once.
+    let flags = "--nemesis all --ttl 300ms --clients 3 --time-limit 20s --cluster";
+    let run: Vec<&str> = ["run"].into_iter().chain(flags.split(' ')).chain([cluster]).collect();
+    let mut controller = redjepsen(&run, &folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(moment);
+    let mut traces =
+        Traces { folder: &folder, controller: controller.id(), namespaces: BTreeSet::new(), names: BTreeSet::new() };
+    let found = traces.left();
+    controller.kill().unwrap();
+    controller.wait().unwrap();
 
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
-            let cleaned = redjepsen(&["clean"], store.path()).output().unwrap();
-            let now = Machine::now();
-            if cleaned.status.success() && now == before {
-                break;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "killed after {moment} ms on a {cluster} cluster, cleaned ({}), and still:\n{now:#?}\nwhere it was\n{before:#?}",
-                String::from_utf8_lossy(&cleaned.stdout)
-            );
-            std::thread::sleep(Duration::from_millis(200));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let cleaned = redjepsen(&["clean"], &folder).output().unwrap();
+        let left = traces.left();
+        if cleaned.status.success() && left.is_empty() {
+            return found;
         }
+        let said = String::from_utf8_lossy(&cleaned.stdout);
+        assert!(
+            Instant::now() < deadline,
+            "killed after {moment:?} on a {cluster} cluster, cleaned ({said}): {left:#?}"
+        );
+        std::thread::sleep(Duration::from_millis(200));
     }
 }
 
-/// Moments from the start of the cluster to the middle of its faults, a different set in each run of the test.
-fn moments(count: u64, start_ms: u64) -> Vec<u64> {
+/// A server that is none of ours, started before any run.
+struct Stranger(Child);
+
+impl Stranger {
+    fn start() -> Stranger {
+        // Debian's tools of Redis have the server as well, under another name.
+        let start = |program: &str| {
+            let mut server = Command::new(program);
+            server.arg0("redis-server").args(["--port", "0", "--save", ""]);
+            server.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
+        };
+        let server = start("redis-server").or_else(|_| start("redis-check-rdb"));
+        Stranger(server.expect("this test needs a redis-server"))
+    }
+
+    fn is_well(&mut self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        let stopped = stat.rsplit(") ").next().unwrap().starts_with(['T', 'Z']);
+        self.0.try_wait().unwrap().is_none() && !stopped
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs are killed ten times, at moments from the start of the cluster to the middle of its faults, a different set in
+/// each run of the test; two at once, which see nothing of each other either.
+fn killed(cluster: &str, first: Duration, of_a_run: &[&str]) {
+    let mut stranger = Stranger::start();
     let seed = u64::from(std::process::id());
-    (0..count).map(|number| start_ms + (seed * 7919 + number * 104_729) % 4000).collect()
+    let moments = |half: u64| {
+        let numbers = (0..10).filter(move |number| number % 2 == half);
+        numbers.map(move |number| first + Duration::from_millis((seed * 7919 + number * 104_729) % 4000))
+    };
+    let kill_all = |half| moments(half).flat_map(|moment| killed_after(cluster, moment)).collect::<Vec<String>>();
+    let found = std::thread::scope(|scope| {
+        let other = scope.spawn(|| kill_all(1));
+        let mut found = kill_all(0);
+        found.extend(other.join().unwrap());
+        found
+    });
+    // What is looked for can be found: runs had all of this before they were cleaned up after, and the stranger was not in it.
+    for what in of_a_run {
+        assert!(found.iter().any(|found| found.contains(what)), "no {what} of any run was seen: {found:#?}");
+    }
+    let stranger_is = format!("/proc/{}:", stranger.0.id());
+    assert!(!found.iter().any(|found| found.starts_with(&stranger_is)), "{found:#?}");
+    assert!(stranger.is_well(), "a stranger's server was hit");
 }
 
 #[test]
 fn a_local_run_that_is_killed_leaves_nothing() {
-    killed("local", &moments(10, 50));
+    killed("local", Duration::from_millis(50), &["redis-server", "sandbox", "redjepsen-run-"]);
 }
 
 #[test]
 fn a_run_in_docker_that_is_killed_leaves_nothing_after_clean() {
-    killed("docker", &moments(10, 200));
+    killed("docker", Duration::from_millis(200), &["redis-server", "container", "network device", "table"]);
 }

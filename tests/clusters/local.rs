@@ -363,7 +363,7 @@ async fn the_cluster_ends_with_the_last_hold_on_it() {
 #[test]
 fn a_killed_controller_leaves_nothing_but_its_folder_which_clean_removes() {
     let mut controller = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "to_be_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "local::to_be_killed", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each module with all that it may name, from the ground up: a module may only name ones that stand above it here.
-const MAY_NAME: &[(&str, &[&str])] = &[
+pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("words", &[]),
     ("members", &[]),
@@ -121,4 +121,16 @@ fn the_checker_for_any_history_needs_no_runtime_engine_or_database() {
     let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
     let names: Vec<&str> = dependencies.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
     assert_eq!(names, ["flate2", "hashbrown", "memchr", "ruzstd", "serde", "serde_json", "thiserror"]);
+}
+
+/// Cargo.toml says `doctest = false`, so an example in a comment would never be compiled.
+#[test]
+fn the_library_has_no_examples_in_its_comments() {
+    let mut paths = Vec::new();
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut paths);
+    for path in paths {
+        let text = fs::read_to_string(&path).unwrap();
+        let example = text.lines().find(|line| ["/// ```", "//! ```"].contains(&line.trim()));
+        assert_eq!(example, None, "{} has an example: move it to crates/, or let doctests run", path.display());
+    }
 }

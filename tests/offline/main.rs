@@ -4,8 +4,14 @@ mod architecture;
 mod checker;
 mod cli;
 mod counterexample;
+mod docs;
 mod formats;
 mod matrix;
 mod report;
 mod repro;
 mod support;
+
+/// How many histories of each kind a property is tried on; `REDJEPSEN_CASES` asks for more, as CI does every night.
+fn cases(usual: u32) -> u32 {
+    std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}

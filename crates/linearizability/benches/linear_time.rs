@@ -46,7 +46,7 @@ fn model(object: Object) -> ModelSpec {
 fn answer(table: &Table, object: Object) -> Answer {
     let options = Options { failed_cas: FailedCas::Check, ..Options::default() };
     let object = check(table, model(object), &options).remove(0);
-    assert_eq!(object.how, How::Fast, "{:?}", object.answer);
+    assert_eq!(object.how, How::LinearTime, "{:?}", object.answer);
     object.answer
 }
 

@@ -16,7 +16,9 @@ use crate::history::{Content, Op, OpFunction, Outcome, Table, Value, Values};
 pub struct Options<'a> {
     /// What a register holds at first; of a counter its first number, 0 if it is none.
     pub initial: Value,
+    /// What a failed compare-and-set says.
     pub failed_cas: FailedCas,
+    /// For each search.
     pub limits: Limits<'a>,
 }
 
@@ -27,12 +29,22 @@ impl Default for Options<'_> {
 }
 
 /// Which kind of check decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// A near-linear one.
-    Fast,
+    /// One in near-linear time, see [`linear_time`].
+    LinearTime,
+    /// The general search, see [`crate::search`].
     Search,
+}
+
+impl How {
+    /// A stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            How::LinearTime => "fast",
+            How::Search => "search",
+        }
+    }
 }
 
 /// What was concluded about one key.
@@ -42,7 +54,9 @@ pub struct Object {
     pub key: u32,
     /// The places of its operations in [`Table::operations`]: what the places in `answer` count.
     pub operations: Vec<u32>,
+    /// Its operations are places in `operations`.
     pub answer: Answer,
+    /// Which check it comes from.
     pub how: How,
     /// Whether anything could have been found wrong, see [`evidence`].
     pub evidence: bool,
@@ -103,7 +117,7 @@ const WORTH_A_THREAD: usize = 2_000;
 fn check_one(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> (Answer, How) {
     match linear_time_check(spec, operations, values, options) {
         Answer::Undecided(_) => (search_object(spec, operations, values, options), How::Search),
-        answer => (answer, How::Fast),
+        answer => (answer, How::LinearTime),
     }
 }
 
@@ -177,7 +191,9 @@ pub fn examine_object(
 
 /// What is to be done with a model, whichever it is.
 pub trait WithModel {
+    /// What comes of it.
     type Output;
+    /// Does it.
     fn with<M: Model>(self, model: &M) -> Self::Output;
 }
 

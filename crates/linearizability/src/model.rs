@@ -50,8 +50,10 @@ use crate::history::{NEVER, Op, Outcome};
 /// [`Step::Illegal`]. A step may depend on what the operation does and on who performs it, not on when, and not on
 /// whether it is `ok` or `info`: the search takes operations that agree in `f`, `a`, `b` and `process` to be identical.
 pub trait Model: Sync {
+    /// What there is to know of the object at one moment.
     type State: Clone + Eq + Hash + Send;
 
+    /// The state before the first operation.
     fn initial(&self) -> Self::State;
 
     /// What the operation does in this state.
@@ -159,14 +161,17 @@ pub enum Effect {
 pub struct Candidate {
     /// Its place in the list of operations that is checked.
     pub place: u32,
+    /// The operation.
     pub op: Op,
     /// What could notice that it happened is pending only from this event on, up to `until`. So an indeterminate one
     /// is of use only between them.
     pub from: u32,
+    /// See `from`.
     pub until: u32,
 }
 
 impl Candidate {
+    /// One that may be of use at any time after its invocation.
     pub fn new(place: u32, op: Op) -> Candidate {
         Candidate { place, op, from: op.invoked, until: NEVER }
     }

@@ -7,6 +7,7 @@ use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
 /// What is needed to speak of the operations of a history.
 #[derive(Clone, Copy)]
 pub struct Words<'a> {
+    /// What the values of the operations stand for.
     pub values: &'a Values,
     /// What to call a process: `process 3`, `c3`.
     pub process: &'a dyn Fn(u32) -> String,

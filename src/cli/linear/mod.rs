@@ -15,22 +15,22 @@ use linearizability::explain::Explanation;
 use linearizability::formats::{Format, Loaded, Options, Source};
 use linearizability::history::{Content, Op, OpFunction, Table, Value};
 use linearizability::words::{self, Words};
-use linearizability::{Answer, Conflict, How, Limits, ModelSpec, Object};
+use linearizability::{Answer, Conflict, Limits, ModelSpec, Object};
 
 /// The models by their names, and what each is.
 pub const MODELS: [(&str, &str); 12] = [
     ("register", "read, write"),
     ("cas-register", "read, write, cas"),
-    ("rmw", "rmw, read, write"),
-    ("counter", "add, read"),
+    ("rmw", "rmw, read, write, cas"),
+    ("counter", "add, read of a number"),
     ("set", "add, read of a list"),
     ("list-append", "append, read of a list"),
     ("text-append", "append, put, get of text"),
     ("mutex", "acquire, release by anyone"),
     ("owner-mutex", "acquire, release by the owner"),
-    ("reentrant-mutex", "the same, the owner may acquire again"),
-    ("fenced-mutex", "the same, each token greater than the last"),
-    ("semaphore:N", "acquire, release by the owner, up to N at once"),
+    ("reentrant-mutex", "acquire, release by the owner, who may acquire again"),
+    ("fenced-mutex", "acquire, release by the owner, each token greater than the last"),
+    ("semaphore:N", "acquire, release by an owner, up to N at once"),
 ];
 
 /// Loads, checks and prints.
@@ -127,11 +127,7 @@ fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linearizab
         }
         _ => None,
     };
-    let how = match how {
-        How::Fast => "fast",
-        How::Search => "search",
-    };
-    KeyAnswer { key, operations: of, how: how.to_string(), answer, evidence, counterexample }
+    KeyAnswer { key, operations: of, how: how.name().to_string(), answer, evidence, counterexample }
 }
 
 /// Why the operations at these places have no order, in places of the whole history.

@@ -29,22 +29,22 @@ pub struct SuiteFlags {
     /// A name from `redjepsen list`, or the path of a .toml file
     #[arg(required_unless_present = "merge")]
     suite: Option<String>,
-    /// Show the cells, what is expected of them and how long they take, and run nothing
+    /// Show the cells, what is expected and how long they take; run nothing
     #[arg(long)]
     dry_run: bool,
     /// Stop at the first surprise
     #[arg(long)]
     fail_fast: bool,
-    /// Run only a part of the suite, such as 2/4, where the other parts are run elsewhere
+    /// Run only one part of the suite, such as 2/4; the other parts run elsewhere
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// Start anew, even where an interrupted suite could go on
+    /// Start again, even if an interrupted suite could be continued
     #[arg(long)]
     fresh: bool,
-    /// Give each run a cluster of its own, rather than let runs that need the same one have it one after the other, made as new
+    /// Give each run a new cluster, instead of resetting one for the next run that needs the same
     #[arg(long)]
     new_clusters: bool,
-    /// What the clusters are made of, in place of what the suite says
+    /// What the clusters are made of, instead of what the suite says
     #[arg(long, value_enum)]
     cluster: Option<ClusterKind>,
     /// Folder that keeps the runs

@@ -257,7 +257,7 @@ fn kind() -> impl Strategy<Value = ResourceKind> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cases(300)))]
 
     #[test]
     fn a_locked_counter_or_list_is_never_accused(kind in kind(), steps in prop::collection::vec(step(), 1..60)) {

@@ -48,7 +48,7 @@ fn exclusion_takes_stamps_of_every_client() {
     let what = "each hold must carry `mono_ns`";
     lacks(Claim::MutualExclusion, what, |build| unstamped(build, |_| true));
     lacks(Claim::MutualExclusion, "and c1 never does", |build| unstamped(build, |place| place % 3 == 1));
-    lacks(Claim::MutualExclusion, "and c2 does so in 9 of 10 cases only", |build| {
+    lacks(Claim::MutualExclusion, "and c2 does so in only 9 of 10 cases", |build| {
         unstamped(build, |place| place == 17)
     });
     lacks(Claim::MutualExclusion, what, |build| {
@@ -83,7 +83,7 @@ fn updates_take_what_they_replaced() {
     let what = "each update that took effect must say what it replaced";
     lacks(Claim::Updates, what, |build| untold(build, |_| true));
     lacks(Claim::Updates, "and c1 never does", |build| untold(build, |place| place % 3 == 1));
-    lacks(Claim::Updates, "and c2 does so in 9 of 10 cases only", |build| untold(build, |place| place == 20));
+    lacks(Claim::Updates, "and c2 does so in only 9 of 10 cases", |build| untold(build, |place| place == 20));
     // Seen, and in doubt all the same: it may have written over anything.
     lacks(Claim::Updates, what, |build| {
         untold(build, |place| place == 20);

@@ -197,7 +197,7 @@ fn what_cannot_have_happened_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cases(500)))]
 
     /// Whatever the bytes are: an answer, and `valid` only for a history that is whole and says so.
     #[test]

@@ -1,5 +1,5 @@
 //! Evidence that is dropped or blurred proves less, and never something else: an invalid history never becomes valid by it,
-//! and a valid one never invalid. `REDJEPSEN_CASES=N` sets how many mutated histories there are.
+//! and a valid one never invalid. `REDJEPSEN_CASES` sets how many mutated histories there are.
 
 use std::io::Cursor;
 
@@ -248,10 +248,6 @@ fn weaken(lines: &mut Vec<Value>, place: usize, how: u8) {
     }
 }
 
-fn cases() -> u32 {
-    std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_000)
-}
-
 #[test]
 fn each_flaw_is_found_and_a_run_without_one_is_valid() {
     let holds: Vec<u64> = (0..30).map(|number| 10 + number % 7).collect();
@@ -272,7 +268,7 @@ fn each_flaw_is_found_and_a_run_without_one_is_valid() {
 
 proptest! {
     // A run whose flaw comes too early to be one is passed over.
-    #![proptest_config(ProptestConfig { cases: cases(), max_global_rejects: u32::MAX, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::cases(300), max_global_rejects: u32::MAX, ..ProptestConfig::default() })]
 
     #[test]
     fn less_evidence_never_turns_a_verdict_round(

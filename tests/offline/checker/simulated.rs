@@ -88,7 +88,7 @@ fn simulate(steps: &[Step]) -> (Build, Vec<Pair>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(crate::cases(300)))]
 
     #[test]
     fn a_correct_lock_is_never_accused(steps in prop::collection::vec(step(), 1..60)) {

@@ -4,9 +4,9 @@
     redjepsen run --workload single --client-image python:3-slim \
       --mount workloads/clients/python:/client --client-cmd "python3 -u /client/client.py"
 
-It speaks the client protocol (README.md): JSON lines on standard input and output, standard error is its log. What it
-must be careful about is marked SAFE SIDE; a client that is careless there makes a good lock look broken, or a broken one
-look good.
+It speaks the client protocol (docs/client-protocol.md): JSON lines on standard input and output, standard error is its
+log. What it must be careful about is marked SAFE SIDE; a client that is careless there makes a good lock look broken, or
+a broken one look good.
 """
 
 import json

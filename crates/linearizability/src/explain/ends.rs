@@ -10,6 +10,7 @@ use crate::{Model, Step};
 /// An order that is legal as far as it goes, and goes no further.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeadEnd {
+    /// Operations that fit one after another, as places.
     pub order: Vec<u32>,
     /// What the object holds then, where the model can tell.
     pub state: Option<String>,

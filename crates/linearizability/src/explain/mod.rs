@@ -67,11 +67,15 @@ impl Explanation {
 /// One step of a cycle: `before` must come before `after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Link {
+    /// The place of the operation that comes first.
     pub before: u32,
+    /// The place of the one that comes later.
     pub after: u32,
+    /// What says so.
     pub because: Because,
 }
 
+/// Why one operation must come before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Because {

@@ -342,8 +342,8 @@ mod tests {
     #[test]
     fn what_is_no_form_is_refused_with_its_place() {
         for (form, reason, at) in [
-            ("", "the end", 0),
-            ("[1", "the end, where a `]`", 2),
+            ("", "the input ends", 0),
+            ("[1", "the input ends where a `]`", 2),
             ("]", "closes nothing", 0),
             ("{:a}", "without a value", 3),
             ("\"a", "without its end", 1),

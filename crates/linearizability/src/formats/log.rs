@@ -206,11 +206,11 @@ mod tests {
             ("c4 invoke cas [0 2]", "must be keywords"),
             ("4 :invoke [1]", "must be keywords"),
             ("4\t:invoke", "must be keywords"),
-            ("[0 :invoke :read nil]", "`[0` is no process"),
-            ("INFO jepsen.util - :invoke :read nil", "`-` is no process"),
-            ("-4 :invoke :read nil", "`-4` is no process"),
-            ("\"c4\" :invoke :read nil", "is no process"),
-            ("99999999999999999999 :invoke :read nil", "is no process"),
+            ("[0 :invoke :read nil]", "`[0` is not a process"),
+            ("INFO jepsen.util - :invoke :read nil", "`-` is not a process"),
+            ("-4 :invoke :read nil", "`-4` is not a process"),
+            ("\"c4\" :invoke :read nil", "is not a process"),
+            ("99999999999999999999 :invoke :read nil", "is not a process"),
         ] {
             let error = parts(line).err().unwrap_or_else(|| panic!("accepted: {line}"));
             assert!(error.contains(reason), "{line}: {error}");

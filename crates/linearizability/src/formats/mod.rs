@@ -2,7 +2,8 @@
 //!
 //! What a file is, its content says: its first bytes how it is compressed (`source`), what follows in which notation it is
 //! written (`detect`). Each notation has a file here (`json` with its fast path `fast`, `forms` over `edn`, `log`)
-//! and hands on the same `event::Event`, so all of them are paired and refused by one piece of code (`pair`, `meaning`).
+//! and hands on the same `event::Event`, so all of them are paired and refused by one piece of code (`pair`, `meaning`;
+//! [`InFlight`] serves readers of other kinds too).
 //! Memory is bounded by the table and a few lines of at most 4 MiB, whatever is in the file; nothing here panics on data.
 //!
 //! `docs/histories.md` describes the formats for users.
@@ -13,6 +14,7 @@ mod edn;
 mod event;
 mod fast;
 mod forms;
+mod in_flight;
 mod input;
 mod json;
 mod log;
@@ -30,6 +32,7 @@ use crate::history::{Op, OpFunction, Outcome, Table, Value};
 use input::{Fault, Input};
 use pair::Pairing;
 
+pub use in_flight::{InFlight, OutOfTurn};
 pub use pair::word;
 pub use source::Compression;
 
@@ -82,8 +85,11 @@ impl Compression {
 /// A history as operations, and what it was read from.
 #[derive(Clone, Debug)]
 pub struct Loaded {
+    /// The operations.
     pub table: Table,
+    /// Its notation.
     pub format: Format,
+    /// How the file was compressed.
     pub compression: Compression,
     /// The number of the last line, when the writer of a run of ours was killed in the middle of it.
     pub truncated_at_line: Option<u64>,
@@ -103,9 +109,12 @@ pub const LONGEST_LINE: u64 = 4 << 20;
 
 /// Why a file is not a history.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The fields are what the messages show.
 pub enum HistoryError {
+    /// It cannot be read.
     #[error("{name}: {source}")]
     Io { name: String, source: io::Error },
+    /// It is no history.
     #[error("{name}, line {line}: {reason}")]
     Malformed { name: String, line: u64, reason: String },
     /// It can be read, but not without an option that says how.
@@ -154,14 +163,17 @@ impl<'r> Source<'r> {
         Ok(Source { name: name.to_string(), input, format, compression })
     }
 
+    /// What stands for it in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// Its notation.
     pub fn format(&self) -> Format {
         self.format
     }
 
+    /// How it is compressed.
     pub fn compression(&self) -> Compression {
         self.compression
     }

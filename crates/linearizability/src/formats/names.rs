@@ -6,23 +6,8 @@ use super::FIRST_NAMED;
 use super::event::Name;
 use crate::history::{Content, Value, Values};
 
-/// Where a process stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Idle,
-    /// It performs this operation of the table.
-    Open(u32),
-    /// This operation of its never came back, so it is gone.
-    Ended(u32),
-}
-
-/// Processes below this number have their state in a list; a file may use any number, a list may not grow to any size.
-const LISTED: u32 = 1 << 20;
-
 #[derive(Default)]
 pub(super) struct Processes {
-    listed: Vec<State>,
-    others: HashMap<u32, State>,
     names: HashMap<String, u32>,
 }
 
@@ -56,22 +41,6 @@ impl Processes {
         let mut names: Vec<_> = self.names.into_iter().collect();
         names.sort_unstable_by_key(|(_, number)| *number);
         names.into_iter().map(|(name, _)| name).collect()
-    }
-
-    pub fn state(&self, number: u32) -> State {
-        let state = if number < LISTED { self.listed.get(number as usize) } else { self.others.get(&number) };
-        state.copied().unwrap_or(State::Idle)
-    }
-
-    pub fn set(&mut self, number: u32, state: State) {
-        if number >= LISTED {
-            self.others.insert(number, state);
-            return;
-        }
-        if number as usize >= self.listed.len() {
-            self.listed.resize(number as usize + 1, State::Idle);
-        }
-        self.listed[number as usize] = state;
     }
 }
 

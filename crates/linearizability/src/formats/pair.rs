@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::event::{Event, Kind, Second, Token, Written};
+use super::in_flight::{InFlight, OutOfTurn};
 use super::meaning;
-use super::names::{Keys, Processes, State};
+use super::names::{Keys, Processes};
 use crate::history::{NEVER, Op, OpFunction, Outcome, Table, Value};
 
 /// Puts a [`Table`] together, event by event.
@@ -12,6 +13,7 @@ use crate::history::{NEVER, Op, OpFunction, Outcome, Table, Value};
 pub(super) struct Pairing {
     table: Table,
     processes: Processes,
+    in_flight: InFlight,
     keys: Keys,
     /// The next place in the order of events.
     place: u32,
@@ -74,23 +76,12 @@ impl Pairing {
     }
 
     fn invoke<V: Written>(&mut self, process: u32, event: &Event<'_, V>, line: u32) -> Result<(), String> {
-        match self.processes.state(process) {
-            State::Idle => {}
-            State::Open(open) => {
-                return Err(format!(
-                    "process {} invokes an operation while the one of line {} is in flight",
-                    self.processes.name(process),
-                    self.line_of(open)
-                ));
-            }
-            State::Ended(end) => return Err(self.acts_again(process, end)),
-        }
         let number = self.table.operations.len() as u32;
+        self.in_flight.invoke(process, number).map_err(|wrong| self.told(wrong, process))?;
         let (a, b) = meaning::invoked(event.f, &event.value, &mut self.table.values, &mut self.items)?;
         self.ask(process, event)?;
         let key = self.keys.number(event.key);
         let invoked = self.next_place()?;
-        self.processes.set(process, State::Open(number));
         self.table.operations.push(Op {
             key,
             process,
@@ -128,16 +119,7 @@ impl Pairing {
     }
 
     fn complete<V: Written>(&mut self, process: u32, event: &Event<'_, V>, outcome: Outcome) -> Result<(), String> {
-        let number = match self.processes.state(process) {
-            State::Open(number) => number,
-            State::Idle => {
-                return Err(format!(
-                    "process {} completes an operation that it did not invoke",
-                    self.processes.name(process)
-                ));
-            }
-            State::Ended(end) => return Err(self.acts_again(process, end)),
-        };
+        let number = self.in_flight.complete(process).map_err(|wrong| self.told(wrong, process))?;
         let mut op = self.table.operations[number as usize];
         if op.f != event.f {
             return Err(format!("the completion of a {} says {}; {}", word(op.f), word(event.f), invoked_at(&op)));
@@ -145,7 +127,6 @@ impl Pairing {
         if event.key.is_some() && self.keys.number(event.key) != op.key {
             return Err(format!("the completion has another key than its invocation; {}", invoked_at(&op)));
         }
-        self.processes.set(process, State::Idle);
         op.outcome = outcome;
         let asked = if self.asked.is_empty() { None } else { self.asked.remove(&process) };
         if let (Outcome::Ok, Some(Asked { key: Some(key), .. }), Some((again, second))) =
@@ -168,7 +149,7 @@ impl Pairing {
             }
             Outcome::Fail => Ok(()),
             Outcome::Info => {
-                self.processes.set(process, State::Ended(number));
+                self.in_flight.lose(process, number);
                 Ok(())
             }
         };
@@ -191,16 +172,8 @@ impl Pairing {
         Ok(self.place - 1)
     }
 
-    fn line_of(&self, operation: u32) -> u32 {
-        self.table.operations[operation as usize].line
-    }
-
-    fn acts_again(&self, process: u32, end: u32) -> String {
-        format!(
-            "process {} acts again after its operation of line {} was left indeterminate; it must continue as a new process, or the two can't be told apart",
-            self.processes.name(process),
-            self.line_of(end)
-        )
+    fn told(&self, wrong: OutOfTurn, process: u32) -> String {
+        wrong.told(&self.processes.name(process), |operation| self.table.operations[operation as usize].line.into())
     }
 
     /// How many operations there are so far.

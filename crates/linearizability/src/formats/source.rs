@@ -22,9 +22,12 @@ const BUFFER: usize = 64 << 10;
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
+    /// Not at all.
     #[default]
     None,
+    /// As `gzip` does.
     Gzip,
+    /// As `zstd` does.
     Zstd,
 }
 

@@ -12,6 +12,7 @@ pub use values::{Content, Text, Value, Values};
 pub struct Table {
     /// In the order of their invocations.
     pub operations: Vec<Op>,
+    /// What the values of the operations stand for.
     pub values: Values,
     /// Names of the keys that [`Op::key`] counts; one without a name where the history has no keys.
     pub keys: Vec<String>,
@@ -24,10 +25,13 @@ pub struct Op {
     pub key: u32,
     /// Who performed it; of `acquire` and `release` the owner.
     pub process: u32,
+    /// What it does.
     pub f: OpFunction,
+    /// How it ended.
     pub outcome: Outcome,
     /// See [`OpFunction`] for what `a` and `b` are.
     pub a: Value,
+    /// See `a`.
     pub b: Value,
     /// Place of its invocation in the order of events.
     pub invoked: u32,
@@ -35,6 +39,23 @@ pub struct Op {
     pub completed: u32,
     /// Line or position of its invocation in the file, from 1, for messages.
     pub line: u32,
+}
+
+impl Op {
+    /// The place in the order of events by which it had certainly happened; [`NEVER`] unless it is `ok`.
+    #[inline]
+    pub fn happened_by(&self) -> u32 {
+        if self.outcome == Outcome::Ok { self.completed } else { NEVER }
+    }
+
+    /// What it leaves behind in a register, if it happens and is one that writes.
+    pub fn written(&self) -> Option<Value> {
+        match self.f {
+            OpFunction::Write => Some(self.a),
+            OpFunction::Cas | OpFunction::Rmw => Some(self.b),
+            _ => None,
+        }
+    }
 }
 
 /// How an operation ended.
@@ -64,6 +85,7 @@ pub enum OpFunction {
     Rmw,
     /// `a`: the fencing token, [`Value::NIL`] where there is none, [`Value::UNKNOWN`] of an indeterminate one.
     Acquire,
+    /// Has no values.
     Release,
     /// `a`: the element that joins a set, or the number that is added to a counter.
     Add,

@@ -25,9 +25,13 @@ impl Value {
 /// What the numbers of values stand for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
+    /// Nothing.
     Nil,
+    /// A whole number.
     Int(i64),
+    /// A text.
     Text(Text),
+    /// Other values in this order.
     List(Vec<Value>),
 }
 
@@ -225,10 +229,12 @@ impl Values {
         }
     }
 
+    /// How many values there are, nil among them.
     pub fn len(&self) -> usize {
         self.contents.len()
     }
 
+    /// Never, since nil is always there.
     pub fn is_empty(&self) -> bool {
         false
     }

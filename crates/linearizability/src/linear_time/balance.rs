@@ -11,7 +11,6 @@
 //! That is necessary and not sufficient: when each occurrence was there is not asked.
 
 use super::chains::{INITIAL, Meaning};
-use super::conflict::{self, conflict};
 use super::places::Places;
 use crate::Conflict;
 use crate::history::{NEVER, Op, Outcome, Value};
@@ -128,7 +127,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
             left[self.at(value)] -= 1;
             if left[self.at(value)] < 0 {
                 let set = self.users_and_makers(value, idle);
-                return Some(conflict(set, "Operations replaced a value more often than it was there."));
+                return Some(Conflict::new(set, "Operations replaced a value more often than it was there."));
             }
         }
         None
@@ -148,7 +147,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
                 continue;
             }
             for (place, op) in (0u32..).zip(self.ops).filter(|(_, op)| op.outcome != Outcome::Fail) {
-                if conflict::writes(op) == Some(value) {
+                if op.written() == Some(value) {
                     set.push(place);
                     values.extend(self.uses(op).filter(|_| idle[place as usize]));
                 } else if self.uses(op) == Some(value) && self.happened(op) {

@@ -1,36 +1,14 @@
 //! The one argument behind the checks of registers: every value is written once, so values put operations in order.
 //!
-//! **What happened.** An `ok` operation did. An indeterminate one counts iff an operation that counts observed its value;
-//! what it expected must then have been there. Unobserved, it is left out: take it out of a legal order, and what follows it
-//! is nothing, a plain write, or another that was left out, so the rest is still legal. Failed ones are left out too.
-//!
-//! **Chains.** An operation that replaces a value follows that value's writer directly, so two of them for one value
-//! contradict each other, and what remains are chains. A chain begins with the initial value or with a plain write, which may
-//! follow anything. Inside it the order is given: each writer, the reads of its value, the next writer. It agrees with real
-//! time iff no operation completed before an earlier one was invoked. Reads of one value are unordered.
-//!
-//! **Between chains.** Values do not come back, so nothing fits inside a chain: whole chains are put in order. A must
-//! come before B iff something in A completed before something in B was invoked, that is iff f(A) < s(B), f being the least
-//! completion and s the greatest invocation. The chain of the initial value precedes all: its f is before everything. An
-//! order exists iff no two chains must each precede the other. Proof: take a longer circle, and in it the chain M with the
-//! greatest s. Every chain X of the circle precedes a next one, so f(X) < s(next) <= s(M), and X must precede M. M must
-//! precede its own next, N, which is such an X: M and N are a circle of two. Without circles there is an order, in which
-//! no operation of an earlier chain was invoked after one of a later chain completed.
-//!
-//! **Finding two.** f(A) < s(B) and f(B) < s(A) is what zones say: either both are forward (f < s) and overlap, or a
-//! backward one lies inside a forward one. Going through the chains by falling s, as long as the forward zones do not
-//! overlap, only the last forward one seen can reach down to the next s. Operations are in the order of their invocations,
-//! so nothing is sorted.
-//!
-//! Sources: Gibbons and Korach 1997 for zones of single writes; Emmi and Enea for why unique values suffice.
+//! The theory is that of [`crate::value_graph`], whose lines are called chains here. What an indeterminate operation expected
+//! must have been there if it counts. Operations are in the order of their invocations, so nothing is sorted.
 
+use super::NONE;
 use super::places::Places;
 use super::{conflict, refusals};
 use crate::history::{NEVER, Op, Outcome, Value};
+use crate::value_graph::{Zone, clashes};
 use crate::{Answer, Conflict};
-
-/// No operation, no value.
-pub(super) const NONE: u32 = u32::MAX;
 
 /// The place of the initial value among the nodes.
 pub(super) const INITIAL: u32 = 0;
@@ -79,13 +57,8 @@ impl Node {
 pub(super) struct Block {
     /// The value that it begins with.
     pub root: u32,
-    /// f: the least completion, -1 for the chain of the initial value.
-    pub first_completed: i64,
-    /// Whose it is; none for the chain of the initial value.
-    pub first: u32,
-    /// s: the greatest invocation.
-    pub last_invoked: i64,
-    pub last: u32,
+    /// That of the initial value begins at -1, by nobody.
+    pub zone: Zone<i64, u32>,
 }
 
 /// Everything that is known about one key.
@@ -267,7 +240,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
     /// When somebody who wrote or read the value was first done with that.
     pub(super) fn first_completed(&self, value: u32) -> u32 {
         let node = &self.nodes[value as usize];
-        let written = if node.writer == NONE { NEVER } else { completed(&self.ops[node.writer as usize]) };
+        let written = if node.writer == NONE { NEVER } else { self.ops[node.writer as usize].happened_by() };
         written.min(node.first_read_completed)
     }
 
@@ -301,18 +274,18 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
 
     /// Walks one chain and adds its block; of the initial value only if somebody observed it.
     fn walk_from(&self, root: u32, blocks: &mut Vec<Block>, passed: &mut u32) -> Result<(), Conflict> {
-        let mut block = Block { root, first_completed: i64::MAX, first: NONE, last_invoked: -1, last: NONE };
+        let mut block = Block::empty(root);
         let mut value = root;
         loop {
             let node = &self.nodes[value as usize];
             if node.writer != NONE {
                 let op = &self.ops[node.writer as usize];
-                self.pass(&mut block, node.writer, completed(op))?;
-                block.invoke(node.writer, op);
+                self.pass(&mut block, node.writer, op.happened_by())?;
+                block.zone.invoke(op.invoked.into(), node.writer);
             }
             if node.first_read != NONE {
                 self.pass(&mut block, node.first_read, node.first_read_completed)?;
-                block.invoke(node.last_read, &self.ops[node.last_read as usize]);
+                block.zone.invoke(self.ops[node.last_read as usize].invoked.into(), node.last_read);
             }
             if node.next == NONE {
                 break;
@@ -321,9 +294,9 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
             value = node.next;
         }
         if root == INITIAL {
-            (block.first_completed, block.first) = (-1, NONE);
+            (block.zone.first, block.zone.first_by) = (-1, NONE);
         }
-        if block.last != NONE {
+        if block.zone.last_by != NONE {
             blocks.push(block);
         }
         Ok(())
@@ -332,12 +305,10 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
     /// Compares one operation's completion with what came before it on its chain.
     fn pass(&self, block: &mut Block, place: u32, completed: u32) -> Result<(), Conflict> {
         let completed = i64::from(completed);
-        if completed < block.last_invoked {
-            return Err(conflict::inside(self, block.last, place));
+        if completed < block.zone.last {
+            return Err(conflict::inside(self, block.zone.last_by, place));
         }
-        if completed < block.first_completed {
-            (block.first_completed, block.first) = (completed, place);
-        }
+        block.zone.complete(completed, place);
         Ok(())
     }
 
@@ -345,22 +316,13 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
     fn put_in_order(&self, blocks: &[Block]) -> Result<(), Conflict> {
         let mut ends_with = vec![NONE; self.ops.len()];
         for (number, block) in (0u32..).zip(blocks) {
-            ends_with[block.last as usize] = number;
+            ends_with[block.zone.last_by as usize] = number;
         }
-        let mut later: Option<&Block> = None;
-        for number in ends_with.into_iter().rev().filter(|&number| number != NONE) {
-            let block = &blocks[number as usize];
-            if let Some(later) = later
-                && later.first_completed < block.last_invoked
-                && block.first_completed < later.last_invoked
-            {
-                return Err(conflict::between(self, block, later));
-            }
-            if block.first_completed < block.last_invoked {
-                later = Some(block);
-            }
+        let by_falling_end = ends_with.iter().rev().filter_map(|number| blocks.get(*number as usize));
+        match clashes(by_falling_end, |block| &block.zone).next() {
+            Some((block, later)) => Err(conflict::between(self, block, later)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The values that a link connects.
@@ -385,14 +347,8 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
 }
 
 impl Block {
-    fn invoke(&mut self, place: u32, op: &Op) {
-        if i64::from(op.invoked) > self.last_invoked {
-            (self.last_invoked, self.last) = (i64::from(op.invoked), place);
-        }
+    /// A chain of which nothing is known yet but where it begins.
+    pub(super) fn empty(root: u32) -> Block {
+        Block { root, zone: Zone::empty(-1, i64::MAX, NONE) }
     }
-}
-
-/// When the operation had certainly happened.
-fn completed(op: &Op) -> u32 {
-    if op.outcome == Outcome::Ok { op.completed } else { NEVER }
 }

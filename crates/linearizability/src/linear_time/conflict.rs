@@ -5,10 +5,12 @@
 //! object held at first (other than one that the set writes). An indeterminate operation stands there together with those
 //! that show that it happened.
 
-use super::chains::{Block, Chains, INITIAL, Meaning, NONE};
+use super::NONE;
+use super::chains::{Block, Chains, INITIAL, Meaning};
 use super::refusals::Trace;
 use crate::Conflict;
-use crate::history::{Op, OpFunction, Outcome, Value};
+use crate::history::{Op, Outcome};
+use crate::value_graph::circles;
 
 /// An operation replaced a value that another had replaced.
 pub(super) fn fork<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, second: u32) -> Conflict {
@@ -19,7 +21,7 @@ pub(super) fn fork<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, second: u32) -
         show(chains, from.next, &mut set);
         show(chains, to, &mut set);
     }
-    conflict(set, "Two operations replaced the same value, which was there only once.")
+    Conflict::new(set, "Two operations replaced the same value, which was there only once.")
 }
 
 /// A value was observed that nobody wrote.
@@ -35,43 +37,32 @@ pub(super) fn unwritten<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u3
         show(chains, node.next, &mut set);
         chains.ops[observer as usize].a
     };
-    let failed = |op: &Op| op.outcome == Outcome::Fail && writes(op) == Some(seen);
+    let failed = |op: &Op| op.outcome == Outcome::Fail && op.written() == Some(seen);
     match chains.ops.iter().position(failed) {
-        None => conflict(set, "An operation observed a value that nobody wrote."),
+        None => Conflict::new(set, "An operation observed a value that nobody wrote."),
         Some(place) => {
             set.push(place as u32);
-            conflict(set, "An operation observed a value that only a failed operation was to write.")
+            Conflict::new(set, "An operation observed a value that only a failed operation was to write.")
         }
     }
 }
 
 /// Operations each replaced the value of the one before it, round and round. There are some.
 pub(super) fn circle<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>) -> Conflict {
-    let mut reached = vec![false; chains.nodes.len()];
-    for root in 0..chains.nodes.len() as u32 {
-        let place = writer(chains, root);
-        if root == INITIAL || (place != NONE && chains.ends(place).is_none()) {
-            let mut value = root;
-            while value != NONE {
-                reached[value as usize] = true;
-                value = chains.nodes[value as usize].next;
-            }
-        }
+    let mut replaced = vec![NONE; chains.nodes.len()];
+    for (value, node) in (0u32..).zip(&chains.nodes).filter(|(_, node)| node.next != NONE) {
+        replaced[node.next as usize] = value;
     }
-    let on_circle = (0u32..).zip(&chains.nodes).find(|(value, node)| !reached[*value as usize] && node.next != NONE);
+    let before = |value: usize| Some(replaced[value] as usize).filter(|value| *value < replaced.len());
     let mut set = Vec::new();
-    if let Some((start, _)) = on_circle {
-        show(chains, start, &mut set);
-        let mut value = start;
-        loop {
-            set.push(writer(chains, value));
-            value = chains.nodes[value as usize].next;
-            if value == start || value == NONE {
-                break;
-            }
-        }
+    if let Some(circle) = circles(replaced.len(), before).first() {
+        set.extend(circle.iter().map(|value| chains.nodes[*value].writer));
+        show(chains, circle.iter().copied().min().map_or(NONE, |value| value as u32), &mut set);
     }
-    conflict(set, "Operations each replaced the value that the one before them wrote, in a circle without a beginning.")
+    Conflict::new(
+        set,
+        "Operations each replaced the value that the one before them wrote, in a circle without a beginning.",
+    )
 }
 
 /// `later` completed before `earlier` was invoked, and their chain has them the other way round.
@@ -82,17 +73,18 @@ pub(super) fn inside<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, earlier: u32
     path(chains, from, to, &mut set);
     let begins = chains.nodes[from as usize];
     if begins.writer == earlier && (from == to || begins.next == to) {
-        return conflict(set, "A value was observed before the operation that wrote it began.");
+        return Conflict::new(set, "A value was observed before the operation that wrote it began.");
     }
-    conflict(set, "An operation completed before another one began that the values put before it.")
+    Conflict::new(set, "An operation completed before another one began that the values put before it.")
 }
 
 /// Each of two chains must come before the other.
 pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Block, other: &Block) -> Conflict {
     let mut set = Vec::new();
     for block in [one, other] {
-        set.extend([block.first, block.last]);
-        for place in [block.first, block.last].into_iter().filter(|&place| place != NONE) {
+        let ends = [block.zone.first_by, block.zone.last_by];
+        set.extend(ends);
+        for place in ends.into_iter().filter(|&place| place != NONE) {
             show(chains, chains.leaves(place), &mut set);
             // Up to where the chain begins, or to the path of the other operation.
             let mut value = chains.leaves(place);
@@ -109,13 +101,13 @@ pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Block
             }
         }
     }
-    let reason = if one.first == NONE || other.first == NONE {
+    let reason = if one.zone.first_by == NONE || other.zone.first_by == NONE {
         "The initial value, or what followed from it, was still there after another value, which cannot have led to it, \
          had been observed or written."
     } else {
         "Of two values, each was there both before and after the other, and neither led to the other."
     };
-    conflict(set, reason)
+    Conflict::new(set, reason)
 }
 
 /// Compare-and-sets failed, and what they expected was there all the time.
@@ -149,7 +141,7 @@ pub(super) fn refused<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, trace: &Tra
         set.push(last);
         show(chains, chains.leaves(last), &mut set);
     }
-    conflict(set, "Compare-and-sets failed although what they expected was there.")
+    Conflict::new(set, "Compare-and-sets failed although what they expected was there.")
 }
 
 /// The writers of the values from one to another of the same chain, both included.
@@ -184,19 +176,4 @@ fn show<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u32, set: &mut Vec
 
 fn writer<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u32) -> u32 {
     chains.nodes.get(value as usize).map_or(NONE, |node| node.writer)
-}
-
-pub(super) fn writes(op: &Op) -> Option<Value> {
-    match op.f {
-        OpFunction::Write => Some(op.a),
-        OpFunction::Cas | OpFunction::Rmw => Some(op.b),
-        _ => None,
-    }
-}
-
-pub(super) fn conflict(mut operations: Vec<u32>, reason: &str) -> Conflict {
-    operations.sort_unstable();
-    operations.dedup();
-    operations.retain(|&place| place != NONE);
-    Conflict { operations, reason: reason.to_owned() }
 }

@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::elements::refuse;
-use super::levels::{NONE, completed};
+use super::NONE;
 use crate::Answer;
 use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
 
@@ -86,7 +85,7 @@ impl Counter<'_> {
 
     /// The numbers of those in a list that completed, in the order of that.
     fn by_completion(&self, list: &[(u32, i64)]) -> Vec<u32> {
-        let completed = |number: u32| completed(self.op(list[number as usize].0));
+        let completed = |number: u32| self.op(list[number as usize].0).happened_by();
         let mut ended: Vec<u32> = (0..list.len() as u32).filter(|number| completed(*number) != NEVER).collect();
         let places = || ended.iter().map(|number| completed(*number));
         let (least, greatest) = (places().min().unwrap_or(0), places().max().unwrap_or(0));
@@ -111,7 +110,9 @@ impl Counter<'_> {
         let (mut sum, mut ended) = ((0, 0), ended.iter().map(|number| &adds[*number as usize]).peekable());
         let mut sure = Vec::with_capacity(reads.len());
         for (read, _) in reads {
-            while let Some(&(_, number)) = ended.next_if(|(add, _)| completed(self.op(*add)) < self.op(*read).invoked) {
+            while let Some(&(_, number)) =
+                ended.next_if(|(add, _)| self.op(*add).happened_by() < self.op(*read).invoked)
+            {
                 sum = (sum.0 + number.min(0), sum.1 + number.max(0));
             }
             sure.push(sum);
@@ -133,7 +134,7 @@ impl Counter<'_> {
                 } else {
                     format!("line {} shows {shown}, but the sum was between {least} and {greatest}", op.line)
                 };
-                return Err(refuse(self.proof(start, place, shown, adds), reason));
+                return Err(Answer::refused(self.proof(start, place, shown, adds), reason));
             }
         }
         Ok(exact)
@@ -150,7 +151,7 @@ impl Counter<'_> {
                 break;
             }
             let (add, number) = (self.op(*place), *number);
-            if completed(add) < op.invoked {
+            if add.happened_by() < op.invoked {
                 (least, greatest) = (least + number, greatest + number);
                 operations.push(*place);
             } else if add.invoked < op.completed {
@@ -170,7 +171,10 @@ impl Counter<'_> {
             // The bounds exclude what is below nothing and above all.
             let count = usize::try_from((shown - start) / amount).ok().filter(|_| (shown - start) % amount == 0);
             let Some(group) = count.and_then(|count| groups.get_mut(count)) else {
-                return Err(refuse(vec![*place], format!("line {} shows {shown}, no sum of numbers added", op.line)));
+                return Err(Answer::refused(
+                    vec![*place],
+                    format!("line {} shows {shown}, no sum of numbers added", op.line),
+                ));
             };
             group.first = group.first.min((op.completed, *place));
             if group.last.1 == NONE || group.last.0 < op.invoked {
@@ -183,7 +187,7 @@ impl Counter<'_> {
             if first.0 < group.last.0 {
                 let (early_line, late_line) = (self.op(first.1).line, self.op(group.last.1).line);
                 let reason = format!("line {late_line} shows fewer additions than line {early_line} had shown before");
-                return Err(refuse(vec![first.1, group.last.1], reason));
+                return Err(Answer::refused(vec![first.1, group.last.1], reason));
             }
             first = first.min(group.first);
             group.first = first;
@@ -199,7 +203,7 @@ impl Counter<'_> {
         let mut deadlines = vec![groups.len() as u32; adds.len()];
         let mut stretch = 0;
         for number in ended {
-            let end = completed(self.op(adds[*number as usize].0));
+            let end = self.op(adds[*number as usize].0).happened_by();
             while groups.get(stretch).is_some_and(|group| group.last.0 < end) {
                 stretch += 1;
             }
@@ -271,6 +275,6 @@ impl Counter<'_> {
             since = format!(" since line {}", self.op(before.first.1).line);
         }
         let reason = format!("line {} does not show all {} additions{since} that had ended", late.line, adds.len());
-        refuse(operations, reason)
+        Answer::refused(operations, reason)
     }
 }

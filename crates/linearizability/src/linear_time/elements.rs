@@ -1,9 +1,9 @@
 //! Which operation put which element in: what the checks of sets and lists begin with.
 
+use crate::Answer;
 use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
-use crate::{Answer, Conflict};
 
-use super::levels::NONE;
+use super::NONE;
 
 /// The operations that put elements in, by element, and the reads that show something.
 pub(super) struct Elements {
@@ -60,11 +60,4 @@ pub(super) fn in_words(values: &Values, element: Value) -> String {
         Some(Content::Text(text)) => format!("\"{text}\""),
         _ => format!("value {}", element.0),
     }
-}
-
-/// A refusal; the operations are put in order, each once.
-pub(super) fn refuse(mut operations: Vec<u32>, reason: String) -> Answer {
-    operations.sort_unstable();
-    operations.dedup();
-    Answer::NotLinearizable(Conflict { operations, reason })
 }

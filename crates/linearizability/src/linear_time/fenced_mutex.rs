@@ -45,7 +45,7 @@ fn out_of_order(ops: &[Op], values: &Values, holds: &Holds) -> Option<Conflict> 
             return Some(conflict(&[other, hold], reason));
         }
         if let Some((lower, other)) = latest
-            && hold.first < other.last
+            && hold.zone.first < other.zone.last
         {
             let reason = format!(
                 "{} with token {lower} held the lock no earlier than {} with token {token}",
@@ -54,7 +54,7 @@ fn out_of_order(ops: &[Op], values: &Values, holds: &Holds) -> Option<Conflict> 
             );
             return Some(conflict(&[other, hold], reason));
         }
-        if latest.is_none_or(|(_, other)| other.last < hold.last) {
+        if latest.is_none_or(|(_, other)| other.zone.last < hold.zone.last) {
             latest = Some((*token, hold));
         }
     }
@@ -67,18 +67,18 @@ fn no_place(ops: &[Op], with_token: &[(i64, &Hold)], without: &[&Hold]) -> Optio
     let mut latest: Vec<&Hold> = with_token.iter().map(|(_, hold)| *hold).collect();
     let mut earliest = latest.clone();
     for place in 1..latest.len() {
-        if latest[place - 1].last > latest[place].last {
+        if latest[place - 1].zone.last > latest[place].zone.last {
             latest[place] = latest[place - 1];
         }
     }
     for place in (1..earliest.len()).rev() {
-        if earliest[place].first < earliest[place - 1].first {
+        if earliest[place].zone.first < earliest[place - 1].zone.first {
             earliest[place - 1] = earliest[place];
         }
     }
     for hold in without {
-        let before = earliest.partition_point(|other| other.first < hold.last);
-        let after = latest.partition_point(|other| other.last < hold.first);
+        let before = earliest.partition_point(|other| other.zone.first < hold.zone.last);
+        let after = latest.partition_point(|other| other.zone.last < hold.zone.first);
         if after < before {
             let (one, other) = (earliest[before - 1], latest[after]);
             let reason = format!(

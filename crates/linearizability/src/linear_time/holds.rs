@@ -1,8 +1,7 @@
 //! Which spells a lock was held for, as far as its operations tell: what both mutex checks work on.
 //!
-//! A hold is an acquire and the release that ended it, and holds follow one another like the clusters of a register
-//! (Gibbons and Korach 1997): hold X must come before hold Y exactly if something of X completed before something of Y
-//! was invoked, so a hold's *least completion* (`first`) and *greatest invocation* (`last`) say all there is to say.
+//! A hold is an acquire and the release that ended it, and holds follow one another like the blocks of a register, so its
+//! zone says all there is to say (see [`crate::value_graph`]).
 //!
 //! Indeterminate operations of a process whose other operations do not overlap extend that theory. In any legal order
 //! an indeterminate acquire that is followed by an indeterminate release of its process can be taken out, and so can
@@ -17,11 +16,10 @@
 //! So without splits the holds are exact. With them the check brackets the truth: splits that use nothing up allow too
 //! much, splits that do (first come, first served) and no splits allow too little.
 
+use super::NONE;
 use crate::history::{NEVER, Op, OpFunction, Outcome};
+use crate::value_graph::Zone;
 use crate::{Answer, Conflict};
-
-/// No operation.
-pub(super) const NONE: u32 = u32::MAX;
 
 /// A spell in which one process held the lock.
 #[derive(Clone, Copy, Debug)]
@@ -30,29 +28,16 @@ pub(super) struct Hold {
     pub lock: u32,
     /// Place of the release; [`NONE`] if nothing can have ended the hold.
     pub unlock: u32,
-    /// The least completion of the two.
-    pub first: u32,
-    /// The greatest invocation of the two; [`NEVER`] if the hold does not end.
-    pub last: u32,
-}
-
-impl Hold {
-    /// Is there a time at which it was certainly held? (A forward zone.)
-    pub fn is_certain(&self) -> bool {
-        self.first < self.last
-    }
-
-    fn put_operations(&self, into: &mut Vec<u32>) {
-        into.extend([self.lock, self.unlock].into_iter().filter(|place| *place != NONE));
-    }
+    /// Of the two; its end is [`NEVER`] if the hold does not end. Where it is forward, the lock was certainly held.
+    pub zone: Zone<u32>,
 }
 
 /// All holds of a history.
 #[derive(Debug)]
 pub(super) struct Holds {
     pub list: Vec<Hold>,
-    /// For each operation the hold (its place in `list`) whose greatest invocation it is: the holds in the order of
-    /// [`Hold::last`] without sorting. Holds that do not end are not in it.
+    /// For each operation the hold (its place in `list`) whose greatest invocation it is: the holds by the ends of
+    /// their zones without sorting. Holds that do not end are not in it.
     pub by_last: Vec<u32>,
     /// Was any hold split?
     split: bool,
@@ -88,13 +73,9 @@ pub(super) fn decide(ops: &[Op], check: impl Fn(&Holds) -> Option<Conflict>) -> 
     Answer::Undecided("indeterminate releases and acquires may split holds in several ways".into())
 }
 
-/// A conflict of the operations of some holds, each named once and in order.
+/// A conflict of the operations of some holds.
 pub(super) fn conflict(holds: &[&Hold], reason: String) -> Conflict {
-    let mut operations = Vec::with_capacity(2 * holds.len());
-    holds.iter().for_each(|hold| hold.put_operations(&mut operations));
-    operations.sort_unstable();
-    operations.dedup();
-    Conflict { operations, reason }
+    Conflict::new(holds.iter().flat_map(|hold| [hold.lock, hold.unlock]).collect(), reason)
 }
 
 /// A hold in words.
@@ -224,19 +205,14 @@ fn find(ops: &[Op], splits: Splits) -> Result<Holds, Answer> {
 
 impl Holds {
     fn add(&mut self, ops: &[Op], lock: u32, unlock: u32) {
-        let completed = |op: &Op| if op.outcome == Outcome::Ok { op.completed } else { NEVER };
-        let acquire = &ops[lock as usize];
+        let (acquire, release) = (&ops[lock as usize], ops.get(unlock as usize));
+        let first = release.map_or(NEVER, Op::happened_by).min(acquire.happened_by());
+        let last = release.map_or(NEVER, |release| release.invoked.max(acquire.invoked));
         let number = self.list.len() as u32;
-        let Some(release) = ops.get(unlock as usize) else {
-            self.list.push(Hold { lock, unlock, first: completed(acquire), last: NEVER });
+        self.list.push(Hold { lock, unlock, zone: Zone { first, first_by: (), last, last_by: () } });
+        if release.is_none() {
             return;
-        };
-        self.list.push(Hold {
-            lock,
-            unlock,
-            first: completed(acquire).min(completed(release)),
-            last: acquire.invoked.max(release.invoked),
-        });
+        }
         // Operations are in the order of their invocations. No other hold has this one as its last: a release that was
         // invoked after the acquire is used up, or older than the next acquire.
         self.by_last[lock.max(unlock) as usize] = number;

@@ -4,15 +4,8 @@
 //! exists exactly if no operation of a higher level completed before one of a lower level was invoked: real time orders
 //! the operations as intervals, and an order of levels that never runs against it can be refined to one that agrees.
 
-use crate::history::{NEVER, Op, Outcome};
-
-/// No operation, no level.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// When an operation had taken effect at the latest.
-pub(super) fn completed(op: &Op) -> u32 {
-    if op.outcome == Outcome::Ok { op.completed } else { NEVER }
-}
+use super::NONE;
+use crate::history::Op;
 
 /// Two operations whose levels run against real time: the one of the higher level, which completed before the other was
 /// invoked. `levels` has one for each operation, all below `count`; [`NONE`] for those that are left out. Linear.
@@ -25,7 +18,7 @@ pub(super) fn against_time(ops: &[Op], levels: &[u32], count: usize) -> Option<(
             continue;
         }
         let (first, last) = (&mut first[*level as usize], &mut last[*level as usize]);
-        if *first == NONE || completed(op) < completed(&ops[*first as usize]) {
+        if *first == NONE || op.happened_by() < ops[*first as usize].happened_by() {
             *first = place as u32;
         }
         // Operations are in the order of their invocations.
@@ -34,12 +27,12 @@ pub(super) fn against_time(ops: &[Op], levels: &[u32], count: usize) -> Option<(
     let mut higher = NONE;
     for level in (0..count).rev() {
         if let (Some(early), Some(late)) = (ops.get(higher as usize), ops.get(last[level] as usize))
-            && completed(early) < late.invoked
+            && early.happened_by() < late.invoked
         {
             return Some((higher, last[level]));
         }
         if let Some(op) = ops.get(first[level] as usize)
-            && ops.get(higher as usize).is_none_or(|early| completed(op) < completed(early))
+            && ops.get(higher as usize).is_none_or(|early| op.happened_by() < early.happened_by())
         {
             higher = first[level];
         }

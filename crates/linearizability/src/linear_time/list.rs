@@ -1,7 +1,8 @@
 //! A list that grows at its end: elements are appended, reads show all of it.
 
-use super::elements::{Elements, in_words, refuse, shown};
-use super::levels::{NONE, against_time};
+use super::NONE;
+use super::elements::{Elements, in_words, shown};
+use super::levels::against_time;
 use crate::Answer;
 use crate::history::{Op, OpFunction, Outcome, Values};
 
@@ -32,14 +33,14 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
         let (Some(by), Some(read)) = (elements.put(*element), witness) else {
             let line = witness.map_or(0, |read| ops[read as usize].line);
             let element = in_words(values, *element);
-            return Err(refuse(
+            return Err(Answer::refused(
                 witness.into_iter().collect(),
                 format!("line {line} shows {element}, which nobody appended"),
             ));
         };
         if levels[by as usize] != NONE {
             let (line, element) = (ops[read as usize].line, in_words(values, *element));
-            return Err(refuse(vec![by, read], format!("line {line} shows {element} twice")));
+            return Err(Answer::refused(vec![by, read], format!("line {line} shows {element} twice")));
         }
         levels[by as usize] = 2 * position as u32 + 1;
     }
@@ -63,7 +64,7 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
             );
             let mut operations = vec![*place, other];
             operations.extend(elements.put(list[position]).into_iter().chain(elements.put(longest[position])));
-            return Err(refuse(operations, reason));
+            return Err(Answer::refused(operations, reason));
         }
     }
 
@@ -96,5 +97,5 @@ fn contradiction(ops: &[Op], values: &Values, (early, late): (u32, u32), witness
             format!("{} had been appended before {}, but not as line {line} shows them", name(first), name(second))
         }
     };
-    refuse(operations, reason)
+    Answer::refused(operations, reason)
 }

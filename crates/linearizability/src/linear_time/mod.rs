@@ -18,6 +18,9 @@ mod refusals;
 mod register;
 mod set;
 
+/// No operation, no value, no level.
+pub(crate) const NONE: u32 = u32::MAX;
+
 pub use counter::counter;
 pub use fenced_mutex::fenced_mutex;
 pub use list::list_append;

@@ -1,7 +1,9 @@
 //! A lock that knows its owner: acquired only when free, released only by the process that holds it.
 
-use super::holds::{Hold, Holds, NONE, conflict, decide, in_words};
+use super::NONE;
+use super::holds::{Hold, Holds, conflict, decide, in_words};
 use crate::history::Op;
+use crate::value_graph::clashes;
 use crate::{Answer, Conflict};
 
 /// Decides an owner-aware mutex, free at first, given its operations in the order of their invocations.
@@ -17,24 +19,13 @@ pub fn owner_mutex(ops: &[Op]) -> Answer {
 /// Two holds that cannot be put in sequence.
 fn overlap(ops: &[Op], holds: &Holds) -> Option<Conflict> {
     let mut endless = holds.list.iter().filter(|hold| hold.unlock == NONE);
-    // The certain hold that ends next after the one looked at: all later ones are known not to overlap.
-    let mut next = endless.next();
-    if let (Some(one), Some(other)) = (next, endless.next()) {
+    let last = endless.next();
+    if let (Some(one), Some(other)) = (last, endless.next()) {
         return Some(both_held(ops, one, other));
     }
+    let others = holds.by_last.iter().rev().filter_map(|number| holds.list.get(*number as usize));
     // On to the earliest pair, which is where somebody who looks for the cause begins.
-    let mut found = None;
-    for hold in holds.by_last.iter().rev().filter_map(|number| holds.list.get(*number as usize)) {
-        if let Some(later) = next
-            && later.first < hold.last
-            && hold.first < later.last
-        {
-            found = Some((hold, later));
-        }
-        if hold.is_certain() {
-            next = Some(hold);
-        }
-    }
+    let found = clashes(last.into_iter().chain(others), |hold| &hold.zone).last();
     found.map(|(hold, later)| both_held(ops, hold, later))
 }
 

@@ -14,9 +14,11 @@
 //! **No order** is proved by a chain alone: its own operations bound t(k) whatever the order of the chains, and the chain's
 //! end too where nothing else can follow in time. If neither is proved, the answer is undecided.
 
-use super::chains::{Block, Chains, INITIAL, Meaning, NONE};
+use super::NONE;
+use super::chains::{Block, Chains, INITIAL, Meaning};
 use super::conflict;
 use crate::history::{Op, Outcome};
+use crate::value_graph::Zone;
 use crate::{Answer, Conflict};
 
 /// What is there, at the latest since when, and after which invocation something else can follow at the earliest.
@@ -55,7 +57,7 @@ pub(super) fn check<F: Fn(&Op) -> Meaning>(chains: &Chains<F>, mut blocks: Vec<B
     }
     if blocks.first().is_none_or(|block| block.root != INITIAL) {
         // Nobody observed the initial value, but it was there.
-        blocks.insert(0, Block { root: INITIAL, first_completed: -1, first: NONE, last_invoked: -1, last: NONE });
+        blocks.insert(0, Block { root: INITIAL, zone: Zone::empty(-1, -1, NONE) });
     }
     let line = Line::new(chains, &blocks);
     let mut ends = Vec::with_capacity(blocks.len());
@@ -221,7 +223,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
         let mut order: Vec<u32> = (1..blocks.len() as u32).collect();
         let mut by_first = order.clone();
         order.sort_by_key(|number| blocks[*number as usize].ends());
-        by_first.sort_by_key(|number| blocks[*number as usize].first_completed);
+        by_first.sort_by_key(|number| blocks[*number as usize].zone.first);
         let placed = vec![false; blocks.len()];
         let (mut optional, mut links) = (Vec::new(), Vec::new());
         let unseen = line.chains.indeterminate_unseen();
@@ -262,13 +264,13 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
     /// When the first of the chains that are left was first done with.
     fn rest(&self) -> i64 {
         let left = self.by_first[self.all_placed..].iter().find(|number| !self.placed[**number as usize]);
-        left.map_or(i64::MAX, |number| self.blocks[*number as usize].first_completed)
+        left.map_or(i64::MAX, |number| self.blocks[*number as usize].zone.first)
     }
 
     /// A chain that is no longer among those that are left.
     fn enter(&self, at: Reach, number: usize) -> Option<Reach> {
         let (block, rest) = (&self.blocks[number], self.rest());
-        if block.last_invoked > rest {
+        if block.zone.last > rest {
             return None;
         }
         self.line.follow_all(at, block.root, rest)
@@ -327,8 +329,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
     /// Fails if a chain's last value must be gone, and nothing could replace it in time.
     fn nothing_follows(&self, ends: &[Reach]) -> Result<(), Conflict> {
         let line = self.line;
-        let firsts: Vec<i64> =
-            self.by_first.iter().map(|number| self.blocks[*number as usize].first_completed).collect();
+        let firsts: Vec<i64> = self.by_first.iter().map(|number| self.blocks[*number as usize].zone.first).collect();
         let invoked = |value: u32| line.invoked(line.chains.nodes[value as usize].writer);
         let mut begins: Vec<i64> = self.blocks[1..].iter().map(|block| invoked(block.root)).collect();
         begins.sort_unstable();
@@ -337,8 +338,8 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
             let deadline = i64::from(deadline);
             // Those that must come before are among those that begin in time.
             let begun = begins.partition_point(|begin| *begin <= deadline);
-            let before = firsts.partition_point(|first| *first < block.last_invoked);
-            let itself = block.root != INITIAL && block.first_completed >= block.last_invoked;
+            let before = firsts.partition_point(|first| *first < block.zone.last);
+            let itself = block.root != INITIAL && !block.zone.is_forward();
             let in_time = |op: &Optional| line.invoked(op.place) <= deadline;
             let optional =
                 self.optional.iter().any(in_time) || self.links.iter().any(|op| op.from == end.value && in_time(op));
@@ -360,7 +361,7 @@ impl<F: Fn(&Op) -> Meaning> Line<'_, '_, F> {
 
 impl Block {
     fn ends(&self) -> i64 {
-        self.first_completed.max(self.last_invoked)
+        self.zone.first.max(self.zone.last)
     }
 }
 

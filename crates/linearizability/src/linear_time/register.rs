@@ -4,10 +4,9 @@ use std::collections::HashSet;
 
 use super::balance::Scales;
 use super::chains::{Chains, Meaning};
-use super::conflict;
 use crate::history::{Op, OpFunction, Outcome, Value};
 use crate::search::before;
-use crate::{Answer, FailedCas};
+use crate::{Answer, Conflict, FailedCas};
 
 /// Decides reads, writes, compare-and-sets and read-modify-writes of one key, `ops` in the order of their invocations.
 ///
@@ -71,16 +70,15 @@ fn with_writers(mut answer: Answer, ops: &[Op], initial: Value, why: impl Fn(u32
     if let Answer::NotLinearizable(conflict) = &mut answer {
         let set =
             || conflict.operations.iter().map(|place| &ops[*place as usize]).filter(|op| op.outcome != Outcome::Fail);
-        let written: HashSet<Value> = set().filter_map(conflict::writes).chain([initial, Value::UNKNOWN]).collect();
+        let written: HashSet<Value> = set().filter_map(Op::written).chain([initial, Value::UNKNOWN]).collect();
         let observed = set().filter(|op| op.f != OpFunction::Write).map(|op| op.a);
         let missing: HashSet<Value> = observed.filter(|value| !written.contains(value)).collect();
-        let writes =
-            |op: &Op| op.outcome != Outcome::Fail && conflict::writes(op).is_some_and(|to| missing.contains(&to));
+        let writes = |op: &Op| op.outcome != Outcome::Fail && op.written().is_some_and(|to| missing.contains(&to));
         let others: Vec<u32> = (0u32..).zip(ops).filter(|(_, op)| writes(op)).map(|(place, _)| place).collect();
         if !others.is_empty() {
             let reason = "An operation observed a value that none of those that wrote it can have written by then.";
             let set = others.iter().flat_map(|place| why(*place)).chain(others.iter().copied());
-            *conflict = conflict::conflict(set.chain(conflict.operations.iter().copied()).collect(), reason);
+            *conflict = Conflict::new(set.chain(conflict.operations.iter().copied()).collect(), reason);
         }
     }
     answer

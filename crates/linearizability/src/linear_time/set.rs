@@ -1,7 +1,8 @@
 //! A set that grows: elements join, reads show all of it.
 
-use super::elements::{Elements, in_words, refuse, shown};
-use super::levels::{NONE, against_time};
+use super::NONE;
+use super::elements::{Elements, in_words, shown};
+use super::levels::against_time;
 use crate::Answer;
 use crate::history::{Op, OpFunction, Outcome, Value, Values};
 
@@ -43,7 +44,10 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
             if elements.put(*element).is_none() {
                 let op = &ops[*place as usize];
                 let element = in_words(values, *element);
-                return Err(refuse(vec![*place], format!("line {} shows {element}, which nobody added", op.line)));
+                return Err(Answer::refused(
+                    vec![*place],
+                    format!("line {} shows {element}, which nobody added", op.line),
+                ));
             }
             let element = element.0 as usize;
             if std::mem::replace(&mut shown_by[element], *place) == *place {
@@ -102,7 +106,7 @@ fn no_chain(
         in_words(values, lacks),
         ops[*other as usize].line
     );
-    refuse(operations.into_iter().flatten().collect(), reason)
+    Answer::refused(operations.into_iter().flatten().collect(), reason)
 }
 
 /// Two operations whose order by what was read is not that of real time, with the read that tells.
@@ -124,5 +128,5 @@ fn contradiction(ops: &[Op], values: &Values, (early, late): (u32, u32), levels:
             format!("line {line} shows {} but not {}, which had been added before", name(second), name(first))
         }
     };
-    refuse(operations, reason)
+    Answer::refused(operations, reason)
 }

@@ -15,6 +15,7 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// A counter that begins at `initial`; `operations` are those that will be checked.
     pub fn new(initial: i64, values: &Values, operations: &[Op]) -> Counter {
         let numbers = (0..values.len() as u32).map(|value| values.int(Value(value))).collect();
         let mut counter = Counter { initial, numbers, rises: false };

@@ -68,6 +68,7 @@ impl Model for Mutex {
 /// `limit` places, each of which only its owner can give back. `acquire`: one was free, and the process owns it, beside
 /// those that it owned before; `release`: the process owned one, and it is free.
 pub struct Semaphore {
+    /// How many acquires can be without a release at one time.
     pub limit: u32,
 }
 
@@ -114,6 +115,7 @@ impl Model for Semaphore {
 /// A lock that only its owner can release. `acquire`: it was free, and the process owns it (`reentrant`: it was free or
 /// the process owned it, and owns it once more); `release`: the process owned it, and owns it once less.
 pub struct OwnerMutex {
+    /// Whether its owner can acquire it again.
     pub reentrant: bool,
 }
 
@@ -178,6 +180,7 @@ pub struct FencedMutex {
 }
 
 impl FencedMutex {
+    /// A lock that is free; `values` tell the tokens.
     pub fn new(values: &Values) -> FencedMutex {
         FencedMutex { numbers: (0..values.len() as u32).map(|value| values.int(Value(value))).collect() }
     }

@@ -28,7 +28,9 @@ pub enum FailedCas {
 ///
 /// Any other operation that failed did not happen and says nothing.
 pub struct Register {
+    /// What it holds at first.
     pub initial: Value,
+    /// What a failed compare-and-set says.
     pub failed_cas: FailedCas,
     /// There are operations that leave an unknown value, so a read may say what it is.
     pub wildcards: bool,
@@ -38,6 +40,7 @@ pub struct Register {
 const OTHER: Value = Value(u32::MAX - 1);
 
 impl Register {
+    /// A register that holds `initial` at first; `operations` are those that will be checked.
     pub fn new(initial: Value, failed_cas: FailedCas, operations: &[Op]) -> Register {
         Register { initial, failed_cas, wildcards: operations.iter().any(|op| produces(op) == Some(Value::UNKNOWN)) }
     }

@@ -53,6 +53,7 @@ impl Seen {
 }
 
 impl Set {
+    /// An empty set; `values` tell the elements.
     pub fn new(values: &Values) -> Set {
         let list = |number: u32| match values.content(Value(number)) {
             Some(Content::List(list)) => Some((Value(number), sorted(list))),

@@ -19,7 +19,7 @@ mod watch;
 
 use std::sync::atomic::Ordering;
 
-pub use config::FastHasher;
+pub(crate) use config::FastHasher;
 pub use watch::Limits;
 
 use super::{Answer, Conflict, Model};
@@ -35,12 +35,15 @@ pub enum Strategy {
     /// Depth-first alone while it is cheap, then both at once.
     #[default]
     Race,
+    /// Depth-first alone.
     Depth,
+    /// Breadth-first alone.
     Breadth,
 }
 
 /// What a search found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The fields are told with the variants.
 pub enum Finding {
     /// There is a legal order: places of operations in it. Empty where breadth-first was faster. Indeterminate
     /// operations that need not have happened are left out, as are some of those that failed.
@@ -85,7 +88,7 @@ pub fn examine<M: Model>(model: &M, operations: &[Op], limits: &Limits, strategy
 }
 
 /// What is known just before an event: operations that return then or later are indeterminate. With their places.
-pub fn before(operations: &[Op], event: u32) -> (Vec<Op>, Vec<u32>) {
+pub(crate) fn before(operations: &[Op], event: u32) -> (Vec<Op>, Vec<u32>) {
     let begun = (0..).zip(operations).filter(|(_, op)| op.invoked < event);
     let known = begun.filter(|(_, op)| op.completed < event || op.outcome != Outcome::Fail);
     let cut = |(place, op): (u32, &Op)| match op.completed < event {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// How long and how much a search may take. The search reads no clock: whoever calls it says when to give up.
 #[derive(Clone, Copy)]
 pub struct Limits<'a> {
+    /// Asked now and then; the search stops once it says so.
     pub give_up: &'a (dyn Fn() -> bool + Sync),
     /// About as many bytes may be taken by the configurations of one object.
     pub memory_bytes: usize,

@@ -100,7 +100,7 @@ fn otherwise(told: &Explanation, kept: &[Op], step: Link) -> Option<Vec<Op>> {
 
 #[test]
 fn counterexamples_are_illegal_and_minimal_and_deletions_sound() {
-    let count = crate::cases(50_000);
+    let count = crate::cases(10_000);
     let (mut explained, mut cycles, mut weakened, mut by_value) = (0, 0, 0, 0);
     for seed in 0..count {
         let spec = SPECS[seed as usize % SPECS.len()];

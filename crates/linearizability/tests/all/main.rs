@@ -9,7 +9,7 @@ mod oracle;
 mod search;
 mod support;
 
-/// How many histories of each kind; `REDJEPSEN_CASES` asks for more.
+/// How many histories of each kind; `REDJEPSEN_CASES` asks for more, as CI does every night.
 fn cases(usual: u64) -> u64 {
     std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }

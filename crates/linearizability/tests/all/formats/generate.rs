@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use proptest::prelude::*;
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::support::Random;
 
 /// One line of a history.
 #[derive(Clone, Debug)]
@@ -38,11 +38,11 @@ pub struct Generator {
     pub object: Object,
     pub strings: bool,
     pub left: u32,
-    random: ChaCha8Rng,
+    random: Random,
     open: Vec<Option<Line>>,
     /// The process that each client runs as.
     processes: Vec<u32>,
-    indeterminate_per_mille: u32,
+    indeterminate_per_mille: usize,
     value: Datum,
     written: i64,
     time: u64,
@@ -54,13 +54,13 @@ impl Generator {
         strings: bool,
         operations: u32,
         clients: u32,
-        indeterminate_per_mille: u32,
+        indeterminate_per_mille: usize,
     ) -> Generator {
         Generator {
             object,
             strings,
             left: operations,
-            random: ChaCha8Rng::seed_from_u64(1),
+            random: Random(1),
             open: vec![None; clients as usize],
             processes: (0..clients).collect(),
             indeterminate_per_mille,
@@ -80,19 +80,19 @@ impl Iterator for Generator {
     type Item = Line;
 
     fn next(&mut self) -> Option<Line> {
-        self.time += u64::from(self.random.next_u32() % 10_000);
+        self.time += self.random.next() % 10_000;
         let busy = self.open.iter().filter(|line| line.is_some()).count();
         if self.left == 0 && busy == 0 {
             return None;
         }
-        let mut client = self.random.next_u32() as usize % self.open.len();
+        let mut client = self.random.below(self.open.len());
         while self.left == 0 && self.open[client].is_none() {
             client = (client + 1) % self.open.len();
         }
         let Some(invoked) = self.open[client].take() else {
             self.left -= 1;
             let (f, value) = match self.object {
-                Object::Register if self.random.next_u32().is_multiple_of(2) => ("read", Datum::Nil),
+                Object::Register if self.random.one_in(2) => ("read", Datum::Nil),
                 Object::Register => ("write", self.unique(client)),
                 Object::Rmw => ("rmw", Datum::List(vec![Datum::Nil, self.unique(client)])),
             };
@@ -102,7 +102,7 @@ impl Iterator for Generator {
             return Some(line);
         };
         let mut line = Line { kind: "ok", time: self.time, ..invoked };
-        if self.random.next_u32() % 1000 < self.indeterminate_per_mille {
+        if self.random.below(1000) < self.indeterminate_per_mille {
             line.kind = "info";
             self.processes[client] += self.processes.len() as u32;
             return Some(line);

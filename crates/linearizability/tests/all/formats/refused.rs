@@ -39,18 +39,18 @@ fn events_that_make_no_history_are_refused_in_every_notation() {
         (&["0 invoke add nil"], "an add must say what it adds"),
         (&["0 invoke append true"], "an append must say what it adds"),
         (&["0 invoke write true"], "a write must say what it writes"),
-        (&["0 invoke read nil", "0 ok read true"], "a truth or a keyword is no value"),
+        (&["0 invoke read nil", "0 ok read true"], "a truth or a keyword is not a value"),
         (&["0 invoke read nil", "0 ok read [true]"], "no value"),
-        (&["0 invoke write 1.5"], "1.5 is no value"),
-        (&["0 invoke write 92233720368547758080"], "is no value; expected text, a whole number of 64 bits"),
-        (&["0 invoke read nil", "0 ok read [[1.5]]"], "1.5 is no value"),
+        (&["0 invoke write 1.5"], "1.5 is not a value"),
+        (&["0 invoke write 92233720368547758080"], "is not a value; expected text, a whole number of 64 bits"),
+        (&["0 invoke read nil", "0 ok read [[1.5]]"], "1.5 is not a value"),
         (&["0 invok read nil"], "unknown type `invok`; expected invoke, ok, fail or info"),
         (&["0 invoke txn nil"], "unknown function `txn`; expected read, write, cas, rmw"),
         (&["4294967296 invoke read nil"], "process 4294967296 is out of range"),
         (&["0 invoke read nil", "0 phase read nil"], "unknown type `phase`; expected invoke, ok, fail or info"),
-        (&["0 invoke acquire nil", "0 ok acquire 5.0"], "5.0 is no token; expected a whole number of 64 bits"),
-        (&["0 invoke acquire nil", "0 ok acquire 9223372036854775808"], "is no token"),
-        (&["0 invoke acquire nil", "0 ok acquire \"5\""], "\"5\" is no token"),
+        (&["0 invoke acquire nil", "0 ok acquire 5.0"], "5.0 is not a token; expected a whole number of 64 bits"),
+        (&["0 invoke acquire nil", "0 ok acquire 9223372036854775808"], "is not a token"),
+        (&["0 invoke acquire nil", "0 ok acquire \"5\""], "\"5\" is not a token"),
         (&["0 invoke read [7 nil]", "0 ok read [7 5]"], KEYED),
         (&["0 invoke read [\"k\" nil]", "0 ok read [\"k\" [1 2]]"], KEYED),
         (&["0 invoke read [\"k\" nil]", "0 ok read [\"k\" nil]"], KEYED),
@@ -82,8 +82,8 @@ fn fields_that_make_no_event_are_refused() {
     let json = |fields: &str| format!("{{\"type\":\"invoke\",\"f\":\"read\",\"process\":0{fields}}}\n");
     let ok = |fields: &str| json("") + &json(fields).replace("invoke", "ok");
     refused(ok(""), 2, "an ok read must say what it read");
-    refused(ok(",\"value\":{}"), 2, "a map is no value");
-    refused(ok(",\"value\":-0"), 2, "0 is no value");
+    refused(ok(",\"value\":{}"), 2, "a map is not a value");
+    refused(ok(",\"value\":-0"), 2, "0 is not a value");
     refused(ok(",\"value\":1,\"key\":1"), 2, "another key than its invocation");
     refused(json(",\"process\":1"), 1, "field `process` twice");
     refused(json(",\"time\":1.5"), 1, "field `time` must be a whole number");
@@ -102,7 +102,7 @@ fn fields_that_make_no_event_are_refused() {
     for token in ["5.0", "9223372036854775808", "1e30", "\"5\"", "\"-5.0\"", "{\"fence\":5.5}", "{\"token\":\"5\"}"] {
         let acquire = json("").replace("read", "acquire");
         let acquired = json(&format!(",\"value\":{token}")).replace("read", "acquire").replace("invoke", "ok");
-        refused(acquire + &acquired, 2, "is no token; expected a whole number of 64 bits; it was invoked at line 1");
+        refused(acquire + &acquired, 2, "is not a token; expected a whole number of 64 bits; it was invoked at line 1");
     }
     let timed = |times: &[i64]| -> String {
         let line = |(process, time)| {
@@ -133,8 +133,8 @@ fn what_is_no_history_is_refused() {
     refused(b"\xff\xfe\n", 1, "not UTF-8");
     refused(b"{\"process\":0,\"type\":\"invoke\",\"f\":\"read\"}\n{\"\xff\":0}\n", 2, "not UTF-8");
     refused(b"{:process 0, :type :invoke,\n :f :read, :value \"\xff\"}\n", 2, "not UTF-8");
-    refused("{:process 0\n", 2, "column 1: the end, where a `}` was to come");
-    refused("[{:process 0, :type :invoke, :f :read}", 1, "the end, where a `]` was to come");
+    refused("{:process 0\n", 2, "column 1: the input ends where a `}` was expected");
+    refused("[{:process 0, :type :invoke, :f :read}", 1, "the input ends where a `]` was expected");
     refused("[]\n[]", 2, "something after the end of the history");
     refused("[{:process :nemesis, :type :info}\n1]", 2, "expected an operation as a map");
     refused("{:process 0, :type :invoke, :f :read} )", 1, "column 39: `)` closes nothing");

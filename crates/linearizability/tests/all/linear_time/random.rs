@@ -2,30 +2,7 @@
 
 use linearizability::history::{NEVER, Op, OpFunction, Outcome, Value};
 
-/// SplitMix64: a seed names a history on every machine.
-pub struct Random(pub u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    fn one_in(&mut self, many: usize) -> bool {
-        self.below(many) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
+use crate::support::Random;
 
 /// A history, and whether it is as the object produced it.
 pub struct Case {
@@ -37,16 +14,16 @@ pub struct Case {
 /// `repeat`: values are often there again. `large`: too many operations to try every order.
 pub fn case(seed: u64, functions: &[OpFunction], repeat: bool, large: bool) -> Case {
     let mut random = Random(seed);
-    let initial = Value(random.pick(&[0, 0, 0, 3]));
-    let count = if large { 8 + random.below(60) } else { random.pick(&[1, 3, 4, 5, 6, 7, 7, 7]) };
+    let initial = Value(random.one_of(&[0, 0, 0, 3]));
+    let count = if large { 8 + random.below(60) } else { random.one_of(&[1, 3, 4, 5, 6, 7, 7, 7]) };
     let mut ops = simulate(&mut random, functions, initial, count, repeat);
-    let corruptions = random.pick(&[0, 1, 2, 4, 8]);
+    let corruptions = random.one_of(&[0, 1, 2, 4, 8]);
     for _ in 0..corruptions {
         corrupt(&mut random, &mut ops, initial);
     }
     // Places and values as they are where most belong to other keys.
-    let (from, step) = (random.pick(&[0, 1, 7]), random.pick(&[1, 1, 3]));
-    let apart = random.pick(&[1, 1, 2, 1000]);
+    let (from, step) = (random.one_of(&[0, 1, 7]), random.one_of(&[1, 1, 3]));
+    let apart = random.one_of(&[1, 1, 2, 1000]);
     for op in &mut ops {
         op.invoked = from + op.invoked * step;
         op.completed = if op.completed == NEVER { NEVER } else { from + op.completed * step };
@@ -59,13 +36,13 @@ pub fn case(seed: u64, functions: &[OpFunction], repeat: bool, large: bool) -> C
 
 /// Clients that run into one another on one real object: each operation is invoked, mostly takes effect, mostly completes.
 fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count: usize, repeat: bool) -> Vec<Op> {
-    let clients = random.pick(&[1, 2, 2, 3, 3, 4, 5]);
+    let clients = random.one_of(&[1, 2, 2, 3, 3, 4, 5]);
     // What each client has under way: which operation, and whether it took effect.
     let mut under_way: Vec<Option<(usize, bool)>> = vec![None; clients];
     let mut ops: Vec<Op> = Vec::new();
     let mut state = initial;
     let mut fresh = 10;
-    let indeterminate_in = random.pick(&[4, 10, 30, 1000]);
+    let indeterminate_in = random.one_of(&[4, 10, 30, 1000]);
     for place in 0.. {
         if ops.len() == count && under_way.iter().all(Option::is_none) {
             break;
@@ -73,7 +50,7 @@ fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count
         let client = random.below(clients);
         match under_way[client] {
             None if ops.len() < count => {
-                let f = random.pick(functions);
+                let f = random.one_of(functions);
                 fresh = if repeat { 11 + random.below(4) as u32 } else { fresh + 1 };
                 // What it would do if it never took effect.
                 let (a, b) = match f {
@@ -145,7 +122,7 @@ fn guess(random: &mut Random, ops: &[Op], initial: Value) -> Value {
     for op in ops {
         known.extend([op.a, op.b].into_iter().filter(|&value| value != Value::UNKNOWN));
     }
-    random.pick(&known)
+    random.one_of(&known)
 }
 
 fn corrupt(random: &mut Random, ops: &mut [Op], initial: Value) {
@@ -169,7 +146,7 @@ fn corrupt(random: &mut Random, ops: &mut [Op], initial: Value) {
         // What was left open has no answer to come by.
         15 if ops[at].completed != NEVER => {
             let failed = if ops[at].f == OpFunction::Cas && !random.one_in(8) { Outcome::Ok } else { Outcome::Fail };
-            ops[at].outcome = random.pick(&[Outcome::Ok, failed, Outcome::Info]);
+            ops[at].outcome = random.one_of(&[Outcome::Ok, failed, Outcome::Info]);
             if ops[at].outcome == Outcome::Info {
                 ops[at].completed = NEVER;
             }
@@ -189,7 +166,7 @@ fn corrupt(random: &mut Random, ops: &mut [Op], initial: Value) {
             OpFunction::Write => ops[at].a = value,
             _ => ops[at].b = value,
         },
-        17 if random.one_in(12) => ops[at].f = random.pick(&[OpFunction::Add, OpFunction::Write, OpFunction::Cas]),
+        17 if random.one_in(12) => ops[at].f = random.one_of(&[OpFunction::Add, OpFunction::Write, OpFunction::Cas]),
         17 if random.one_in(6) => ops[at].a = Value::UNKNOWN,
         _ => {}
     }

@@ -1,29 +1,11 @@
 //! Small random histories: of an object that works, with times, outcomes and values then changed here and there.
 
+use linearizability::FailedCas;
+use linearizability::ModelSpec::{self, Counter, FencedMutex, ListAppend, OwnerMutex, Set};
 use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 
-use super::brute::{Kind, initial, step};
-
-/// SplitMix64: enough, and the same everywhere.
-pub struct Random(pub u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// True once in `times`.
-    pub fn once_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-}
+use crate::support::Random;
+use crate::support::naive::{Naive, State};
 
 /// The number 0 among [`values`].
 pub const ZERO: Value = Value(8);
@@ -38,37 +20,42 @@ pub fn values() -> Values {
     values
 }
 
+/// All orders of operations on such an object, a counter from 0 on.
+pub fn naive(spec: ModelSpec, values: &Values) -> Naive<'_> {
+    Naive { spec, initial: ZERO, failed_cas: FailedCas::Check, values, anything: &[] }
+}
+
 /// A history of up to `most` operations by up to three clients. A client whose operation is left open goes on, as the same
 /// process or as a new one.
-pub fn history(kind: Kind, most: u64, random: &mut Random, values: &mut Values) -> Vec<Op> {
+pub fn history(kind: ModelSpec, most: usize, random: &mut Random, values: &mut Values) -> Vec<Op> {
     let count = 1 + random.below(most);
-    let (amounts, lax) = (random.below(3), random.once_in(2));
+    let (amounts, lax) = (random.below(3), random.one_in(2));
     let mut clients: Vec<(u32, Option<usize>)> =
         (0..1 + random.below(3) as u32).map(|process| (process, None)).collect();
     let mut ops: Vec<Op> = Vec::new();
     let mut effective: Vec<bool> = Vec::new();
-    let (mut state, mut event, mut token, mut processes) = (initial(kind), 0, 0, clients.len() as u32);
+    let (mut state, mut event, mut token, mut processes) = (naive(kind, values).start(), 0, 0, clients.len() as u32);
     let mut elements = 0;
     for _ in 0..12 * most {
         event += 1;
-        let client = random.below(clients.len() as u64) as usize;
+        let client = random.below(clients.len());
         let (process, open) = clients[client];
         let Some(place) = open else {
-            if ops.len() as u64 == count {
+            if ops.len() == count {
                 continue;
             }
             let (f, a) = match kind {
-                Kind::Owner | Kind::Fenced => {
-                    let holds = state & 0xff == u64::from(process) + 1;
-                    let release = holds != random.once_in(8);
+                OwnerMutex | FencedMutex => {
+                    let holds = matches!(state, State::Lock(owner, 1.., _) if owner == process);
+                    let release = holds != random.one_in(8);
                     (if release { OpFunction::Release } else { OpFunction::Acquire }, Value::NIL)
                 }
-                _ if random.once_in(2) => (OpFunction::Read, Value::UNKNOWN),
-                Kind::Counter if amounts > 0 => (OpFunction::Add, Value(1)),
-                Kind::Counter => (OpFunction::Add, values.intern(Content::Int(random.below(5) as i64 - 1))),
-                Kind::Set | Kind::List => {
+                _ if random.one_in(2) => (OpFunction::Read, Value::UNKNOWN),
+                Counter if amounts > 0 => (OpFunction::Add, Value(1)),
+                Counter => (OpFunction::Add, values.intern(Content::Int(random.below(5) as i64 - 1))),
+                _ => {
                     elements += 1;
-                    (if kind == Kind::Set { OpFunction::Add } else { OpFunction::Append }, Value(elements))
+                    (if kind == Set { OpFunction::Add } else { OpFunction::Append }, Value(elements))
                 }
             };
             clients[client].1 = Some(ops.len());
@@ -89,10 +76,10 @@ pub fn history(kind: Kind, most: u64, random: &mut Random, values: &mut Values) 
         match (effective[place], random.below(8)) {
             // Left open, and it takes effect now or never.
             (_, 0) => {
-                if random.once_in(2) && !effective[place] {
-                    state = step(kind, state, &ops[place], values).unwrap_or(state);
+                if random.one_in(2) && !effective[place] {
+                    state = naive(kind, values).step(&state, &ops[place]).pop().unwrap_or(state);
                 }
-                if random.once_in(2) {
+                if random.one_in(2) {
                     clients[client].0 = processes;
                     processes += 1;
                 }
@@ -112,14 +99,18 @@ pub fn history(kind: Kind, most: u64, random: &mut Random, values: &mut Values) 
                 let mut op = ops[place];
                 op.outcome = Outcome::Ok;
                 if op.f == OpFunction::Read {
-                    op.a = shown(kind, state, values);
-                } else if kind == Kind::Fenced && op.f == OpFunction::Acquire {
+                    op.a = shown(&state, values);
+                } else if kind == FencedMutex && op.f == OpFunction::Acquire {
                     op.a = values.intern(Content::Int(token + 1));
                 }
                 // A lock that fails to exclude: it does what it is asked, whoever holds it.
-                let broken = lax && matches!(kind, Kind::Owner | Kind::Fenced) && random.once_in(2);
-                let asked = if op.f == OpFunction::Acquire { u64::from(process) + 1 } else { 0 };
-                if let Some(next) = step(kind, state, &op, values).or(broken.then_some(state & !0xff | asked)) {
+                let broken = match state {
+                    State::Lock(_, _, last) if lax && random.one_in(2) => {
+                        Some(State::Lock(process, u32::from(op.f == OpFunction::Acquire), last))
+                    }
+                    _ => None,
+                };
+                if let Some(next) = naive(kind, values).step(&state, &op).pop().or(broken) {
                     token += i64::from(op.f == OpFunction::Acquire);
                     (state, effective[place], ops[place].a) = (next, true, op.a);
                 }
@@ -140,30 +131,28 @@ pub fn history(kind: Kind, most: u64, random: &mut Random, values: &mut Values) 
 }
 
 /// What a read of this state shows.
-fn shown(kind: Kind, state: u64, values: &mut Values) -> Value {
-    let content = match kind {
-        Kind::Set => Content::List((0..32).filter(|bit| state >> bit & 1 == 1).map(Value).collect()),
-        Kind::List => {
-            let digits = (0..16).rev().map(|digit| Value((state >> (4 * digit) & 0xf) as u32));
-            Content::List(digits.filter(|value| *value != Value::NIL).collect())
-        }
-        _ => Content::Int(state as i64),
+fn shown(state: &State, values: &mut Values) -> Value {
+    let content = match state {
+        State::Elements(set) => Content::List(set.iter().copied().collect()),
+        State::List(list) => Content::List(list.clone()),
+        State::Sum(sum) => Content::Int(*sum),
+        state => panic!("nobody reads {state:?}"),
     };
     values.intern(content)
 }
 
 /// One change that a broken object or a broken recorder would make.
-fn change(kind: Kind, ops: &mut [Op], random: &mut Random, values: &mut Values) {
-    let place = random.below(ops.len() as u64) as usize;
-    let other = random.below(ops.len() as u64) as usize;
+fn change(kind: ModelSpec, ops: &mut [Op], random: &mut Random, values: &mut Values) {
+    let place = random.below(ops.len());
+    let other = random.below(ops.len());
     match random.below(5) {
         // Two events change places.
         0 | 1 => {
             let events: Vec<u32> = ops.iter().flat_map(|op| [op.invoked, op.completed]).collect();
             let mut events: Vec<u32> = events.into_iter().filter(|at| *at != NEVER).collect();
             events.sort_unstable();
-            let place = random.below(events.len() as u64) as usize;
-            let next = (place + 1 + random.below(3) as usize).min(events.len() - 1);
+            let place = random.below(events.len());
+            let next = (place + 1 + random.below(3)).min(events.len() - 1);
             let (first, second) = (events[place], events[next]);
             for op in ops.iter_mut() {
                 for at in [&mut op.invoked, &mut op.completed] {
@@ -186,11 +175,11 @@ fn change(kind: Kind, ops: &mut [Op], random: &mut Random, values: &mut Values) 
             let op = &mut ops[place];
             match (op.outcome, random.below(3)) {
                 (Outcome::Ok, 0) => op.outcome = Outcome::Fail,
-                (Outcome::Info, _) if op.a != Value::UNKNOWN && kind != Kind::Fenced => {
+                (Outcome::Info, _) if op.a != Value::UNKNOWN && kind != FencedMutex => {
                     op.outcome = Outcome::Ok;
                     op.completed = latest.unwrap_or(0) + 1;
                 }
-                (Outcome::Fail, 0) if kind != Kind::Fenced && op.f != OpFunction::Read => op.outcome = Outcome::Ok,
+                (Outcome::Fail, 0) if kind != FencedMutex && op.f != OpFunction::Read => op.outcome = Outcome::Ok,
                 _ => op.outcome = Outcome::Info,
             }
         }
@@ -200,19 +189,23 @@ fn change(kind: Kind, ops: &mut [Op], random: &mut Random, values: &mut Values) 
         }
         // A result that nobody gave.
         4 if ops[place].f == OpFunction::Read && ops[place].outcome == Outcome::Ok => {
+            let lists: [&[u32]; 6] = [&[1], &[1, 2], &[2, 1], &[1, 2, 3], &[1, 3], &[2]];
             let state = match kind {
-                Kind::Set => random.below(32) & !1,
-                Kind::List => [0x1, 0x12, 0x21, 0x123, 0x13, 0x2][random.below(6) as usize],
-                _ => random.below(6),
+                Set => {
+                    let bits = random.below(32);
+                    State::Elements((1..5).filter(|bit| bits >> bit & 1 == 1).map(Value).collect())
+                }
+                ListAppend => State::List(random.one_of(&lists).iter().copied().map(Value).collect()),
+                _ => State::Sum(random.below(6) as i64),
             };
-            ops[place].a = shown(kind, state, values);
+            ops[place].a = shown(&state, values);
         }
-        4 if kind == Kind::Fenced && ops[place].f == OpFunction::Acquire && ops[place].outcome == Outcome::Ok => {
+        4 if kind == FencedMutex && ops[place].f == OpFunction::Acquire && ops[place].outcome == Outcome::Ok => {
             ops[place].a = values.intern(Content::Int(1 + random.below(5) as i64));
         }
         _ => {
             let process = ops[other].process;
-            if kind == Kind::Owner {
+            if kind == OwnerMutex {
                 ops[place].process = process;
             }
         }

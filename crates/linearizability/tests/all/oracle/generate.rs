@@ -1,29 +1,8 @@
 //! Small random histories: of an object that behaves, and perhaps not told as it was.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use crate::support::Random;
 
 use super::objects::{Datum, Ended, Model, Operation, Rules, State};
-
-pub struct Random(ChaCha8Rng);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(ChaCha8Rng::seed_from_u64(seed))
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0.next_u32() as usize % bound
-    }
-
-    pub fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    pub fn one_of<T: Clone>(&mut self, choice: &[T]) -> T {
-        choice[self.below(choice.len())].clone()
-    }
-}
 
 /// One history, in the order of its events: an operation, and whether it completes.
 #[derive(Debug)]
@@ -51,7 +30,7 @@ struct Play {
 }
 
 pub fn history(model: Model, seed: u64) -> History {
-    let mut random = Random::new(seed);
+    let mut random = Random(seed);
     let texts = model == Model::TextAppend;
     let pool = if texts {
         vec![Datum::Text("a".into()), Datum::Text("b".into()), Datum::Text("ab".into()), Datum::Int(7)]

@@ -62,7 +62,7 @@ fn on_key(history: &History, name: &str) -> Vec<Operation> {
 
 #[test]
 fn answers_are_those_of_the_page() {
-    let cases = crate::cases(3_000);
+    let cases = crate::cases(1_000);
     for (name, model) in MODELS {
         let counts = std::thread::scope(|scope| {
             let part = |seeds: std::ops::Range<u64>| {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::generate::{History, Random};
+use super::generate::History;
 use super::objects::{Datum, Ended, Operation};
+use crate::support::Random;
 
 pub struct File {
     pub text: String,
@@ -32,7 +33,7 @@ struct Pen {
 pub const KEYS: [&str; 2] = ["a", "b"];
 
 pub fn render(history: &History, seed: u64) -> File {
-    let mut random = Random::new(seed);
+    let mut random = Random(seed);
     let notation = random.one_of(&[Notation::Json, Notation::Edn, Notation::Log]);
     let keyed = history.operations.iter().any(|op| op.key > 0);
     let independent = keyed && (notation == Notation::Log || random.chance(50));

@@ -12,7 +12,7 @@ use crate::support::generate::{Case, Shape, shaped};
 
 /// Compares on random histories and counts the answers of the near-linear check.
 fn agrees(spec: ModelSpec, failed_cas: FailedCas) {
-    let cases = crate::cases(20_000);
+    let cases = crate::cases(4_000);
     let (mut linearizable, mut not, mut undecided, mut unanswered) = (0, 0, 0, 0);
     for seed in 0..cases {
         let case = history(seed, spec, failed_cas);

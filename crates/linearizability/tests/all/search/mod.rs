@@ -48,7 +48,7 @@ fn agree(seeds: std::ops::Range<u64>, most: usize) -> [u64; 2] {
 
 #[test]
 fn small_histories_get_the_answer_of_all_orders() {
-    let count = crate::cases(120_000);
+    let count = crate::cases(24_000);
     let half = count / 2;
     let [illegal, legal] = std::thread::scope(|scope| {
         let other = scope.spawn(|| agree(half..count, 7));
@@ -87,7 +87,7 @@ impl WithModel for ExamineBare<'_> {
 
 #[test]
 fn a_model_without_hints_gets_the_same_answers() {
-    for seed in 0..crate::cases(20_000) {
+    for seed in 0..crate::cases(4_000) {
         let case = case(seed ^ 1 << 50, SPECS[seed as usize % SPECS.len()], 6);
         let expected = case.naive().is_linearizable(&case.operations);
         let options = Options { initial: case.initial, failed_cas: case.failed_cas, ..Options::default() };

@@ -16,11 +16,13 @@ pub struct Case {
     pub failed_cas: FailedCas,
     pub operations: Vec<Op>,
     pub values: Values,
+    anything: Vec<Value>,
 }
 
 impl Case {
     pub fn naive(&self) -> Naive<'_> {
-        Naive { spec: self.spec, initial: self.initial, failed_cas: self.failed_cas, values: &self.values }
+        let Case { spec, initial, failed_cas, ref values, ref anything, .. } = *self;
+        Naive { spec, initial, failed_cas, values, anything }
     }
 }
 
@@ -80,7 +82,9 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
         _ => Value::NIL,
     };
     let failed_cas = if random.chance(75) { FailedCas::Check } else { FailedCas::Drop };
-    let mut case = Case { spec, initial, failed_cas, operations: Vec::new(), values };
+    // And one that is none of those that the operations have.
+    let anything = plain.iter().copied().chain([Value::NIL, Value(u32::MAX - 1)]).collect();
+    let mut case = Case { spec, initial, failed_cas, operations: Vec::new(), values, anything };
     let mut run = Run { state: case.naive().start(), token: 0, plain, unique, unknown: random.chance(30) && !unique };
     let mut processes: Vec<(u32, Option<usize>, bool)> =
         (0..clients as u32).map(|process| (process, None, false)).collect();

@@ -22,4 +22,12 @@ impl Random {
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
+
+    pub fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == 0
+    }
+
+    pub fn one_of<T: Clone>(&mut self, choice: &[T]) -> T {
+        choice[self.below(choice.len())].clone()
+    }
 }

@@ -28,6 +28,8 @@ pub struct Naive<'a> {
     pub initial: Value,
     pub failed_cas: FailedCas,
     pub values: &'a Values,
+    /// What an operation may have written of which nobody knows it.
+    pub anything: &'a [Value],
 }
 
 impl Naive<'_> {
@@ -48,6 +50,13 @@ impl Naive<'_> {
         op.outcome == Outcome::Fail && !(op.f == OpFunction::Cas && self.failed_cas == FailedCas::Check)
     }
 
+    /// The states after a value was written, or nobody knows which.
+    fn written(&self, value: Value) -> Vec<State> {
+        let written = std::slice::from_ref(&value);
+        let written = if value == Value::UNKNOWN { self.anything } else { written };
+        written.iter().copied().map(State::Value).collect()
+    }
+
     /// Every state that the operation may lead to.
     pub fn step(&self, state: &State, op: &Op) -> Vec<State> {
         if self.says_nothing(op) {
@@ -66,16 +75,14 @@ impl Naive<'_> {
         match (op.f, state.clone()) {
             (OpFunction::Read, state) if unknown => vec![state],
             (OpFunction::Read, State::Value(value)) => fits(value == op.a, State::Value(value)),
-            (OpFunction::Write, State::Value(_)) => vec![State::Value(op.a)],
+            (OpFunction::Write, State::Value(_)) => self.written(op.a),
             (OpFunction::Cas, State::Value(value)) if op.outcome == Outcome::Fail => {
                 fits(value != op.a, State::Value(value))
             }
-            (OpFunction::Cas, State::Value(value)) => fits(value == op.a, State::Value(op.b)),
-            (OpFunction::Rmw, State::Value(value)) if !unknown && value != op.a => Vec::new(),
-            (OpFunction::Rmw, State::Value(_)) if op.b == Value::UNKNOWN => {
-                (0..=self.values.len() as u32).map(|any| State::Value(Value(any))).collect()
-            }
-            (OpFunction::Rmw, State::Value(_)) => vec![State::Value(op.b)],
+            (OpFunction::Cas | OpFunction::Rmw, State::Value(value)) if !unknown && value != op.a => Vec::new(),
+            (OpFunction::Cas | OpFunction::Rmw, State::Value(_)) => self.written(op.b),
+            // No operation of a register: it changes nothing.
+            (OpFunction::Add, state @ State::Value(_)) => vec![state],
             (OpFunction::Read, State::Sum(sum)) => fits(self.values.int(op.a) == Some(sum), State::Sum(sum)),
             (OpFunction::Add, State::Sum(sum)) => vec![State::Sum(sum + self.values.int(op.a).unwrap())],
             (OpFunction::Read, State::Elements(set)) => {
@@ -125,10 +132,10 @@ impl Naive<'_> {
 
     pub fn is_linearizable(&self, operations: &[Op]) -> bool {
         let mut left: Vec<&Op> = operations.iter().filter(|op| !self.says_nothing(op)).collect();
-        self.go_on(&self.start(), &mut left)
+        self.go_on(&[self.start()], &mut left)
     }
 
-    fn go_on(&self, state: &State, left: &mut Vec<&Op>) -> bool {
+    fn go_on(&self, states: &[State], left: &mut Vec<&Op>) -> bool {
         let Some(deadline) = left.iter().filter(|op| op.completed != NEVER).map(|op| op.completed).min() else {
             return true;
         };
@@ -137,7 +144,13 @@ impl Naive<'_> {
                 continue;
             }
             let op = left.remove(at);
-            let goes = self.step(state, op).iter().any(|next| self.go_on(next, left));
+            let mut next: Vec<State> = Vec::new();
+            for state in states.iter().flat_map(|state| self.step(state, op)) {
+                if !next.contains(&state) {
+                    next.push(state);
+                }
+            }
+            let goes = !next.is_empty() && self.go_on(&next, left);
             left.insert(at, op);
             if goes {
                 return true;

@@ -1,15 +1,20 @@
 //! A ZooKeeper ensemble as a client sees it: one session, every request bounded in time, nothing retried.
 //!
-//! The library moves the session to another server where one does not answer. A session on which a request brought no answer
-//! is closed and never used again, and the servers remove what it had made.
+//! The session moves to another server where one does not answer. A session on which a request brought no answer is closed
+//! and never used again, and the servers remove what it had made.
+
+mod session;
+mod wire;
 
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use zookeeper_client::{Acls, Client, CreateMode, Error};
 
+use self::session::Session;
+use self::wire::{Request, Trouble, created, names};
 use crate::locks::NoAnswer;
 use crate::locks::zookeeper::{Contest, Entry};
 
@@ -17,18 +22,20 @@ use crate::locks::zookeeper::{Contest, Entry};
 const PREFIX: &str = "n-";
 
 pub struct ZookeeperServers {
-    /// `ADDRESS:PORT` of all servers, with commas.
-    servers: String,
+    /// `ADDRESS:PORT` of all servers.
+    servers: Vec<String>,
+    /// Place of the server that a new session tries first; another one each time, since that one may be what is wrong.
+    first: AtomicUsize,
     /// How long one request may take.
     limit: Duration,
     /// How long a session is to live without a word.
     ttl: Duration,
-    session: Mutex<Option<Client>>,
+    session: Mutex<Option<Session>>,
 }
 
 impl ZookeeperServers {
-    /// Servers at these `zookeeper://` URLs; connects at the first request.
-    pub fn new(urls: &[String], limit: Duration, ttl: Duration) -> Result<ZookeeperServers, String> {
+    /// Servers at these `zookeeper://` URLs, the one at place `first` to be tried first. Connects at the first request.
+    pub fn new(urls: &[String], first: usize, limit: Duration, ttl: Duration) -> Result<ZookeeperServers, String> {
         let address = |url: &String| {
             let address = url.strip_prefix("zookeeper://").map(str::to_string);
             address.ok_or_else(|| format!("{url}: expected zookeeper://ADDRESS:PORT"))
@@ -37,20 +44,20 @@ impl ZookeeperServers {
         if servers.is_empty() {
             return Err("lock zookeeper needs nodes".into());
         }
-        Ok(ZookeeperServers { servers: servers.join(","), limit, ttl, session: Mutex::default() })
+        Ok(ZookeeperServers { servers, first: AtomicUsize::new(first), limit, ttl, session: Mutex::default() })
     }
 
     /// One request on the session, which is kept only when there was an answer.
-    async fn ask<T, F>(&self, request: impl FnOnce(Client) -> F) -> Result<T, NoAnswer>
+    async fn ask<T, F>(&self, request: impl FnOnce(Session) -> F) -> Result<T, NoAnswer>
     where
-        F: Future<Output = Result<T, Error>>,
+        F: Future<Output = Result<T, Trouble>>,
     {
         let mut slot = self.session.lock().await;
         let session = match slot.take() {
             Some(session) => session,
             None => {
-                let connector = Client::connector().with_session_timeout(self.ttl);
-                self.bounded(connector.connect(&self.servers)).await?
+                let first = self.first.fetch_add(1, Ordering::Relaxed);
+                self.bounded(Session::open(&self.servers, first, self.ttl)).await?
             }
         };
         let answer = self.bounded(request(session.clone())).await?;
@@ -58,7 +65,7 @@ impl ZookeeperServers {
         Ok(answer)
     }
 
-    async fn bounded<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, NoAnswer> {
+    async fn bounded<T>(&self, request: impl Future<Output = Result<T, Trouble>>) -> Result<T, NoAnswer> {
         match timeout(self.limit, request).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(NoAnswer(error.to_string())),
@@ -69,11 +76,11 @@ impl ZookeeperServers {
 
 impl Contest for ZookeeperServers {
     async fn contenders(&self, key: &str) -> Result<Vec<i64>, NoAnswer> {
-        let path = format!("/{key}");
-        let names = self.ask(async move |session| match session.list_children(&path).await {
+        let request = Request::Children(format!("/{key}"));
+        let names = self.ask(async move |session| match session.ask(request).await {
             // Nobody has ever taken it.
-            Err(Error::NoNode) => Ok(Vec::new()),
-            other => other,
+            Err(Trouble::NoNode) => Ok(Vec::new()),
+            other => names(other?),
         });
         let number = |name: &String| name.strip_prefix(PREFIX)?.parse().ok();
         Ok(names.await?.iter().filter_map(number).collect())
@@ -82,27 +89,28 @@ impl Contest for ZookeeperServers {
     async fn enter(&self, key: &str) -> Result<Entry, NoAnswer> {
         let (parent, path) = (format!("/{key}"), format!("/{key}/{PREFIX}"));
         self.ask(async move |session| {
-            let lasting = CreateMode::Persistent.with_acls(Acls::anyone_all());
-            let own = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-            let (made, number) = match session.create(&path, b"", &own).await {
+            let own = Request::CreateNumbered(path.clone());
+            let made = match session.ask(own.clone()).await {
                 // Certainly not made, so it can be asked for again.
-                Err(Error::NoNode) => match session.create(&parent, b"", &lasting).await {
-                    Ok(_) | Err(Error::NodeExists) => session.create(&path, b"", &own).await?,
-                    Err(error) => return Err(error),
+                Err(Trouble::NoNode) => match session.ask(Request::CreateLasting(parent)).await {
+                    Ok(_) | Err(Trouble::NodeExists) => session.ask(own).await?,
+                    Err(trouble) => return Err(trouble),
                 },
                 other => other?,
             };
-            let zxid = u64::try_from(made.czxid).unwrap_or(0);
-            Ok(Entry { number: number.into_i64(), zxid, ttl: session.session_timeout() })
+            let (made, zxid) = created(made)?;
+            let number = made.strip_prefix(&path).and_then(|number| number.parse().ok());
+            let number = number.ok_or_else(|| Trouble::Other(format!("a node {made} without a number")))?;
+            Ok(Entry { number, zxid: u64::try_from(zxid).unwrap_or(0), ttl: session.timeout() })
         })
         .await
     }
 
     async fn leave(&self, key: &str, number: i64) -> Result<(), NoAnswer> {
-        let path = format!("/{key}/{PREFIX}{number:010}");
-        self.ask(async move |session| match session.delete(&path, None).await {
-            Err(Error::NoNode) => Ok(()),
-            other => other,
+        let request = Request::Delete(format!("/{key}/{PREFIX}{number:010}"));
+        self.ask(async move |session| match session.ask(request).await {
+            Ok(_) | Err(Trouble::NoNode) => Ok(()),
+            Err(trouble) => Err(trouble),
         })
         .await
     }
@@ -116,9 +124,9 @@ mod tests {
     fn servers_are_named_by_their_urls() {
         let servers = |urls: &[&str]| {
             let urls: Vec<String> = urls.iter().map(|url| url.to_string()).collect();
-            ZookeeperServers::new(&urls, Duration::from_secs(1), Duration::from_secs(1)).map(|found| found.servers)
+            ZookeeperServers::new(&urls, 0, Duration::from_secs(1), Duration::from_secs(1)).map(|found| found.servers)
         };
-        assert_eq!(servers(&["zookeeper://a:2181", "zookeeper://b:2181"]).unwrap(), "a:2181,b:2181");
+        assert_eq!(servers(&["zookeeper://a:2181", "zookeeper://b:2181"]).unwrap(), ["a:2181", "b:2181"]);
         assert!(servers(&["redis://a:6379"]).unwrap_err().contains("expected zookeeper://"));
         assert!(servers(&[]).is_err());
     }

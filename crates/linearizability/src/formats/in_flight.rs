@@ -1,0 +1,115 @@
+//! Which operation each process has in flight, and what a process cannot do: the same for every kind of history.
+
+use std::collections::HashMap;
+
+/// The operations in flight, by the numbers of their processes. Operations are numbers that the caller gives them.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    /// Of processes below [`LISTED`]: a file may use any number, a list may not grow to any size.
+    listed: Vec<State>,
+    others: HashMap<u32, State>,
+}
+
+const LISTED: u32 = 1 << 20;
+
+/// Where a process stands.
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Idle,
+    Open(u32),
+    /// It ended while it performed this operation, of which an outcome may yet be told.
+    Leaving(u32),
+    Ended,
+    /// This operation of its never came back, so nobody knows whether it still performs it.
+    Lost(u32),
+}
+
+/// What a process did that it cannot have done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfTurn {
+    /// It invoked an operation while it performed this one.
+    Busy(u32),
+    /// It completed an operation that it did not invoke.
+    NotInvoked,
+    /// It acted again after it had ended.
+    Ended,
+    /// It acted again after this operation was left indeterminate.
+    Lost(u32),
+}
+
+impl InFlight {
+    /// A process invokes an operation.
+    pub fn invoke(&mut self, process: u32, operation: u32) -> Result<(), OutOfTurn> {
+        let state = self.state(process);
+        match *state {
+            State::Idle => *state = State::Open(operation),
+            State::Open(open) => return Err(OutOfTurn::Busy(open)),
+            State::Leaving(_) | State::Ended => return Err(OutOfTurn::Ended),
+            State::Lost(operation) => return Err(OutOfTurn::Lost(operation)),
+        }
+        Ok(())
+    }
+
+    /// A process completes its operation, which is returned.
+    pub fn complete(&mut self, process: u32) -> Result<u32, OutOfTurn> {
+        let state = self.state(process);
+        let (operation, next) = match *state {
+            State::Open(operation) => (operation, State::Idle),
+            State::Leaving(operation) => (operation, State::Ended),
+            State::Idle => return Err(OutOfTurn::NotInvoked),
+            State::Ended => return Err(OutOfTurn::Ended),
+            State::Lost(operation) => return Err(OutOfTurn::Lost(operation)),
+        };
+        *state = next;
+        Ok(operation)
+    }
+
+    /// The operation that a process performs.
+    pub fn open(&mut self, process: u32) -> Option<u32> {
+        match *self.state(process) {
+            State::Open(operation) | State::Leaving(operation) => Some(operation),
+            State::Idle | State::Ended | State::Lost(_) => None,
+        }
+    }
+
+    /// A process ends: it can complete what it performs, and do nothing else any more.
+    pub fn end(&mut self, process: u32) {
+        let open = self.open(process);
+        *self.state(process) = open.map_or(State::Ended, State::Leaving);
+    }
+
+    /// An operation is left indeterminate, and its process can do nothing any more.
+    pub fn lose(&mut self, process: u32, operation: u32) {
+        *self.state(process) = State::Lost(operation);
+    }
+
+    fn state(&mut self, process: u32) -> &mut State {
+        if process >= LISTED {
+            return self.others.entry(process).or_default();
+        }
+        let place = process as usize;
+        if place >= self.listed.len() {
+            self.listed.resize(place + 1, State::Idle);
+        }
+        &mut self.listed[place]
+    }
+}
+
+impl OutOfTurn {
+    /// In a sentence; `line` is where an operation was invoked.
+    pub fn told(self, process: &str, line: impl Fn(u32) -> u64) -> String {
+        match self {
+            OutOfTurn::Busy(open) => {
+                format!("process {process} invokes an operation while the one of line {} is in flight", line(open))
+            }
+            OutOfTurn::NotInvoked => format!("process {process} completes an operation that it did not invoke"),
+            OutOfTurn::Ended => format!("process {process} acts after it has ended"),
+            OutOfTurn::Lost(operation) => format!(
+                "process {process} acts again after its operation of line {} was left indeterminate; it must continue as a \
+                 new process, or the two can't be told apart",
+                line(operation)
+            ),
+        }
+    }
+}

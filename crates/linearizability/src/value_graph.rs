@@ -1,0 +1,155 @@
+//! Values that are written once put operations in order: the graph behind the checks of registers, and its theory.
+//!
+//! A **node** is a value, with the operation that wrote it and those that read it. Where a writer also read (a
+//! compare-and-set, a read-modify-write), an **edge** leads from the value that it replaced to the one that it wrote. Every
+//! value is written once, so a read names its writer, and nobody has to guess.
+//!
+//! **What happened.** An `ok` operation did, a failed one did not. An indeterminate one counts iff its value was seen.
+//! Unseen, it is left out: take it out of a legal order, and what follows it is nothing, a plain write, or another that was
+//! left out, so the rest is still legal.
+//!
+//! **Lines.** An operation that replaces a value follows that value's writer directly. So two of them for one value
+//! contradict each other (a fork), and a value that descends from itself has no beginning (see [`circles`]). What remains are
+//! lines, which begin with the initial value or with a write, which may follow anything. On a line the order is given: each
+//! writer, the reads of its value, the next writer. It agrees with real time iff no operation completed before an earlier
+//! one was invoked. Reads of one value are unordered.
+//!
+//! **Between lines.** Values do not come back, so nothing fits inside a line: whole lines, as blocks, are put in order. A
+//! must come before B iff something in A completed before something in B was invoked, that is iff f(A) < s(B), f being
+//! the least completion and s the greatest invocation (its [`Zone`]). The block of the initial value comes first: its f is
+//! before everything. An order exists iff no two blocks must each precede the other. Proof: take a longer circle, and in it
+//! the block M with the greatest s. Every block X of the circle precedes a next one, so f(X) < s(next) <= s(M), and X must
+//! precede M. M must precede its own next, N, which is such an X: M and N are a circle of two. Without circles there is an
+//! order, in which no operation of an earlier block was invoked after one of a later block completed.
+//!
+//! **Two questions** are asked of the graph:
+//! - *Is there a legal order?* [`crate::linear_time`] ends at the first contradiction, in time linear in the operations.
+//!   So it keeps one successor of each value, and of its reads only those that bound it.
+//! - *What was lost?* The checker of a run goes on: it keeps every read and all branches of a fork, since it says which of
+//!   them survived, which reads were stale, and who is to be told so.
+//!
+//! Sources: Gibbons and Korach (Testing shared memories, SIAM J. Comput. 1997) for zones of single writes; Emmi and Enea for
+//! why unique values suffice.
+
+/// The extent of a block of operations in real time, which is all that matters to the order of blocks. `T` is a moment,
+/// `W` names an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone<T, W = ()> {
+    /// f: the least completion.
+    pub first: T,
+    /// Whose that is.
+    pub first_by: W,
+    /// s: the greatest invocation.
+    pub last: T,
+    /// Whose that is.
+    pub last_by: W,
+}
+
+impl<T: Copy + Ord, W: Copy> Zone<T, W> {
+    /// The zone of a block without operations: `start` is no later than any invocation, `never` no earlier than any completion.
+    pub fn empty(start: T, never: T, nobody: W) -> Zone<T, W> {
+        Zone { first: never, first_by: nobody, last: start, last_by: nobody }
+    }
+
+    /// Adds the completion of an operation of the block.
+    #[inline]
+    pub fn complete(&mut self, time: T, by: W) {
+        if time < self.first {
+            (self.first, self.first_by) = (time, by);
+        }
+    }
+
+    /// Adds the invocation of an operation of the block.
+    #[inline]
+    pub fn invoke(&mut self, time: T, by: W) {
+        if time > self.last {
+            (self.last, self.last_by) = (time, by);
+        }
+    }
+
+    /// Whether the block must have the object to itself from f to s. If not, one moment between s and f is enough for it.
+    #[inline]
+    pub fn is_forward(&self) -> bool {
+        self.first < self.last
+    }
+
+    /// Whether something in the block completed before something in the other one was invoked.
+    #[inline]
+    pub fn must_precede(&self, other: &Zone<T, W>) -> bool {
+        self.first < other.last
+    }
+
+    /// Whether each of the two must precede the other: both are forward and overlap, or one that is not lies inside one that is.
+    #[inline]
+    pub fn clashes_with(&self, other: &Zone<T, W>) -> bool {
+        self.must_precede(other) && other.must_precede(self)
+    }
+}
+
+/// Finds two blocks of which each must precede the other, the later one second, if there are any. The blocks come by falling s.
+///
+/// As long as no two forward zones overlap, only the last forward one seen can reach down to the next s. So the first pair
+/// is sure, there is one exactly if the blocks have no order, and further pairs clash, but are not all that do.
+pub fn clashes<'b, B: 'b, T: Copy + Ord + 'b, W: Copy + 'b>(
+    blocks: impl Iterator<Item = &'b B>,
+    zone: impl Fn(&B) -> &Zone<T, W>,
+) -> impl Iterator<Item = (&'b B, &'b B)> {
+    let mut later: Option<&B> = None;
+    blocks.filter_map(move |block| {
+        let clash = later.filter(|later| zone(block).clashes_with(zone(later)));
+        if zone(block).is_forward() {
+            later = Some(block);
+        }
+        clash.map(|later| (block, later))
+    })
+}
+
+/// The circles among values from 0 to `count`, of which `replaced` says which other one each replaced. Each in the
+/// order in which its values follow one another. Linear.
+pub fn circles(count: usize, replaced: impl Fn(usize) -> Option<usize>) -> Vec<Vec<usize>> {
+    let mut circles = Vec::new();
+    // The walk on which each value was first met, from 1.
+    let mut met_on = vec![0; count];
+    for start in 0..count {
+        let mut walk = Vec::new();
+        let mut next = Some(start);
+        while let Some(value) = next.filter(|value| met_on[*value] == 0) {
+            met_on[value] = start + 1;
+            walk.push(value);
+            next = replaced(value);
+        }
+        if let Some(again) = next.filter(|value| met_on[*value] == start + 1) {
+            let from = walk.iter().position(|value| *value == again).unwrap_or(0);
+            circles.push(walk.drain(from..).rev().collect());
+        }
+    }
+    circles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone(first: u32, last: u32) -> Zone<u32> {
+        Zone { first, first_by: (), last, last_by: () }
+    }
+
+    #[test]
+    fn zones_clash_where_each_must_precede_the_other() {
+        let found = |zones: &[Zone<u32>]| clashes(zones.iter(), |zone| zone).count();
+        assert_eq!(found(&[zone(5, 8), zone(1, 4)]), 0);
+        assert_eq!(found(&[zone(3, 8), zone(1, 4)]), 1);
+        // Inside a forward one, and only touching it.
+        assert_eq!(found(&[zone(2, 9), zone(5, 4)]), 1);
+        assert_eq!(found(&[zone(2, 9), zone(9, 4)]), 0);
+        // Two that have a moment each.
+        assert_eq!(found(&[zone(9, 4), zone(8, 3)]), 0);
+    }
+
+    #[test]
+    fn a_value_that_descends_from_itself_is_on_a_circle() {
+        let found = |replaced: &[Option<usize>]| circles(replaced.len(), |value| replaced[value]);
+        assert!(found(&[None, Some(0), Some(1), Some(0)]).is_empty());
+        assert_eq!(found(&[None, Some(3), Some(1), Some(2), Some(3), Some(5)]), [vec![2, 3, 1], vec![5]]);
+    }
+}

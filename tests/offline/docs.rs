@@ -1,0 +1,266 @@
+//! README.md and docs/ say what the program says: their tables are made from it, their commands are understood, and what
+//! they point at exists.
+//!
+//! `UPDATE_DOCS=1 cargo nextest run --test offline docs` writes the tables anew.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use redjepsen::nemesis::Expectation;
+use redjepsen::scenario::catalogue;
+
+use crate::architecture::MAY_NAME;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every page with its text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut pages: Vec<PathBuf> = docs.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    pages.extend(["README.md", "docker/README.md"].map(|page| root().join(page)));
+    pages.sort();
+    pages.into_iter().map(|page| (page.clone(), fs::read_to_string(page).unwrap())).collect()
+}
+
+fn redjepsen(arguments: &[&str]) -> assert_cmd::assert::Assert {
+    let mut command = Command::cargo_bin("redjepsen").unwrap();
+    command.env("DOCKER_HOST", "unix:///nonexistent/docker.sock").args(arguments).assert()
+}
+
+/// What `redjepsen list` says: each section by the first word of its title, with names and descriptions.
+fn listed() -> BTreeMap<String, Vec<(String, String)>> {
+    let text = String::from_utf8(redjepsen(&["list"]).code(0).get_output().stdout.clone()).unwrap();
+    let mut sections: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    let mut section = String::new();
+    for line in text.lines() {
+        match line.strip_prefix("  ").and_then(|entry| entry.split_once(' ')) {
+            Some((name, about)) => {
+                sections.entry(section.clone()).or_default().push((name.to_string(), about.trim().to_string()));
+            }
+            None => section = line.split([',', ' ']).next().unwrap_or_default().to_lowercase(),
+        }
+    }
+    sections
+}
+
+/// What is expected of each workload under each nemesis.
+fn expectations() -> BTreeMap<(String, String), Expectation> {
+    let mut expected = BTreeMap::new();
+    for (workload, _) in catalogue::WORKLOADS {
+        let file = catalogue::workload(workload).unwrap().1;
+        expected.extend(file.expect.into_iter().map(|(nemesis, what)| ((workload.to_string(), nemesis), what)));
+    }
+    for (nemesis, _) in catalogue::NEMESES {
+        let file = catalogue::nemesis(nemesis).unwrap().1;
+        expected.extend(file.expect.into_iter().map(|(workload, what)| ((workload, nemesis.to_string()), what)));
+    }
+    expected
+}
+
+fn row(cells: &[&str]) -> String {
+    format!("| {} |", cells.join(" | ")).replace("|  |", "| |")
+}
+
+fn table(heads: &[&str], rows: Vec<String>) -> String {
+    let line = format!("|{}", "---|".repeat(heads.len()));
+    [vec![row(heads), line], rows].concat().join("\n") + "\n"
+}
+
+fn code<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The tables that pages have, by their names.
+fn tables() -> BTreeMap<&'static str, String> {
+    let (listed, expected) = (listed(), expectations());
+    let link = |folder: &str, name: &str| format!("[`{name}`](../{folder}/{name}.toml)");
+    let about = |section: &str, folder: &str| {
+        listed[section].iter().map(|(name, about)| row(&[&link(folder, name), about])).collect::<Vec<_>>()
+    };
+    let workloads = listed["workloads"].iter().map(|(name, about)| {
+        let falls =
+            expected.iter().filter(|((workload, _), what)| workload == name && **what == Expectation::Violation);
+        row(&[&link("workloads", name), about, &code(falls.map(|((_, nemesis), _)| nemesis))])
+    });
+    let scenarios = listed["scenarios"].iter().map(|(name, about)| {
+        let with = |wanted: Expectation| {
+            let of_it = expected.iter().filter(|((_, nemesis), what)| nemesis == name && **what == wanted);
+            code(of_it.map(|((workload, _), _)| workload))
+        };
+        let (breaks, spares) = (with(Expectation::Violation), with(Expectation::Valid));
+        row(&[&link("nemeses", name), about, &breaks, &spares])
+    });
+    let modules = MAY_NAME.iter().map(|(module, others)| {
+        let others: Vec<String> = others.iter().map(|other| other.to_string()).collect();
+        row(&[&format!("`{module}`"), &code(&others)])
+    });
+    BTreeMap::from([
+        ("workloads", table(&["workload", "what it is", "expected to fall to"], workloads.collect())),
+        ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
+        ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),
+        ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
+        ("modules", table(&["module", "may name"], modules.collect())),
+    ])
+}
+
+/// The text with what stands between the marks of each table made anew, and the names of these tables.
+fn with_tables(text: &str, tables: &BTreeMap<&'static str, String>) -> (String, Vec<String>) {
+    let (mut parts, mut names) = (text.split("<!-- made by tests/offline/docs.rs: "), Vec::new());
+    let mut made = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let (name, rest) = part.split_once(" -->\n").expect("the mark of a table ends its line");
+        let rest = rest.split_once("<!-- end -->").expect("a table ends with `<!-- end -->`").1;
+        let table = tables.get(name).unwrap_or_else(|| panic!("there is no table `{name}`"));
+        made += &format!("<!-- made by tests/offline/docs.rs: {name} -->\n{table}<!-- end -->{rest}");
+        names.push(name.to_string());
+    }
+    (made, names)
+}
+
+#[test]
+fn tables_say_what_the_catalogue_says() {
+    let tables = tables();
+    let mut seen = Vec::new();
+    for (page, text) in pages() {
+        let (made, names) = with_tables(&text, &tables);
+        seen.extend(names);
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&page, &made).unwrap();
+        } else {
+            assert!(made == text, "a table of {} is not up to date; see the head of this file", page.display());
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, tables.keys().copied().collect::<Vec<_>>(), "each table stands in one page");
+}
+
+#[test]
+fn a_table_that_says_something_else_is_found() {
+    let tables = BTreeMap::from([("suites", "| new |\n".to_string())]);
+    let page = |body: &str| format!("Text\n<!-- made by tests/offline/docs.rs: suites -->\n{body}<!-- end -->\nmore\n");
+    assert_eq!(with_tables(&page("| old |\n"), &tables), (page("| new |\n"), vec!["suites".to_string()]));
+}
+
+#[test]
+fn models_are_described_as_they_are_listed() {
+    let page = fs::read_to_string(root().join("docs/histories.md")).unwrap();
+    let models = page.split("| model | operations | chosen for |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let described = models.lines().skip(2).map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        (cells[1].trim_matches('`').to_string(), cells[2].to_string())
+    });
+    assert_eq!(described.collect::<Vec<_>>(), listed()["models"]);
+}
+
+/// The command lines of a page: what is typed in its examples, and what is quoted in a sentence.
+fn commands(text: &str) -> Vec<Vec<String>> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut prose = String::new();
+    let mut fenced = false;
+    for line in text.replace("\\\n", " ").lines() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            prose += line;
+            prose.push(' ');
+        } else if let Some(command) = line.strip_prefix("$ ") {
+            lines.push(command.to_string());
+        }
+    }
+    lines.extend(prose.split('`').skip(1).step_by(2).map(str::to_string));
+    let words = lines.iter().filter_map(|line| shlex::split(line));
+    let of_ours = words.filter_map(|words| {
+        let from = words.iter().position(|word| word.ends_with("redjepsen"))?;
+        let is_end = |word: &&String| !["|", ";", "&&", ">"].contains(&word.as_str());
+        (from == 0 || words[from - 1] == "|").then(|| words[from..].iter().take_while(is_end).cloned().collect())
+    });
+    of_ours.filter(|words: &Vec<String>| words.len() > 1).collect()
+}
+
+/// Why the program would not understand this command line, if so. Nothing is started.
+fn refusal(words: &[String]) -> Option<String> {
+    let mut arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+    // A placeholder such as NAME stands for any.
+    let is_name = |word: &str| !word.contains('/') && !word.ends_with(".toml") && word != word.to_uppercase();
+    for pair in arguments.windows(2).filter(|pair| is_name(pair[1])) {
+        let unknown = match pair[0] {
+            "--workload" => catalogue::workload(pair[1]).err().map(|error| error.to_string()),
+            "--nemesis" => catalogue::nemesis(pair[1]).err().map(|error| error.to_string()),
+            "suite" if !pair[1].starts_with('-') => {
+                let known = catalogue::SUITES.iter().any(|(name, _)| *name == pair[1]);
+                (!known).then(|| format!("there is no suite `{}`", pair[1]))
+            }
+            _ => None,
+        };
+        if unknown.is_some() {
+            return unknown;
+        }
+    }
+    if arguments[0] == "list" {
+        return (redjepsen(&arguments).get_output().status.code() != Some(0) && is_name(arguments[1]))
+            .then(|| "is not listed".to_string());
+    }
+    // What comes before it is understood first.
+    arguments.push("--help");
+    let assert = redjepsen(&arguments);
+    let output = assert.get_output();
+    (output.status.code() != Some(0)).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn every_command_is_understood() {
+    let mut count = 0;
+    for (page, text) in pages() {
+        for words in commands(&text) {
+            if let Some(reason) = refusal(&words) {
+                panic!("{}: `{}`: {reason}", page.display(), words.join(" "));
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 50, "only {count} commands were found");
+}
+
+#[test]
+fn a_command_that_is_not_understood_is_found() {
+    let text = "```console\n$ redjepsen run --nemesis pause   # why\n$ redjepsen run --nemesys \\\n    pause\n```\n\
+                `redjepsen run --workload cas-tokens` and `redjepsen suite smok`, `redjepsen run --ttl 1`, \
+                `redjepsen list paws`, `redjepsen list NAME`, `cat x | redjepsen check - --json`, `redjepsen`.";
+    let commands = commands(text);
+    let refused: Vec<bool> = commands.iter().map(|words| refusal(words).is_some()).collect();
+    assert_eq!(refused, [false, true, true, true, true, true, false, false], "{commands:?}");
+}
+
+/// What a page points at: its links, and the files of this project that it names.
+fn targets(page: &Path, text: &str) -> Vec<PathBuf> {
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    let of_here = links.filter(|link| !link.is_empty() && !link.contains("://"));
+    let links = of_here.map(|link| page.parent().unwrap().join(link));
+    let roots = ["src/", "crates/", "tests/", "workloads/", "nemeses/", "suites/", "docs/", "docker/", "benches/"];
+    let words = text.split('`').skip(1).step_by(2);
+    let files = words.filter(|word| roots.iter().any(|root| word.starts_with(root)));
+    let files = files.filter(|word| word.chars().all(|c| c.is_ascii_lowercase() || "/._-0123456789".contains(c)));
+    links.chain(files.map(|file| root().join(file))).collect()
+}
+
+#[test]
+fn every_file_that_is_named_exists() {
+    for (page, text) in pages() {
+        for target in targets(&page, &text) {
+            assert!(target.exists(), "{} points at {}", page.display(), target.display());
+        }
+    }
+    let page = root().join("docs/guide.md");
+    let found = targets(&page, "[a](gone.md) [b](https://x.org/y) [c](#here) `src/gone.rs` `src/NAME.rs` `src/lib.rs`");
+    assert_eq!(found.iter().filter(|target| !target.exists()).count(), 2, "{found:?}");
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!(lines <= 150, "README.md has {lines} lines, and is to have 150 at most; the rest belongs into docs/");
+}
