@@ -26,7 +26,8 @@ pub enum Target {
     Minority,
     /// The fewest nodes that leave the others no majority, drawn by the plan.
     Majority,
-    /// A node that has the lock's key at that moment.
+    /// A node that has the lock's key at that moment: the holder's, where the fault names the holder too; else, of several
+    /// keys, the one that the plan has drawn. So it is with the next two.
     Voter,
     /// The primary of the lock's key at that moment, where nodes have roles.
     Primary,

@@ -52,7 +52,9 @@ pub fn terminal(matrix: &Matrix, color: bool) -> String {
         lines.push(format!("  {}: {}", paint("1", &tame(&cell.name, 100)), phrases::standing(cell.standing)));
         for run in cell.runs.iter().filter(|run| phrases::alarms(cell, run)).take(MOST_RUNS) {
             lines.push(format!("    seed {}: {}", run.seed, tame(&run.summary, 300)));
-            lines.push(format!("    repeat  {}", tame(&run.repeat, 400)));
+            if !run.repeat.is_empty() {
+                lines.push(format!("    repeat  {}", tame(&run.repeat, 400)));
+            }
         }
     }
     lines.join("\n") + "\n"
