@@ -288,7 +288,7 @@ mod tests {
         let on = |workload: &str, steps: &[&str]| {
             let (workload_name, workload) = catalogue::workload(workload).unwrap();
             let nodes = workload.nodes;
-            Plan::draw(&Scenario { workload_name, workload, nodes, ..scripted(steps) })
+            Plan::draw(&Scenario { workload_name, workload, nodes, keys: 1, ..scripted(steps) })
         };
         let steps = ["partition primary from replica", "await primary changes within 2ttl"];
         for workload in ["replicated", "cluster"] {

@@ -246,10 +246,11 @@ fn cell(
     let mut scenario =
         with.scenario(&workload, &nemesis, file.seed, source.folder).map_err(|error| error.to_string())?;
     let plan = Plan::draw(&scenario).map_err(|error| error.to_string())?;
-    if scenario.cluster_kind() == ClusterKind::Auto {
-        scenario.cluster.kind = clusters.auto;
-    }
-    with.cluster = Some(scenario.cluster_kind());
+    scenario.cluster.kind = match scenario.cluster_kind() {
+        ClusterKind::Auto => clusters.auto,
+        kind => kind,
+    };
+    with.cluster = Some(scenario.cluster.kind);
     let expected = match block.expect {
         Some(said) => said.expectation(),
         None => expected_by_files(&scenario)?,
@@ -280,7 +281,7 @@ fn cell(
         found,
         command: with.command(&workload, &nemesis, expected),
         seeds: (0..u64::from(runs)).map(|run| file.seed.wrapping_add(run)).collect(),
-        planned_ms: u64::from(runs) * (run_ms(&scenario, &plan) + around_ms(scenario.cluster_kind())),
+        planned_ms: u64::from(runs) * (run_ms(&scenario, &plan) + around_ms(scenario.cluster.kind)),
         scenario,
     })
 }

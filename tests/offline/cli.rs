@@ -109,7 +109,7 @@ fn a_saved_scenario_that_cannot_be_repeated_is_refused_with_its_place() {
         ("clients = 5", "clients = ", &["scenario.toml", "line 4"][..]),
         ("clients = 5", "clients = 5\ntiming = \"virtual\"", &["line 5", "unknown field `timing`", "another version"]),
         ("kind = \"docker\"", "kind = \"moon\"", &["unknown variant `moon`", "`docker`"]),
-        ("clients = 5", "clients = 500", &["--clients 500 makes no sense; it may be from 1 to 100"]),
+        ("clients = 5", "clients = 500", &["--clients 500 is out of range; it may be 1 to 100"]),
         ("claims = [\"updates\", \"mutual-exclusion\", \"liveness\"]", "claims = []", &["`claims` is empty"]),
     ] {
         let bad = good.replacen(from, to, 1);
@@ -353,7 +353,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         (
             "time_limit = \"8s\"",
             "client_cmd = \"c\"\nclient_image = \"x\"\nmount = \"./gone:/x\"",
-            &["block 1", folder.path().join("gone").to_str().unwrap()],
+            &["block 1", "--mount", folder.path().join("./gone").to_str().unwrap()],
         ),
     ] {
         let bad = good.replacen(from, to, 1);
