@@ -1,6 +1,9 @@
 //! How long the general search takes, and how much memory, where it is hard: many clients, indeterminate operations,
 //! repeated values, a violation at the end. `cargo bench --bench search [-- WORD]` runs the rows that have WORD.
 
+#[path = "histories/random.rs"]
+mod random;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,6 +11,7 @@ use std::time::{Duration, Instant};
 use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 use linearizability::search::{Finding, Limits, Strategy};
 use linearizability::{FailedCas, ModelSpec, Options, examine_object};
+use random::Random;
 
 struct Counting;
 
@@ -83,17 +87,6 @@ fn row(word: &str, spec: ModelSpec, clients: u32, count: u32, distinct: u32, ind
         print!(" | {strategy:?} {answer} {:.1} ms {peak:.1} MB", took.as_secs_f64() * 1e3);
     }
     println!();
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) % bound
-    }
 }
 
 enum Phase {

@@ -3,9 +3,12 @@
 //! Clients take turns at random; each operation takes effect between its invocation and its completion, so histories
 //! without a violation are linearizable by construction.
 
+mod random;
+
 use std::fmt;
 
 use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Table, Value, Values};
+use random::Random;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
@@ -55,18 +58,6 @@ impl fmt::Display for Shape {
             Violation::None => Ok(()),
             place => write!(out, ", violated at the {}", format!("{place:?}").to_lowercase()),
         }
-    }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % bound
     }
 }
 

@@ -113,3 +113,27 @@ impl OutOfTurn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_does_one_thing_at_a_time_until_it_ends() {
+        let mut in_flight = InFlight::default();
+        for process in [0, LISTED] {
+            assert_eq!(in_flight.complete(process), Err(OutOfTurn::NotInvoked));
+            assert_eq!(in_flight.invoke(process, 7), Ok(()));
+            assert_eq!(in_flight.invoke(process, 8), Err(OutOfTurn::Busy(7)));
+            // What it was doing when it ended may still be told.
+            in_flight.end(process);
+            assert_eq!((in_flight.open(process), in_flight.invoke(process, 8)), (Some(7), Err(OutOfTurn::Ended)));
+            assert_eq!(in_flight.complete(process), Ok(7));
+            assert_eq!((in_flight.open(process), in_flight.complete(process)), (None, Err(OutOfTurn::Ended)));
+        }
+        assert_eq!(in_flight.invoke(1, 9), Ok(()));
+        in_flight.lose(1, 9);
+        assert_eq!(in_flight.invoke(1, 10), Err(OutOfTurn::Lost(9)));
+        assert_eq!(in_flight.invoke(2, 10), Ok(()));
+    }
+}
