@@ -26,7 +26,7 @@ pub trait Machine: Send + Sync {
     /// The time since 1970.
     fn wall(&self) -> Duration;
 
-    /// Connects to a Redis server. Clients of other systems use libraries that know only the kernel's network.
+    /// Connects to a Redis server. Clients of other systems know only the kernel's network.
     fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Stream>>>;
 }
 
