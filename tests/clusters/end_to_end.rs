@@ -204,7 +204,7 @@ fn redlock_loses_updates_when_its_holder_is_paused_and_the_report_explains_it() 
         let bytes = fs::read(outcome.folder.join(format!("{picture}.png"))).unwrap();
         assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 2000, "{picture}.png has {} bytes", bytes.len());
     }
-    for file in ["scenario.toml", "plan.json", "redjepsen.log", "n0/redis.log", "store/redis.log"] {
+    for file in ["scenario.toml", "plan.json", "redjepsen.log", "n0/redis.log", "resource/redis.log"] {
         assert!(outcome.folder.join(file).is_file(), "{file}");
     }
     outcome.expect_nothing_left();
@@ -457,7 +457,7 @@ async fn clients_that_print_garbage_die_or_hang_are_reported_and_never_valid() {
         ("dies", "it ended"),
         ("hangs", "it hangs"),
         ("endless-line", "longer than 1048576 bytes"),
-        ("other-operation", "where operation"),
+        ("other-operation", "while operation"),
     ] {
         let flags = python(&format!("../client-tests/misbehave.py {behaviour}")).await;
         let outcome =

@@ -165,7 +165,10 @@ fn killed_after(cluster: &str, moment: Duration) -> Vec<String> {
 }
 
 /// A server that is none of ours, started before any run.
-struct Stranger(Child, tempfile::TempDir);
+struct Stranger {
+    server: Child,
+    _folder: tempfile::TempDir,
+}
 
 impl Stranger {
     fn start() -> Stranger {
@@ -178,20 +181,20 @@ impl Stranger {
             server.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
         };
         let server = start("redis-server").or_else(|_| start("redis-check-rdb"));
-        Stranger(server.expect("this test needs a redis-server"), folder)
+        Stranger { server: server.expect("this test needs a redis-server"), _folder: folder }
     }
 
     fn is_well(&mut self) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.server.id())).unwrap();
         let stopped = stat.rsplit(") ").next().unwrap().starts_with(['T', 'Z']);
-        self.0.try_wait().unwrap().is_none() && !stopped
+        self.server.try_wait().unwrap().is_none() && !stopped
     }
 }
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.server.kill();
+        let _ = self.server.wait();
     }
 }
 
@@ -215,7 +218,7 @@ fn killed(cluster: &str, first: Duration, of_a_run: &[&str]) {
     for what in of_a_run {
         assert!(found.iter().any(|found| found.contains(what)), "no {what} of any run was seen: {found:#?}");
     }
-    let stranger_is = format!("/proc/{}:", stranger.0.id());
+    let stranger_is = format!("/proc/{}:", stranger.server.id());
     assert!(!found.iter().any(|found| found.starts_with(&stranger_is)), "{found:#?}");
     assert!(stranger.is_well(), "a stranger's server was hit");
 }

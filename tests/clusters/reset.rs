@@ -258,7 +258,7 @@ fn runs_share_a_cluster(kind: &str) {
         for fact in ["nodes-ready", "resource-empty", "clients-ready", "final-reads"] {
             assert!(facts.iter().any(|name| name == fact), "run {number}: {facts:?}");
         }
-        let of_the_store = fs::read_to_string(run.join("store/redis.log")).unwrap();
+        let of_the_store = fs::read_to_string(run.join("resource/redis.log")).unwrap();
         assert_eq!(
             of_the_store.contains(FIRST_WORDS),
             standing.is_none(),
