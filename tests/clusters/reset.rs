@@ -125,8 +125,8 @@ async fn what_a_run_leaves_on_a_cluster_in_docker_is_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_cannot_be_made_as_new_says_why() {
     for (test, because) in [
-        ("setting", "n1 cannot be made as new: its setting `hz 20` changed"),
-        ("killed", "the cluster cannot be made as new: n1: was not started again"),
+        ("setting", "n1 cannot be reset: its setting `hz 20` changed"),
+        ("killed", "the cluster cannot be reset: n1: was not started again"),
         ("gone", "exit code 137"),
         // Whichever of the two is missed first: the agent is a part of the sandbox.
         ("agent", "is gone"),
