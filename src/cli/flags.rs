@@ -10,6 +10,28 @@ use crate::nemesis::Expectation;
 use crate::scenario::{Options, Scenario, quoted};
 use crate::units::{Length, LengthError};
 
+/// Flags that a saved scenario stands for. Named one by one: of a group, clap would tell all where one is given.
+const SAID_BY_A_SCENARIO: [&str; 18] = [
+    "workload",
+    "nemesis",
+    "cluster",
+    "time_limit",
+    "ttl",
+    "clients",
+    "nodes",
+    "keys",
+    "rate",
+    "hold",
+    "acquire_timeout",
+    "persistence",
+    "image",
+    "redis_server",
+    "subnet",
+    "client_cmd",
+    "client_image",
+    "mount",
+];
+
 #[derive(Debug, Args)]
 pub struct RunFlags {
     /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file
@@ -19,7 +41,7 @@ pub struct RunFlags {
     #[arg(long, default_value = "pause")]
     nemesis: String,
     /// Repeat a saved run in every detail: its folder, or the scenario.toml in it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "nemesis", "Options"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = SAID_BY_A_SCENARIO)]
     scenario: Option<PathBuf>,
     /// Repeat the plan of an earlier run [default: drawn, and printed; with --scenario the one that it says]
     #[arg(long)]
@@ -165,6 +187,13 @@ mod tests {
         let command = |cell: &PlannedCell| cell.scenario.client.as_ref().unwrap().command.join(" ");
         assert_eq!([command(&cells[0]), command(&cells[1])], ["theirs", "ours --fast"]);
         assert_eq!([0, 1].map(|cell| cells[cell].scenario.ttl.as_millis()), [2000, 400]);
+    }
+
+    #[test]
+    fn every_option_is_one_that_a_saved_scenario_stands_for() {
+        let command = <Options as Args>::augment_args(clap::Command::new("options"));
+        let named: Vec<&str> = command.get_arguments().map(|option| option.get_id().as_str()).collect();
+        assert_eq!(SAID_BY_A_SCENARIO[2..], named);
     }
 
     #[test]
