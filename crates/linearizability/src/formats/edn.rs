@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         self.at += 1;
         loop {
             match self.next_byte(depth)? {
-                None => return self.bad("the end, where a `}` was to come"),
+                None => return self.bad("the input ends where a `}` was expected"),
                 Some(b'}') => {
                     self.at += 1;
                     return Ok(Tree::Map(entries));

@@ -215,7 +215,7 @@ fn intern(scalar: Scalar, values: &mut Values) -> Result<Value, String> {
         Scalar::Null => Ok(Value::NIL),
         Scalar::Int(number) => Ok(values.intern_int(number)),
         Scalar::Text(text) => values.intern_bytes(text).map_err(|error| error.to_string()),
-        Scalar::Bool => Err("a truth inside of a list is not a value; expected text, whole numbers or null".into()),
+        Scalar::Bool => Err("a boolean inside a list is not a value; expected text, whole numbers or null".into()),
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn succeeded(
                 Datum::List => values.intern_list(items),
                 Datum::Absent => return Err("an ok read must say what it read (null where that was nothing)".into()),
                 Datum::Remark => {
-                    return Err("a truth or a keyword is not a value; expected text, a number, a list or null".into());
+                    return Err("a boolean or a keyword is not a value; expected text, a number, a list or null".into());
                 }
             }
         }
