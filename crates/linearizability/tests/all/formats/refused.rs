@@ -40,7 +40,7 @@ fn events_that_make_no_history_are_refused_in_every_notation() {
         (&["0 invoke append true"], "an append must say what it adds"),
         (&["0 invoke write true"], "a write must say what it writes"),
         (&["0 invoke read nil", "0 ok read true"], "a boolean or a keyword is not a value"),
-        (&["0 invoke read nil", "0 ok read [true]"], "a boolean inside a list is not a value"),
+        (&["0 invoke read nil", "0 ok read [true]"], "is not a value"),
         (&["0 invoke write 1.5"], "1.5 is not a value"),
         (&["0 invoke write 92233720368547758080"], "is not a value; expected text, a whole number of 64 bits"),
         (&["0 invoke read nil", "0 ok read [[1.5]]"], "1.5 is not a value"),
