@@ -1,4 +1,4 @@
-//! Addresses of members in a cluster's network: they go by a member's place, and stay the same over restarts.
+//! Addresses of members in a cluster's network. An address follows from the member's place, so it survives restarts.
 
 use std::net::Ipv4Addr;
 
@@ -6,10 +6,10 @@ use ipnet::Ipv4Net;
 
 use super::error::ClusterError;
 
-/// The address of the member at this place in the cluster's order. Small networks have none to give away.
+/// The address of the member at this place in the cluster's order. None if the network is too small.
 pub(crate) fn address(subnet: Ipv4Net, place: u64) -> Option<Ipv4Addr> {
     let offset = first_offset(subnet).checked_add(place)?;
-    // The last one is for broadcasts.
+    // The last address is the broadcast address.
     if offset.checked_add(1)? >= size(subnet) {
         return None;
     }
@@ -17,7 +17,7 @@ pub(crate) fn address(subnet: Ipv4Net, place: u64) -> Option<Ipv4Addr> {
     u32::try_from(number).ok().map(Ipv4Addr::from)
 }
 
-/// Whether so many members have an address in this network.
+/// Fails if this network has too few addresses for this many members.
 pub(crate) fn check_room(subnet: Ipv4Net, members: u64) -> Result<(), ClusterError> {
     let room = room(subnet);
     if members > room { Err(ClusterError::SubnetTooSmall { subnet, room, needed: members }) } else { Ok(()) }
@@ -32,7 +32,7 @@ fn size(subnet: Ipv4Net) -> u64 {
     1u64 << (32 - subnet.prefix_len())
 }
 
-/// The machine itself takes the first address, as an engine's gateway does. In a network that is large enough members start at a round number.
+/// The machine itself takes the first address, like an engine's gateway. In a /24 or larger, members start at 10.
 fn first_offset(subnet: Ipv4Net) -> u64 {
     if subnet.prefix_len() <= 24 { 10 } else { 2 }
 }

@@ -1,9 +1,9 @@
-//! What a cluster does differently depending on where it runs. Everything else is the same code.
+//! What a cluster does differently depending on where it runs. All other code is shared.
 //!
-//! A further kind is a variant here and one of [`Platform`](super::Platform), with a `start` that makes a
-//! [`Cluster`](super::Cluster) of its members and its agent; the compiler then names each operation that is missing. It is an
-//! enum and no trait: the operations are async, so every kind would have to box each of them for a trait object, and nobody
-//! outside of this crate adds a kind.
+//! To add a kind, add a variant here and to [`Platform`](super::Platform), with a `start` that makes a
+//! [`Cluster`](super::Cluster) from its members and its agent; the compiler then names each missing operation. It is an
+//! enum and not a trait because the operations are async: a trait object would need each of them boxed, and nobody
+//! outside this crate adds a kind.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Starts a client's process with its stdio in hand. Nothing of an earlier one may run.
+    /// Starts a client's process and returns its stdio. No earlier process of the client may be running.
     pub async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
         match self {
             Backend::Docker(docker) => docker.start_attached(member, log).await,
@@ -28,7 +28,7 @@ impl Backend {
         }
     }
 
-    /// Starts a server's process. Nothing of an earlier one may run.
+    /// Starts a server's process. No earlier process of the server may be running.
     pub async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
         match self {
             Backend::Docker(docker) => docker.start_container(member).await,
@@ -44,7 +44,7 @@ impl Backend {
         }
     }
 
-    /// Waits until nothing of a member runs any more. Past the limit that is a [`ClusterError::Timeout`].
+    /// Waits until none of a member's processes run. Returns [`ClusterError::Timeout`] after `limit`.
     pub async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError> {
         match self {
             Backend::Docker(docker) => docker.wait_for_end(member, limit).await,
@@ -52,7 +52,7 @@ impl Backend {
         }
     }
 
-    /// The PID of a member's first process, as the agent counts, or in words how it ended.
+    /// The PID of a member's first process as the agent sees it, or how it ended, in words.
     pub async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
         match self {
             Backend::Docker(docker) => docker.running_pid(member).await,
@@ -60,7 +60,7 @@ impl Backend {
         }
     }
 
-    /// Whether each member runs.
+    /// Whether each member is running.
     pub async fn states(&self, run_id: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError> {
         match self {
             Backend::Docker(docker) => docker.states(run_id, members).await,
@@ -76,7 +76,7 @@ impl Backend {
         }
     }
 
-    /// Removes everything of the run. May be called at any time and again.
+    /// Removes everything of the run. Safe to call at any time and more than once.
     pub async fn remove(&self, run_id: &str) -> Result<(), ClusterError> {
         match self {
             Backend::Docker(docker) => docker.remove_run(run_id).await,

@@ -1,4 +1,4 @@
-//! What `redjepsen clean` is asked and what it answers, wherever runs left something behind.
+//! Options and results of `redjepsen clean`, for every kind of cluster.
 
 use super::docker::Docker;
 use super::error::ClusterError;
@@ -7,9 +7,9 @@ use super::local;
 /// What to remove.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CleanOptions {
-    /// Runs, too, of which cannot be told whether their controller lives, such as another machine's.
+    /// Also remove runs whose controller cannot be checked, such as another machine's.
     pub all: bool,
-    /// Images, too, that were made here.
+    /// Also remove images that were made here.
     pub images: bool,
 }
 
@@ -35,8 +35,8 @@ pub struct KeptRun {
     pub reason: String,
 }
 
-/// Removes what dead runs left on this machine, and in the engine where one answers. Where none does, the reason is in
-/// the second place, since runs may have left something there all the same.
+/// Removes what dead runs left on this machine and, if an engine answers, in the engine. If none answers, the second
+/// value says why, since runs may have left something there all the same.
 pub async fn clean(options: &CleanOptions) -> Result<(Cleaned, Option<ClusterError>), ClusterError> {
     let mut cleaned = local::clean(options)?;
     let docker = match Docker::connect().await {

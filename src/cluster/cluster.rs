@@ -1,4 +1,4 @@
-//! A running cluster: where its members are, their processes, their logs, its end.
+//! A running cluster: its members, their processes and logs, and its removal.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,27 +15,27 @@ use crate::faults::Agent;
 use crate::members::{Role, client_name};
 use crate::topology::Topology;
 
-/// It is known within milliseconds that a process was killed.
+/// A killed process is known to be gone within milliseconds.
 const KILLED_LIMIT: Duration = Duration::from_secs(5);
 
-/// A cluster that was started. In Docker it does not end by itself: see [`Cluster::stop`].
+/// A running cluster. In Docker it does not end by itself: see [`Cluster::stop`].
 pub struct Cluster {
     pub(crate) run_id: String,
     pub(crate) description: Description,
     pub(crate) topology: Topology,
     pub(crate) handles: Vec<Arc<MemberHandle>>,
-    /// Carries out faults and speaks to the servers.
+    /// Injects faults and talks to the servers.
     pub agent: Agent,
     pub(crate) backend: Backend,
 }
 
-/// A member and what belongs to it on this side.
+/// A member and what the controller keeps about it.
 pub(crate) struct MemberHandle {
     pub member: Member,
     pub log: Log,
-    /// A client process that was started with the cluster and not yet asked for.
+    /// A client process that was started with the cluster and not yet taken.
     waiting: Mutex<Option<ClientProcess>>,
-    /// How much of its log earlier runs have in their folders, in bytes.
+    /// How many bytes of its log are already in the folders of earlier runs.
     collected: AtomicUsize,
 }
 
@@ -46,11 +46,11 @@ pub struct Description {
     pub cluster: &'static str,
     /// What the nodes run: an image, or the path of a program.
     pub nodes: String,
-    /// What the servers call themselves, such as `redis 7.0.15`.
+    /// How the servers identify themselves, such as `redis 7.0.15`.
     pub server: String,
     /// The kernel that all members share.
     pub kernel: String,
-    /// The engine's version, where there is one.
+    /// The engine's version, if there is an engine.
     pub engine: Option<String>,
     pub subnet: ipnet::Ipv4Net,
 }
@@ -60,12 +60,12 @@ impl MemberHandle {
         MemberHandle { member, log: Log::default(), waiting: Mutex::new(None), collected: AtomicUsize::new(0) }
     }
 
-    /// Keeps a process until it is asked for.
+    /// Keeps a process until it is taken.
     pub fn keep(&self, process: ClientProcess) {
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
     }
 
-    /// The process that was kept.
+    /// Takes the kept process.
     pub fn take(&self) -> Option<ClientProcess> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -77,19 +77,19 @@ impl Cluster {
         self.handles.iter().map(|handle| &handle.member)
     }
 
-    /// How the lock nodes are reached, in their order.
+    /// The URLs of the lock nodes, in order.
     pub fn node_urls(&self) -> Vec<String> {
         let nodes = self.members().filter(|member| member.role == Role::Node);
         nodes.filter_map(Member::url).collect()
     }
 
-    /// The member that keeps the resource: a Redis of its own, or the database that keeps the lock as well.
+    /// The member that holds the resource: a separate Redis, or the database that also holds the lock.
     pub fn resource(&self) -> Option<&Member> {
         let of = |role| self.members().find(|member| member.role == role);
         of(Role::Resource).or_else(|| of(Role::Node))
     }
 
-    /// How the resource is reached.
+    /// The URL of the resource.
     pub fn resource_url(&self) -> String {
         self.resource().and_then(Member::url).unwrap_or_default()
     }
@@ -103,7 +103,7 @@ impl Cluster {
         &self.run_id
     }
 
-    /// The process of client number `client`, which was started with the cluster. A second call replaces the process.
+    /// The process of client number `client`, started with the cluster. Every further call starts a new process.
     pub async fn start_client(&self, client: u32) -> Result<ClientProcess, ClusterError> {
         match self.client_handle(client)?.take() {
             Some(process) => Ok(process),
@@ -126,15 +126,15 @@ impl Cluster {
         self.backend.kill(&self.client_handle(client)?.member).await
     }
 
-    /// Ends every client process and waits until it is gone, stopped ones too, so that none can send anything any more.
+    /// Kills every client process, even a paused one, and waits until it is gone, so that none can send anything more.
     pub async fn stop_clients(&self) -> Result<(), ClusterError> {
         let clients = self.members().filter(|member| member.role == Role::Client);
         let killed = join_all(clients.map(|client| self.backend.kill(client))).await;
         killed.into_iter().collect()
     }
 
-    /// Starts a server again that was killed, at the same address and with the files that it had, and waits until it
-    /// answers. Faults reach the new process from then on.
+    /// Restarts a killed server with the same address and files, and waits until it answers. Faults reach the new
+    /// process from then on.
     pub async fn restart_server(&self, name: &str) -> Result<(), ClusterError> {
         let handle = self.handle(name)?;
         if !handle.member.role.is_server() {
@@ -153,8 +153,8 @@ impl Cluster {
         self.backend.states(&self.run_id, self.members().collect()).await
     }
 
-    /// Writes every member's log into its own folder in `dir`: `client.log`, `agent.log`, servers' by their programs. Of a server,
-    /// what it has written since this was last called. Collects what it can, and then returns the first problem.
+    /// Writes every member's log into its own folder in `dir`: `client.log`, `agent.log`, or the server program's log
+    /// name. For a server, only what is new since the last call. Collects what it can, then returns the first error.
     pub async fn collect_logs(&self, dir: &Path) -> Result<(), ClusterError> {
         let collected = join_all(self.handles.iter().map(async |handle| {
             let file = match &handle.member.server {
@@ -164,10 +164,10 @@ impl Cluster {
             let mut text = self.log_of(handle, None).await?;
             if handle.member.role.is_server() {
                 let earlier = handle.collected.swap(text.len(), Ordering::Relaxed);
-                // Shorter than it was: the engine keeps no more than this.
+                // Shorter than before: the engine has dropped the beginning.
                 text.drain(..if earlier <= text.len() { earlier } else { 0 });
             }
-            // An agent that has nothing to say is the usual case and no news.
+            // An agent usually logs nothing.
             if handle.member.role == Role::Agent && text.is_empty() {
                 return Ok(());
             }
@@ -180,7 +180,7 @@ impl Cluster {
         collected.await.into_iter().collect()
     }
 
-    /// A member's log, or its last lines: a client's from what it wrote on stderr.
+    /// A member's log, or its last lines. A client's log is its stderr.
     pub(crate) async fn log_of(&self, handle: &MemberHandle, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError> {
         if handle.member.role.is_server() {
             self.backend.server_log(&handle.member, last_lines).await
@@ -189,7 +189,7 @@ impl Cluster {
         }
     }
 
-    /// Removes the cluster with everything that belongs to it. May be called at any time and again.
+    /// Removes the cluster and everything that belongs to it. Safe to call at any time and more than once.
     pub async fn stop(&self) -> Result<(), ClusterError> {
         self.backend.remove(&self.run_id).await
     }

@@ -1,4 +1,4 @@
-//! How servers are started that are no Redis: each knows the others of its group from the start.
+//! How servers other than Redis are started: each knows the others of its group from the start.
 
 use std::net::Ipv4Addr;
 
@@ -7,12 +7,12 @@ use super::server::{DATA, Server, ServerFile};
 use crate::members::node_name;
 use crate::topology::Program;
 
-/// A member of an etcd cluster of these nodes. What it keeps is always synced; etcd knows no other way.
+/// A member of an etcd cluster of these nodes. It always syncs what it writes.
 pub(super) fn etcd(run_id: &str, nodes: &[Ipv4Addr], place: usize) -> Server {
     const PORT: u16 = 2379;
     const PEERS_PORT: u16 = 2380;
-    // Half of the defaults. A lease lives for one and a half election timeouts at least, rounded up to whole seconds: so it
-    // may live for one second.
+    // Half of the defaults. A lease lasts for at least one and a half election timeouts, rounded up to whole seconds,
+    // so this allows leases of one second.
     const HEARTBEAT_MS: u32 = 50;
     const ELECTION_MS: u32 = 500;
     let own = nodes.get(place).copied().unwrap_or(Ipv4Addr::UNSPECIFIED);
@@ -44,12 +44,12 @@ pub(super) fn etcd(run_id: &str, nodes: &[Ipv4Addr], place: usize) -> Server {
     }
 }
 
-/// A member of a ZooKeeper ensemble of these nodes. What it answers is synced.
+/// A member of a ZooKeeper ensemble of these nodes. It syncs a write before it answers.
 pub(super) fn zookeeper(nodes: &[Ipv4Addr], place: usize) -> Server {
     const PORT: u16 = 2181;
-    // Sessions end at a multiple of it.
+    // Sessions expire at a multiple of this.
     const TICK_MS: u32 = 200;
-    // In ticks: how long a member may take to join, and to lag behind. The first is generous, since all start at once.
+    // In ticks: how long a member may take to join, and how far it may lag. Joining is slow, since all start at once.
     const JOIN_TICKS: u32 = 50;
     const LAG_TICKS: u32 = 10;
     let config = format!("{FILES}/zoo.cfg");
@@ -67,27 +67,27 @@ pub(super) fn zookeeper(nodes: &[Ipv4Addr], place: usize) -> Server {
         program: Program::Zookeeper,
         files: vec![file(config.clone(), settings), file(format!("{DATA}/myid"), format!("{}\n", place + 1))],
         arguments: vec![config],
-        // For the scripts of its makers.
+        // Read by ZooKeeper's own start scripts.
         env: vec![("JVMFLAGS".to_string(), "-Xmx96m".to_string())],
         data: true,
         port: PORT,
     }
 }
 
-/// A PostgreSQL with a table of registers. Everything that it answers is synced: its defaults are safe.
+/// A PostgreSQL with a table of registers. Its defaults are safe: it syncs a write before it answers.
 pub(super) fn postgres() -> Server {
     const PORT: u16 = 5432;
     let (script, rules) = (format!("{FILES}/start-postgres"), format!("{FILES}/pg_hba.conf"));
     let settings = [
         "listen_addresses=*".to_string(),
         format!("port={PORT}"),
-        // Nobody speaks to it but over the network.
+        // All connections come over the network.
         "unix_socket_directories=".to_string(),
         format!("hba_file={rules}"),
-        // A hundred clients, the agent, and sessions that have not ended yet.
+        // For a hundred clients, the agent, and sessions that have not ended yet.
         "max_connections=250".to_string(),
         "shared_buffers=16MB".to_string(),
-        // Whatever size of /dev/shm an engine gives.
+        // Works with any size of /dev/shm that an engine sets.
         "dynamic_shared_memory_type=mmap".to_string(),
         "jit=off".to_string(),
     ];

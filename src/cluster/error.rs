@@ -1,7 +1,7 @@
-//! What can go wrong with a cluster, each in one line that says what to do about it.
+//! What can go wrong with a cluster. Each error is one line that says what to do about it.
 //!
-//! People meet these lines before anything else works, often on a machine that they do not administer, so every
-//! variant names what was attempted, what came back, and the remedy.
+//! People meet these lines before anything else works, often on a machine that they do not administer. So every variant
+//! names what was attempted, what came back, and the remedy.
 
 use crate::faults::AgentError;
 use crate::topology::Program;
@@ -105,23 +105,23 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    /// Whether the engine said that what was asked for does not exist.
+    /// Whether the engine said that the object does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, ClusterError::Engine { status: Some(404), .. })
     }
 
-    /// Whether the engine said that something is in the way: a name in use, a removal under way, a container that runs.
+    /// Whether the engine reported a conflict: a name in use, a removal under way, a container that is running.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, ClusterError::Engine { status: Some(409), .. })
     }
 
-    /// Whether the engine's own words contain `text`.
+    /// Whether the engine's message contains `text`.
     pub(crate) fn says(&self, text: &str) -> bool {
         matches!(self, ClusterError::Engine { reason, .. } if reason.contains(text))
     }
 }
 
-/// Without line ends, for the one line of an error.
+/// Without line breaks, since an error is one line.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,4 @@
-//! Who is what among nodes that belong together: which is the primary of a key, which replicas it has, and whether all of
-//! them agree.
+//! Roles in a group of nodes: which node is the primary of a key, which replicas it has, and whether all nodes agree.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,10 +15,10 @@ use crate::members::Role;
 use crate::slots::{self, ClusterNode};
 use crate::topology::Topology;
 
-/// How long a server may take to say what it knows.
+/// How long a server may take to answer.
 const LIMIT: Duration = Duration::from_millis(500);
 
-/// Who is what among nodes that belong together, by name.
+/// The roles of the nodes in a group, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// Each primary with its replicas, the next in line first.
@@ -37,7 +36,7 @@ impl std::fmt::Display for Roles {
 }
 
 impl Cluster {
-    /// How a client finds the primary; none where every node is one.
+    /// How a client finds the primary; none if every node is one.
     pub fn lock_group(&self) -> Option<LockGroup> {
         match self.topology {
             Topology::Independent => None,
@@ -49,8 +48,8 @@ impl Cluster {
         }
     }
 
-    /// The name of the node that is the primary of a key now: that most of those who decide say so of. None while they
-    /// do not agree, or where nodes have no roles.
+    /// The name of the node that is now the primary of a key, by a majority of the nodes or Sentinels that decide. None
+    /// while they disagree, or if nodes have no roles.
     pub async fn primary_of(&self, key: &str) -> Option<String> {
         let (watchers, views) = match self.topology {
             Topology::Independent => return None,
@@ -72,7 +71,7 @@ impl Cluster {
         views.iter().find(|name| votes(name) * 2 > watchers).cloned()
     }
 
-    /// The replicas of a primary, as most of the others see it, the next in line first.
+    /// The replicas of a primary as most of the others see them, the next in line first.
     pub async fn replicas_of(&self, primary: &str) -> Vec<String> {
         let nodes = || self.of_role(Role::Node).map(|node| node.name.clone()).filter(|name| name != primary);
         match self.topology {
@@ -89,8 +88,8 @@ impl Cluster {
         }
     }
 
-    /// The order that an operator gives for a replica to take this primary's place: to a Sentinel that answers, or in a Redis
-    /// Cluster to the replica itself. None where there is nobody to give it to.
+    /// The operator's command that makes a replica take over from this primary. It goes to a Sentinel that answers or,
+    /// in a Redis Cluster, to the replica itself. None if there is nobody to send it to.
     pub async fn failover_of(&self, primary: &str) -> Option<Injection> {
         let replicas = self.replicas_of(primary).await;
         let (told, words) = match self.topology {
@@ -116,8 +115,8 @@ impl Cluster {
         })
     }
 
-    /// Who is what, once all agree and replicas follow their primaries; else in words what is not so yet. Nothing where
-    /// nodes have no roles.
+    /// The roles, once all agree and replicas follow their primaries; until then, an error that says what is missing.
+    /// `None` if nodes have no roles.
     pub async fn settled_roles(&self) -> Result<Option<Roles>, String> {
         let roles = match self.topology {
             Topology::Independent => return Ok(None),
@@ -176,7 +175,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a node says of itself that it is a primary, or that it follows this one and is in touch with it.
+    /// Fails unless a node says that it is a primary (if `None`) or follows `primary` and has a link to it.
     async fn follows(&self, name: &str, primary: Option<&String>) -> Result<(), String> {
         let node = self.of_role(Role::Node).find(|node| node.name == name);
         let info = self.words(node.ok_or("no such node")?, &["INFO", "replication"]).await?;
@@ -196,13 +195,13 @@ impl Cluster {
         }
     }
 
-    /// The primary's name, as a Sentinel says.
+    /// The primary's name according to a Sentinel.
     async fn primary_by(&self, sentinel: &Member) -> Option<String> {
         let answer = self.words(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", GROUP_NAME]).await.ok()?;
         self.node_at(answer.lines().next()?)
     }
 
-    /// All nodes of a Redis Cluster, as one of them says.
+    /// All nodes of a Redis Cluster according to one of them.
     async fn nodes_by(&self, node: &Member) -> Result<Vec<ClusterNode>, String> {
         self.words(node, &["CLUSTER", "NODES"]).await.map(|answer| slots::parse(&answer))
     }
@@ -237,18 +236,18 @@ impl Cluster {
     }
 }
 
-/// What a Sentinel has against a server, by a field of what it says about it.
+/// Why a Sentinel does not trust a server yet, judging by one field of its answer.
 fn doubt(name: &str, value: &str) -> Option<String> {
     match name {
         // Such as `master,s_down`.
         "flags" if value.contains(',') => Some(value.to_string()),
-        // Milliseconds since it last answered INFO: since 1970, where it never did.
+        // Milliseconds since it last answered INFO, or since 1970 if it never did.
         "info-refresh" if value.parse().is_ok_and(|millis: u64| millis > 60_000) => Some("not known yet".to_string()),
         _ => None,
     }
 }
 
-/// A field of what INFO answers.
+/// A field of an INFO answer.
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }

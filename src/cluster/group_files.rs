@@ -1,5 +1,5 @@
-//! What servers that belong together start with, so that they know each other from the first moment on: nobody has to
-//! introduce them, and nothing has to be waited for but their own first look around.
+//! Files that servers of a group start with, so that they know each other from the first moment. Nothing has to
+//! introduce them, and there is nothing to wait for but their own first checks.
 //!
 //! Source: the documented formats of sentinel.conf and of a Redis Cluster's nodes.conf.
 
@@ -13,18 +13,18 @@ use crate::members::{Role, node_name, sentinel_name};
 use crate::slots::SLOTS;
 use crate::topology::{REDIS_PORT, SentinelOptions, Topology};
 
-/// What Sentinels know the primary by.
+/// The name under which Sentinels watch the primary.
 pub(super) const GROUP_NAME: &str = "lock";
-/// Where a node of a Redis Cluster keeps what it knows of the others, in its folder.
+/// The file in which a Redis Cluster node keeps what it knows of the others, in its folder.
 pub(super) const NODES_FILE: &str = "nodes.conf";
 
-/// The servers that belong together.
+/// The servers of a group.
 pub(super) struct Group {
     topology: Topology,
     run_id: String,
     nodes: Vec<Ipv4Addr>,
     sentinels: Vec<Ipv4Addr>,
-    /// How many of the nodes, the first ones, are primaries.
+    /// How many of the nodes are primaries; these come first.
     primaries: usize,
 }
 
@@ -43,9 +43,9 @@ impl Group {
         }
     }
 
-    /// What a node is told beside what any Redis is.
+    /// A node's settings besides those of any Redis.
     pub fn settings(&self, number: usize) -> Settings {
-        // A replica that comes back is not kept waiting for others that may come as well.
+        // A replica that comes back is synced at once, without waiting for others that may come too.
         let at_once = ("repl-diskless-sync-delay", "0".to_string());
         match &self.topology {
             Topology::Independent => Settings::new(),
@@ -54,7 +54,7 @@ impl Group {
                 if let (1.., Some(primary)) = (number, self.nodes.first()) {
                     settings.push(("replicaof", format!("{primary} {REDIS_PORT}")));
                 }
-                // The lower, the sooner it is promoted: so that who is the next in line does not go by chance.
+                // The lowest is promoted first, so that the next in line is not left to chance.
                 settings.push(("replica-priority", (10 * (number + 1)).to_string()));
                 settings
             }
@@ -64,8 +64,8 @@ impl Group {
                 ("cluster-enabled", "yes".to_string()),
                 ("cluster-config-file", NODES_FILE.to_string()),
                 ("cluster-node-timeout", options.node_timeout.as_millis().to_string()),
-                // A replica may be promoted however long it has not heard from its primary: with the default of 10 a
-                // cut of some seconds would leave the cluster without anybody to promote.
+                // A replica may be promoted however long ago it heard from its primary. With the default of 10, a cut
+                // of some seconds would leave no replica to promote.
                 ("cluster-replica-validity-factor", "0".to_string()),
             ],
         }
@@ -100,7 +100,7 @@ impl Group {
         as_file(&settings)
     }
 
-    /// What a node of a Redis Cluster knows of all of them: who serves which slots, and who is whose replica.
+    /// What a Redis Cluster node knows of all nodes: who serves which slots, and who replicates whom.
     pub fn nodes_file(&self, number: usize) -> String {
         let primaries = self.primaries.max(1);
         let bus_port = REDIS_PORT + 10_000;
@@ -121,13 +121,13 @@ impl Group {
         text + &format!("vars currentEpoch {primaries} lastVoteEpoch 0\n")
     }
 
-    /// An even part of the slots.
+    /// An equal share of the slots.
     fn slots_of(&self, primary: usize) -> String {
         let edge = |part: usize| usize::from(SLOTS) * part / self.primaries.max(1);
         format!(" {}-{}", edge(primary), edge(primary + 1) - 1)
     }
 
-    /// What a server is known by: 40 hexadecimal digits, no two of a run the same.
+    /// A server's id: 40 hexadecimal digits, unique within the run.
     fn id(&self, name: &str) -> String {
         let digest = Sha256::digest(format!("{}/{name}", self.run_id));
         digest.iter().take(20).map(|byte| format!("{byte:02x}")).collect()

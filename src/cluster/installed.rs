@@ -1,5 +1,5 @@
-//! Servers other than Redis, as this machine has them installed: what a local cluster runs, and what images are made of
-//! where no registry can be reached.
+//! Servers other than Redis that are installed on this machine. Local clusters run them, and images are made from them
+//! when no registry can be reached.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use std::process::{Command, Stdio};
 
 use crate::topology::Program;
 
-/// A server program of this machine with what belongs to it.
+/// An installed server program and what belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Installed {
-    /// Program and first arguments; a member's own come after them.
+    /// Program and first arguments; a member's own arguments follow.
     pub command: Vec<String>,
     /// Such as `3.4.23`.
     pub version: String,
-    /// Further programs that it runs.
+    /// Other programs that it runs.
     pub programs: Vec<PathBuf>,
-    /// Libraries that it loads as it runs, for what those need.
+    /// Libraries that it loads at run time, listed for what they need in turn.
     pub libraries: Vec<PathBuf>,
     /// Files that it reads.
     pub files: Vec<PathBuf>,
-    /// The user that it must run as, where it refuses to be root.
+    /// The user that it must run as, if it refuses to be root.
     pub user: Option<&'static str>,
-    /// Folder that has to be on PATH.
+    /// A folder that must be on PATH.
     pub path: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ impl Installed {
     }
 }
 
-/// What this machine has of a program, if it has it. Redis has [rules of its own](super::redis_program).
+/// This machine's installation of a program, if any. Redis has [rules of its own](super::redis_program).
 pub(crate) fn find(program: Program) -> Option<Installed> {
     match program {
         Program::Redis => None,
@@ -43,7 +43,7 @@ pub(crate) fn find(program: Program) -> Option<Installed> {
     }
 }
 
-/// Where it comes from, for whoever has not got it.
+/// How to get the program if it is not installed.
 pub(crate) fn package(program: Program) -> &'static str {
     match program {
         Program::Redis => "redis-server",
@@ -60,9 +60,9 @@ fn etcd() -> Option<Installed> {
     Some(Installed { command: vec![path.display().to_string()], version, ..Installed::default() })
 }
 
-/// A Java machine with Debian's packages of ZooKeeper.
+/// A JVM with Debian's packages of ZooKeeper.
 fn zookeeper() -> Option<Installed> {
-    // Without the parts that only secure connections and its web page need.
+    // Without those that only secure connections and its web page need.
     const JARS: [&str; 10] = [
         "zookeeper",
         "zookeeper-jute",
@@ -78,7 +78,7 @@ fn zookeeper() -> Option<Installed> {
     let java = fs::canonicalize(on_path("java")?).ok()?;
     let home = java.parent()?.parent()?;
     let jars = JARS.map(|name| PathBuf::from(format!("/usr/share/java/{name}.jar")));
-    // `zookeeper.jar` is there when the package is; its file is called `zookeeper-3.8.0.jar` as well.
+    // `zookeeper.jar` is there if the package is installed; the same file is also there as `zookeeper-3.8.0.jar`.
     let version = fs::read_dir("/usr/share/java").ok()?.flatten().find_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let version = name.strip_prefix("zookeeper-")?.strip_suffix(".jar")?;
@@ -95,7 +95,7 @@ fn zookeeper() -> Option<Installed> {
     files.extend(["lib", "conf"].iter().flat_map(|folder| files_in(&home.join(folder), true)));
     files.retain(|file| !not_needed(file));
     let mut command: Vec<String> = vec![java.display().to_string()];
-    // Small and quick to start; it never runs for long.
+    // A small JVM that starts fast; it never runs for long.
     let flags = ["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-cp"];
     command.extend(flags.map(str::to_string));
     command.push(class_path.join(":"));
@@ -103,7 +103,7 @@ fn zookeeper() -> Option<Installed> {
     Some(Installed { command, version, libraries: vec![machine], files, ..Installed::default() })
 }
 
-/// A shell that starts a script of ours: the database has to be made before it can be served.
+/// A shell that runs our script, since the database must be created before it can be served.
 fn postgres() -> Option<Installed> {
     let folder = postgres_folder()?;
     let (server, maker) = (folder.join("postgres"), folder.join("initdb"));
@@ -111,12 +111,12 @@ fn postgres() -> Option<Installed> {
     let version = first_version(&output_of(&server, &["--version"])?)?;
     let config = folder.join("pg_config");
     let reported = |what: &str| output_of(&config, &[what]).map(|text| PathBuf::from(text.trim()));
-    // As Debian has them, where there is no pg_config to ask.
+    // Debian's paths, if there is no pg_config to ask.
     let libraries = reported("--pkglibdir").or_else(|| Some(folder.parent()?.join("lib")))?;
     let major = version.split('.').next().unwrap_or_default();
     let shared = reported("--sharedir").unwrap_or_else(|| Path::new("/usr/share/postgresql").join(major));
     let mut files = Vec::new();
-    // Without the compiler for queries, which is as large as all the rest.
+    // Without the query compiler, which is as large as everything else.
     files.extend(files_in(&libraries, false).into_iter().filter(|file| {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         name.ends_with(".so") && !name.starts_with("llvm")
@@ -133,7 +133,7 @@ fn postgres() -> Option<Installed> {
     })
 }
 
-/// Where PostgreSQL's programs lie: on PATH, or where Debian puts them, the newest.
+/// Where PostgreSQL's programs are: on PATH, or the newest in Debian's folder.
 fn postgres_folder() -> Option<PathBuf> {
     let linked = on_path("initdb").and_then(|file| fs::canonicalize(file).ok());
     let on_path = linked.and_then(|file| Some(file.parent()?.to_path_buf()));
@@ -145,7 +145,7 @@ fn postgres_folder() -> Option<PathBuf> {
     on_path.or_else(|| newest.max().map(|(_, folder)| folder)).filter(|folder| folder.join("postgres").is_file())
 }
 
-/// The files in a folder, those in folders below it, too, where `below` is set.
+/// The files in a folder, and with `below` also in its subfolders.
 fn files_in(folder: &Path, below: bool) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -160,7 +160,7 @@ fn files_in(folder: &Path, below: bool) -> Vec<PathBuf> {
     files
 }
 
-/// The program of this name in the folders of PATH.
+/// The program of this name on PATH.
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())

@@ -1,8 +1,8 @@
-//! What a client's process or the agent reads and writes, as lines: over pipes, sockets, an engine's connection, or streams
-//! within this very process.
+//! Line-based stdio of a client's process or the agent: over pipes, sockets, an engine's connection, or streams within
+//! this very process.
 //!
-//! It comes in pieces of any size. A line has a longest length: a client that never
-//! ends its line must not fill the controller's memory.
+//! Output comes in pieces of any size. Lines have a maximum length: a client that never ends its line must not fill the
+//! controller's memory.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,18 +15,18 @@ use tokio::sync::mpsc;
 
 use crate::client::protocol::LONGEST_LINE;
 
-/// Lines that may wait for the controller before the client's own output stands still.
+/// How many lines may wait for the controller before the client's output blocks.
 const WAITING_LINES: usize = 1024;
 /// How much of a process's stderr is kept for its log.
 const LONGEST_LOG: usize = 1 << 20;
 
-/// As much as is read at a time.
+/// How much is read at a time.
 const PIECE_BYTES: usize = 8 << 10;
 
 /// A client's process, or the agent's.
 pub struct ClientProcess {
     pub stdin: Pin<Box<dyn AsyncWrite + Send>>,
-    /// What it writes, line by line, without line ends. The last is [`ClientOutput::Closed`].
+    /// Its output line by line, without line ends. The last item is [`ClientOutput::Closed`].
     pub output: mpsc::Receiver<ClientOutput>,
 }
 
@@ -39,11 +39,11 @@ pub enum ClientOutput {
     Stderr(Vec<u8>),
     /// A line on stdout that was longer than [`LONGEST_LINE`]; only its beginning is here.
     TooLong { start: Vec<u8> },
-    /// Nothing more will come: the process ended, or was let go of, for the reason given.
+    /// Nothing more will come: the process ended, or its output could not be read for the reason given.
     Closed(Option<String>),
 }
 
-/// What a process wrote on stderr, the newest part of it.
+/// The newest part of what a process wrote to stderr.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log(Arc<Mutex<LogLines>>);
 
@@ -66,7 +66,7 @@ impl Log {
         }
     }
 
-    /// Forgets all that was written so far.
+    /// Forgets everything written so far.
     pub fn clear(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = LogLines::default();
     }
@@ -85,13 +85,13 @@ impl Log {
     }
 }
 
-/// Something that a process wrote, of any size.
+/// A piece of a process's output, of any size.
 pub(crate) enum Piece {
     Stdout(Bytes),
     Stderr(Bytes),
 }
 
-/// Cuts what a process writes into lines, in a task of its own, until the stream ends; an error is the reason why.
+/// Splits a process's output into lines, in its own task, until the stream ends; an error is passed on as the reason.
 pub(crate) fn follow(
     stdin: Pin<Box<dyn AsyncWrite + Send>>,
     mut pieces: impl Stream<Item = Result<Piece, String>> + Send + Unpin + 'static,
@@ -112,7 +112,7 @@ pub(crate) fn follow(
                 }
             }
             for line in lines {
-                // Without a listener the process still must not stand still on a full pipe.
+                // Even without a listener, the process must not block on a full pipe.
                 let _ = sender.send(line).await;
             }
         }
@@ -128,8 +128,7 @@ pub(crate) fn follow(
 }
 
 impl ClientProcess {
-    /// A process, or a task, at the other ends of these streams: what it reads, what it writes, and what it writes for its
-    /// log.
+    /// A process or task at the other ends of these streams: its input, its output, and its log.
     pub(crate) fn over(
         stdin: impl AsyncWrite + Send + 'static,
         stdout: impl AsyncRead + Send + Unpin + 'static,
@@ -173,7 +172,7 @@ impl Line {
         }
     }
 
-    /// For a log it is enough to cut a line that is too long.
+    /// In a log, a line that is too long is simply cut.
     fn into_stderr(self, log: &Log) -> ClientOutput {
         let (Line::Whole(line) | Line::TooLong(line)) = self;
         log.append(&line);
@@ -181,7 +180,7 @@ impl Line {
     }
 }
 
-/// Puts pieces together into lines no longer than [`LONGEST_LINE`].
+/// Assembles pieces into lines no longer than [`LONGEST_LINE`].
 #[derive(Default)]
 struct Splitter {
     pending: Vec<u8>,

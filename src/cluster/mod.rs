@@ -1,22 +1,22 @@
-//! Starts what a run needs, and names its members: lock nodes `n0`, `n1`, …, Sentinels `s0`, …, the resource's own Redis
-//! `resource`, client processes `c0`, `c1`, …, each at an address of its own in one network, and the `agent` that carries
-//! out faults.
+//! Starts what a run needs and names its members: lock nodes `n0`, `n1`, …, Sentinels `s0`, …, the resource's own Redis
+//! `resource`, client processes `c0`, `c1`, …, each at its own address in one network, and the `agent` that injects the
+//! faults.
 //!
-//! Two kinds of clusters, behind one type. To members, and to faults, they look alike: each member has its own process
-//! and network namespace and host name, files of ours lie in [`FILES`], and the agent is close by.
+//! There are two kinds of clusters behind one type. Members and faults see no difference: each member has its own PID
+//! and network namespace and host name, our files are in [`FILES`], and the agent is on the same machine.
 //!
-//! - [`platform`](Platform): where it is to run, and what is there
+//! - [`platform`](Platform): where the cluster can run, and what is available there
 //! - `docker`: containers, made through the Engine API
 //! - `local`, `sandbox`: programs of this machine, each in namespaces of its own
-//! - [`cluster`](Cluster): what one can do with a running cluster; `backend` tells the kinds apart, `ready` waits until
+//! - [`cluster`](Cluster): operations on a running cluster; `backend` tells the kinds apart, `ready` waits until
 //!   members answer, [`lines`](ClientProcess) is the clients' stdio
-//! - `reset`: makes a cluster as new, for another run
-//! - `server`, `databases`, `group_files`: what servers run, and start with where they belong together; [`group`](Roles): who is what
-//!   among them
+//! - `reset`: resets a used cluster to its initial state, for another run
+//! - `server`, `databases`, `group_files`: what servers run, and the files that servers of a group start with;
+//!   [`group`](Roles): their roles in the group
 //! - `address`, `back_off`, `redis_program`, `installed`: what both kinds share
 //! - [`clean`](clean()): removes what dead runs left, by the [`Owner`] that each run has
 //!
-//! Deliberately absent: faults (see [`faults`](crate::faults)), the protocol spoken with clients, and any notion of time.
+//! Deliberately absent: faults (see [`faults`](crate::faults)), the clients' protocol, and any notion of time.
 
 mod address;
 mod back_off;
@@ -57,42 +57,41 @@ use server::Server;
 use crate::members::{AGENT, RESOURCE, Role, client_name, node_name, sentinel_name};
 use crate::topology::{OwnClient, Persistence, Program, Topology};
 
-/// Where a member sees files of ours, which others do not see.
+/// Where a member sees our files; each member sees only its own.
 pub(crate) const FILES: &str = "/redjepsen";
 
 /// What to start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterSpec {
-    /// Names the run: letters, digits, `-`, `_` and `.`, at most 64.
+    /// Names the run: letters, digits, `-`, `_` and `.`, at most 64 characters.
     pub run_id: String,
     /// Lock nodes.
     pub nodes: u32,
     /// What they run.
     pub program: Program,
-    /// How those of Redis belong together. Those of other programs are one group by nature.
+    /// How Redis nodes form a group. Nodes of other programs always form one group.
     pub topology: Topology,
     pub clients: u32,
     pub client: ClientCommand,
-    /// The network's addresses; chosen when not given.
+    /// The network's addresses; chosen if `None`.
     pub subnet: Option<ipnet::Ipv4Net>,
     /// The process that the run lives and dies with.
     pub owner: Owner,
     pub persistence: Persistence,
-    /// Whether members' wall clocks are to go wrong, or what they sync is to be known: they are started with our
-    /// library preloaded.
+    /// Whether our library is preloaded into members, to skew their wall clocks or to record what they sync.
     pub preload: bool,
-    /// Whether packets between members are to be tampered with: the agent is told of the network.
+    /// Whether packets between members can be tampered with: if so, the agent is told of the network.
     pub network_faults: bool,
 }
 
 impl ClusterSpec {
-    /// How many members need an address of their own: nodes, Sentinels, clients, and the resource where it has a server of its own.
+    /// How many members need an address: nodes, Sentinels, clients, and the resource if it has its own server.
     pub fn addresses(&self) -> u64 {
         let resource = u64::from(!self.program.keeps_resource());
         u64::from(self.nodes) + u64::from(self.topology.sentinels()) + u64::from(self.clients) + resource
     }
 
-    /// All members that have an address in this network, in the order of their addresses.
+    /// All members with an address in this network, in the order of their addresses.
     pub(crate) fn members(&self, subnet: ipnet::Ipv4Net) -> Vec<Member> {
         let nodes = (0..self.nodes).map(|node| (node_name(node), Role::Node));
         let sentinels = (0..self.topology.sentinels()).map(|sentinel| (sentinel_name(sentinel), Role::Sentinel));
@@ -108,7 +107,7 @@ impl ClusterSpec {
         members
     }
 
-    /// Whether members of this role get the library.
+    /// Whether the library is preloaded into members of this role.
     pub(crate) fn preloads(&self, role: Role) -> bool {
         self.preload && matches!(role, Role::Node | Role::Client)
     }
@@ -137,21 +136,21 @@ pub struct Member {
     /// `n0`, `s0`, `resource`, `c0`, `agent`.
     pub name: String,
     pub role: Role,
-    /// None for the agent, which is outside of the members' network.
+    /// None for the agent, which is outside the members' network.
     pub address: Option<Ipv4Addr>,
     /// What it runs, if it is a server.
     pub(crate) server: Option<Server>,
-    /// Id of its container, where it has one.
+    /// Id of its container, if it has one.
     pub container: Option<String>,
 }
 
 impl Member {
-    /// The agent: no server, and outside of the members' network.
+    /// The agent: no server, and outside the members' network.
     pub(crate) fn agent() -> Member {
         Member { name: AGENT.to_string(), role: Role::Agent, address: None, server: None, container: None }
     }
 
-    /// How it is reached; nothing for those that are no servers.
+    /// Its URL; none if it is not a server.
     pub(crate) fn url(&self) -> Option<String> {
         Some(self.server.as_ref()?.url(self.address?))
     }

@@ -1,8 +1,8 @@
-//! Who started a run, written on everything that the run makes, so that what a dead controller left behind can be told
-//! from what a living one uses.
+//! Who started a run. This is recorded on everything that the run makes, so that what a dead controller left behind can
+//! be told from what a living one uses.
 //!
-//! A PID says nothing by itself: it is looked up only on the machine, in the boot and in the PID namespace that it comes
-//! from, and the process must have started when the label says. What cannot be decided counts as alive.
+//! A PID alone proves nothing. It is only looked up on the same machine, in the same boot and PID namespace, and the
+//! process must have started at the recorded time. If in doubt, the controller counts as alive.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,7 +15,7 @@ pub struct Owner {
     pub start_ticks: u64,
     pub boot_id: String,
     pub host: String,
-    /// The PID namespace that `pid` counts in.
+    /// The PID namespace of `pid`.
     pub pid_namespace: String,
 }
 
@@ -24,7 +24,7 @@ pub struct Owner {
 pub(crate) enum Liveness {
     Alive,
     Dead,
-    /// It runs or ran elsewhere, or before the last boot of a machine that has this one's name.
+    /// It runs or ran elsewhere, or before the last boot of a machine with this machine's name.
     Unknown,
 }
 
@@ -81,7 +81,7 @@ impl Owner {
     }
 }
 
-/// When a process started; `None` where there is none, or only its zombie.
+/// When a process started; `None` if it does not exist or is a zombie.
 fn start_ticks(pid: u32) -> Option<u64> {
     let stat = crate::faults::process_stat(pid)?;
     (!matches!(stat.0, 'Z' | 'X')).then_some(stat.1)

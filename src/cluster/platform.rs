@@ -1,4 +1,4 @@
-//! Where a cluster is to run, and that everything is there which it needs.
+//! Where a cluster can run, with everything it needs in place.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::local::Local;
 use super::{ClusterSpec, redis_program};
 use crate::topology::{ClusterKind, Program};
 
-/// What is asked for.
+/// What the user asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlatformRequest {
     pub kind: ClusterKind,
@@ -29,7 +29,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// Finds out where the cluster can run, and sees to it that what it is made of is there. `note` gets a line about
+    /// Finds out where the cluster can run, and makes sure that everything it needs is there. `note` gets a line about
     /// everything that takes time or that the user should know.
     pub async fn find(
         request: PlatformRequest,
@@ -53,7 +53,7 @@ impl Platform {
         Ok(Platform::Docker { docker, images: Box::new(images) })
     }
 
-    /// Whether the cluster can be had here, as far as that can be told before it is started.
+    /// Whether this cluster can run here, as far as that can be told before the start.
     pub async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
         match (self, spec.subnet) {
             (Platform::Docker { docker, .. }, Some(subnet)) => docker.check_subnet(subnet, spec.addresses()).await,

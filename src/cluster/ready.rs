@@ -1,4 +1,4 @@
-//! Sees to it that members that were just started run, are known to the agent, and answer.
+//! Makes sure that members just started are running, known to the agent, and answering.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use super::{Member, Roles};
 use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope};
 use crate::members::Role;
 
-/// A Redis answers within a tenth of a second of its start; a Java machine takes seconds, and so does a database that has to
-/// be made first. A loaded machine gets more.
+/// A Redis answers within a tenth of a second of its start. A JVM takes seconds, and so does a database that must first
+/// be created. A loaded machine gets more time.
 const READY_LIMIT: Duration = Duration::from_secs(40);
-/// For one question to one that may not listen yet.
+/// Limit for one question to a server that may not be listening yet.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(5);
-/// How often, and after what time each, it is asked whether a process ended that the agent did not find.
+/// How often, and at which interval, to check whether a process that the agent did not find has ended.
 const LAST_LOOKS: u32 = 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Speaks to the agent that this process is.
+/// Connects to the agent behind this process's stdio.
 pub(crate) fn agent_on(mut process: ClientProcess) -> Agent {
     let (sender, lines) = mpsc::channel(64);
     tokio::spawn(async move {
@@ -44,7 +44,7 @@ pub(crate) fn agent_on(mut process: ClientProcess) -> Agent {
 }
 
 impl Cluster {
-    /// Waits until all members are ready, so many at a time; tells what the servers call themselves.
+    /// Waits until all members are ready, `at_once` at a time. Returns what the servers call themselves.
     pub(crate) async fn make_all_ready(&self, at_once: usize) -> Result<String, ClusterError> {
         stream::iter(&self.handles).map(Ok).try_for_each_concurrent(at_once, |handle| self.make_ready(handle)).await?;
         self.settle_roles(READY_LIMIT).await.map_err(|reason| ClusterError::NotReady {
@@ -56,7 +56,7 @@ impl Cluster {
         self.server_version().await
     }
 
-    /// Waits until every node's role is settled and all agree on it. Past the limit the error says what was not so.
+    /// Waits until every node's role is settled and all agree on it. After `limit`, the error says what was missing.
     pub async fn settle_roles(&self, limit: Duration) -> Result<Option<Roles>, String> {
         let began = Instant::now();
         loop {
@@ -67,13 +67,13 @@ impl Cluster {
         }
     }
 
-    /// The same cluster, with what its servers call themselves.
+    /// The same cluster, with the name and version of its servers filled in.
     pub(crate) fn called(mut self, server: String) -> Cluster {
         self.description.server = server;
         self
     }
 
-    /// Sees to it that a member that was just started runs, is known to the agent, and answers.
+    /// Makes sure that a member just started is running, known to the agent, and answering.
     pub(crate) async fn make_ready(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
         if handle.member.role == Role::Agent {
             return Ok(());
@@ -87,14 +87,14 @@ impl Cluster {
         let name = &handle.member.name;
         let before = self.running_pid(handle).await?;
         if let Err(source) = self.agent.adopt(name, before, Scope::Namespace, handle.member.address).await {
-            // Most likely the process ended just now, which is about to be noted and explains more.
+            // Most likely the process has just ended. That is about to be noticed, and explains more.
             for _ in 0..LAST_LOOKS {
                 self.running_pid(handle).await?;
                 sleep(LOOK_AGAIN).await;
             }
             return Err(ClusterError::Agent { doing: format!("take hold of {name}"), source });
         }
-        // Were it another PID now, the agent might hold a stranger that got the first one.
+        // If the PID had changed by now, the agent might hold a stranger that reuses the first one.
         let after = self.running_pid(handle).await?;
         if before == after { Ok(()) } else { Err(self.died(handle, "its process was replaced".to_string()).await) }
     }
@@ -111,7 +111,7 @@ impl Cluster {
         loop {
             let Err(reason) = self.is_ready(&handle.member).await else { return Ok(()) };
             if began.elapsed() > READY_LIMIT {
-                // A server that ended is the better explanation.
+                // If the server ended, that is the better explanation.
                 self.running_pid(handle).await?;
                 let (member, log) = (handle.member.name.clone(), self.last_words(handle).await);
                 return Err(ClusterError::NotReady { member, seconds: READY_LIMIT.as_secs(), reason, log });
@@ -123,7 +123,7 @@ impl Cluster {
         }
     }
 
-    /// Whether a server can be used, asked once and for a second at most; an error says in words why not.
+    /// Whether a server can be used, asked once with a limit of one second; an error says why not.
     pub async fn is_ready(&self, member: &Member) -> Result<(), String> {
         let Some(url) = member.url() else {
             return Err(format!("{} is no server", member.name));
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     async fn died(&self, handle: &MemberHandle, state: String) -> ClusterError {
-        // What a client wrote last may still be on its way here.
+        // A client's last output may still be on its way here.
         if !handle.member.role.is_server() && handle.log.text().is_empty() {
             sleep(LOOK_AGAIN).await;
         }
@@ -181,7 +181,7 @@ mod tests {
     /// What the members' clock shows when the run begins.
     const AT_START: Duration = Duration::from_secs(100);
 
-    /// An agent as a task, which answers what it is asked about its clock and nothing else.
+    /// An agent as a task that only answers questions about its clock.
     async fn serve(stream: DuplexStream, began: Instant) {
         let (orders, mut answers) = split(stream);
         let mut orders = BufReader::new(orders).lines();

@@ -1,7 +1,7 @@
 //! The Redis server program of this machine.
 //!
-//! Debian and Ubuntu put it on more machines than have a `redis-server`: redis-check-rdb from the package redis-tools is
-//! the same program, which decides by the name it is called by what it is.
+//! It is installed on more Debian and Ubuntu machines than have a `redis-server`: redis-check-rdb, from the package
+//! redis-tools, is the same program. The name it is called by decides what it does.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ pub(crate) fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let on_path = |name: &str| folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file());
-    // redis-check-rdb counts only when it really is the server under another name, which its answer shows.
+    // redis-check-rdb counts only if it really is the server under another name, which its answer shows.
     on_path("redis-server").or_else(|| on_path("redis-check-rdb").filter(|path| version(path).is_ok()))
 }
 
-/// The name under which the program at `path` is a server.
+/// The name under which the program at `path` acts as a server.
 pub(crate) fn called(path: &Path) -> &str {
     let name = path.file_name().and_then(|name| name.to_str());
     name.filter(|name| name.ends_with("-server")).unwrap_or("redis-server")

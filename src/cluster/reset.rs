@@ -1,14 +1,14 @@
-//! Makes a cluster that a run was made on as it was when it was new, for the next run; or says why that cannot be.
+//! Resets a used cluster to its initial state for the next run, or says why that is impossible.
 //!
-//! Containers, network and servers stay, clients are started anew, and everything that a run may have left is removed and
-//! seen to be gone: connections, keys, scripts, settings, faults, rules about packets.
+//! Containers, network and servers stay; clients are restarted. Everything a run may have left is removed and checked
+//! to be gone: connections, keys, scripts, settings, faults, packet rules.
 //!
-//! The servers' processes stay, since to start containers again takes as long as to make new ones: for five nodes, a store
-//! and five clients, on a loaded machine of two cores, 1.2 s to kill them and 4.1 s to start the same ones again, where a
-//! new cluster takes 3.9 s and the removal of one 1.0 s. With the clients alone it is 1.6 s. Locally it is 0.05 s against
-//! 0.15 s, all told.
+//! Servers keep running because restarting containers takes as long as making new ones. With five nodes, the resource
+//! and five clients on a loaded two-core machine, it takes 1.2 s to kill them and 4.1 s to start them again; a new
+//! cluster takes 3.9 s, and removing one 1.0 s. Restarting only the clients takes 1.6 s. In a local cluster, the totals
+//! are 0.05 s for a reset and 0.15 s for a new cluster.
 //!
-//! So only clusters are renewed of which it is known all that can be left: see [`ClusterSpec::can_be_reset`].
+//! So a cluster is only reset if all that can be left in it is known: see [`ClusterSpec::can_be_reset`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,28 +22,28 @@ use crate::faults::{RedisCommand, RedisReply};
 use crate::members::Role;
 use crate::topology::{Persistence, Program, Topology};
 
-/// An idle server does as it is told within milliseconds.
+/// An idle server obeys within milliseconds.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Members that are worked on at the same time.
+/// How many members are worked on at the same time.
 const AT_ONCE: usize = 16;
 
-/// What a cluster's servers were like when it was new.
+/// The state of a cluster's servers when it was new.
 pub struct InitialState {
     /// Each server's settings, by its name.
     settings: BTreeMap<String, Settings>,
 }
 
-/// What a server is told to do, by name.
+/// A server's settings by name.
 type Settings = BTreeMap<String, String>;
 
 impl ClusterSpec {
-    /// Whether a cluster like this can be made as new without starting its servers anew. Not so:
+    /// Whether a cluster like this can be reset without restarting its servers. These cannot:
     ///
-    /// - Groups: who is the primary, epochs, offsets and what Sentinels write into their configuration stay.
-    /// - Other programs than Redis: leases, sessions and revisions have no command that makes them begin at zero.
-    /// - What is kept on a disk: it is read only at a start.
-    /// - Members whose clocks may go wrong: nobody can see what a process still reckons from the time that it was shown.
-    /// - Clients that are not ours: nobody knows what they told a server.
+    /// - Groups: roles, epochs, offsets and what Sentinels write into their configuration stay.
+    /// - Programs other than Redis: no command resets leases, sessions and revisions to zero.
+    /// - Persistent servers: what is on a disk is only read at a start.
+    /// - Members whose clocks may be skewed: nobody can see what a process still computes from the time it was shown.
+    /// - Users' own clients: nobody knows what they told a server.
     pub fn can_be_reset(&self) -> bool {
         self.program == Program::Redis
             && self.topology == Topology::Independent
@@ -54,7 +54,7 @@ impl ClusterSpec {
 }
 
 impl Cluster {
-    /// What the servers are like now, which is to be asked while the cluster is new.
+    /// The servers' current state. Call this while the cluster is new.
     pub async fn initial_state(&self) -> Result<InitialState, ClusterError> {
         let servers = self.members().filter(|member| member.role.is_server());
         let asked =
@@ -62,8 +62,8 @@ impl Cluster {
         Ok(InitialState { settings: asked.buffered(AT_ONCE).try_collect().await? })
     }
 
-    /// Makes the cluster as it was when it was new, with every client started anew. After an error it is fit for nothing
-    /// but to be [stopped](Cluster::stop).
+    /// Resets the cluster to its initial state, with every client restarted. After an error it can only be
+    /// [stopped](Cluster::stop).
     pub async fn reset(&self, new: &InitialState) -> Result<(), ClusterError> {
         self.stop_clients().await?;
         let agent = |doing: &str| {
@@ -85,8 +85,8 @@ impl Cluster {
         if version != self.description.server {
             return Err(not_reset("a server", format!("it is {version} now")));
         }
-        // The last step: by now, new clients are at the addresses of the old ones, so that nothing of those is under way. And
-        // nobody has told them yet where the servers are.
+        // The last step: by now, new clients are at the addresses of the old ones, so nothing of the old ones is in
+        // flight. And nobody has told the new ones where the servers are.
         let servers = self.members().filter(|member| member.role.is_server());
         stream::iter(servers).map(Ok).try_for_each_concurrent(AT_ONCE, |server| self.clear(server, new)).await
     }
@@ -116,7 +116,7 @@ impl Cluster {
     }
 }
 
-/// From names and values on lines of their own, by turns. Each process has them in another order.
+/// From alternating lines of names and values. Their order differs from process to process.
 fn by_name(lines: &str) -> Settings {
     let lines: Vec<&str> = lines.split('\n').collect();
     let pairs = lines.chunks(2).map(|pair| (pair[0].to_string(), pair.get(1).unwrap_or(&"").to_string()));

@@ -1,4 +1,4 @@
-//! What a server member runs, wherever it runs: one description that both kinds of clusters carry out.
+//! What a server member runs: one description that both kinds of clusters carry out.
 
 use std::net::Ipv4Addr;
 
@@ -7,22 +7,22 @@ use super::{ClusterSpec, Member, databases};
 use crate::members::Role;
 use crate::topology::{Persistence, Program, REDIS_PORT, Topology};
 
-/// Where servers keep what they write, as they see it. A folder of ours, since images differ in what they have, and in
-/// the user that the server runs as.
+/// Where servers keep what they write, as they see it. It is our own folder, since images differ in which folders they
+/// have and in the user that the server runs as.
 pub(crate) const DATA: &str = "/redjepsen/data";
 /// The port that Sentinels listen on.
 pub(super) const SENTINEL_PORT: u16 = 26379;
 
-/// A server's process, and how one speaks to it.
+/// A server's process and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     pub program: Program,
     pub arguments: Vec<String>,
-    /// Variables in addition to the image's, or to this process's.
+    /// Variables in addition to those of the image or of this process.
     pub env: Vec<(String, String)>,
-    /// Put in place once, before the first start: a server that is started again finds what it made of them.
+    /// Written once, before the first start: a restarted server finds what it made of them.
     pub files: Vec<ServerFile>,
-    /// Whether it gets the folder [`DATA`]. One without writes nothing, whatever folder it is started in.
+    /// Whether it gets the folder [`DATA`]. A server without it writes nothing, whatever folder it is started in.
     pub data: bool,
     /// The port that it answers on.
     pub port: u16,
@@ -37,7 +37,7 @@ pub(crate) struct ServerFile {
 }
 
 impl Program {
-    /// What its log is called in the run folder.
+    /// The name of its log in the run folder.
     pub fn log_name(self) -> &'static str {
         match self {
             Program::Redis => "redis.log",
@@ -47,7 +47,7 @@ impl Program {
         }
     }
 
-    /// How addresses of it begin.
+    /// The scheme of its URLs.
     fn scheme(self) -> &'static str {
         match self {
             Program::Redis => "redis",
@@ -57,20 +57,20 @@ impl Program {
         }
     }
 
-    /// The user that it runs as in a container, where it refuses to be root.
+    /// The user to run as in a container, if it refuses to be root.
     pub(crate) fn user(self) -> Option<&'static str> {
         (self == Program::Postgres).then_some("postgres")
     }
 }
 
 impl Server {
-    /// How it is reached at this address.
+    /// Its URL at this address.
     pub fn url(&self, address: Ipv4Addr) -> String {
         format!("{}://{address}:{}", self.program.scheme(), self.port)
     }
 }
 
-/// Says of each server among the members what it runs.
+/// Sets what each server among the members runs.
 pub(crate) fn equip(spec: &ClusterSpec, members: &mut [Member]) {
     let group = Group::new(spec, members);
     let numbered = |role: Role, members: &mut [Member], server: &dyn Fn(usize) -> Server| {
@@ -86,7 +86,7 @@ pub(crate) fn equip(spec: &ClusterSpec, members: &mut [Member]) {
         Program::Postgres => databases::postgres(),
     });
     numbered(Role::Sentinel, members, &|number| sentinel(&group, number));
-    // It has to be there at the end, but nothing ever starts it again.
+    // It must be there at the end, but nothing ever restarts it.
     numbered(Role::Resource, members, &|_| redis(as_arguments(&settings(Persistence::None)), Vec::new(), false));
 }
 
@@ -95,7 +95,7 @@ fn node(spec: &ClusterSpec, group: &Group, number: usize) -> Server {
     settings.extend(group.settings(number));
     match &spec.topology {
         Topology::Independent => redis(as_arguments(&settings), Vec::new(), spec.persistence != Persistence::None),
-        // From a file, in which it notes its role, so that it knows it when it is started again.
+        // From a file, in which it records its role, so that it still knows it after a restart.
         Topology::Sentinel(_) => {
             let path = format!("{DATA}/redis.conf");
             let file = ServerFile { path: path.clone(), content: as_file(&settings) };
@@ -125,7 +125,7 @@ fn settings(persistence: Persistence) -> Settings {
         Persistence::Always => keep("always"),
     };
     let port = REDIS_PORT.to_string();
-    // No snapshots in any case: they would keep keys that the append-only file has lost, at times of their own.
+    // No snapshots in any case: at times of their own, they would save keys that the append-only file has lost.
     let always = [("port", port.as_str()), ("bind", "0.0.0.0"), ("protected-mode", "no"), ("save", "")];
     always.into_iter().chain(kept).map(|(name, value)| (name, value.to_string())).collect()
 }

@@ -1,6 +1,6 @@
-//! Removes all that the clients of a run left on a Redis, so that the next run can have it.
+//! Removes everything that the clients of a run left on a Redis, so that the next run can use it.
 //!
-//! No fault: everything is said to an idle server, and one that does not do as it is told is of no further use.
+//! This is no fault: the server is idle, and one that does not obey is useless from then on.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::probe::connect;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Closes every connection but ours, removes keys and scripts, and sees that nothing of it is left; all within `limit`.
+/// Closes every connection but ours, removes keys and scripts, and checks that nothing is left, all within `limit`.
 ///
-/// Nobody may be there any more who could connect. What a connection has sent and the server has not read yet goes with the
-/// connection, so nothing is carried out after the keys were removed.
+/// No client may be left that could connect. What a connection has sent and the server has not read yet is lost with
+/// the connection, so nothing is carried out after the keys were removed.
 pub(crate) async fn clear(url: &str, limit: Duration) -> Result<(), String> {
     let mut left = Some("it did not answer".to_string());
     let work = async {
@@ -41,7 +41,7 @@ pub(crate) async fn clear(url: &str, limit: Duration) -> Result<(), String> {
     }
 }
 
-/// What a server still has of those who used it, by what it answers to INFO; `connected_clients` counts who asked as well.
+/// What is left on a server from its clients, judging by its INFO. `connected_clients` also counts the asker.
 fn left_in(info: &str) -> Option<String> {
     const OF_A_NEW_ONE: [(&str, &str); 5] = [
         ("connected_clients", "1"),

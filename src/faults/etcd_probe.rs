@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::wire::{RedisCommand, RedisReply};
 
-/// Asks the member at `url`, all in all for no longer than `limit`.
+/// Asks the member at `url`, within `limit` in total.
 pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> Result<RedisReply, String> {
     let path = match command {
         RedisCommand::Ping => "/health",
         RedisCommand::Version => "/version",
         other => return Err(format!("etcd can't be asked for {other:?}")),
     };
-    // Without a connection that is kept: a cut that leaves one open would be taken for a member that does not answer.
+    // Without kept connections: a connection left open by a cut would look like a member that does not answer.
     let client = Client::builder().timeout(limit).no_proxy().pool_max_idle_per_host(0);
     let client = client.build().map_err(|error| error.to_string())?;
     let response = client.get(format!("{url}{path}")).send().await.map_err(|error| error.to_string())?;
@@ -25,7 +25,7 @@ pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> R
 fn understood(command: &RedisCommand, answer: &Value) -> Result<RedisReply, String> {
     let text = |name: &str| answer.get(name).and_then(Value::as_str);
     match command {
-        // A member is healthy when it has just read by agreement of a majority.
+        // A member is healthy if it has just read with the agreement of a majority.
         RedisCommand::Ping if text("health") == Some("true") => Ok(RedisReply::Pong),
         RedisCommand::Version => {
             Ok(RedisReply::Version(format!("etcd {}", text("etcdserver").unwrap_or("of unknown version"))))

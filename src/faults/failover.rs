@@ -1,8 +1,8 @@
-//! The fault `failover`: a replica becomes the primary, since an operator says so.
+//! The fault `failover`: a replica becomes the primary because an operator says so.
 //!
-//! Nothing is broken by it, and nothing is to be undone. A Redis Cluster hands over in order: the primary stops answering
-//! until its replica has all that it has. Sentinels promote a replica that may lack what was written last, and tell the old
-//! primary only seconds later; until then both take writes.
+//! Nothing breaks, and there is nothing to undo. A Redis Cluster hands over in order: the primary stops answering until
+//! its replica has all its data. Sentinels promote a replica that may lack the last writes, and tell the old primary
+//! only seconds later; until then both take writes.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,15 @@ use tokio::time::timeout;
 use super::probe::{connect, observed};
 use super::wire::Observation;
 
-/// How long it may take until a replica calls itself a primary: Sentinels look at replicas once a second. Shorter than anybody
-/// waits for the agent's answer, or what was seen would come too late to be recorded.
+/// How long it may take until a replica calls itself a primary: Sentinels look at replicas once a second. Shorter than
+/// the wait for the agent's answer, or the observation would come too late to be recorded.
 const LIMIT: Duration = Duration::from_secs(4);
-/// How long one replica may take to say what it is: another one may be the primary by now.
+/// How long one replica may take to tell its role: another one may be the primary by now.
 const ASK_LIMIT: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Says these words to the server at `url`, and observes that one of the replicas, given with their addresses, becomes a
-/// primary.
+/// Sends this command to the server at `url`, and observes that one of the replicas, given with their addresses,
+/// becomes a primary.
 pub(crate) async fn order(primary: &str, replicas: &[(String, String)], url: &str, words: &[String]) -> Observation {
     observed(primary, LIMIT, async {
         let mut command = redis::Cmd::new();
@@ -41,13 +41,13 @@ pub(crate) async fn order(primary: &str, replicas: &[(String, String)], url: &st
     .await
 }
 
-/// What the server says of itself, on a connection of its own: whoever is promoted is made to close those that it has.
+/// The server's own answer, on a new connection: a promoted server is made to close its existing ones.
 async fn is_primary(url: &str) -> Result<bool, RedisError> {
     let role = cmd("ROLE").query_async(&mut connect(url, LIMIT).await?).await?;
     Ok(says_primary(&role))
 }
 
-/// What ROLE answers begins with `master` or `slave`.
+/// The answer to ROLE begins with `master` or `slave`.
 fn says_primary(role: &Value) -> bool {
     let Value::Array(parts) = role else { return false };
     matches!(parts.first(), Some(Value::BulkString(word)) if word == b"master")

@@ -1,4 +1,4 @@
-//! The controller's end of the agent: orders go out with a number, answers come back to whoever waits for that number.
+//! The controller's end of the agent: orders go out with a number, answers go to whoever waits for that number.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -35,7 +35,7 @@ pub struct AgentStreams {
     pub lines: mpsc::Receiver<Vec<u8>>,
 }
 
-/// A running agent. Clones speak to the same one; it heals everything and ends when the last is dropped.
+/// A running agent. Clones talk to the same one; when the last is dropped, it heals everything and ends.
 #[derive(Clone)]
 pub struct Agent(Arc<Shared>);
 
@@ -54,13 +54,13 @@ struct Pending {
     gone: bool,
 }
 
-/// Longer than any fault takes to be observed, shorter than anybody's patience.
+/// Longer than any fault takes to be observed, but short enough to wait for.
 const ORDER_LIMIT: Duration = Duration::from_secs(5);
-/// Round trips for one clock bound.
+/// Round trips for one bound on the clock.
 const CLOCK_ROUND_TRIPS: usize = 20;
 
 impl Agent {
-    /// Speaks to an agent over its streams.
+    /// Connects to an agent over its streams.
     pub fn connect(streams: AgentStreams) -> Agent {
         let waiting = Arc::new(Waiting::default());
         let mut lines = streams.lines;
@@ -70,7 +70,7 @@ impl Agent {
                 match serde_json::from_slice::<Response>(&line) {
                     Ok(response) => {
                         if let Some(asked) = lock(&answers).answers.remove(&response.id) {
-                            // Whoever asked may have given up.
+                            // The caller may have given up.
                             let _ = asked.send(response.answer);
                         }
                     }
@@ -85,14 +85,14 @@ impl Agent {
         Agent(Arc::new(Shared { stdin, next_id: AtomicU64::new(0), waiting }))
     }
 
-    /// Tells the agent which bridge joins the members, and the name of the table for rules about their packets. An
-    /// error names what faults on the network lack here.
+    /// Tells the agent which bridge joins the members, and the name of the table for its packet rules. An error names
+    /// what network faults lack here.
     pub async fn network(&self, bridge: &str, table: &str) -> Result<(), AgentError> {
         self.done(Order::Network { bridge: bridge.to_string(), table: table.to_string() }).await
     }
 
-    /// Makes a process and what belongs to it a member that faults can be injected into. A name that is known already
-    /// means the new process from now on.
+    /// Makes a process and what belongs to it a member that faults can be injected into. A name that is already known
+    /// stands for the new process from now on.
     pub async fn adopt(
         &self,
         member: &str,
@@ -103,18 +103,18 @@ impl Agent {
         self.done(Order::Adopt { member: member.to_string(), pid, scope, address }).await
     }
 
-    /// Injects a fault, which goes by this number from now on; comes back when it was observed, or not in time. A fault
-    /// that the agent could not carry out in full has to be healed all the same.
+    /// Injects a fault under this number. Returns once its effect was observed, or was not observed in time. Heal it
+    /// even if the agent could not carry it out in full.
     pub async fn inject(&self, fault: u32, injection: &Injection) -> Result<Observation, AgentError> {
         self.observed(Order::Inject { fault, injection: injection.clone() }).await
     }
 
-    /// Undoes a fault; comes back when that was observed, or not in time. Does no harm where there is nothing to undo.
+    /// Undoes a fault. Returns once that was observed, or was not in time. Harmless if there is nothing to undo.
     pub async fn heal(&self, fault: u32) -> Result<Observation, AgentError> {
         self.observed(Order::Heal { fault }).await
     }
 
-    /// Undoes every fault that is still on, and tells what was seen of each.
+    /// Undoes every fault still in effect, and returns what was seen of each.
     pub async fn heal_all(&self) -> Result<Vec<Observation>, AgentError> {
         match self.order(Order::HealAll, ORDER_LIMIT).await? {
             Answer::ObservedAll(observations) => Ok(observations),
@@ -122,12 +122,12 @@ impl Agent {
         }
     }
 
-    /// Makes sure that no fault is in effect and no rule about packets is left, and lets the agent forget every member.
+    /// Makes sure that no fault is in effect and no packet rule is left, and makes the agent forget every member.
     pub async fn start_anew(&self) -> Result<(), AgentError> {
         self.done(Order::StartAnew).await
     }
 
-    /// Removes all that clients left on a Redis, and sees that it is gone, for no longer than `limit`.
+    /// Removes everything that clients left on a Redis and checks that it is gone, within `limit`.
     pub async fn clear(&self, url: &str, limit: Duration) -> Result<(), AgentError> {
         let order = Order::Clear { url: url.to_string(), limit_ms: millis(limit) };
         match self.order(order, limit + ORDER_LIMIT).await? {
@@ -136,7 +136,7 @@ impl Agent {
         }
     }
 
-    /// Asks a server, for no longer than `limit`.
+    /// Asks a server, within `limit`.
     pub async fn redis(&self, url: &str, command: RedisCommand, limit: Duration) -> Result<RedisReply, AgentError> {
         let order = Order::Redis { url: url.to_string(), command, limit_ms: millis(limit) };
         match self.order(order, limit + ORDER_LIMIT).await? {
@@ -147,7 +147,7 @@ impl Agent {
 
     /// How the members' monotonic clock relates to the time since `start`.
     ///
-    /// Each round trip bounds the difference from both sides; all of them together leave the least room.
+    /// Each round trip bounds the difference from both sides; all of them together give the tightest bound.
     pub async fn clock_bound(&self, start: Instant) -> Result<ClockBound, AgentError> {
         let mut lowest = i64::MIN;
         let mut highest = i64::MAX;
@@ -166,13 +166,13 @@ impl Agent {
                 tightest = Some((low, high));
             }
         }
-        // Clocks that drift apart leave nothing in common; then the shortest round trip counts.
+        // Clocks that drift apart leave no common interval; then the shortest round trip counts.
         let (low, high) = if lowest <= highest { (lowest, highest) } else { tightest.ok_or(AgentError::Confused)? };
         let width = high.abs_diff(low);
         Ok(ClockBound { mono_at_start_ns: low + i64::try_from(width / 2).unwrap_or(0), error_ns: width.div_ceil(2) })
     }
 
-    /// Asks the agent to end, by closing its stdin; it heals everything first. Orders after that fail.
+    /// Asks the agent to end by closing its stdin. It heals everything first. Later orders fail.
     pub async fn close(&self) {
         let mut stdin = self.0.stdin.lock().await;
         let _ = timeout(ORDER_LIMIT, stdin.shutdown()).await;

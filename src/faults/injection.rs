@@ -1,4 +1,4 @@
-//! What the agent is told to break: a fault with its members and numbers, everything resolved.
+//! What the agent is told to break: a fault with its members and numbers, all resolved.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,30 +6,30 @@ use super::clock::Skew;
 use super::network::Effect;
 use crate::history::FaultKind;
 
-/// A fault to be injected. Members by name, lengths in milliseconds.
+/// A fault to inject. Members are given by name, durations in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Injection {
-    /// Every process of the members stands still.
+    /// Every process of the members is stopped.
     Pause { members: Vec<String> },
-    /// Every process of the members is killed. Whoever started them starts them again.
+    /// Every process of the members is killed. Whoever started them restarts them.
     Kill { members: Vec<String> },
-    /// As [`Injection::Kill`], and what they had not synced to their files is lost.
+    /// Like [`Injection::Kill`], and whatever they had not synced to their files is lost.
     PowerLoss { members: Vec<String> },
-    /// What becomes of packets from the first of each pair to the second.
+    /// What happens to packets from the first of each pair to the second.
     Network { pairs: Vec<(String, String)>, effect: Effect },
     /// The members' wall clocks go wrong.
     Clock { members: Vec<String>, skew: Skew },
-    /// The servers evict keys: their memory is bounded to nothing, under a policy that takes any key.
+    /// The servers evict keys: their memory limit is one byte, under a policy that may evict any key.
     Evict { members: Vec<String> },
     /// The servers lose all keys.
     Flush { members: Vec<String> },
-    /// One of the replicas takes the place of the primary: so the server at `url` is told, in these words.
+    /// One of the replicas replaces the primary: the server at `url` gets this command.
     Failover { primary: String, replicas: Vec<String>, url: String, words: Vec<String> },
 }
 
 impl Injection {
-    /// What is recorded of it.
+    /// The kind that is recorded for it.
     pub fn kind(&self) -> FaultKind {
         match self {
             Injection::Pause { .. } => FaultKind::Pause,
@@ -48,7 +48,7 @@ impl Injection {
         }
     }
 
-    /// The members that it is about, each once, in order.
+    /// The members that it affects, each once, in order.
     pub fn members(&self) -> Vec<String> {
         let mut named: Vec<String> = match self {
             Injection::Pause { members }

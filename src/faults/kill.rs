@@ -1,7 +1,7 @@
-//! The fault `kill`: every process of a member ends at once, as under SIGKILL, the out-of-memory killer, or `docker kill`.
+//! The fault `kill`: every process of a member ends at once, as by SIGKILL, the out-of-memory killer, or `docker kill`.
 //!
-//! What it had handed to the kernel survives: a file that was written is there when it is started again, whether it was
-//! synced or not. Starting again is up to whoever started it; the heal waits to see that.
+//! What it had handed to the kernel survives: a written file is there after the restart, synced or not. Whoever started
+//! the process restarts it; the heal waits to see that.
 
 use std::io;
 use std::thread;
@@ -16,15 +16,15 @@ use super::{power, skew};
 
 /// A killed process is gone within milliseconds, unless it waits for a disk.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Between two looks.
+/// Interval between two looks.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// Kills every process of the member and observes that none is left.
 pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
-    // Children of a dead process are nobody's descendants any more, so they are found before.
+    // A dead process's children are nobody's descendants any more, so they are found first.
     let mut held = member.processes()?;
-    // So is what it keeps on its disk, which is reached by way of the process.
+    // The same goes for its files on disk, which are reached by way of the process.
     let files = match skew::control_of(member) {
         Ok(_) => power::files(member)?.unwrap_or_default(),
         Err(_) => Vec::new(),
@@ -36,7 +36,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     loop {
         if effect.is_none() && !member.init.runs() {
             effect = Some(micros(ordered));
-            // Nothing of it is left to go on.
+            // No process is left that could be resumed.
             member.paused = false;
             power::remember(member, &files);
         }
@@ -54,7 +54,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     }
 }
 
-/// Whether the member runs, which after a kill means that it was started again.
+/// Whether the member runs. After a kill, that means that it was restarted.
 pub(crate) fn runs_again(member: &Member, since: Instant) -> Observation {
     let observed = member.init.runs();
     let text = format!("{}: {}", member.name, if observed { "runs again" } else { "was not started again" });

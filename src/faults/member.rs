@@ -1,4 +1,4 @@
-//! Members as the agent knows them: a name, the process that the controller vouched for, and all that belong to it.
+//! Members as the agent knows them: a name, the process that the controller vouched for, and all its processes.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -9,33 +9,33 @@ use super::clock::Control;
 use super::process::{self, Process};
 use super::wire::Scope;
 
-/// A member of the cluster that faults may be injected into.
+/// A member of the cluster that faults can be injected into.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub name: String,
     /// The member's first process; with a container, its PID 1.
     pub init: Process,
-    /// Where it is in the members' network.
+    /// Its address in the members' network.
     pub address: Option<Ipv4Addr>,
-    /// The namespace that all its processes are in; none where the member is its descendants.
+    /// The namespace of all its processes; none if the member is defined by its descendants.
     namespace: Option<String>,
-    /// What its wall clock shows is said here; opened when it is first needed.
+    /// The page that sets its wall clock; opened when first needed.
     pub control: Option<Control>,
-    /// How many bytes of its append-only files were durable when it was killed, by the files' names.
+    /// How many bytes of its append-only files were durable when it was killed, by file name.
     pub durable: HashMap<OsString, u64>,
-    /// Whether its processes were ordered to stop and not yet ordered to go on.
+    /// Whether its processes were told to stop and not yet told to continue.
     pub paused: bool,
 }
 
 impl Member {
-    /// Takes hold of a member by the PID of its first process, as the agent sees it.
+    /// Opens a member by the PID of its first process, as the agent sees it.
     pub fn adopt(name: &str, pid: u32, scope: Scope) -> io::Result<Member> {
         let init = Process::open(pid)?;
         let namespace = match scope {
             Scope::Descendants => None,
             Scope::Namespace => {
                 let namespace = process::pid_namespace(pid)?;
-                // In the agent's own namespace live all processes of the machine, and they would all be stopped.
+                // The agent's own namespace holds all processes of the machine, and they would all be stopped.
                 if namespace == process::pid_namespace(std::process::id())? {
                     return Err(io::Error::other(format!("process {pid} is in no container")));
                 }
@@ -59,7 +59,7 @@ impl Member {
         })
     }
 
-    /// Every process of the member that exists now, each taken hold of. Empty when the member is gone.
+    /// Every process of the member that exists now, each held by its pidfd. Empty if the member is gone.
     pub fn processes(&self) -> io::Result<Vec<Process>> {
         if !self.init.exists() {
             return Ok(Vec::new());
@@ -68,7 +68,7 @@ impl Member {
             Some(namespace) => {
                 let belongs = |pid: u32| process::pid_namespace(pid).is_ok_and(|found| found == *namespace);
                 let candidates = process::all_pids()?.into_iter().filter(|pid| belongs(*pid));
-                // Asked again once the process is held: the PID may have changed hands in between.
+                // Checked again once the process is held: the PID may have been reused in between.
                 Ok(candidates.filter_map(|pid| Process::open(pid).ok()).filter(|held| belongs(held.pid)).collect())
             }
             None => {

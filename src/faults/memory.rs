@@ -1,6 +1,6 @@
-//! The faults `evict` and `flush`: a server that loses keys, since its memory is bounded, or since somebody cleared it.
+//! The faults `evict` and `flush`: a server loses keys because its memory is limited or because somebody cleared it.
 //!
-//! The only faults that write to a server, by the commands that an operator would type.
+//! The only faults that write to a server, with the commands that an operator would type.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use redis::{RedisError, cmd};
 use super::probe::{connect, observed};
 use super::wire::Observation;
 
-/// How long all of it may take on one server.
+/// How long the whole fault may take on one server.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How long evicting may take: Redis does it in slices of half a millisecond.
+/// How long evicting may take: Redis evicts in slices of half a millisecond.
 const EVICTING: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
@@ -20,7 +20,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 pub(crate) async fn flush(name: &str, url: &str) -> Observation {
     observed(name, LIMIT, async {
         let mut server = connect(url, LIMIT).await?;
-        // In one transaction, since clients go on writing meanwhile.
+        // In one transaction, since clients keep writing meanwhile.
         let (before, (), after): (u64, (), u64) =
             redis::pipe().atomic().cmd("DBSIZE").cmd("FLUSHALL").cmd("DBSIZE").query_async(&mut server).await?;
         Ok((after == 0, format!("{} lost", keys(before))))
@@ -28,7 +28,7 @@ pub(crate) async fn flush(name: &str, url: &str) -> Observation {
     .await
 }
 
-/// Bounds the memory to nothing and lets the server evict any key, and observes that it did.
+/// Limits the memory to one byte, lets the server evict any key, and observes that it did.
 pub(crate) async fn evict(name: &str, url: &str) -> Observation {
     observed(name, LIMIT, async {
         let mut server = connect(url, LIMIT).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn evict(name: &str, url: &str) -> Observation {
     .await
 }
 
-/// Lets the server use as much memory as it likes and observes that it may.
+/// Lifts the memory limit and observes that it is lifted.
 pub(crate) async fn unbound(name: &str, url: &str) -> Observation {
     observed(name, LIMIT, async {
         let mut server = connect(url, LIMIT).await?;

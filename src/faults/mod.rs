@@ -1,15 +1,15 @@
-//! Breaks members of a cluster and puts them right again, and sees both happen.
+//! Breaks members of a cluster, heals them, and observes both.
 //!
 //! Faults need what the controller may not have: the PID namespace and the network of the machine where the members
-//! run, which with Docker can be another machine or a virtual one. So they are carried out by the agent ([`run_agent`]),
-//! a process of this same program close to the members, over its stdin and stdout (`wire`). The controller's end is
-//! [`Agent`]. When the controller dies its pipe closes, and the agent heals whatever it broke before it ends.
+//! run, which with Docker can be another machine or a virtual one. So the agent ([`run_agent`]) injects them. It is a
+//! process of this program next to the members, and talks over stdin and stdout (`wire`) to the controller's end,
+//! [`Agent`]. If the controller dies, its pipe closes, and the agent heals everything before it ends.
 //!
-//! One file a family of faults, each with `inject` and `heal`, which both observe what they did; [`serve`] decides which
-//! by the [`Injection`]. Faults act on members by name, and only on members that were adopted.
+//! There is one file for each family of faults, with `inject` and `heal`, which both observe their effect; [`serve`]
+//! picks one by the [`Injection`]. Faults act on members by name, and only on members that were adopted.
 //!
-//! Deliberately absent: schedules and targets (the controller decides), and starting anything again that was killed
-//! (whoever started it does).
+//! Deliberately absent: schedules and targets (the controller decides), and restarting what was killed (whoever started
+//! it does).
 
 mod clear;
 pub(crate) mod clock;

@@ -1,9 +1,9 @@
-//! The fault `pause`: every process of a member stands still, as under SIGSTOP, a long collection of garbage, or a
-//! machine that swaps.
+//! The fault `pause`: every process of a member stops, as under SIGSTOP, in a long garbage collection, or on a machine
+//! that swaps.
 //!
-//! The first process is stopped before the others are looked for, since that is what the fault is about and takes
-//! microseconds, while the search takes milliseconds. A pause counts as observed when a search finds no process that is
-//! not stopped; until then what was forked meanwhile is stopped as well.
+//! The first process is stopped before the others are searched for: it is what the fault is about, and stopping it
+//! takes microseconds, while the search takes milliseconds. A pause counts as observed when a search finds only stopped
+//! processes; until then, whatever was forked meanwhile is stopped as well.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,12 +16,12 @@ use super::member::Member;
 use super::process::{Process, is_still};
 use super::wire::Observation;
 
-/// A stop is seen within microseconds, unless a thread waits for a disk; after this long it counts as not observed.
+/// A stop is seen within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
 const LIMIT: Duration = Duration::from_millis(200);
-/// Between two looks.
+/// Interval between two looks.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
-/// Stops every process of the member and observes that they are.
+/// Stops every process of the member and observes that they are stopped.
 pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
     // Before the signal: whatever happens from here on, a heal must follow.
@@ -53,7 +53,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
         if !member.init.exists() {
             return Ok(Observation::gone(&member.name));
         }
-        // Stopped processes do not fork, so once a search finds only what is known, there is nothing else.
+        // Stopped processes do not fork. So once a search finds only known ones, there are no others.
         let complete = all_still && !any_new;
         if complete || ordered.elapsed() > LIMIT {
             let processes: Vec<_> = held.values().filter_map(Process::describe).collect();
@@ -73,13 +73,13 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     }
 }
 
-/// Lets every process of the member go on and observes that none is stopped.
+/// Resumes every process of the member and observes that none is stopped.
 pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
     let mut effect = None;
     if !member.init.signal(Signal::CONT)? {
         member.paused = false;
-        // Nothing of it can be stopped any more, which is what a heal is to bring about.
+        // Nothing of it can be stopped any more, which is the goal of a heal.
         return Ok(Observation { observed: true, ..Observation::gone(&member.name) });
     }
     loop {
@@ -95,7 +95,7 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
         }
         if !any_stopped || ordered.elapsed() > LIMIT {
             let observed = !any_stopped;
-            // Kept as paused when it was not seen to go on, so that the agent tries again at its end.
+            // Stays marked as paused if it was not seen to resume, so that the agent tries again at its end.
             member.paused = !observed;
             let processes: Vec<_> = processes.iter().filter_map(Process::describe).collect();
             let verdict = if observed { "going on" } else { "not all going on" };
@@ -106,7 +106,7 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
     }
 }
 
-/// Whether the process stands still; notes the time when that is seen first, looking closely for a moment.
+/// Whether the process is stopped. Records when that is first seen, looking closely for a moment.
 fn note_when_still(process: &Process, ordered: Instant, effect: &mut Option<u64>) -> bool {
     for _ in 0..20 {
         if process.thread_states().is_none_or(|states| states.into_iter().all(is_still)) {
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_container_is_never_taken_for_the_whole_machine() {
         let child = Command::new("sleep").arg("60").spawn().unwrap();
-        // It runs in this namespace, so it is no container, whatever the controller believes.
+        // It runs in this namespace, so it is not a container, whatever the controller believes.
         let refused = Member::adopt("c0", child.id(), Scope::Namespace).unwrap_err().to_string();
         assert!(refused.contains("no container"), "{refused}");
         end(child);

@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Config, Error, NoTls};
 
 use super::wire::{RedisCommand, RedisReply};
 
-/// Asks the server at `url` on a connection of its own, all in all for no longer than `limit`.
+/// Asks the server at `url` on a new connection, within `limit` in total.
 pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> Result<RedisReply, String> {
     let mut config: Config = url.parse().map_err(|error: Error| error.to_string())?;
     config.user("postgres").dbname("postgres");
@@ -26,7 +26,7 @@ pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> R
     }
 }
 
-/// The answer; none where the question makes no sense here.
+/// The answer; none if the question makes no sense here.
 async fn query(client: &Client, command: &RedisCommand) -> Result<Option<RedisReply>, Error> {
     let count = async |statement: &str| {
         let count: i64 = client.query_one(statement, &[]).await?.try_get(0)?;

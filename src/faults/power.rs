@@ -1,9 +1,9 @@
-//! The fault `power-loss`: a node ends at once, and of its append-only file nothing is left that it had not synced.
+//! The fault `power-loss`: a node ends at once, and its append-only file keeps only what it had synced.
 //!
-//! A kill alone loses nothing that was written, since the kernel still has it. What a machine without power would lose is
-//! known from the preload library, which notes how long a file was at each sync that came back: the member is stopped, its
-//! files are cut to that, then it is killed. No file system of our own has to be mounted for it, so it takes no privilege
-//! and works in any image. It is the worst case: a kernel may have written more to the disk by itself.
+//! A kill alone loses nothing that was written, since the kernel still has it. What a machine without power would lose
+//! is known from the preload library, which records how long a file was at each completed sync. The member is stopped,
+//! its files are truncated to that length, then it is killed. No file system is mounted for it, so this needs no
+//! privileges and works in any image. It is the worst case: a kernel may have written more by itself.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -16,14 +16,14 @@ use super::member::Member;
 use super::wire::Observation;
 use super::{kill, pause, skew};
 
-/// The folder in a server's working directory that Redis 7 keeps its append-only files in.
+/// The folder in a server's working directory where Redis 7 keeps its append-only files.
 const FOLDER: &str = "appendonlydir";
 
-/// Ends the member with what it had synced, and observes that it is gone.
+/// Kills the member, leaving only what it had synced, and observes that it is gone.
 pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
     let outcome = stop_cut_kill(member);
-    // A power loss that failed half-way leaves the member as it was; its heal would not look for one that stands still.
+    // A power loss that failed half-way leaves the member as it was; its heal would not look for a stopped one.
     if member.paused {
         pause::heal(member)?;
     }
@@ -35,9 +35,9 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     Ok(Observation { text: format!("{}; {lost}", killed.text), took_us, ..killed })
 }
 
-/// What was seen last, and what was lost, if it came so far.
+/// What was seen last, and what was lost, if it got that far.
 fn stop_cut_kill(member: &mut Member) -> io::Result<(Observation, Option<String>)> {
-    // While it stands still it writes nothing, and what it syncs has not come back.
+    // While it is stopped it writes nothing, and a sync under way has not returned.
     let stopped = pause::inject(member)?;
     if !stopped.observed {
         return Ok((Observation { observed: false, ..stopped }, None));
@@ -46,7 +46,7 @@ fn stop_cut_kill(member: &mut Member) -> io::Result<(Observation, Option<String>
     Ok((kill::inject(member)?, Some(lost)))
 }
 
-/// Cuts every append-only file to what was synced; says what was lost.
+/// Truncates every append-only file to what was synced; says what was lost.
 fn lose_unsynced(member: &mut Member) -> io::Result<String> {
     let Some(files) = files(member)? else { return Ok("it kept nothing on its disk".to_string()) };
     skew::control_of(member)?;
@@ -65,9 +65,9 @@ fn lose_unsynced(member: &mut Member) -> io::Result<String> {
     })
 }
 
-/// How much of a file survives: what the member has synced of it, or what an earlier life has, if that is more. By name,
-/// since a file may have got another identity meanwhile; Redis gives no name twice but the manifest's, which it syncs
-/// before it gives it.
+/// How much of a file survives: what the member has synced of it, or what it had synced before a restart, if that is
+/// more. By name, since a file's id may have changed. Redis reuses no name but the manifest's, and syncs the file
+/// before it renames it.
 fn durable(member: &Member, file: &Kept) -> io::Result<u64> {
     let synced = member.control.as_ref().map_or(Ok(None), |control| control.synced(file.id))?;
     let found = member.durable.get(&file.name).copied();
@@ -81,7 +81,7 @@ pub(super) struct Kept {
     id: FileId,
 }
 
-/// The append-only files of a member that runs; `None` where it keeps none.
+/// The append-only files of a running member; `None` if it keeps none.
 pub(super) fn files(member: &Member) -> io::Result<Option<Vec<Kept>>> {
     let folder = PathBuf::from(format!("/proc/{}/cwd", member.init.pid)).join(FOLDER);
     if !folder.is_dir() {
@@ -90,7 +90,7 @@ pub(super) fn files(member: &Member) -> io::Result<Option<Vec<Kept>>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(&folder)? {
         let entry = entry?;
-        // A link would lead out of the member's own files.
+        // A link would lead outside the member's own files.
         if entry.file_type()?.is_file() {
             let path = entry.path();
             files.push(Kept { name: entry.file_name(), id: FileId::of(&path)?, path });
@@ -99,8 +99,8 @@ pub(super) fn files(member: &Member) -> io::Result<Option<Vec<Kept>>> {
     Ok(Some(files))
 }
 
-/// Notes what is durable of these files of a member that is gone. Who adopts its next life takes this over, since that
-/// will not sync again what it does not touch.
+/// Records how much of these files is durable, for a member that is gone. Whoever adopts it after a restart takes this
+/// over, since the new process will not sync what it does not touch.
 pub(super) fn remember(member: &mut Member, files: &[Kept]) {
     let durable = |file: &Kept| Some((file.name.clone(), durable(member, file).ok()?));
     member.durable = files.iter().filter_map(durable).collect();

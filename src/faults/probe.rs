@@ -1,7 +1,7 @@
-//! Questions to servers, asked from where the members' network can be reached: to Redis here, to others in their own words.
+//! Questions to servers, asked from where the members' network is reachable: Redis here, others in their own modules.
 //!
-//! One connection a server, kept; closed as soon as a request on it fails or times out, since a late answer must never
-//! be taken for the answer to the next request. No request is repeated.
+//! One connection per server is kept open. It is closed as soon as a request on it fails or times out, since a late
+//! answer must never be taken for the answer to the next request. No request is repeated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use super::wire::{Observation, RedisCommand, RedisReply};
 use super::{etcd_probe, postgres_probe, zookeeper_probe};
 
-/// How much later than the caller the library gives up.
+/// How much later than the caller the library times out.
 const BEYOND: Duration = Duration::from_secs(1);
 
 type Slot = Arc<Mutex<Option<MultiplexedConnection>>>;
@@ -28,7 +28,7 @@ impl Probes {
         self.0.lock().await.remove(url);
     }
 
-    /// Asks the server at `url`, all in all for no longer than `limit`.
+    /// Asks the server at `url`, within `limit` in total.
     pub async fn ask(&self, url: &str, command: &RedisCommand, limit: Duration) -> Result<RedisReply, String> {
         let named = |error| format!("{url}: {error}");
         match url.split(':').next() {
@@ -40,12 +40,12 @@ impl Probes {
         let slot = Arc::clone(self.0.lock().await.entry(url.to_string()).or_default());
         let answer = tokio::time::timeout(limit, async {
             let mut slot = slot.lock().await;
-            // Taken out while the request runs: when it fails or is dropped by the time limit, so is the connection.
+            // Taken out while the request runs: if it fails or is dropped by the time limit, so is the connection.
             let mut connection = match slot.take() {
                 Some(connection) => connection,
                 None => connect(url, limit).await?,
             };
-            // A kept connection has the limit of the request that opened it.
+            // A kept connection still has the limit of the request that opened it.
             connection.set_response_timeout(limit + BEYOND);
             let reply = query(&mut connection, command).await?;
             *slot = Some(connection);
@@ -60,13 +60,13 @@ impl Probes {
 }
 
 pub(crate) async fn connect(url: &str, limit: Duration) -> Result<MultiplexedConnection, RedisError> {
-    // The caller's limit governs. Left unset, the library's own of half a second would; the same value would race it.
+    // The caller's limit decides: the library's default is half a second, and an equal value would race it.
     let beyond = Some(limit + BEYOND);
     let config = AsyncConnectionConfig::new().set_connection_timeout(beyond).set_response_timeout(beyond);
     Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
 }
 
-/// What came of something that was done to a server, seen by `work`, for no longer than `limit`.
+/// The outcome of an action on a server, as seen by `work` within `limit`.
 pub(crate) async fn observed(
     name: &str,
     limit: Duration,
@@ -116,7 +116,7 @@ async fn query(connection: &mut MultiplexedConnection, command: &RedisCommand) -
     }
 }
 
-/// An answer of whatever type as text, its parts on lines of their own.
+/// Any answer as text, each part on its own line.
 fn text(answer: &Value) -> String {
     match answer {
         Value::Array(parts) => parts.iter().map(text).collect::<Vec<_>>().join("\n"),
@@ -128,7 +128,7 @@ fn text(answer: &Value) -> String {
     }
 }
 
-/// Name and version from `INFO server`; Valkey says there which Redis it is compatible with, and what it is itself.
+/// Name and version from `INFO server`, where Valkey gives both its own and the Redis version it is compatible with.
 fn version(info: &str) -> String {
     let field = |name: &str| {
         info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim).map(str::to_string)

@@ -1,8 +1,8 @@
-//! Processes as the kernel names them: who they are, what state they are in, and signals that reach only them.
+//! Processes as the kernel identifies them: who they are, their state, and signals that reach only them.
 //!
-//! A PID alone names nobody: it is reused as soon as its process is gone, and a signal sent to it then hits a
-//! stranger. So a process is held by a pidfd, and what is found by listing /proc is checked again after its pidfd was
-//! opened: start time and PID namespace must still be the same.
+//! A PID alone identifies nobody: it can be reused as soon as its process is gone, and a signal would then hit a
+//! stranger. So a process is held by a pidfd. One found by listing /proc is checked again after its pidfd was opened:
+//! start time and PID namespace must still be the same.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// One incarnation of a process, safe against reuse of its PID.
+/// One incarnation of a process, safe against PID reuse.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub pid: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Process {
     pidfd: OwnedFd,
 }
 
-/// What /proc/PID/stat says, as far as it matters here.
+/// The fields of /proc/PID/stat that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub name: String,
@@ -34,12 +34,12 @@ pub(crate) struct Stat {
 pub struct ProcessState {
     pub pid: u32,
     pub name: String,
-    /// States of its threads, one letter each as in /proc, without repetition: `T` when all are stopped.
+    /// The distinct states of its threads, one letter each as in /proc: `T` if all are stopped.
     pub states: String,
 }
 
 impl Process {
-    /// Takes hold of the process that has this PID now.
+    /// Opens the process that has this PID now.
     pub fn open(pid: u32) -> io::Result<Process> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let number = number.ok_or_else(|| io::Error::other(format!("{pid} is no process id")))?;
@@ -52,17 +52,17 @@ impl Process {
         Ok(Process { pid, start_ticks: after.start_ticks, pidfd })
     }
 
-    /// Whether this very process still exists, as a zombie or better.
+    /// Whether this very process still exists, if only as a zombie.
     pub fn exists(&self) -> bool {
         stat(self.pid).is_ok_and(|stat| stat.start_ticks == self.start_ticks)
     }
 
-    /// Whether this very process exists and is no zombie.
+    /// Whether this very process exists and is not a zombie.
     pub fn runs(&self) -> bool {
         stat(self.pid).is_ok_and(|stat| stat.start_ticks == self.start_ticks && !matches!(stat.state, 'Z' | 'X'))
     }
 
-    /// Sends a signal to this very process; `Ok(false)` when it is gone.
+    /// Sends a signal to this very process; `Ok(false)` if it is gone.
     pub fn signal(&self, signal: Signal) -> io::Result<bool> {
         match pidfd_send_signal(&self.pidfd, signal) {
             Ok(()) => Ok(true),
@@ -71,7 +71,7 @@ impl Process {
         }
     }
 
-    /// The states of all its threads; `None` when it is gone.
+    /// The states of all its threads; `None` if it is gone.
     pub fn thread_states(&self) -> Option<Vec<char>> {
         let mut states = Vec::new();
         for entry in fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?.flatten() {
@@ -85,7 +85,7 @@ impl Process {
         (!states.is_empty() && self.exists()).then_some(states)
     }
 
-    /// Name and states for people.
+    /// Name and states, for people to read.
     pub fn describe(&self) -> Option<ProcessState> {
         let name = stat(self.pid).ok()?.name;
         let mut states = self.thread_states()?;
@@ -95,7 +95,7 @@ impl Process {
     }
 }
 
-/// Whether a thread in this state runs no more code until somebody wakes it. A zombie (Z) or dead one (X) never will.
+/// Whether a thread in this state runs no code until somebody wakes it. A zombie (Z) or dead one (X) never will.
 pub(crate) fn is_still(state: char) -> bool {
     matches!(state, 'T' | 'Z' | 'X')
 }
@@ -111,7 +111,7 @@ pub(crate) fn pid_namespace(pid: u32) -> io::Result<String> {
     Ok(fs::read_link(format!("/proc/{pid}/ns/pid"))?.to_string_lossy().into_owned())
 }
 
-/// All PIDs there are.
+/// All existing PIDs.
 pub(crate) fn all_pids() -> io::Result<Vec<u32>> {
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -123,7 +123,7 @@ pub(crate) fn all_pids() -> io::Result<Vec<u32>> {
 }
 
 fn parse_stat(text: &[u8]) -> Option<Stat> {
-    // The name stands in parentheses and may hold spaces and parentheses itself, so the last one counts.
+    // The name is in parentheses and may itself contain spaces and parentheses, so the last one counts.
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let name = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();

@@ -1,7 +1,7 @@
-//! The agent itself: takes orders from a stream, carries them out side by side, answers each when it is done.
+//! The agent itself: takes orders from a stream, carries them out concurrently, and answers each when it is done.
 //!
-//! Orders are read by a thread of its own that answers `clock` on the spot, since every hop between tasks would widen
-//! the bound on the clients' clock. When the stream ends, or on SIGTERM, everything that was broken is healed.
+//! A separate thread reads the orders and answers `clock` on the spot, since every hop between tasks would widen the
+//! bound on the clients' clock. When the stream ends, or on SIGTERM, the agent heals everything.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -25,15 +25,15 @@ use super::{clear, failover, kill, memory, pause, power, skew};
 use crate::history::FaultKind;
 use crate::topology::REDIS_PORT;
 
-/// How often the agent tries at its end to heal what would not heal.
+/// How often the agent, at its end, tries to heal what does not heal.
 const LAST_ATTEMPTS: usize = 25;
 
-/// Runs the agent on stdin and stdout until stdin ends or a signal asks for the end.
+/// Runs the agent on stdin and stdout until stdin ends or a signal asks it to end.
 pub async fn run_agent() -> anyhow::Result<()> {
     serve(io::stdin(), io::stdout()).await
 }
 
-/// Runs an agent on any pair of streams, for controllers that have members in reach of their own process.
+/// Runs an agent on any pair of streams, for controllers that can reach the members from their own process.
 pub async fn serve(orders: impl Read + Send + 'static, answers: impl Write + Send + 'static) -> anyhow::Result<()> {
     let agent = Arc::new(Server::default());
     let answers = Arc::new(Mutex::new(answers));
@@ -56,7 +56,7 @@ pub async fn serve(orders: impl Read + Send + 'static, answers: impl Write + Sen
                     let (agent, answers) = (Arc::clone(&agent), Arc::clone(&answers));
                     running.spawn(async move {
                         let answer = agent.carry_out(request.order).await;
-                        // Where nobody reads answers any more, the orders' stream ends as well.
+                        // If nobody reads answers any more, the stream of orders ends as well.
                         let _ = send(&answers, &Response { id: request.id, answer });
                     });
                 }
@@ -105,17 +105,17 @@ fn clock() -> Answer {
 #[derive(Clone)]
 struct Ordered {
     injection: Injection,
-    /// Held while it is injected and while it is undone: an injection that is still under way would break, after the heal
-    /// has passed, what the heal found whole.
+    /// Held while the fault is injected and while it is healed. Otherwise an injection still under way could break
+    /// something again after the heal.
     busy: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
 struct Server {
     members: Mutex<HashMap<String, Arc<Mutex<Member>>>>,
-    /// By number. A fault is in here from before it is injected until it was seen to be undone.
+    /// By number. A fault is in here from before its injection until its heal was observed.
     in_effect: Mutex<BTreeMap<u32, Ordered>>,
-    /// The members' network, once the controller has said which.
+    /// The members' network, once the controller has named it.
     network: Mutex<Option<Network>>,
     probes: Probes,
     /// Set before the last heal, so that no order still under way breaks anything after it.
@@ -137,7 +137,7 @@ impl Server {
             Order::HealAll => Ok(Answer::ObservedAll(self.heal_all().await)),
             Order::StartAnew => self.start_anew().await.map(|()| Answer::Done),
             Order::Clear { url, limit_ms } => {
-                // It would be one that is to be closed.
+                // It would be among those to be closed.
                 self.probes.close(&url).await;
                 clear::clear(&url, Duration::from_millis(limit_ms)).await.map(|()| Answer::Done)
             }
@@ -201,7 +201,7 @@ impl Server {
         }
     }
 
-    /// Undoes a fault. It is forgotten once that was seen, so that until then every further attempt tries again.
+    /// Undoes a fault. It is forgotten only once that was observed; until then, every further call tries again.
     async fn heal(self: Arc<Self>, fault: u32) -> Result<Observation, String> {
         let found = lock(&self.in_effect).get(&fault).cloned();
         let Some(Ordered { injection, busy }) = found else { return Ok(nothing_to_undo()) };
@@ -223,7 +223,7 @@ impl Server {
                 Ok(Observation { observed: true, ..Observation::unseen("the new primary stays primary".to_string()) })
             }
             Injection::Evict { members } => {
-                // The bound of a server that died meanwhile died with it.
+                // The memory limit of a server that died meanwhile is gone with it.
                 let runs = |name: &String| self.member(name).is_ok_and(|member| lock(&member).init.runs());
                 match members.into_iter().filter(runs).collect::<Vec<_>>() {
                     none if none.is_empty() => Ok(nothing_to_undo()),
@@ -234,7 +234,7 @@ impl Server {
                 let (kept, members) = self.kept_by_another(fault, FaultKind::Clock, members);
                 Arc::clone(&self).each(members, skew::heal).await.map(|seen| besides(seen, &kept))
             }
-            // One that was refused is in effect nowhere.
+            // A fault that was refused is not in effect anywhere.
             Injection::Network { .. } if !self.is_on_network(fault) => Ok(nothing_to_undo()),
             Injection::Network { .. } => {
                 let server = Arc::clone(&self);
@@ -247,7 +247,7 @@ impl Server {
         seen
     }
 
-    /// The members that another fault of this kind has in its hold, and the others.
+    /// The members that another fault of this kind still affects, and the others.
     fn kept_by_another(&self, fault: u32, kind: FaultKind, members: Vec<String>) -> (Vec<String>, Vec<String>) {
         let in_effect = lock(&self.in_effect);
         let others: Vec<&Injection> = in_effect
@@ -283,7 +283,7 @@ impl Server {
         pairs.iter().map(|(from, to)| Ok((address(from)?, address(to)?))).collect()
     }
 
-    /// Undoes every fault, the latest first, and tells what was seen of each.
+    /// Undoes every fault, the latest first, and returns what was seen of each.
     async fn heal_all(self: Arc<Self>) -> Vec<Observation> {
         let faults: Vec<u32> = lock(&self.in_effect).keys().rev().copied().collect();
         let mut seen = Vec::new();
@@ -293,7 +293,7 @@ impl Server {
         seen
     }
 
-    /// Becomes as it was before its first order, but for the network that it was told of. Refuses while anything is broken.
+    /// Returns to the state before the first order, except for the network. Refuses while any fault is in effect.
     async fn start_anew(self: Arc<Self>) -> Result<(), String> {
         blocking(move || {
             let mut network = lock(&self.network);
@@ -315,8 +315,8 @@ impl Server {
         .await
     }
 
-    /// Heals everything, several times where that is needed, and returns what would not heal. What was killed stays so:
-    /// nobody is left who would start it.
+    /// Heals everything, with several attempts if needed, and returns what would not heal. What was killed stays dead:
+    /// nobody is left to restart it.
     async fn heal_for_good(self: Arc<Self>) -> Vec<String> {
         let ordered: Vec<(u32, Ordered)> =
             lock(&self.in_effect).iter().map(|(fault, ordered)| (*fault, ordered.clone())).collect();
@@ -337,7 +337,7 @@ impl Server {
                 break;
             }
         }
-        // With it goes the table of its rules, whatever is left in there.
+        // This removes the table with its rules, whatever is left in it.
         if let Some(network) = lock(&self.network).take()
             && let Err(error) = network.close()
         {
@@ -346,7 +346,7 @@ impl Server {
         unhealed
     }
 
-    /// Does something to each member's processes, which looks at /proc and waits, and must not hold up other orders.
+    /// Does something to each member's processes. It reads /proc and waits, so it must not hold up other orders.
     async fn each(
         self: Arc<Self>,
         members: Vec<String>,
@@ -391,7 +391,7 @@ fn nothing_to_undo() -> Observation {
     Observation { observed: true, ..Observation::unseen("nothing to undo".to_string()) }
 }
 
-/// What was seen of some members, with those that another fault keeps as they are.
+/// What was seen of some members, plus those that another fault still holds.
 fn besides(mut seen: Observation, kept: &[String]) -> Observation {
     if !kept.is_empty() {
         seen.observed |= seen.text.is_empty();
@@ -404,7 +404,7 @@ async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T, String> + S
     tokio::task::spawn_blocking(job).await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
-/// A task that panicked leaves a member that still must be healed.
+/// If a task panicked, its member must still be healed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -417,7 +417,7 @@ mod tests {
     use super::*;
     use crate::faults::process::stat;
 
-    /// An agent on pipes; returns where to write orders, where to read answers, and its end.
+    /// An agent on pipes; returns where to write orders, where to read answers, and its task.
     fn start() -> (PipeWriter, impl BufRead, tokio::task::JoinHandle<anyhow::Result<()>>) {
         let (orders, write_orders) = io::pipe().unwrap();
         let (read_answers, answers) = io::pipe().unwrap();

@@ -1,8 +1,8 @@
-//! The fault `clock`: a member's wall clock goes wrong, as by an administrator, a step of NTP, or a machine that was
-//! resumed. Its monotonic clock stays true. How it is done: [`clock`](super::clock).
+//! The fault `clock`: a member's wall clock goes wrong, as after an administrator's change, an NTP step, or a resume
+//! of the machine. Its monotonic clock stays true. For the mechanism, see [`clock`](super::clock).
 //!
-//! It is observed when the member read its clock under the new state. A server does ten times a second. One that reads no
-//! clock meanwhile, such as a client that reckons by its monotonic clock, can't show more than that it would see it.
+//! It counts as observed when the member has read its clock under the new state. A server does ten times a second. If a
+//! member reads no clock meanwhile, such as a client that uses its monotonic clock, it is enough that it would.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,19 +13,19 @@ use super::clock::{CONTROL_PATH, Control, Skew, is_loaded};
 use super::member::Member;
 use super::wire::Observation;
 
-/// A server reads its clock ten times a second; on a loaded machine somewhat later.
+/// A server reads its clock ten times a second, or somewhat later on a loaded machine.
 const LIMIT: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
-/// Makes the member's clock go wrong and observes that it does.
+/// Skews the member's clock and observes that it is skewed.
 pub(crate) fn inject(member: &mut Member, skew: Skew) -> io::Result<Observation> {
     change(member, |control| control.set(skew))
 }
 
-/// Lets the member's clock show the true time and observes that it does.
+/// Makes the member's clock show the true time and observes that it does.
 pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
     if !member.init.runs() {
-        // It is started again with the same control file, so that has to be put right all the same.
+        // It will be restarted with the same control file, so the file is healed all the same.
         if let Some(control) = &member.control {
             control.heal();
         }
@@ -63,7 +63,7 @@ fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) 
     Ok(Observation { observed, effect_us, took_us: micros(ordered), ..Observation::unseen(text) })
 }
 
-/// The member's control page, which the member keeps from now on.
+/// The member's control page; the member keeps it from now on.
 pub(super) fn control_of(member: &mut Member) -> io::Result<&Control> {
     let pid = member.init.pid;
     let control = match member.control.take() {
@@ -73,7 +73,7 @@ pub(super) fn control_of(member: &mut Member) -> io::Result<&Control> {
     Ok(member.control.insert(control))
 }
 
-/// Where the member's control file is, as seen from here: at the same place in every member's root.
+/// The path of the member's control file as seen from here; it is at the same place in every member's root.
 fn control_path(pid: u32) -> io::Result<PathBuf> {
     if !is_loaded(pid) {
         return Err(io::Error::other("it was not started with the preload library, so its clock can't be touched"));

@@ -1,7 +1,7 @@
-//! What the controller and its agent say to each other: one JSON object a line, orders one way, answers the other.
+//! Messages between the controller and its agent: one JSON object per line, orders one way, answers the other.
 //!
-//! Both ends are the same binary (the agent's image is made of the controller's own program), so there are no versions. They
-//! meet over any pair of streams, also within one process.
+//! Both ends are the same binary (the agent's image is made from the controller's own program), so there are no
+//! versions. They work over any pair of streams, even within one process.
 
 use std::net::Ipv4Addr;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::injection::Injection;
 use super::process::ProcessState;
 
-/// An order with the number that its answer will carry; answers may come in another order.
+/// An order with a number that its answer repeats; answers may come in another order.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub id: u64,
@@ -22,19 +22,19 @@ pub(crate) struct Request {
 pub(crate) enum Order {
     /// Read CLOCK_MONOTONIC.
     Clock,
-    /// The members are joined by this bridge; rules about their packets go into this table.
+    /// This bridge joins the members; packet rules go into this table.
     Network { bridge: String, table: String },
     /// From now on `member` is the process with this PID, and what belongs to it.
     Adopt { member: String, pid: u32, scope: Scope, address: Option<Ipv4Addr> },
-    /// Inject a fault under this number and observe it.
+    /// Inject a fault under this number and observe its effect.
     Inject { fault: u32, injection: Injection },
     /// Undo the fault of this number and observe that it is undone.
     Heal { fault: u32 },
     /// Undo every fault.
     HealAll,
-    /// Make sure that no fault is in effect and no rule about packets is left, and forget every member.
+    /// Make sure that no fault is in effect and no packet rule is left, and forget every member.
     StartAnew,
-    /// Remove all that clients left on a Redis, and see that it is gone, within a time limit.
+    /// Remove everything that clients left on a Redis and check that it is gone, within a time limit.
     Clear { url: String, limit_ms: u64 },
     /// Ask a server, within a time limit.
     Redis { url: String, command: RedisCommand, limit_ms: u64 },
@@ -44,30 +44,30 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// All in its PID namespace: a container.
+    /// All processes in its PID namespace: a container.
     Namespace,
-    /// Its descendants, where it has no namespace of its own.
+    /// Its descendants, if it has no namespace of its own.
     Descendants,
 }
 
-/// What the controller may ask a Redis server, and in their own words others (those answer what makes sense of them). Nothing that writes a key: only clients and faults do.
+/// What the controller may ask a Redis server (others answer what applies to them). Only clients and faults write keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RedisCommand {
     Ping,
-    /// How many keys there are.
+    /// The number of keys.
     Dbsize,
     /// The value of one key.
     Get(String),
-    /// How many connections clients have open, the asker's own included.
+    /// The number of open client connections, including the asker's.
     Connections,
     /// The server's name and version.
     Version,
-    /// Whether there is such a key.
+    /// Whether this key exists.
     Exists(String),
     /// Its wall clock, in microseconds since 1970.
     Time,
-    /// Any question in these words, such as `CLUSTER NODES`.
+    /// Any other question, as the words of a command such as `CLUSTER NODES`.
     Words(Vec<String>),
 }
 
@@ -77,10 +77,10 @@ pub enum RedisCommand {
 pub enum RedisReply {
     Pong,
     Count(u64),
-    /// `None`: there is no such key.
+    /// `None` if there is no such key.
     Value(Option<String>),
     Version(String),
-    /// The answer to a question in words: a line for each of its parts.
+    /// The answer to [`RedisCommand::Words`], each part on its own line.
     Text(String),
 }
 
@@ -106,9 +106,9 @@ pub(crate) enum Answer {
 pub struct Observation {
     /// Whether the effect was seen, not only ordered.
     pub observed: bool,
-    /// The members' processes at that moment, where the fault is about processes.
+    /// The members' processes at that moment, if the fault is about processes.
     pub processes: Vec<ProcessState>,
-    /// Microseconds from the order's arrival to the effect on the first member, where it was seen.
+    /// Microseconds from the order's arrival to the effect on the first member, if it was seen.
     pub effect_us: Option<u64>,
     /// Microseconds from the order's arrival to the end of the observation.
     pub took_us: u64,
@@ -117,17 +117,17 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// The member's first process does not exist any more.
+    /// The member's first process no longer exists.
     pub(crate) fn gone(member: &str) -> Observation {
         Observation::unseen(format!("{member}: its process is gone"))
     }
 
-    /// Nothing was seen, for the reason in the text.
+    /// Nothing was seen; the text says why.
     pub(crate) fn unseen(text: String) -> Observation {
         Observation { observed: false, processes: Vec::new(), effect_us: None, took_us: 0, text }
     }
 
-    /// What was seen of several members is one observation: it was observed if it was of each.
+    /// Combines observations of several members into one: observed if all were.
     pub(crate) fn all(parts: Vec<Observation>) -> Observation {
         let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).filter(|text| !text.is_empty()).collect();
         Observation {

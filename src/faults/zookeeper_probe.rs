@@ -1,4 +1,4 @@
-//! The controller's questions to members of a ZooKeeper ensemble: the command `srvr`, four letters on a plain connection.
+//! The controller's questions to members of a ZooKeeper ensemble: the four-letter command `srvr` on a plain connection.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::wire::{RedisCommand, RedisReply};
 
-/// Asks the member at `url`, all in all for no longer than `limit`.
+/// Asks the member at `url`, within `limit` in total.
 pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> Result<RedisReply, String> {
     let asked = async {
         let mut stream = TcpStream::connect(url.trim_start_matches("zookeeper://")).await?;
@@ -27,7 +27,7 @@ pub(super) async fn ask(url: &str, command: &RedisCommand, limit: Duration) -> R
 fn understood(command: &RedisCommand, answer: &str) -> Result<RedisReply, String> {
     let after = |prefix: &str| answer.lines().find_map(|line| line.strip_prefix(prefix)).map(str::trim);
     match command {
-        // Only one that follows or leads has a mode; others say that they do not serve.
+        // Only a follower or leader has a mode; others say that they do not serve.
         RedisCommand::Ping if after("Mode:").is_some() => Ok(RedisReply::Pong),
         RedisCommand::Version => {
             let version = after("Zookeeper version:").and_then(|text| text.split(['-', ',']).next());

@@ -1,15 +1,15 @@
-//! Requests to the engine: bounded in time, and failing with what they were for.
+//! Requests to the engine: each has a time limit, and its error says what it was for.
 
 use std::future::Future;
 use std::time::Duration;
 
 use crate::cluster::error::{ClusterError, one_line};
 
-/// How long the engine may take for one request. Engines on loaded machines do take seconds for a start.
+/// How long the engine may take for one request. On a loaded machine a start can take seconds.
 pub(crate) const ENGINE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Awaits one request to the engine, bounded, and says what it was for when it fails. bollard's own timeout ends with
-/// the response's headers, so a body that never comes would hang a run.
+/// Awaits one request to the engine with a time limit; an error says what it was for. bollard's own timeout only covers
+/// the response's headers, so a body that never arrives would hang the run.
 pub(crate) async fn ask<T>(
     doing: impl Into<String>,
     request: impl Future<Output = Result<T, bollard::errors::Error>>,
@@ -17,7 +17,7 @@ pub(crate) async fn ask<T>(
     ask_within(ENGINE_LIMIT, doing, request).await
 }
 
-/// [`ask`] with a limit of its own.
+/// [`ask`] with a given limit.
 pub(crate) async fn ask_within<T>(
     limit: Duration,
     doing: impl Into<String>,
@@ -35,7 +35,7 @@ pub(crate) async fn ask_within<T>(
     }
 }
 
-/// The engine's words on one line, with the HTTP status where there is one.
+/// The engine's error message on one line, and the HTTP status if there is one.
 pub(crate) fn in_words(error: &bollard::errors::Error) -> (String, Option<u16>) {
     use bollard::errors::Error;
     match error {
@@ -50,7 +50,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     let mut cause = error.source();
     while let Some(inner) = cause {
         let inner_text = inner.to_string();
-        // hyper repeats its source in its own text now and then.
+        // hyper sometimes repeats its source in its own text.
         if !text.contains(&inner_text) {
             text.push_str(": ");
             text.push_str(&inner_text);

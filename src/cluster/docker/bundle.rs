@@ -1,9 +1,9 @@
-//! A program with the shared libraries that it needs, as a tar: an image's whole content where no registry can be
+//! A program and the shared libraries it needs, as a tar: the whole content of an image when no registry can be
 //! reached.
 //!
-//! The program's own loader says which libraries it would load (`ld.so --list`), and everything lies in the tar under
-//! the same absolute path as here, so that paths compiled into files still hold. The tar is the same whenever the files
-//! are the same: sorted, no times, no owners. So its digest names the image.
+//! The program's own loader lists the libraries it would load (`ld.so --list`). Every file keeps its absolute path, so
+//! that paths compiled into files still work. The same files always give the same tar (sorted, no times, no owners), so
+//! its digest can name the image.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,29 +19,29 @@ use crate::cluster::error::{ClusterError, one_line};
 use crate::cluster::installed::Installed;
 use crate::cluster::redis_program;
 
-/// The files that make up a program, found but not yet read.
+/// The files that a program needs, found but not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bundle {
-    /// Where the program lies in the image.
+    /// The program's path in the image.
     pub program: PathBuf,
-    /// What the image runs: the program, and arguments that come before all others.
+    /// What the image runs: the program and its first arguments.
     pub command: Vec<String>,
-    /// The program's version, where it matters.
+    /// The program's version, if it matters.
     pub version: Option<String>,
-    /// Processor that it is built for, as Docker names it.
+    /// The processor it is built for, as Docker names it.
     pub architecture: &'static str,
-    /// Paths in the image, and the files that they are copied from.
+    /// Paths in the image, each with the file it is copied from.
     files: BTreeMap<PathBuf, PathBuf>,
-    /// Files that exist only in the image, and their content.
+    /// Files that exist only in the image, with their content.
     texts: BTreeMap<PathBuf, String>,
-    /// Folder for PATH, where one is needed.
+    /// Folder for PATH, if one is needed.
     pub path: Option<PathBuf>,
     /// Folders that hold the libraries, for LD_LIBRARY_PATH: the image has no `ld.so.cache`.
     library_folders: BTreeSet<PathBuf>,
 }
 
 impl Bundle {
-    /// Finds what the program at `path` needs. In the image it lies at `program`.
+    /// Finds what the program at `path` needs. `program` is its path in the image.
     pub fn of(path: &Path, program: &Path) -> Result<Bundle, ClusterError> {
         let fail = |reason: String| ClusterError::Program { program: path.display().to_string(), reason };
         let real = fs::canonicalize(path).map_err(|error| fail(error.to_string()))?;
@@ -65,7 +65,7 @@ impl Bundle {
     /// Adds what the loader would load for a program or a library.
     fn add_what_loads(&mut self, loader: &Path, file: &Path) -> Result<(), ClusterError> {
         let fail = |reason: String| ClusterError::Program { program: file.display().to_string(), reason };
-        // Without the caller's environment: a library found by LD_LIBRARY_PATH only here would not be found there.
+        // Without the caller's environment: the image does not have the caller's LD_LIBRARY_PATH.
         let listing = Command::new(loader).arg("--list").arg(file).env_clear().stdin(Stdio::null()).output();
         let listing = listing.map_err(|error| fail(format!("{}: {error}", loader.display())))?;
         if !listing.status.success() {
@@ -77,7 +77,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// A server program's files; in the image it is called redis-server, or valkey-server where that is its name.
+    /// A server program's files. In the image it is called redis-server, or valkey-server if that is its name here.
     pub fn of_server(path: &Path) -> Result<Bundle, ClusterError> {
         let real = fs::canonicalize(path).map_err(|error| ClusterError::Program {
             program: path.display().to_string(),
@@ -87,7 +87,7 @@ impl Bundle {
         Ok(Bundle { version, ..Bundle::of(&real, &real.with_file_name(redis_program::called(&real)))? })
     }
 
-    /// A server of this machine that is no Redis, with everything that belongs to it at the same place as here.
+    /// A server other than Redis that is installed here, with all its files at the same paths.
     pub(crate) fn of_installed(installed: &Installed) -> Result<Bundle, ClusterError> {
         let mut bundle = Bundle::of(installed.program(), installed.program())?;
         for program in &installed.programs {
@@ -104,7 +104,7 @@ impl Bundle {
             bundle.files.insert(file.clone(), real);
         }
         if let Some(user) = installed.user {
-            // Some programs insist on a user with a name.
+            // Some programs refuse to run as a user without a name.
             bundle.texts.insert("/etc/passwd".into(), format!("{user}:x:999:999::/:/bin/sh\n"));
         }
         let (command, version) = (installed.command.clone(), Some(installed.version.clone()));
@@ -113,7 +113,7 @@ impl Bundle {
 
     fn add_library(&mut self, path: &Path) -> io::Result<()> {
         let real = fs::canonicalize(path)?;
-        // A program may name the place of its libraries by its own, as in `bin/../lib`.
+        // A program may name its library folder relative to its own, as in `bin/../lib`.
         let winding = path.components().any(|part| part == Component::ParentDir);
         let target = if winding { real.clone() } else { path.to_path_buf() };
         self.library_folders.extend(target.parent().map(Path::to_path_buf));
@@ -126,8 +126,8 @@ impl Bundle {
         self.library_folders.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join(":")
     }
 
-    /// Names this state of the files without reading them: it changes when any of them is written or replaced. So a
-    /// start need not read and digest tens of megabytes to learn that the image is there already.
+    /// Identifies this state of the files without reading them: it changes when any of them is written or replaced. So
+    /// a start learns that the image exists without reading and hashing tens of megabytes.
     pub fn fingerprint(&self) -> Result<String, ClusterError> {
         let mut digest = Sha256::new();
         for (target, source) in &self.files {
@@ -183,7 +183,7 @@ fn libraries(listing: &str) -> Result<Vec<PathBuf>, String> {
         if place == "not found" {
             return Err(format!("its library {} is missing here", line.split(' ').next().unwrap_or(line)));
         }
-        // The kernel's own vdso has no path; `statically linked` is no path either.
+        // The kernel's vdso has no path, and `statically linked` is not a path.
         let place = place.rsplit_once(" (0x").map_or(place, |(place, _)| place);
         if place.starts_with('/') {
             found.push(PathBuf::from(place));
@@ -192,17 +192,17 @@ fn libraries(listing: &str) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// The little that matters here of a program file's headers.
+/// The few fields of a program file's headers that matter here.
 struct Elf {
     architecture: &'static str,
-    /// The loader that the program asks for; none for a static one.
+    /// The loader that the program asks for; none for a static program.
     loader: Option<PathBuf>,
 }
 
 impl Elf {
     fn read(path: &Path) -> io::Result<Elf> {
         let mut head = Vec::new();
-        // Program headers and the loader's path come first in files made by any usual linker.
+        // Usual linkers put the program headers and the loader's path first.
         fs::File::open(path)?.take(64 * 1024).read_to_end(&mut head)?;
         Elf::parse(&head).ok_or_else(|| io::Error::other("not a 64-bit Linux program for x86_64 or aarch64"))
     }
@@ -284,7 +284,7 @@ mod tests {
         assert!(Bundle::of(&folder.path().join("nothing"), &script).is_err());
         let elf = fs::read("/bin/sh").unwrap();
         for length in [0, 5, 17, 40, 63, 64, 100, 200] {
-            // Cut short anywhere, it must not panic.
+            // It must not panic, wherever the file is cut short.
             let _ = Elf::parse(&elf[..length]);
         }
     }

@@ -1,7 +1,7 @@
-//! Removes runs: one's own at its end, and what runs left behind whose controller died.
+//! Removes runs: this process's own at its end, and those whose controller died.
 //!
-//! Goes by labels, so it finds everything that a run made and nothing else. A run whose controller lives, or may live
-//! where this machine cannot see it, is left alone.
+//! Goes by labels, so it finds everything that a run made and nothing else. A run is left alone if its controller is
+//! alive, or may be alive where this machine cannot see it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -24,11 +24,11 @@ use crate::cluster::owner::{Liveness, Owner};
 use crate::cluster::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::topology::Program;
 
-/// Removing is tried anew while the engine is busy with the same things, such as for another caller.
+/// Removal is retried while the engine is busy with the same objects, for example for another caller.
 const ROUNDS: u32 = 50;
 const NEXT_ROUND: Duration = Duration::from_millis(100);
 
-/// What an engine has of one run.
+/// What the engine has of one run.
 #[derive(Default)]
 struct Remains {
     owner: Option<Owner>,
@@ -55,7 +55,7 @@ impl Docker {
                 for made in self.made_images(kind, None).await? {
                     match self.remove_made(&made.image).await {
                         Ok(()) => cleaned.images.push(made.image.name),
-                        // A run that was kept uses it.
+                        // A kept run uses it.
                         Err(error) if error.is_conflict() => {}
                         Err(error) => return Err(error),
                     }
@@ -94,13 +94,13 @@ impl Docker {
         Ok(runs)
     }
 
-    /// Removes everything of one run, whoever it belongs to. Does nothing where there is nothing.
+    /// Removes everything of one run, whoever owns it. Does nothing if there is nothing.
     pub async fn remove_run(&self, run_id: &str) -> Result<(), ClusterError> {
         self.starts.give_up(run_id).await;
         self.remove_remains(run_id).await
     }
 
-    /// Removes what there is of a run now.
+    /// Removes what exists of a run now.
     pub(crate) async fn remove_remains(&self, run_id: &str) -> Result<(), ClusterError> {
         let mut last = None;
         for round in 0..ROUNDS {
@@ -108,13 +108,13 @@ impl Docker {
                 tokio::time::sleep(NEXT_ROUND).await;
             }
             let (containers, networks) = try_join(self.containers_of(run_id), self.networks_of(run_id)).await?;
-            // Looked at again after each removal, which may have met one by somebody else.
+            // Listed again in each round, since somebody else may be removing the same things.
             if containers.is_empty() && networks.is_empty() {
                 return Ok(());
             }
             let removals = stream::iter(containers).map(async |id| self.remove_container(&id).await);
             let removals: Vec<_> = removals.buffer_unordered(AT_ONCE).collect().await;
-            // The engine refuses while a container is attached.
+            // The engine refuses to remove a network while a container is attached.
             let others = join_all(networks.iter().map(|id| self.remove_network(id))).await;
             last = removals.into_iter().chain(others).find_map(Result::err);
         }
@@ -122,7 +122,7 @@ impl Docker {
         Err(last.unwrap_or(ClusterError::Timeout { doing, seconds }))
     }
 
-    /// Ids of all containers of a run, in whatever state.
+    /// Ids of all containers of a run, in any state.
     pub(crate) async fn containers_of(&self, run_id: &str) -> Result<Vec<String>, ClusterError> {
         let filters = label_filters(vec![LABEL.to_string(), format!("{LABEL_RUN}={run_id}")]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
@@ -138,7 +138,7 @@ impl Docker {
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), ClusterError> {
-        // With the anonymous volumes that images such as Redis's own declare.
+        // Includes the anonymous volumes that images such as the official Redis one declare.
         let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
         match ask(format!("remove the container {id}"), self.api.remove_container(id, Some(options))).await {
             Err(error) if error.is_not_found() => Ok(()),
@@ -163,7 +163,7 @@ impl Remains {
             Liveness::Alive => Some(format!("process {} on this machine is running it", owner.pid)),
             Liveness::Dead => None,
             Liveness::Unknown if all => None,
-            // Containers do not outlive a boot, so if none runs, the run ended with this machine's last boot.
+            // Containers do not outlive a boot. So if none is running, the run ended with this machine's last boot.
             Liveness::Unknown if owner.host == Owner::current().host && !self.any_running => None,
             Liveness::Unknown => {
                 Some(format!("process {} on {} may still be running it; --all removes it", owner.pid, owner.host))

@@ -1,4 +1,4 @@
-//! How the container of each kind of member is made.
+//! How the container of each kind of member is configured.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::faults::clock::ENVIRONMENT;
 use crate::members::{AGENT, Role};
 use crate::topology::Persistence;
 
-/// A member about to be made.
+/// A member whose container is about to be created.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub member: Member,
@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     pub body: ContainerCreateBody,
 }
 
-/// All members of a cluster. Addresses go by place: nodes, store, clients.
+/// All members of a cluster, the agent first. Addresses go by place: nodes, Sentinels, the resource, clients.
 pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short_rto: bool) -> Vec<Plan> {
     let mut plans: Vec<Plan> = (spec.members(network.subnet).into_iter())
         .map(|member| {
@@ -44,7 +44,7 @@ pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short
             let host = body.host_config.get_or_insert_default();
             host.network_mode = Some(network.id.clone());
             if short_rto {
-                // They work only when they are set at creation.
+                // These only work when set at creation.
                 host.sysctls = Some(SHORT_BACK_OFF.map(|(name, value)| (name.to_string(), value.to_string())).into());
             }
             body.networking_config = Some(on_network(network, &member));
@@ -55,12 +55,12 @@ pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short
         .collect();
     let mut body = agent(spec, images);
     body.labels = Some(labels_of(spec, Role::Agent.word()));
-    // First, since all the others wait for it to be adopted.
+    // First, since all the others wait for the agent to adopt them.
     plans.insert(0, Plan { member: Member::agent(), upload: Upload::default(), body });
     plans
 }
 
-/// A server from any image that runs its program: the image's entrypoint stays.
+/// A server, from any image that runs its program. The image's entrypoint is kept.
 fn server(images: &Images, server: &Server) -> ContainerCreateBody {
     let image = images.of(server.program);
     ContainerCreateBody {
@@ -97,29 +97,29 @@ fn client(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
     body
 }
 
-/// The agent sees the engine's processes and network, and may do what the run's faults take, and nothing else.
+/// The agent sees the engine's processes and network, and gets only the capabilities that the run's faults need.
 fn agent(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
     let mut body = with_stdio(images.runtime.id.clone(), vec![RUNTIME_PROGRAM.to_string(), AGENT.to_string()]);
     let host = body.host_config.get_or_insert_default();
     host.pid_mode = Some("host".to_string());
     host.network_mode = Some("host".to_string());
-    // An engine that maps users refuses the host's namespaces to mapped ones.
+    // An engine that remaps users refuses the host's namespaces to remapped containers.
     host.userns_mode = Some("host".to_string());
     host.cap_drop = Some(vec!["ALL".to_string()]);
     let mut capabilities = vec!["KILL", "SYS_PTRACE", "NET_ADMIN"];
     if spec.network_faults {
-        // Frames that are delayed are taken and sent again.
+        // Delayed frames are captured and sent again.
         capabilities.push("NET_RAW");
     }
     if spec.persistence != Persistence::None {
-        // Files of a server that runs as a user of its own are cut off where power was lost.
+        // A power loss truncates files, even those of a server that runs as its own user.
         capabilities.push("DAC_OVERRIDE");
     }
     host.cap_add = Some(capabilities.into_iter().map(str::to_string).collect());
     body
 }
 
-/// A process that is spoken to over its stdio. The controller reads all that it writes, so the engine keeps no log.
+/// A process that is used through its stdio. The controller reads all its output, so the engine keeps no log.
 fn with_stdio(image: String, argv: Vec<String>) -> ContainerCreateBody {
     let mut argv = argv.into_iter();
     ContainerCreateBody {

@@ -1,4 +1,4 @@
-//! The connection to a Docker engine: found, spoken to in its own API version, and known to be one that can be used.
+//! The connection to a Docker engine: finds it, agrees on an API version, and checks that it can be used.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::ask::{ENGINE_LIMIT, ask_within, in_words};
 use super::starts::Starts;
 use crate::cluster::error::ClusterError;
 
-/// A Docker engine that answered. Clones share what is known of starts under way.
+/// A Docker engine that answered. Clones share the list of starts under way.
 #[derive(Clone, Debug)]
 pub struct Docker {
     pub(crate) api: bollard::Docker,
@@ -22,19 +22,19 @@ pub struct Docker {
 pub struct Engine {
     /// Such as `20.10.24`.
     pub version: String,
-    /// The API version spoken with it, such as `1.41`.
+    /// The API version used with it, such as `1.41`.
     pub api_version: String,
     /// As Docker names it: `amd64`, `arm64`.
     pub architecture: String,
     /// The kernel that the members run on.
     pub kernel: String,
-    /// Whether it is reached by a socket of this machine (it can still be in a virtual machine on it).
+    /// Whether it is reached through a socket of this machine (it can still run in a virtual machine).
     pub local: bool,
-    /// Where it was reached.
+    /// The address at which it was reached.
     pub address: String,
 }
 
-/// How long an engine may take to answer the first question. One that is not there fails at once.
+/// How long an engine may take to answer the first request. A missing engine fails at once.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
 
@@ -45,7 +45,7 @@ impl Docker {
         Docker::connect_to(host.as_deref()).await
     }
 
-    /// Connects to the engine at `host`, as DOCKER_HOST would name it, or else to this machine's.
+    /// Connects to the engine at `host` (in DOCKER_HOST's format), or to this machine's if `None`.
     pub async fn connect_to(host: Option<&str>) -> Result<Docker, ClusterError> {
         let address = match host {
             Some(host) => host.to_string(),
@@ -100,7 +100,7 @@ impl Docker {
 }
 
 impl Engine {
-    /// Whether the kernel is at least this version, as far as its name tells.
+    /// Whether the kernel is at least this version, judging by its name.
     pub(crate) fn kernel_is_at_least(&self, major: u32, minor: u32) -> bool {
         let mut numbers = self.kernel.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
         let found = (numbers.next().flatten(), numbers.next().flatten());

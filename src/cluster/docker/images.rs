@@ -1,7 +1,7 @@
-//! Which images a cluster is made of, and where each comes from: present, pulled, or made here of programs.
+//! Which images a cluster is made of, and where each comes from: already present, pulled, or made here from programs.
 //!
-//! An image that the user named is never replaced by another one. The default node image may be: where no registry can
-//! be reached, this machine's own redis-server takes its place, and a line says so.
+//! An image that the user named is never replaced. The default node image may be: if no registry can be reached, this
+//! machine's own redis-server takes its place, and a note says so.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,30 +18,30 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::{installed, redis_program};
 use crate::topology::Program;
 
-/// What a lock node runs when nobody says otherwise.
+/// What a lock node runs by default.
 pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
 
-/// What images a run needs.
+/// Which images a run needs.
 #[derive(Clone, Debug, Default)]
 pub struct ImageRequest {
     pub node: NodeSource,
-    /// What the lock nodes run. Where that is no Redis, [`ImageRequest::node`] is about the resource's alone.
+    /// What the lock nodes run. If that is not Redis, [`ImageRequest::node`] is only about the resource.
     pub nodes_run: Program,
-    /// The image of the user's own lock client, where the built-in one is not used.
+    /// The image of the user's own lock client; `None` for the built-in client.
     pub client: Option<String>,
-    /// The program that agents and built-in clients run, which must be redjepsen; this very program when not given.
+    /// The redjepsen binary that agents and built-in clients run; this very program if `None`.
     pub program: Option<PathBuf>,
 }
 
 /// Where the lock nodes' Redis comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodeSource {
-    /// [`DEFAULT_NODE_IMAGE`], or an image made of this machine's redis-server.
+    /// [`DEFAULT_NODE_IMAGE`], or an image made from this machine's redis-server.
     #[default]
     Default,
     /// This image and no other.
     Named(String),
-    /// An image made of this server program: somebody's own build.
+    /// An image made from this server program, such as a user's own build.
     Program(PathBuf),
 }
 
@@ -50,7 +50,7 @@ pub enum NodeSource {
 pub struct Images {
     /// Runs Redis.
     pub node: NodeImage,
-    /// Runs the lock nodes, where they are no Redis.
+    /// Runs the lock nodes, if they are not Redis.
     pub service: Option<NodeImage>,
     pub runtime: Image,
     pub client: Option<Image>,
@@ -67,8 +67,8 @@ pub struct Image {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeImage {
     pub image: Image,
-    /// What the image's entrypoint is to run: `redis-server`, `valkey-server`, or a path that ends so; for other servers a
-    /// program and its first arguments.
+    /// What the image's entrypoint runs: `redis-server`, `valkey-server`, or a path ending in one of them; for other
+    /// servers, a program and its first arguments.
     pub command: Vec<String>,
 }
 
@@ -78,10 +78,10 @@ impl From<Made> for NodeImage {
     }
 }
 
-/// The image that the makers of a server publish.
+/// The official image of a server.
 struct Official {
     image: &'static str,
-    /// What its entrypoint is to run.
+    /// What its entrypoint runs.
     command: &'static [&'static str],
 }
 
@@ -95,7 +95,7 @@ fn official(program: Program) -> Official {
 }
 
 impl Images {
-    /// What a server of this program is made of.
+    /// The image for servers of this program.
     pub(crate) fn of(&self, program: Program) -> &NodeImage {
         match &self.service {
             Some(service) if program != Program::Redis => service,
@@ -104,14 +104,14 @@ impl Images {
     }
 }
 
-/// A registry that does not answer within this time is not waited for.
+/// How long to wait for a registry's first answer.
 const PULL_FIRST_WORD: Duration = Duration::from_secs(10);
 /// A pull under way that says nothing for this long has failed.
 const PULL_NEXT_WORD: Duration = Duration::from_secs(60);
 
 impl Docker {
-    /// Sees to it that every image of a run is present. `note` gets a line about everything that takes time or that
-    /// the user should know.
+    /// Makes sure that every image of a run is present. `note` gets a line about everything that takes time or that the
+    /// user should know.
     pub async fn prepare(
         &self,
         request: &ImageRequest,
@@ -127,14 +127,14 @@ impl Docker {
             program => Some(self.service_image(program, note).await?),
         };
         let node = match &service {
-            // Then there is no Redis.
+            // Then nothing runs Redis.
             Some(service) if request.nodes_run.keeps_resource() => service.clone(),
             _ => self.node_image(&request.node, note).await?,
         };
         Ok(Images { node, service, runtime, client })
     }
 
-    /// The image of our own program, made when there is none of this build of it.
+    /// The image of redjepsen itself, made if there is none of this build.
     async fn runtime_image(&self, program: Option<&Path>) -> Result<Image, ClusterError> {
         let program = match program {
             Some(program) => program.to_path_buf(),
@@ -186,7 +186,7 @@ impl Docker {
         }
     }
 
-    /// A node image that was made here before: of the server program that this machine has now, or, where it has none,
+    /// A node image that was made here before: from the server program that this machine has now or, if it has none,
     /// the newest.
     async fn node_image_made_before(&self, local: Option<&Path>) -> Result<Option<NodeImage>, ClusterError> {
         let fingerprint = match local {
@@ -197,7 +197,7 @@ impl Docker {
         Ok(made.into_iter().next().map(NodeImage::from))
     }
 
-    /// A node image made of a server program.
+    /// A node image made from a server program.
     async fn node_image_of(
         &self,
         path: &Path,
@@ -218,7 +218,7 @@ impl Docker {
         Ok(NodeImage { image, command: bundle.command })
     }
 
-    /// The image of a server that is no Redis: its official one, or one made of what this machine has installed.
+    /// The image of a server other than Redis: the official one, or one made from what this machine has installed.
     async fn service_image(
         &self,
         program: Program,
@@ -231,7 +231,7 @@ impl Docker {
         }
         let installed = installed::find(program);
         let bundle = installed.as_ref().map(Bundle::of_installed).transpose()?;
-        // As with Redis: the one of what is installed now, or, where nothing is, the newest.
+        // As with Redis: the image of what is installed now or, if nothing is, the newest.
         let fingerprint = bundle.as_ref().map(Bundle::fingerprint).transpose()?;
         let before = self.made_images(made::Kind::Server(program), fingerprint.as_deref()).await?;
         if let Some(made) = before.into_iter().next() {
@@ -254,7 +254,7 @@ impl Docker {
         Ok(NodeImage { image, command: bundle.command })
     }
 
-    /// The image that the user named, pulled where it is not present, with the server that it runs.
+    /// The image that the user named, pulled if it is not present, with the server that it runs.
     async fn named_image(
         &self,
         name: &str,
@@ -283,7 +283,7 @@ impl Docker {
 
     /// Pulls an image; the error is the reason in the engine's words.
     async fn pull(&self, name: &str, note: &mut (dyn FnMut(String) + Send)) -> Result<(), String> {
-        // Without a tag the engine would pull all there are.
+        // Without a tag the engine would pull all tags.
         let last = name.rsplit('/').next().unwrap_or(name);
         let full = if last.contains([':', '@']) { name.to_string() } else { format!("{name}:latest") };
         let options = CreateImageOptionsBuilder::new().from_image(&full).build();
@@ -305,7 +305,7 @@ impl Docker {
     }
 }
 
-/// Labels as bollard's filters want them.
+/// Labels in the form that bollard's filters take.
 pub(crate) fn label_filters(labels: Vec<String>) -> HashMap<String, Vec<String>> {
     HashMap::from([("label".to_string(), labels)])
 }

@@ -1,7 +1,7 @@
-//! Images made here of programs, through the engine's import: no Dockerfile, no builder, no registry.
+//! Images made here from programs, with the engine's import: no Dockerfile, no builder, no registry.
 //!
-//! They are told apart from everybody else's by their labels, and named by the digest of their content. Nodes' images
-//! are kept; images of our own program are made anew with every build of it, so old ones are removed.
+//! Labels tell them apart from all other images, and the digest of their content names them. Node images are kept.
+//! Every build of redjepsen makes a new runtime image, so old ones are removed.
 
 use std::time::Duration;
 
@@ -17,30 +17,30 @@ use super::images::{Image, label_filters};
 use crate::cluster::error::ClusterError;
 use crate::topology::Program;
 
-/// Where our own program lies in a runtime image. Not in the folder that files are uploaded to.
+/// redjepsen's path in a runtime image. Not in the folder that files are uploaded to.
 pub(crate) const RUNTIME_PROGRAM: &str = "/bin/redjepsen";
 
-/// What an image is for; the value of its label.
+/// Label: what the image is for.
 const KIND: &str = "redjepsen.image";
-/// The state of the files that it was made of.
+/// Label: the fingerprint of the files it was made from.
 const SOURCE: &str = "redjepsen.source";
-/// Where its program lies.
+/// Label: the path of its program.
 const PROGRAM: &str = "redjepsen.program";
-/// The program with its first arguments, as JSON, where there are any.
+/// Label: the program with its first arguments, as JSON, if there are any.
 const COMMAND: &str = "redjepsen.command";
 
-/// An image this young may belong to a run of another terminal that has not made its containers yet.
+/// An image this young may belong to a run in another terminal that has not created its containers yet.
 const TOO_YOUNG_TO_REMOVE: Duration = Duration::from_secs(600);
-/// A debug build of ourselves takes a few seconds on a slow disk.
+/// Importing a debug build of redjepsen takes a few seconds on a slow disk.
 const IMPORT_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Runs a server.
     Server(Program),
-    /// Runs our own program: agents and built-in clients.
+    /// Runs redjepsen itself: agents and built-in clients.
     Runtime,
-    /// Runs a client made of programs of this machine.
+    /// Runs a client made from a program of this machine.
     Client,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     pub image: Image,
-    /// What it runs: a program, and arguments that come before all others.
+    /// What it runs: a program and its first arguments.
     pub command: Vec<String>,
     created: i64,
 }
@@ -78,13 +78,13 @@ impl Kind {
 }
 
 impl Docker {
-    /// An image of a client that consists of one program of this machine, which then is called by its path here.
+    /// An image of a client that is a single program of this machine, at the same path as here.
     pub async fn client_image(&self, program: &std::path::Path) -> Result<Image, ClusterError> {
         let bundle = Bundle::of(program, program)?;
         self.made_image(&bundle, Kind::Client).await.map(|(image, _)| image)
     }
 
-    /// The image made of a bundle, and whether it had to be made now.
+    /// The image made from a bundle, and whether it was made just now.
     pub(crate) async fn made_image(&self, bundle: &Bundle, kind: Kind) -> Result<(Image, bool), ClusterError> {
         if bundle.architecture != self.engine.architecture {
             return Err(ClusterError::ForeignProgram {
@@ -104,7 +104,7 @@ impl Docker {
         Ok((image, true))
     }
 
-    /// The images of this kind that were made here, newest first; only those of these files, where a fingerprint is given.
+    /// The images of this kind made here, newest first; with a fingerprint, only those made from these files.
     pub(crate) async fn made_images(&self, kind: Kind, fingerprint: Option<&str>) -> Result<Vec<Made>, ClusterError> {
         let mut labels = vec![LABEL.to_string(), format!("{KIND}={}", kind.word())];
         labels.extend(fingerprint.map(|fingerprint| format!("{SOURCE}={fingerprint}")));
@@ -122,7 +122,7 @@ impl Docker {
                 program: RUNTIME_PROGRAM.to_string(),
                 reason: error.to_string(),
             };
-            // Tens of megabytes to read and digest.
+            // Reads and hashes tens of megabytes.
             tokio::task::spawn_blocking(move || bundle.tar()).await.map_err(fail)??
         };
         let tag = match &bundle.version {
@@ -163,7 +163,7 @@ impl Docker {
         Ok(Image { id: found.id.unwrap_or_else(|| name.clone()), name })
     }
 
-    /// Removes images of earlier builds of our own program, as far as nothing uses them.
+    /// Removes images of earlier redjepsen builds unless something uses them.
     async fn remove_old_runtimes(&self, newest: &Image) -> Result<(), ClusterError> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         for old in self.made_images(Kind::Runtime, None).await? {
@@ -191,7 +191,7 @@ impl Made {
         let program = summary.labels.get(PROGRAM)?.clone();
         let command = summary.labels.get(COMMAND).and_then(|words| serde_json::from_str(words).ok());
         let ours = |tag: &&String| tag.starts_with(kind.repository());
-        // Untagged when another image took its name; it still is what its labels say.
+        // It has no tag of ours if another image took its name, but its labels still hold.
         let name = summary.repo_tags.iter().find(ours).unwrap_or(&summary.id).clone();
         Some(Made {
             image: Image { name, id: summary.id },
@@ -201,7 +201,7 @@ impl Made {
     }
 }
 
-/// A server's version for an image's tag, which takes few characters.
+/// A server's version as part of an image tag, which allows few characters.
 fn version_for_tag(version: &str) -> String {
     version.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).take(40).collect()
 }

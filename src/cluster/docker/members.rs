@@ -19,13 +19,13 @@ use crate::cluster::lines::{ClientProcess, Log, Piece, follow};
 use crate::cluster::{Member, MemberState};
 
 impl Docker {
-    /// Starts a container's process without its stdio: the engine keeps its log.
+    /// Starts a container's process without attaching to its stdio: the engine keeps its log.
     pub(crate) async fn start_container(&self, member: &Member) -> Result<(), ClusterError> {
         let start = self.api.start_container(member.container_id(), None::<StartContainerOptions>);
         ask(format!("start {}", member.name), start).await
     }
 
-    /// Starts a container's process with its stdio in hand; attached before the start, so that no byte is lost.
+    /// Starts a container's process with its stdio attached. Attaches before the start, so that no byte is lost.
     pub(crate) async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
         let options = AttachContainerOptionsBuilder::new().stream(true).stdin(true).stdout(true).stderr(true).build();
         let attached = self.api.attach_container(member.container_id(), Some(options));
@@ -45,19 +45,19 @@ impl Docker {
     pub(crate) async fn kill_container(&self, member: &Member) -> Result<(), ClusterError> {
         let kill = self.api.kill_container(member.container_id(), None::<KillContainerOptions>);
         match ask(format!("kill {}", member.name), kill).await {
-            // It had ended by itself.
+            // It had already ended.
             Err(error) if error.is_conflict() => {}
             other => other?,
         }
         self.wait_for_end(member, ENGINE_LIMIT).await
     }
 
-    /// Waits until a container runs no more: one that still does would be "started" without anything being started.
+    /// Waits until a container has ended: "starting" one that still runs would do nothing.
     pub(crate) async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError> {
         let mut end = self.api.wait_container(member.container_id(), None::<WaitContainerOptions>);
         let ended = async {
             match end.next().await {
-                // bollard makes an error of every exit code but 0.
+                // bollard reports every exit code but 0 as an error.
                 None | Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) => Ok(()),
                 Some(Err(error)) => Err(error),
             }
@@ -65,7 +65,7 @@ impl Docker {
         ask_within(limit, format!("wait for the end of {}", member.name), ended).await
     }
 
-    /// The PID of a container's first process on the engine's machine, or in words how it ended.
+    /// The PID of a container's first process on the engine's machine, or how it ended, in words.
     pub(crate) async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
         let found =
             ask(format!("look at {}", member.name), self.api.inspect_container(member.container_id(), None)).await?;
@@ -78,7 +78,7 @@ impl Docker {
         })
     }
 
-    /// Whether each member's container runs. One that somebody removed does not.
+    /// Whether each member's container is running. One that somebody removed is not.
     pub(crate) async fn states(&self, run_id: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError> {
         let filters = label_filters(vec![format!("{LABEL_RUN}={run_id}")]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();

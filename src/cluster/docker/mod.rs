@@ -1,5 +1,5 @@
-//! Clusters in Docker: every member in a container of its own, made through the Engine API alone, so the engine may be
-//! elsewhere or in a virtual machine: no docker program, no compose, no root here. In the order of a run:
+//! Clusters in Docker: every member in its own container. All of it goes through the Engine API (no docker program, no
+//! compose, no root), so the engine may be remote or in a virtual machine. In the order of a run:
 //!
 //! - [`engine`](Docker): the connection; `ask`: requests on it
 //! - [`images`](ImageRequest): which images, and where they come from without a registry ([`bundle`](Bundle), `made`)
@@ -7,8 +7,8 @@
 //! - `members`: what can be done with each
 //! - `clean`: removal, of a run's own things and of what dead runs left
 //!
-//! Whatever is made carries the run's labels and its owner's, and removal goes by labels, so that it also finds what a
-//! start that failed half-way had made.
+//! Everything carries the labels of its run and of the run's owner. Removal goes by labels, so it also finds what a
+//! start made before it failed half-way.
 
 mod ask;
 mod bundle;
@@ -31,11 +31,11 @@ pub use images::{DEFAULT_NODE_IMAGE, Image, ImageRequest, Images, NodeImage, Nod
 
 use super::ClusterSpec;
 
-/// On everything that redjepsen makes in an engine.
+/// Label on everything that redjepsen makes in an engine.
 pub(crate) const LABEL: &str = "redjepsen";
-/// The run that it belongs to.
+/// Label: the run that it belongs to.
 pub(crate) const LABEL_RUN: &str = "redjepsen.run";
-/// What it is in that run: `node`, `resource`, `client`, `agent`, `network`.
+/// Label: its role in that run: `node`, `resource`, `client`, `agent`, `network`.
 pub(crate) const LABEL_ROLE: &str = "redjepsen.role";
 
 fn network_name(run_id: &str) -> String {

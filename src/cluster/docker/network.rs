@@ -1,7 +1,7 @@
-//! The cluster's network: a bridge of its own with an address for every member that stays the same over restarts.
+//! The cluster's network: its own bridge, with an address for every member that stays the same over restarts.
 //!
-//! The subnet is looked for among candidates that neither the engine's networks nor this machine's routes use; the engine
-//! has the last word, and when it says that a candidate overlaps, the next one is tried.
+//! Picks a subnet from candidates that neither the engine's networks nor this machine's routes use. The engine has the
+//! last word: if it says that a candidate overlaps, the next one is tried.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -22,18 +22,18 @@ use crate::cluster::error::ClusterError;
 pub(crate) struct Network {
     pub id: String,
     pub subnet: Ipv4Net,
-    /// The network device of the engine's machine that joins the members.
+    /// The bridge device on the engine's machine that joins the members.
     pub bridge: String,
 }
 
-/// Names the network's device, which the engine would name after an id that is not known before.
+/// Sets the name of the bridge device. The engine would name it after an id that is not known in advance.
 const BRIDGE_OPTION: &str = "com.docker.network.bridge.name";
 
 /// How many candidates the engine may refuse.
 const ATTEMPTS: usize = 16;
 
 impl Docker {
-    /// Whether a cluster of so many members can have this subnet; the engine itself has the last word when it is made.
+    /// Whether a cluster of this many members can have this subnet; the engine has the last word.
     pub async fn check_subnet(&self, subnet: Ipv4Net, members: u64) -> Result<(), ClusterError> {
         let subnet = subnet.trunc();
         if let Some((other, whose)) = self.taken_subnets().await?.iter().find(|(other, _)| overlap(*other, subnet)) {
@@ -85,7 +85,7 @@ impl Docker {
         Err(ClusterError::NoSubnet { reason: last })
     }
 
-    /// Subnets in use, each with whose it is.
+    /// Subnets in use, each with what uses it.
     async fn taken_subnets(&self) -> Result<Vec<(Ipv4Net, String)>, ClusterError> {
         let networks = ask("list its networks", self.api.list_networks(None)).await?;
         let mut taken = Vec::new();
@@ -106,13 +106,13 @@ impl Docker {
     }
 }
 
-/// A device's name has 15 characters at most, so a run's own name is digested.
+/// A device name has at most 15 characters, so the run's id is hashed.
 fn bridge_name(run_id: &str) -> String {
     let digest = Sha256::digest(run_id.as_bytes());
     digest.iter().take(6).fold("rj-".to_string(), |name, byte| format!("{name}{byte:02x}"))
 }
 
-/// Private networks that few people use, in an order of the run's own so that runs started together seldom collide.
+/// Private networks that few people use. The order depends on the run, so that concurrent runs seldom collide.
 fn candidates(run_id: &str) -> impl Iterator<Item = Ipv4Net> {
     let first = run_id.bytes().fold(0u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
     let tens = (0..=255u8).map(move |step| Ipv4Addr::new(10, 213, first.wrapping_add(step), 0));
@@ -130,7 +130,7 @@ fn says_overlap(reason: &str) -> bool {
     reason.contains("overlap") || reason.contains("conflicts with network")
 }
 
-/// Destinations in /proc/net/route with their devices; the default route is none.
+/// Destinations in /proc/net/route with their devices, without the default route.
 fn routes(table: &str) -> Vec<(Ipv4Net, String)> {
     let parse = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();

@@ -1,6 +1,6 @@
-//! From images to a cluster that answers: a network, then all members at once, then the agent takes hold of each.
+//! From images to a cluster that answers: a network, then all members at once, then the agent adopts each.
 //!
-//! A start that fails removes what it had made before it says why.
+//! A failed start removes what it made before it returns the error.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use crate::cluster::ready::agent_on;
 use crate::cluster::{ClusterSpec, Member};
 use crate::members::{AGENT, Role};
 
-/// Members on which the engine works at the same time. With a hundred at once each would wait for all the others, and
-/// some beyond its time limit.
+/// How many members the engine works on at the same time. With a hundred at once, each would wait for all the others,
+/// and some would exceed their time limit.
 pub(crate) const AT_ONCE: usize = 16;
 
 impl Docker {
@@ -34,8 +34,8 @@ impl Docker {
         spec.check_run_id()?;
         let start = self.starts.begin(&spec.run_id)?;
         let dropped = GiveUpWhenDropped(Arc::clone(&start));
-        // In a task of its own: a request that is dropped half-way is still carried out by the engine, and nobody would
-        // know when.
+        // In its own task: the engine still carries out a request that is dropped half-way, and nobody would know when
+        // it is done.
         let docker = self.clone();
         let task = tokio::spawn(async move {
             let _busy = start.busy.lock().await;
@@ -55,7 +55,7 @@ impl Docker {
         }
         let short_rto = self.engine.kernel_is_at_least(6, 15);
         match self.start_or_remove(spec, images, short_rto, start).await {
-            // The kernel has it, and the engine still does not let it be set.
+            // The kernel has the settings, but the engine does not let us set them.
             Err(error) if short_rto && SHORT_BACK_OFF.iter().any(|(name, _)| error.says(name)) => {
                 self.start_or_remove(spec, images, false, start).await
             }
@@ -90,7 +90,7 @@ impl Docker {
         let network = self.make_network(spec).await?;
         tracing::debug!("network made after {:?}", began.elapsed());
         let plans = plan(spec, images, &network, short_rto);
-        // Every one is awaited even when one fails, so that none is still being made while they are removed.
+        // All are awaited even if one fails, so that none is still being made during the removal.
         let made = plans.into_iter().map(|plan| self.make_member(&spec.run_id, plan, start));
         let made: Vec<_> = stream::iter(made).buffered(AT_ONCE).collect().await;
         let handles = made.into_iter().map(|handle| handle.map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
@@ -109,7 +109,7 @@ impl Docker {
             handles.iter().find_map(|handle| if handle.member.role == Role::Agent { handle.take() } else { None });
         let agent = agent_on(agent.ok_or_else(|| ClusterError::UnknownMember { member: AGENT.to_string() })?);
         if spec.network_faults {
-            // The run's name, so that whoever looks at the machine's rules knows whose they are.
+            // Named after the run, so that anyone who looks at the machine's rules knows whose they are.
             let told = agent.network(&network.bridge, &network_name(&spec.run_id)).await;
             told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
         }
@@ -133,7 +133,7 @@ impl Docker {
         Ok(cluster.called(server))
     }
 
-    /// A member with all its files, not yet started.
+    /// Creates a member's container with all its files, without starting it.
     async fn make_member(&self, run_id: &str, plan: Plan, start: &Start) -> Result<MemberHandle, ClusterError> {
         start.go_on()?;
         let name = container_name(run_id, &plan.member.name);

@@ -1,7 +1,7 @@
-//! Starts that are under way, so that one which is given up can be waited for before its things are removed.
+//! Starts under way, so that removal can wait for one that was given up.
 //!
-//! The engine carries out a request even when nobody waits for the answer. Were a run removed while its start is still
-//! making containers, some would appear afterwards and stay.
+//! The engine carries out a request even when nobody waits for the answer. If a run were removed while its start is
+//! still making containers, some would appear afterwards and stay.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ pub(crate) struct Start {
     pub busy: tokio::sync::Mutex<()>,
 }
 
-/// Lives as long as somebody waits for the start.
+/// Gives up the start when dropped, since nobody waits for it any more.
 pub(crate) struct GiveUpWhenDropped(pub Arc<Start>);
 
 impl Drop for GiveUpWhenDropped {
@@ -42,7 +42,7 @@ impl Starts {
         Ok(start)
     }
 
-    /// Gives up the start of this run, if there is one under way, and waits until it makes nothing more.
+    /// Gives up the start of this run, if one is under way, and waits until it makes nothing more.
     pub async fn give_up(&self, run_id: &str) {
         let start = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(run_id).and_then(Weak::upgrade);
         if let Some(start) = start {
@@ -53,7 +53,7 @@ impl Starts {
 }
 
 impl Start {
-    /// An error when nobody waits for this start any more.
+    /// Fails once nobody waits for this start any more.
     pub fn go_on(&self) -> Result<(), ClusterError> {
         if self.given_up.load(Ordering::Relaxed) { Err(ClusterError::GivenUp) } else { Ok(()) }
     }

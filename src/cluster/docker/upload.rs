@@ -1,4 +1,4 @@
-//! Files of ours that a container gets before its start, whatever image it is made of.
+//! Files that redjepsen puts into a container before its start, whatever its image.
 
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
 
@@ -9,19 +9,19 @@ use crate::cluster::server::{self, ServerFile};
 use crate::cluster::{FILES, Member};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 
-/// What a container is given.
+/// What to put into a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Upload {
-    /// [`server::DATA`].
+    /// The folder [`server::DATA`].
     pub data: bool,
-    /// What a server starts with.
+    /// The files that a server starts with.
     pub files: Vec<ServerFile>,
-    /// The library that makes its clock go wrong, with its control file.
+    /// The preload library, with its control file.
     pub preload: bool,
 }
 
 impl Upload {
-    /// The files as a tar, none where there is nothing to upload.
+    /// The files as a tar; none if there is nothing to upload.
     fn tar(&self) -> std::io::Result<Option<Vec<u8>>> {
         if *self == Upload::default() {
             return Ok(None);
@@ -40,7 +40,7 @@ impl Upload {
             header.set_mode(mode);
             builder.append_data(&mut header, path.trim_start_matches('/'), content)
         };
-        // Whoever the image's processes run as, they must be able to write.
+        // The image's processes must be able to write, whatever user they run as.
         add(FILES, 0o755, None)?;
         if self.data {
             add(server::DATA, 0o777, None)?;
@@ -57,7 +57,7 @@ impl Upload {
 }
 
 impl Docker {
-    /// Puts files of ours into a container that was made and not yet started.
+    /// Puts these files into a container that was created and not yet started.
     pub(crate) async fn upload(&self, member: &Member, upload: Upload) -> Result<(), ClusterError> {
         let fail = |error: std::io::Error| ClusterError::Program {
             program: LIBRARY_PATH.to_string(),

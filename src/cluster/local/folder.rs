@@ -1,6 +1,6 @@
-//! The folder of a local run: what its members keep, below the folder for temporary files.
+//! The folder of a local run, with its members' files, in the folder for temporary files.
 //!
-//! It is all that a controller that was killed leaves behind, so it says whose it is.
+//! It is all that a killed controller leaves behind, so it names its owner.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -14,12 +14,12 @@ use crate::cluster::owner::{Liveness, Owner};
 use crate::cluster::{FILES, Member, server};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 
-/// Every run's folder is called so, followed by the run's id.
+/// The name of every run's folder starts with this, followed by the run's id.
 const PREFIX: &str = "redjepsen-run-";
-/// Says whose the folder is.
+/// The file that names the owner.
 const OWNER: &str = "owner.json";
 
-/// A run's folder. Removed at the latest when this is dropped.
+/// A run's folder. Removed when dropped, if not before.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
@@ -40,7 +40,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The empty folder on which the members' view of the file system is put together.
+    /// The empty folder on which the members' view of the file system is assembled.
     pub fn root(&self) -> PathBuf {
         self.0.join("root")
     }
@@ -50,20 +50,20 @@ impl Folder {
         self.0.join(member)
     }
 
-    /// What a server writes.
+    /// A server's log file.
     pub fn log_of(&self, member: &str) -> PathBuf {
         self.0.join(format!("{member}.log"))
     }
 
-    /// Makes the files that a member starts with.
+    /// Creates the files that a member starts with.
     pub fn furnish(&self, member: &Member, preload: bool) -> Result<(), ClusterError> {
         let files = self.files_of(&member.name);
-        // As the member sees it, and as it is here.
+        // The path on this machine of a file that the member sees as `seen`.
         let here = |seen: &str| files.join(seen.trim_start_matches(FILES).trim_start_matches('/'));
         let make = || {
             fs::create_dir(&files)?;
             fs::create_dir(here(server::DATA))?;
-            // Whoever the server runs as; nobody else sees this folder.
+            // Writable by whatever user the server runs as; nobody else sees this folder.
             fs::set_permissions(here(server::DATA), fs::Permissions::from_mode(0o777))?;
             for file in member.server.iter().flat_map(|server| &server.files) {
                 fs::write(here(&file.path), &file.content)?;
@@ -78,7 +78,7 @@ impl Folder {
         make().map_err(|source| ClusterError::Write { path: files.display().to_string(), source })
     }
 
-    /// Removes it, and all that is in it. May be called again.
+    /// Removes the folder and all its content. Safe to call more than once.
     pub fn remove(&self) -> Result<(), ClusterError> {
         remove(&self.0)
     }
@@ -86,7 +86,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // `redjepsen clean` is next to try.
+        // `redjepsen clean` will try again.
         if let Err(error) = self.remove() {
             tracing::warn!("{error}");
         }
@@ -104,7 +104,7 @@ fn clean_in(place: &Path, options: &CleanOptions) -> Result<Cleaned, ClusterErro
     for entry in fs::read_dir(place).map_err(failed)?.flatten() {
         let name = entry.file_name();
         let Some(run_id) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
-        // Never a link that somebody else has put there.
+        // Skips links, which somebody else may have put there.
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }

@@ -1,7 +1,7 @@
-//! Clusters of this machine's own programs: no engine, no images, rootless where the system lets users have namespaces.
+//! Clusters of this machine's own programs: no engine, no images, no root if the system lets users create namespaces.
 //!
-//! The controller starts one [`sandbox`](super::sandbox), which holds everything else and takes it along when it ends. Here is
-//! the controller's side: which program the servers are, the run's [`folder`](clean), the members' stdio.
+//! The controller starts one [`sandbox`](super::sandbox), which holds everything else and takes it along when it ends.
+//! This is the controller's side: which program the servers run, the run's [`folder`](clean), the members' stdio.
 
 mod folder;
 mod run;
@@ -33,7 +33,7 @@ use self::sandbox::Sandbox;
 
 /// The members' network, which nobody outside sees.
 const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
-/// Members that are waited for at the same time.
+/// How many members are waited for at the same time.
 const AT_ONCE: usize = 64;
 
 /// What a local cluster is made of.
@@ -41,15 +41,15 @@ const AT_ONCE: usize = 64;
 pub struct Local {
     /// The program that servers run.
     server: PathBuf,
-    /// What the lock nodes run, where that is no Redis.
+    /// What the lock nodes run, if that is not Redis.
     service: Option<Installed>,
-    /// The program that the sandbox and built-in clients run, which must be redjepsen.
+    /// The redjepsen binary that the sandbox and built-in clients run.
     program: PathBuf,
 }
 
 impl Local {
-    /// The server program `server`, or the one on PATH, seen to be one. `program` is redjepsen, where it is not this very
-    /// program.
+    /// Checks the server program `server`, or the one on PATH. `program` is the redjepsen binary; `None` stands for
+    /// this very program.
     pub fn find(server: Option<&Path>, program: Option<PathBuf>) -> Result<Local, ClusterError> {
         let server = match server {
             Some(path) => path.to_path_buf(),
@@ -60,11 +60,11 @@ impl Local {
             program: server.display().to_string(),
             reason: error.to_string(),
         })?;
-        // This very file, even when another one has taken its place meanwhile.
+        // This very binary, even if its file has been replaced meanwhile.
         Ok(Local { server, service: None, program: program.unwrap_or_else(|| "/proc/self/exe".into()) })
     }
 
-    /// The same with nodes that run this program, which this machine must have.
+    /// The same cluster with nodes that run this program, which must be installed here.
     pub fn with_nodes(self, program: Program) -> Result<Local, ClusterError> {
         if program == Program::Redis {
             return Ok(Local { service: None, ..self });
@@ -82,7 +82,7 @@ impl Local {
         Ok(Local { service: Some(installed::find(program).ok_or_else(missing)?), ..self })
     }
 
-    /// Value for PATH of a server of this program, where it needs more than this process has.
+    /// PATH for a server of this program, if it needs more than this process has.
     pub(crate) fn path_of(&self, program: Program) -> Option<String> {
         let folder = self.service.as_ref().filter(|_| program != Program::Redis)?.path.as_ref()?;
         let inherited = std::env::var("PATH").unwrap_or_default();
@@ -99,11 +99,11 @@ impl Local {
         &self.server
     }
 
-    /// What a server of this program runs, and its first arguments, its own name before them.
+    /// The program that a server of this kind runs, and its first arguments, argv[0] included.
     pub(crate) fn program_of(&self, program: Program) -> (PathBuf, Vec<String>) {
         match &self.service {
             Some(service) if program != Program::Redis => {
-                // Members are root in their namespaces. One that refuses to be is nobody.
+                // Members are root in their namespaces. A server that refuses to be root runs as nobody.
                 let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].map(str::to_string);
                 let disguise = program.user().map_or(&[][..], |_| &nobody);
                 let argv: Vec<String> = disguise.iter().chain(&service.command).cloned().collect();
@@ -113,14 +113,14 @@ impl Local {
         }
     }
 
-    /// Whether the cluster can be had here, as far as that can be told before it is started.
+    /// Whether this cluster can run here, as far as that can be told before the start.
     pub fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
         address::check_room(subnet(spec), spec.addresses())
     }
 
     /// Starts a cluster and waits until every server answers and every client process runs.
     ///
-    /// To give up a start, drop the future: everything goes along.
+    /// To give up a start, drop the future; everything is removed with it.
     pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
         spec.check_run_id()?;
         self.check(&spec)?;

@@ -21,9 +21,9 @@ use crate::faults::Agent;
 use crate::faults::clock::ENVIRONMENT;
 use crate::members::Role;
 
-/// A process that was killed is gone within milliseconds, unless it waits for a disk.
+/// A killed process is gone within milliseconds, unless it waits for a disk.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
-/// As much of the end of a log as its last lines are looked for in.
+/// How many bytes at the end of a log are searched for its last lines.
 const LOG_END: usize = 16 << 10;
 
 /// A running local cluster: its sandbox, its files, and how its members are started.
@@ -31,7 +31,7 @@ pub(crate) struct LocalRun {
     sandbox: Sandbox,
     folder: Folder,
     agent: Agent,
-    /// By the members' names.
+    /// By member name.
     recipes: HashMap<String, Recipe>,
 }
 
@@ -120,7 +120,7 @@ impl LocalRun {
         let states = self.sandbox.states().await?;
         let state_of = |member: &Member| {
             let (running, text) = match states.get(&member.name) {
-                // Whoever answered is the agent.
+                // The agent is the one that answered.
                 _ if member.role == Role::Agent => (true, "Up".to_string()),
                 Some(State::Runs(_)) => (true, "Up".to_string()),
                 Some(State::Ended(code)) => (false, format!("Exited ({code})")),
@@ -140,7 +140,7 @@ impl LocalRun {
         Ok(lines.get(skip..).unwrap_or_default().join(&b'\n'))
     }
 
-    /// Ends the sandbox, with which all members go, and removes the files. May be called again.
+    /// Ends the sandbox, and with it all members, and removes the files. Safe to call more than once.
     pub async fn remove(&self) -> Result<(), ClusterError> {
         self.agent.close().await;
         self.sandbox.wait().await?;
@@ -157,7 +157,7 @@ fn server(local: &Local, server: &Server) -> Recipe {
         program,
         argv,
         env,
-        // Whatever it writes without being told where.
+        // For whatever it writes without being told where.
         directory: FILES.into(),
     }
 }

@@ -1,4 +1,4 @@
-//! The controller's end of the sandbox: orders go out with a number, answers come back to whoever waits for that number.
+//! The controller's end of the sandbox: orders go out with a number, answers go to whoever waits for that number.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -16,9 +16,9 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log};
 use crate::cluster::sandbox::channel::{Answer, Begin, Channel, Order, Reply, Request, Spawn, State};
 
-/// The sandbox does everything within milliseconds; a loaded machine gets more.
+/// The sandbox does everything within milliseconds; a loaded machine gets more time.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long it may take to end, once it was let go of, before it is killed.
+/// How long it may take to end by itself before it is killed.
 const END_LIMIT: Duration = Duration::from_secs(3);
 
 /// A running sandbox.
@@ -37,16 +37,16 @@ struct Waiting {
 }
 
 impl Sandbox {
-    /// Starts a sandbox, which is the agent as well; its stdio is the agent's. `program` is redjepsen.
+    /// Starts a sandbox. It is also the agent, and its stdio is the agent's. `program` is redjepsen.
     pub async fn start(program: &Path, begin: Begin, log: &Log) -> Result<(Sandbox, ClientProcess), ClusterError> {
         let fail = |error: std::io::Error| failed("start the sandbox", &error.to_string());
         let (ours, theirs) = Channel::pair().map_err(fail)?;
         let mut command = Command::new(program);
         command.arg("sandbox").stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
-        // Ctrl-C in a terminal reaches every process of the group, and the sandbox must outlive the run's last heal.
+        // Ctrl-C in a terminal reaches the whole process group, but the sandbox must outlive the run's last heal.
         command.process_group(0);
         let mut process = command.spawn().map_err(fail)?;
-        // The command still has the sandbox's end, and would hide that the sandbox is gone.
+        // The command still holds the sandbox's end, which would hide the sandbox's death.
         drop(command);
         let stderr = process.stderr.take().ok_or_else(|| failed("start the sandbox", "it has no stderr"))?;
         let (stream, theirs) = UnixStream::pair().map_err(fail)?;
@@ -80,8 +80,8 @@ impl Sandbox {
         }
     }
 
-    /// Waits until nothing of a member runs, and where `kill` is set, brings that about. Past the limit that is a
-    /// [`ClusterError::Timeout`].
+    /// Waits until none of a member's processes run; with `kill`, kills them first. Returns [`ClusterError::Timeout`]
+    /// after `limit`.
     pub async fn end(&self, member: &str, kill: bool, limit: Duration) -> Result<(), ClusterError> {
         let doing = format!("wait for the end of {member}");
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
@@ -93,7 +93,7 @@ impl Sandbox {
         }
     }
 
-    /// How every member is that was ever started, by name.
+    /// The state of every member that was ever started, by name.
     pub async fn states(&self) -> Result<HashMap<String, State>, ClusterError> {
         match self.order("look at its members", Order::States, Vec::new(), LIMIT).await? {
             Answer::States(states) => Ok(states.into_iter().collect()),
@@ -101,12 +101,12 @@ impl Sandbox {
         }
     }
 
-    /// Waits until the sandbox has ended, which it does when the agent's stdin is closed; kills it when it does not.
+    /// Waits until the sandbox has ended, which it does when the agent's stdin closes. Kills it if it does not.
     pub async fn wait(&self) -> Result<(), ClusterError> {
         let fail = |error: std::io::Error| failed("end the sandbox", &error.to_string());
         let mut process = self.process.lock().await;
         if tokio::time::timeout(END_LIMIT, process.wait()).await.is_err() {
-            // Its processes go with it.
+            // Its processes die with it.
             process.kill().await.map_err(fail)?;
         }
         Ok(())
@@ -130,7 +130,7 @@ impl Sandbox {
         }
         let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(std::os::fd::AsFd::as_fd).collect();
         let sent = self.channel.send(&Request { id, order }, &borrowed);
-        // The sandbox has its own by now; a pipe ends only when all who can write to it have let go.
+        // The sandbox has its own copies by now. A pipe ends only when all who can write to it have closed it.
         drop(borrowed);
         drop(descriptors);
         let answer = match sent {
@@ -154,7 +154,7 @@ fn read_answers(channel: &Channel, waiting: &Mutex<Waiting>) {
         match channel.receive::<Reply>() {
             Ok(Some((reply, _))) => {
                 if let Some(asked) = lock(waiting).answers.remove(&reply.id) {
-                    // Whoever asked may have given up.
+                    // The caller may have given up.
                     let _ = asked.send(reply.answer);
                 }
             }

@@ -1,7 +1,7 @@
-//! What the controller and the sandbox say to each other beside the agent's orders: one JSON object a message, with file
-//! descriptors where a process gets them.
+//! Messages between the controller and the sandbox, besides the agent's orders: one JSON object each, with file
+//! descriptors for a process that is to be started.
 //!
-//! The sandbox is started with its end as stdin. Both ends are the same binary, so there are no versions.
+//! The sandbox gets its end as stdin. Both ends are the same binary, so there are no versions.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// An order with the number that its answer will carry; answers may come in another order.
+/// An order with a number that its answer repeats; answers may come in another order.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub id: u64,
@@ -26,13 +26,13 @@ pub(crate) struct Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Order {
-    /// The first one: make the namespaces and the network. With a stream for the agent's orders and answers.
+    /// The first order: make the namespaces and the network. Carries a stream for the agent's orders and answers.
     Begin(Begin),
-    /// Start a member's process. With its stdin, stdout and stderr.
+    /// Start a member's process. Carries its stdin, stdout and stderr.
     Spawn(Spawn),
-    /// Wait until nothing of the member runs, and where `kill` is set, bring that about.
+    /// Wait until none of the member's processes run; with `kill`, kill them first.
     End { member: String, kill: bool, limit_ms: u64 },
-    /// Tell how every member is.
+    /// Report the state of every member.
     States,
 }
 
@@ -40,9 +40,9 @@ pub(crate) enum Order {
 pub(crate) struct Begin {
     /// The sandbox's own address in the members' network.
     pub gateway: Ipv4Addr,
-    /// Length of that network's prefix.
+    /// That network's prefix length.
     pub prefix: u8,
-    /// An empty folder on which the members' view of the file system is put together.
+    /// An empty folder on which the members' view of the file system is assembled.
     pub root: PathBuf,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Begin {
 pub(crate) struct Spawn {
     pub member: String,
     pub program: PathBuf,
-    /// With the name by which the program is called in front.
+    /// Starts with the name by which the program is called.
     pub argv: Vec<String>,
     /// Variables in addition to the sandbox's own.
     pub env: Vec<(String, String)>,
@@ -71,26 +71,26 @@ pub(crate) struct Reply {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
     Done,
-    /// The member still ran when the time was over.
+    /// The member was still running when the time was up.
     StillRuns,
-    /// By name, each that was ever started.
+    /// Every member that was ever started, by name.
     States(Vec<(String, State)>),
     Failed(String),
 }
 
-/// How a member's process is.
+/// The state of a member's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum State {
-    /// With its PID as the agent counts.
+    /// With its PID as the agent sees it.
     Runs(u32),
-    /// With its exit code, or 128 and the signal that ended it.
+    /// With its exit code, or 128 plus the signal that ended it.
     Ended(i32),
 }
 
-/// Longer than any order or answer: a few hundred members, or a command line of some length.
+/// Longer than any order or answer, even with a few hundred members or a long command line.
 const LONGEST_MESSAGE: usize = 128 << 10;
-/// So many descriptors come with an order at most.
+/// The most descriptors that come with one order.
 const MOST_DESCRIPTORS: usize = 3;
 
 /// One end of the connection.
@@ -117,7 +117,7 @@ impl Channel {
         Ok(())
     }
 
-    /// The next message; none when the other end is gone.
+    /// The next message; none if the other end is gone.
     pub fn receive<T: DeserializeOwned>(&self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         let mut bytes = vec![0; LONGEST_MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];

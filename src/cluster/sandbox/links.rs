@@ -1,5 +1,5 @@
-//! The members' network: a bridge in the sandbox's namespace, and from it to each member a pair of devices that are joined
-//! like the two ends of a cable.
+//! The members' network: a bridge in the sandbox's namespace, connected to each member by a pair of devices that are
+//! joined like the two ends of a cable.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -13,7 +13,7 @@ use crate::faults::network::netlink::{Message, Netlink};
 
 /// The bridge that joins the members.
 pub(crate) const BRIDGE: &str = "members";
-/// What a member's device is called in its namespace.
+/// The name of a member's device in its namespace.
 const INSIDE: &str = "eth0";
 /// The attribute that describes a pair's other end.
 const VETH_INFO_PEER: u16 = 1;
@@ -30,7 +30,7 @@ impl Bridge {
         let mut netlink = Netlink::open(libc::NETLINK_ROUTE)?;
         let mut bridge = make_device(false);
         bridge.text(libc::IFLA_IFNAME, BRIDGE);
-        // One of its own: it would take its members', one after the other, and they would lose sight of it.
+        // Its own address: else it would take over its members' addresses in turn, and they would lose track of it.
         bridge.bytes(libc::IFLA_ADDRESS, &hardware_address(address));
         bridge.nest(libc::IFLA_LINKINFO, |info| _ = info.text(libc::IFLA_INFO_KIND, "bridge"));
         netlink.request(bridge)?;
@@ -38,9 +38,9 @@ impl Bridge {
         Ok(Bridge { netlink, index: index_of(BRIDGE)? })
     }
 
-    /// Lays a cable to a member, whose namespace this is, in the place of an earlier one.
+    /// Connects a member, whose namespace this is, in place of its earlier connection.
     pub fn connect(&mut self, member: &str, address: Ipv4Addr, namespace: BorrowedFd<'_>) -> io::Result<()> {
-        // The kernel removes the earlier one some time after the member's last process is gone.
+        // The kernel removes the earlier device some time after the member's last process is gone.
         let mut earlier = Message::new(libc::RTM_DELLINK, 0, &device(false));
         earlier.text(libc::IFLA_IFNAME, member);
         match self.netlink.request(earlier) {
@@ -53,7 +53,7 @@ impl Bridge {
             info.text(libc::IFLA_INFO_KIND, "veth").nest(libc::IFLA_INFO_DATA, |data| {
                 data.nest_behind(VETH_INFO_PEER, &device(false), |inside| {
                     inside.text(libc::IFLA_IFNAME, INSIDE);
-                    // By its address, so that nobody has to learn a new one when the member comes back.
+                    // Derived from its IP address, so that nobody has to learn a new one when the member comes back.
                     inside.bytes(libc::IFLA_ADDRESS, &hardware_address(address));
                     inside.bytes(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
                 });
@@ -70,7 +70,7 @@ pub(super) fn configure_inside(address: Ipv4Addr, prefix: u8) -> io::Result<()> 
 
 /// Gives a device its address and switches it on, along with the namespace's loopback.
 fn configure(netlink: &mut Netlink, name: &str, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
-    // Where the kernel has them all; connections made from now on go by them.
+    // If the kernel has all of them; they apply to new connections.
     let _ = SHORT_BACK_OFF
         .iter()
         .try_for_each(|(name, value)| std::fs::write(format!("/proc/sys/{}", name.replace('.', "/")), value));
@@ -90,28 +90,28 @@ fn configure(netlink: &mut Netlink, name: &str, address: Ipv4Addr, prefix: u8) -
     Ok(())
 }
 
-/// A request for a device that is not there yet.
+/// A request that creates a device.
 fn make_device(up: bool) -> Message {
     Message::new(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &device(up))
 }
 
-/// `struct ifinfomsg` about a device that goes by its name.
+/// `struct ifinfomsg` for a device known by its name.
 fn device(up: bool) -> [u8; 16] {
     let flags = if up { libc::IFF_UP as u32 } else { 0 }.to_ne_bytes();
     let mut fixed = [0; 16];
     fixed[8..12].copy_from_slice(&flags);
-    // Which of the flags are meant.
+    // Which flags to change.
     fixed[12..].copy_from_slice(&flags);
     fixed
 }
 
-/// The number of a device in this thread's network namespace.
+/// The index of a device in this thread's network namespace.
 fn index_of(device: &str) -> io::Result<u32> {
     let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     Ok(name_to_index(any.as_fd(), device)?)
 }
 
-/// One that nobody sold: the second bit of the first byte says so.
+/// A locally administered address: the second bit of the first byte says so.
 fn hardware_address(address: Ipv4Addr) -> [u8; 6] {
     let [a, b, c, d] = address.octets();
     [0x02, 0x52, a, b, c, d]

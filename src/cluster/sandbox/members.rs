@@ -1,4 +1,4 @@
-//! The members' processes: started in namespaces of their own, watched until they end.
+//! The members' processes: each starts in its own namespaces and is watched until it ends.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,12 +21,12 @@ use crate::faults::HeldProcess;
 /// All members that were ever started.
 pub(super) struct Members {
     bridge: Mutex<Bridge>,
-    /// Length of the network's prefix.
+    /// The network's prefix length.
     prefix: u8,
     processes: Mutex<HashMap<String, Arc<Process>>>,
 }
 
-/// A member's process: the first one of a namespace, with which all others in it end.
+/// A member's process: the first one of a namespace. All others in the namespace end with it.
 struct Process {
     held: HeldProcess,
     state: Mutex<State>,
@@ -49,11 +49,11 @@ impl Members {
         let [stdin, stdout, stderr] =
             <[OwnedFd; 3]>::try_from(stdio).map_err(|_| "stdin, stdout and stderr were expected".to_string())?;
         let members = Arc::clone(self);
-        // In a thread of its own, which never comes back from the member's namespaces.
+        // In its own thread, which never leaves the member's namespaces.
         let started = thread::Builder::new().spawn(move || members.start(&spawn, [stdin, stdout, stderr]));
         let started = started.map_err(|error| error.to_string())?;
         let child = started.join().map_err(|_| "its start panicked".to_string())??;
-        // Nobody waits for it yet, so its PID is still its own. Here, where /proc shows it under that PID.
+        // It is not reaped yet, so its PID is still its own. Done here, where /proc shows it under that PID.
         let held = HeldProcess::open(child.id()).map_err(|error| format!("taking hold of it: {error}"))?;
         let state = Mutex::new(State::Runs(child.id()));
         let process = Arc::new(Process { held, state, changed: Condvar::new() });
@@ -86,7 +86,7 @@ impl Members {
         command.spawn().map_err(|error| format!("{program}: {error}"))
     }
 
-    /// Waits until nothing of a member runs, and where `kill` is set, brings that about.
+    /// Waits until none of a member's processes run; with `kill`, kills them first.
     pub fn end(&self, member: &str, kill: bool, limit: Duration) -> Answer {
         let Some(process) = lock(&self.processes).get(member).cloned() else { return Answer::Done };
         if kill && let Err(error) = process.held.signal(Signal::KILL) {
@@ -98,16 +98,16 @@ impl Members {
         if matches!(*state, State::Runs(_)) { Answer::StillRuns } else { Answer::Done }
     }
 
-    /// How every member is.
+    /// The state of every member.
     pub fn states(&self) -> Vec<(String, State)> {
         lock(&self.processes).iter().map(|(name, process)| (name.clone(), *lock(&process.state))).collect()
     }
 }
 
 impl Process {
-    /// Notes the end of the process.
+    /// Records the end of the process.
     fn watch(&self, mut child: Child) {
-        // It is ours and nobody else waits for it; were that not so, it would be gone as well.
+        // It is our child and nobody else waits for it; if that were not so, it would be gone as well.
         let code = child.wait().map_or(-1, exit_code);
         *lock(&self.state) = State::Ended(code);
         self.changed.notify_all();
@@ -118,7 +118,7 @@ fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
-/// What a thread that panicked had locked is still what it was.
+/// What the lock guards stays valid even if a thread panicked while holding it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,15 +1,15 @@
 //! The process that holds a local cluster: `redjepsen sandbox`, which the controller starts.
 //!
-//! It moves into namespaces of its own, where it is process 1 and may do everything, puts a bridge and a file system
-//! together, starts members in namespaces of theirs, and is the agent that carries faults out. All of this ends with it,
-//! by the kernel: processes, network devices, rules about packets, mounts. And it ends with the controller, since then
-//! the stream of the agent's orders does.
+//! It moves into its own namespaces, where it is process 1 and may do everything. It sets up a bridge and a file
+//! system, starts members in namespaces of their own, and is the agent that injects faults. When it ends, the kernel
+//! removes all of this: processes, network devices, packet rules, mounts. It ends with the controller, because then the
+//! stream of the agent's orders ends.
 //!
-//! - [`channel`]: what it is told
+//! - [`channel`]: its orders
 //! - `namespaces`, `root`, `links`: what members live in
 //! - `members`: their processes
 //!
-//! Two processes, since a process cannot move into another process namespace, only its children can.
+//! There are two processes because a process cannot move into another PID namespace; only its children can.
 
 pub(crate) mod channel;
 pub(crate) mod links;
@@ -54,7 +54,7 @@ pub fn run() -> anyhow::Result<()> {
     }
 }
 
-/// The channel, out of reach of programs that are started.
+/// Takes the channel from stdin, so that programs it starts do not inherit it.
 fn channel_on_stdin() -> io::Result<Channel> {
     let channel: OwnedFd = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     rustix::net::sockopt::socket_type(&channel)?;
@@ -76,7 +76,7 @@ fn wait_for(child: i32) -> anyhow::Result<()> {
 
 /// Process 1 of the cluster's namespace.
 fn hold(channel: Channel, id: u64, begin: &Begin, agent: UnixStream) -> anyhow::Result<()> {
-    // Whoever kills the parent means this process as well.
+    // Whoever kills the parent means to kill this process too.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let bridge = match furnish(begin) {
         Ok(bridge) => bridge,
@@ -94,13 +94,13 @@ fn hold(channel: Channel, id: u64, begin: &Begin, agent: UnixStream) -> anyhow::
     outcome
 }
 
-/// What all members live in.
+/// Sets up what all members live in.
 fn furnish(begin: &Begin) -> Result<Bridge, String> {
     root::build(&begin.root).map_err(|error| namespaces::refused("mounts", &error))?;
     Bridge::make(begin.gateway, begin.prefix).map_err(|error| namespaces::refused("a network bridge", &error))
 }
 
-/// Carries orders out side by side until the controller is gone.
+/// Carries out orders concurrently until the controller is gone.
 fn take_orders(channel: &Arc<Channel>, members: &Arc<Members>) {
     loop {
         match channel.receive::<Request>() {
@@ -108,7 +108,7 @@ fn take_orders(channel: &Arc<Channel>, members: &Arc<Members>) {
                 let (channel, members) = (Arc::clone(channel), Arc::clone(members));
                 let carried_out = thread::Builder::new().spawn(move || {
                     let answer = carry_out(request.order, descriptors, &members);
-                    // Where nobody reads answers any more, the end is near.
+                    // If nobody reads answers any more, the end is near.
                     let _ = channel.send(&Reply { id: request.id, answer }, &[]);
                 });
                 if let Err(error) = carried_out {
@@ -116,7 +116,7 @@ fn take_orders(channel: &Arc<Channel>, members: &Arc<Members>) {
                 }
             }
             Ok(None) => return,
-            // Both ends are one program, so nothing that comes after it can be trusted.
+            // Both ends are the same program, so nothing that follows can be trusted.
             Err(error) => return eprintln!("not an order: {error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! The namespaces that a local cluster lives in, and what to do where they are refused.
+//! The namespaces that a local cluster lives in, and what to do if they are refused.
 
 use std::fs;
 use std::io;
@@ -6,25 +6,25 @@ use std::io;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Processes, network, mounts, host name: the sandbox's own, which no member sees out of, and in it each member's own.
+/// PIDs, network, mounts, host name: the sandbox has its own, which no member sees beyond, and each member has its own.
 const ALL: UnshareFlags =
     UnshareFlags::NEWPID.union(UnshareFlags::NEWNET).union(UnshareFlags::NEWNS).union(UnshareFlags::NEWUTS);
 
-/// Moves this process, which must have one thread, and its children to come into namespaces of their own. The process
-/// namespace holds for children alone. An error says what was refused, and the ways on.
+/// Moves this single-threaded process and its future children into new namespaces. The PID namespace applies only to
+/// the children. An error says what was refused and what can be done.
 pub(super) fn enter() -> Result<(), String> {
     let privileged = geteuid().is_root();
     if privileged && unshare(ALL).is_ok() {
         return Ok(());
     }
-    // Whoever has no privileges here has them in a user namespace of their own, over what they make there.
+    // A user without privileges has them in their own user namespace, over what they create there.
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(UnshareFlags::NEWUSER).map_err(|error| refused("a user namespace", &error))?;
     map_to_root(user, group).map_err(|error| refused("to be root in a user namespace", &error))?;
     unshare(ALL).map_err(|error| refused("process, network and mount namespaces", &error))
 }
 
-/// Moves this thread alone into namespaces of a member; processes that it starts are in them, too.
+/// Moves only this thread into a member's namespaces; processes that it starts are in them, too.
 pub(super) fn enter_own() -> io::Result<()> {
     unshare(ALL)
 }
@@ -35,7 +35,7 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
 }
 
 fn map_to_root(user: u32, group: u32) -> io::Result<()> {
-    // Without this the kernel lets nobody map a group that could be given up to get at files.
+    // Without this the kernel lets nobody map a group, since dropping a group could give access to files.
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("0 {group} 1"))

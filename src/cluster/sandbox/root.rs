@@ -1,6 +1,6 @@
-//! What members see as the file system: this machine's, and in it the folder of ours that containers have as well.
+//! What members see as the file system: this machine's, plus our folder, which containers have as well.
 //!
-//! So the agent finds a member's files at the same place below /proc/PID/root, whichever kind of cluster it is.
+//! So the agent finds a member's files at the same path below /proc/PID/root in both kinds of clusters.
 
 use std::fs;
 use std::io;
@@ -12,12 +12,12 @@ use rustix::process::{chdir, chroot};
 
 use crate::cluster::FILES;
 
-/// Makes `root` the root of this process, with everything in it that this machine's root has.
+/// Makes `root` the root of this process, containing everything that this machine's root has.
 pub(super) fn build(root: &Path) -> io::Result<()> {
-    // Nothing that is mounted from here on is seen by anybody else.
+    // Nobody else sees what is mounted from here on.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     mount("redjepsen", root, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=0755")?;
-    // It lies somewhere below a folder that is about to appear in it.
+    // `root` is itself below a folder that is about to be mounted in it.
     mount_change(root, MountPropagationFlags::UNBINDABLE)?;
     for entry in fs::read_dir("/")? {
         let entry = entry?;
@@ -35,7 +35,7 @@ pub(super) fn build(root: &Path) -> io::Result<()> {
         } else {
             continue;
         };
-        // A folder that this user may not enter is nothing that a member could need.
+        // No member can need a folder that this user may not enter.
         if let Err(error) = shown {
             eprintln!("members do not see {}: {error}", there.display());
         }
@@ -46,14 +46,14 @@ pub(super) fn build(root: &Path) -> io::Result<()> {
     mount_proc()
 }
 
-/// Shows the processes of the caller's namespace, and no others. Allocates nothing, so that it may be called between
-/// fork and exec.
+/// Mounts a /proc that shows only the processes of the caller's namespace. Allocates nothing, so that it may be called
+/// between fork and exec.
 pub(super) fn mount_proc() -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount(c"proc", c"/proc", c"proc", flags, None)?)
 }
 
-/// Shows `files` in the place of ours.
+/// Mounts `files` over our folder.
 pub(super) fn mount_files(files: &Path) -> io::Result<()> {
     Ok(mount_bind(files, FILES)?)
 }

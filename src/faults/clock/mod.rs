@@ -1,16 +1,16 @@
-//! The fault `clock`: a process's wall clock shows what it should not, while its monotonic clock stays true.
+//! The fault `clock`: a process's wall clock shows a wrong time, while its monotonic clock stays true.
 //!
-//! The process itself reads its clock through our preload library (`nemeses/clock/`, built by `build.rs`, inside this
+//! The process reads its clock through our preload library (`nemeses/clock/`, built by `build.rs`, embedded in this
 //! program as [`LIBRARY`]), which adds what the control page says. The agent maps the same page ([`Control`]) and
-//! writes it in place, so a change takes effect with the process's next reading, and every reading shows either the old
+//! writes it in place. So a change takes effect with the process's next reading, and every reading shows either the old
 //! clock or the new one. Nothing has to be scheduled while a skew lasts: rate and strobe are functions of
 //! CLOCK_MONOTONIC, which process and agent must therefore share (one kernel, one time namespace).
 //!
-//! The library also notes in the page how long each file was that the process has synced ([`Control::synced`]), which
-//! is what a loss of power leaves of a file that only grows.
+//! The library also records in the page how long each file was when the process synced it ([`Control::synced`]). That
+//! much of an append-only file survives a power loss.
 //!
-//! A member that is to be skewed finds both files in its root, the control file writable by every user, and is started
-//! with [`ENVIRONMENT`]. What the library does not reach, such as programs without libc, is in `nemeses/clock/lib.rs`.
+//! A member to be skewed has both files in its root, the control file writable by every user, and is started with
+//! [`ENVIRONMENT`]. For what the library does not reach, such as programs without libc, see `nemeses/clock/lib.rs`.
 
 #[path = "../../../nemeses/clock/control.rs"]
 mod control;
@@ -32,54 +32,54 @@ use serde::{Deserialize, Serialize};
 
 /// The preload library, a shared object.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libredjepsen_clock.so"));
-/// Where it is in a member's root. Readable by every user.
+/// Its path in a member's root. Readable by every user.
 pub const LIBRARY_PATH: &str = "/redjepsen/clock.so";
-/// Where its control file is in a member's root. Readable and writable by every user (mode 666), as a server may run as
-/// any; never replaced or cut short while the member runs, only written in place.
+/// The path of its control file in a member's root. Readable and writable by every user (mode 666), since a server may
+/// run as any. While the member runs, it is only written in place, never replaced or truncated.
 pub const CONTROL_PATH: &str = "/redjepsen/clock";
-/// What a process is to be started with, so that the library is in it and finds its control file.
+/// Environment for a process, so that it loads the library and finds its control file.
 pub const ENVIRONMENT: [(&str, &str); 2] = [("LD_PRELOAD", LIBRARY_PATH), ("REDJEPSEN_CLOCK", CONTROL_PATH)];
 
 const NS_PER_S: i64 = 1_000_000_000;
 const NS_PER_MS: i64 = 1_000_000;
 const NS_PER_US: i64 = 1_000;
-/// Ten years: as far as a clock may be moved at once, in ms.
+/// Ten years: the most that a clock may be moved at once, in ms.
 const MAX_JUMP_MS: i64 = 10 * 365 * 24 * 3600 * 1000;
-/// As fast as a clock may run.
+/// The fastest that a clock may run, as a multiple of the true rate.
 const MAX_RATE: f64 = 1000.0;
-/// A new rate begins so many ns after it was ordered: the process must know of it before, or its clock would jump.
+/// A new rate begins this many ns after the order: the process must know it before, or its clock would jump.
 const RATE_LEAD_NS: i64 = 5 * NS_PER_MS;
-/// An hour: as long as a period of a strobe may be, in µs.
+/// An hour: the longest period of a strobe, in µs.
 const MAX_PERIOD_US: u64 = 3_600_000_000;
 
-/// The content of a control file that shows the true time: what lies at [`CONTROL_PATH`] when a member starts.
+/// A control file that shows the true time: the content of [`CONTROL_PATH`] when a member starts.
 pub(crate) fn blank_control() -> Vec<u8> {
     let mut content = [MAGIC, VERSION].map(u64::to_ne_bytes).concat();
     content.resize(PAGE_BYTES, 0);
     content
 }
 
-/// Whether the preload library is in a process. Whether that found its control file shows in [`Control::is_applied`].
+/// Whether a process has loaded the preload library. [`Control::is_applied`] shows whether it found its control file.
 pub(crate) fn is_loaded(pid: u32) -> bool {
     let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
-    // The process's own root may stand before the path, and a file that is gone is still mapped.
+    // The process's own root may precede the path, and a deleted file is still mapped.
     maps.lines().any(|line| line.trim_end_matches(" (deleted)").ends_with(LIBRARY_PATH))
 }
 
-/// How a wall clock is wrong. Each takes over what the clock was ahead or behind before, without the strobe.
+/// How a wall clock is wrong. Each skew starts from the offset so far, without the strobe.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Skew {
-    /// It jumps by so many ms, ahead or (below 0) back, and goes on at the true rate.
+    /// It jumps by this many ms, ahead or (below 0) back, and goes on at the true rate.
     Jump { ms: i64 },
-    /// It goes on from where it is, so many times as fast as the true one.
+    /// It goes on from where it is, this many times as fast as the true clock.
     Rate { factor: f64 },
-    /// It is `ms` ahead (below 0: behind) of where it was for every other period of so many µs, beginning now.
+    /// In every other period of this many µs, beginning now, it is `ms` ahead (below 0: behind) of where it was.
     Strobe { ms: i64, period_us: u64 },
 }
 
 impl Skew {
-    /// Says what is wrong with the numbers, if anything is.
+    /// Fails if the numbers make no sense, and says why.
     pub fn check(&self) -> Result<(), String> {
         let far = |ms: i64| ms == 0 || ms.unsigned_abs() > MAX_JUMP_MS.unsigned_abs();
         match *self {
@@ -100,13 +100,13 @@ impl Skew {
     }
 }
 
-/// A file, as the preload library knows it. It may become another one when its file system is mounted again, as the root of
-/// a container is that starts again.
+/// A file, as the preload library identifies it. Its id may change when its file system is mounted again, as the root
+/// of a restarted container is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileId(u64);
 
 impl FileId {
-    /// Fails where there is no such file.
+    /// Fails if there is no such file.
     ///
     /// The file must be reached in the same mount as the member does, such as under /proc/PID/root.
     pub fn of(file: &Path) -> io::Result<FileId> {
@@ -122,9 +122,9 @@ impl FileId {
     }
 }
 
-/// The control page of a member, as the agent holds it: mapped, so that it outlives the file's name.
+/// The control page of a member as the agent holds it: mapped, so that it outlives the file's name.
 ///
-/// One at a time may write it; the agent is the only one that does.
+/// Only one writer at a time is allowed; the agent is the only writer.
 #[derive(Debug)]
 pub(crate) struct Control {
     page: NonNull<Page>,
@@ -137,7 +137,7 @@ unsafe impl Send for Control {}
 unsafe impl Sync for Control {}
 
 impl Control {
-    /// Maps a control file: [`CONTROL_PATH`] in /proc/PID/root. Fails where it can't be read and written, or is none.
+    /// Maps a control file: [`CONTROL_PATH`] in /proc/PID/root. Fails if it is no control file or not accessible.
     pub fn open(path: &Path) -> io::Result<Control> {
         let explain = |reason: String| io::Error::other(format!("the control file {}: {reason}", path.display()));
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| explain(error.to_string()))?;
@@ -157,7 +157,7 @@ impl Control {
         Ok(control)
     }
 
-    /// Skews the clock from now on (a new rate 5 ms later, when this returns). Fails, without an effect, where the
+    /// Skews the clock from now on (a new rate starts 5 ms later, when this returns). Fails without an effect if the
     /// skew's numbers make no sense.
     pub fn set(&self, skew: Skew) -> io::Result<()> {
         skew.check().map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
@@ -168,7 +168,7 @@ impl Control {
             let now = Moment::now();
             let taken_ns = now.mono_ns;
             let state = skewed(skew, &old, &now.after(lead_ns));
-            // Whoever was interrupted since it looked at the clocks looks again.
+            // If it was interrupted since it read the clocks, it reads them again.
             if ns(clock_gettime(ClockId::Monotonic)) - taken_ns < RATE_LEAD_NS / 2 {
                 self.page().publish(&state);
                 break;
@@ -178,34 +178,34 @@ impl Control {
         Ok(())
     }
 
-    /// Shows the true time again, by a jump if need be.
+    /// Shows the true time again, with a jump if need be.
     pub fn heal(&self) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.page().publish(&State::default());
     }
 
-    /// How often the member's processes read their wall clocks until now. It wraps around after 2^64.
+    /// How often the member's processes have read their wall clocks. Wraps around at 2^64.
     pub fn readings(&self) -> u64 {
         self.page().readings.load(Ordering::Relaxed)
     }
 
-    /// Whether a process of the member has read its clock as it was last set or healed: the effect is there, not only
-    /// ordered.
+    /// Whether a process of the member has read its clock since it was last set or healed: the effect is there, not
+    /// only ordered.
     pub fn is_applied(&self) -> bool {
         let (generation, _) = self.page().state();
         self.page().applied.load(Ordering::Relaxed) >= generation
     }
 
-    /// How far ahead of the true time the clock is at this moment, in ns; below 0: behind.
+    /// How far ahead of the true time the clock is now, in ns; below 0: behind.
     pub fn shown_offset_ns(&self) -> i64 {
         let (_, state) = self.page().state();
         let now = Moment::now();
         state.shown_ns(now.real_ns, || now.mono_ns).saturating_sub(now.real_ns)
     }
 
-    /// How many bytes of a file would survive a loss of power now, as its member has synced so many; `None`: it never
-    /// was. Fails where the page lost count: more than [`FILES`] files, or a kernel that doesn't tell the library which
-    /// file is which.
+    /// How many bytes of a file would survive a power loss now, because the member has synced them; `None` if it never
+    /// synced it. Fails if the page is incomplete: there are more than [`FILES`] files, or the kernel does not tell the
+    /// library which file is which.
     pub fn synced(&self, file: FileId) -> io::Result<Option<u64>> {
         if self.page().incomplete.load(Ordering::Acquire) != 0 {
             return Err(io::Error::other(format!(
@@ -229,14 +229,14 @@ impl Drop for Control {
     }
 }
 
-/// What the clock shows from `base` on, when it showed `old` until then.
+/// The clock's state from `base` on, if it was `old` until then.
 fn skewed(skew: Skew, old: &State, base: &Moment) -> State {
     let ahead_ns = old.steady_ns(base.real_ns, || base.mono_ns).saturating_sub(base.real_ns);
     let state = State { base_ns: base.mono_ns, real_ns: base.real_ns, offset_ns: ahead_ns, ..State::default() };
     match skew {
         Skew::Jump { ms } => State { offset_ns: ahead_ns.saturating_add(ms * NS_PER_MS), ..state },
         Skew::Rate { factor } => {
-            // Checked: at most 1000, which leaves room for 31 bits more.
+            // The factor is at most 1000 (checked), which leaves room for 31 bits more.
             State { excess: ((factor - 1.0) * ONE as f64).round() as i64, excess_before: old.excess, ..state }
         }
         Skew::Strobe { ms, period_us } => {
@@ -246,14 +246,14 @@ fn skewed(skew: Skew, old: &State, base: &Moment) -> State {
     }
 }
 
-/// Both wall clock and monotonic clock at one moment, in ns.
+/// Wall clock and monotonic clock at one moment, in ns.
 struct Moment {
     real_ns: i64,
     mono_ns: i64,
 }
 
 impl Moment {
-    /// Two clocks can't be read at once, so the reading that took the least time of a few counts.
+    /// Two clocks can't be read at once, so this takes the fastest of several readings.
     fn now() -> Moment {
         let read = || {
             let before = ns(clock_gettime(ClockId::Monotonic));

@@ -1,9 +1,9 @@
-//! The library in processes of its own: this test program, started again with the library and told what to read
+//! The library in processes of their own: this test program, started again with the library and told what to read
 //! ([`child`]), and a stock Redis server.
 //!
-//! The library stands before libc alone, while rustix asks the kernel itself. So within one process the standard
-//! library's clock is the skewed one and rustix's the true one, and each reading can be judged against the true time
-//! right before and right after it, on however slow a machine.
+//! The library only replaces libc's functions, while rustix asks the kernel itself. So within one process, the standard
+//! library's clock is the skewed one and rustix's the true one. Each reading can be compared with the true time just
+//! before and just after it, however slow the machine is.
 
 mod library;
 mod page;
@@ -27,11 +27,11 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Tells the test program that it is a child, by being there.
+/// Its presence tells the test program that it is a child.
 const CHILD: &str = "REDJEPSEN_CLOCK_TEST_CHILD";
 const SECOND: i64 = NS_PER_S;
 
-// ---- The child: reads clocks and syncs files as it is told, line by line.
+// ---- The child: reads clocks and syncs files as told, line by line.
 
 mod libc {
     use std::ffi::{c_int, c_long, c_void};
@@ -60,7 +60,7 @@ fn wall() -> i64 {
     }
 }
 
-/// The wall clock as it is.
+/// The true wall clock.
 fn truth() -> i64 {
     ns(clock_gettime(ClockId::Realtime))
 }
@@ -73,7 +73,7 @@ fn libc_clock(clock: c_int) -> i64 {
 
 fn say(words: &[i64]) {
     let line: Vec<String> = words.iter().map(i64::to_string).collect();
-    // Straight to the descriptor, so that nothing is left in a buffer when a fork copies it.
+    // Straight to the descriptor, so that no buffer has data left when a fork copies it.
     let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned().unwrap());
     output.write_all(format!("\n@{}\n", line.join(" ")).as_bytes()).unwrap();
 }
@@ -105,7 +105,7 @@ fn child() {
     }
 }
 
-/// True time, every wall clock that there is, true time; then the same of the monotonic clock.
+/// The true time, every wall clock there is, the true time; then the same for the monotonic clock.
 fn every_clock() -> [i64; 11] {
     let from = truth();
     let (mut day, mut iso, mut seconds) = (libc::Pair::default(), libc::Pair::default(), 0);
@@ -128,14 +128,14 @@ fn every_clock() -> [i64; 11] {
     all
 }
 
-/// Reads the clock in several threads; how far it was ahead, in seconds, and how often, in pairs.
+/// Reads the clock in several threads. Returns pairs: how far it was ahead, in seconds, and how often.
 fn hammer(threads: usize, duration: Duration) -> Vec<i64> {
     let until = Instant::now() + duration;
     let read = || {
         let mut seen: BTreeMap<i64, i64> = BTreeMap::new();
         while Instant::now() < until {
             let (from, shown, to) = (truth(), wall(), truth());
-            // A thread that was interrupted meanwhile tells nothing.
+            // If the thread was interrupted meanwhile, the reading proves nothing.
             if to - from < SECOND / 10 {
                 *seen.entry((shown - from + SECOND / 2).div_euclid(SECOND)).or_default() += 1;
             }
@@ -166,7 +166,7 @@ fn execute() {
     say(&[from, shown, truth()]);
 }
 
-/// Makes a file of so many bytes, syncs it, and writes so many more.
+/// Creates a file of `bytes` bytes, syncs it, and writes `more` bytes.
 fn sync(how: &str, path: &Path, bytes: usize, more: usize) {
     let mut file = File::create(path).unwrap();
     file.write_all(&vec![b'x'; bytes]).unwrap();
@@ -177,7 +177,7 @@ fn sync(how: &str, path: &Path, bytes: usize, more: usize) {
         other => panic!("{other}"),
     }
     file.write_all(&vec![b'x'; more]).unwrap();
-    // One that fails, of a descriptor that is none, changes nothing and says why.
+    // A failed sync, of an invalid descriptor, changes nothing and says why.
     assert_eq!(unsafe { libc::fdatasync(-1) }, -1);
     assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(9), "EBADF");
     say(&[]);
@@ -185,7 +185,7 @@ fn sync(how: &str, path: &Path, bytes: usize, more: usize) {
 
 // ---- The tests' side.
 
-/// A folder with the library and a control file, as a member's root has them.
+/// A folder with the library and a control file, as in a member's root.
 struct Root {
     folder: TempDir,
 }
@@ -221,7 +221,7 @@ impl Root {
     }
 }
 
-/// A child that reads clocks; killed when it is dropped.
+/// A child that reads clocks; killed when dropped.
 struct Reader {
     process: Child,
     orders: ChildStdin,
@@ -265,7 +265,7 @@ impl Reader {
         let words = self.ask("every");
         let [from, shown @ .., to, before, mono, after] = &words[..] else { panic!("{words:?}") };
         let (from, to) = (from + seconds * SECOND, to + seconds * SECOND);
-        // Coarse clocks are a tick behind, 10 ms at most; the last tells whole seconds.
+        // Coarse clocks are a tick behind, 10 ms at most; the last clock only shows whole seconds.
         for (which, (time, behind)) in shown.iter().zip([0, 0, SECOND / 50, 1000, 0, SECOND + SECOND / 50]).enumerate()
         {
             assert!((from - behind..=to).contains(time), "clock {which}: {time} is not in {from} to {to}");

@@ -1,8 +1,8 @@
-//! Packet sockets: they see every frame of the network namespace where it enters and where it leaves an interface, and
-//! they send frames made by hand.
+//! Packet sockets: they see every frame that enters or leaves an interface of the network namespace, and they send
+//! hand-made frames.
 //!
-//! A frame that is forwarded by a bridge is seen twice: on the port where it enters, before any rule had a say, and on
-//! the port where it leaves, when all of them let it pass.
+//! A frame that a bridge forwards is seen twice: on the port where it enters, before any rule applies, and on the port
+//! where it leaves, if all rules let it pass.
 
 use std::io;
 use std::mem;
@@ -12,19 +12,19 @@ use std::time::Duration;
 
 use libc::{c_int, sock_filter, sockaddr_ll, socklen_t};
 
-/// Length of `struct virtio_net_hdr`, which frames carry in front on a socket with [`Frames::WithOffload`].
+/// Length of `struct virtio_net_hdr`, which precedes frames on a socket with [`Frames::WithOffload`].
 pub(super) const OFFLOAD_HEADER: usize = 10;
-/// How much may wait to be read, in bytes as the kernel counts them, so with its own overhead.
+/// How much may wait to be read, in bytes as the kernel counts them, which includes its own overhead.
 const RECEIVE_BUFFER: c_int = 16 << 20;
 
-/// Which frames a socket sees and in what shape.
+/// Which frames a socket sees, and in what form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frames {
     /// Those that enter and those that leave an interface.
     BothWays,
-    /// Those that enter an interface, each behind a header that says which checksum is still to be computed and into
-    /// what pieces it is still to be cut. Sent again with the same header, a frame arrives as if it had never been
-    /// taken.
+    /// Those that enter an interface, each behind a header that says which checksum is still to be computed and how the
+    /// frame is still to be segmented. Sent again with the same header, a frame arrives as if it had never been
+    /// captured.
     WithOffload,
 }
 
@@ -40,19 +40,19 @@ pub(super) struct Received {
     pub interface: u32,
     /// Whether it was leaving.
     pub outgoing: bool,
-    /// When the kernel saw it, by its wall clock, since 1970. Whoever reads late is not misled. [`None`] where the kernel
-    /// does not say.
+    /// When the kernel saw it, by its wall clock, since 1970, so that late readers are not misled. [`None`] if the
+    /// kernel does not say.
     pub seen: Option<Duration>,
 }
 
-/// Room for the one control message that is asked for, as aligned as the kernel wants it.
+/// Room for the one control message that is requested, aligned as the kernel needs it.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
 impl PacketSocket {
-    /// Opens a socket that sees frames of all interfaces that the filter accepts.
+    /// Opens a socket that sees those frames of all interfaces that the filter accepts.
     pub fn open(frames: Frames, filter: &[sock_filter]) -> io::Result<PacketSocket> {
-        // Protocol 0 sees nothing yet, so that nothing comes in before the filter is there.
+        // With protocol 0 it sees nothing yet, so that nothing arrives before the filter is set.
         // SAFETY: no pointers are involved.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
@@ -60,7 +60,7 @@ impl PacketSocket {
         }
         // SAFETY: the descriptor was just made and nobody else has it.
         let socket = PacketSocket { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
-        // The first goes beyond the machine's limit, where this is allowed.
+        // The first option may exceed the machine's limit, if we are privileged.
         if socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER).is_err() {
             socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER)?;
         }
@@ -75,14 +75,14 @@ impl PacketSocket {
         // SAFETY: all zeros is a valid address.
         let mut address: sockaddr_ll = unsafe { mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
-        // All protocols: others are handed out only after the bridge took the frame.
+        // All protocols: sockets for a single protocol only get a frame after the bridge has taken it.
         address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
         // SAFETY: the pointer and the length are those of a live address.
         let bound = unsafe { libc::bind(socket.fd.as_raw_fd(), ptr::from_ref(&address).cast(), length_of(&address)) };
         if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
     }
 
-    /// Replaces the filter; frames that wait to be read already stay.
+    /// Replaces the filter; frames that already wait to be read stay.
     pub fn set_filter(&self, filter: &[sock_filter]) -> io::Result<()> {
         let program = libc::sock_fprog {
             len: u16::try_from(filter.len()).map_err(|_| io::Error::other("the filter is too long"))?,
@@ -92,7 +92,7 @@ impl PacketSocket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
-    /// The next frame; `None` when none waits. What does not fit in the buffer is an error.
+    /// The next frame; `None` if none is waiting. A frame larger than the buffer is an error.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         // SAFETY: all zeros is a valid address.
         let mut address: sockaddr_ll = unsafe { mem::zeroed() };
@@ -126,7 +126,7 @@ impl PacketSocket {
         }))
     }
 
-    /// Sends a frame out of an interface; `ethertype` is what stands in the frame.
+    /// Sends a frame out of an interface; `ethertype` is the one in the frame.
     pub fn send(&self, interface: u32, ethertype: u16, bytes: &[u8]) -> io::Result<()> {
         // SAFETY: all zeros is a valid address.
         let mut address: sockaddr_ll = unsafe { mem::zeroed() };
@@ -148,7 +148,7 @@ impl PacketSocket {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// How many frames were lost since the last call because nobody read them in time.
+    /// How many frames were lost since the last call because they were not read in time.
     pub fn missed(&self) -> io::Result<u64> {
         // SAFETY: all zeros is a valid value.
         let mut statistics: libc::tpacket_stats = unsafe { mem::zeroed() };
@@ -181,7 +181,7 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// The time that the kernel gave a frame.
+/// The timestamp that the kernel gave a frame.
 fn stamp(message: &libc::msghdr) -> Option<Duration> {
     // SAFETY: the kernel has filled in the control messages and their length, and the buffer is alive.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };

@@ -1,11 +1,11 @@
-//! Carries packets by hand where rules alone cannot: it holds them for a delay, and answers them for a reset.
+//! Handles packets in user space where rules alone cannot: holds them for a delay, and answers them for a reset.
 //!
-//! The rules drop what the ways in question carry, but only once a packet socket saw it enter the bridge. What was held
-//! is sent out of the bridge itself, as frames of this machine, which the rules do not concern. Frames keep what they
-//! say about checksums still to be computed and pieces still to be cut, so members notice nothing but the time.
+//! The rules drop the packets of the ways in question, but only after a packet socket saw them enter the bridge. Held
+//! packets are sent out of the bridge itself, as frames of this machine, which the rules ignore. Frames keep what they
+//! say about pending checksums and segmentation, so members notice nothing but the time.
 //!
-//! While rules change, there are some milliseconds in which packets are both held and forwarded: they arrive twice,
-//! which TCP ignores, and never less than once.
+//! While rules change, packets are both held and forwarded for some milliseconds. Then they arrive twice, which TCP
+//! ignores, but never less than once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,28 +26,28 @@ use super::frame::{self, ETHERTYPE_IPV4, PROTOCOL_TCP};
 use super::links::{self, Bridge};
 use super::{Pair, filter, reset};
 
-/// Frames read before it is looked whether others are due.
+/// How many frames to read before checking whether others are due.
 const BATCH: usize = 32;
-/// The same before an order is obeyed, which must not wait for members that never stop to send.
+/// The same before an order is carried out, which must not wait for members that never stop sending.
 const MOST_BEFORE_AN_ORDER: usize = 8192;
-/// How often at most an unknown interface makes us look for new ports: a member that starts again gets a new one.
+/// How often, at most, an unknown interface makes us look for new ports: a restarted member gets a new one.
 const LOOK_FOR_PORTS: Duration = Duration::from_millis(50);
 
-/// A thread that carries the packets of some ways by hand.
+/// A thread that handles the packets of some ways.
 pub(super) struct Carrier {
     orders: Sender<Order>,
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What it did since it was asked last.
+/// What it did since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// By the way that the packets took.
+    /// By way.
     pub ways: BTreeMap<Pair, Carried>,
-    /// Packets not held since they would not have fitted.
+    /// Packets not held because there was no room.
     pub no_room: u64,
-    /// Frames that went by unread.
+    /// Frames that passed unread.
     pub missed: u64,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Tally {
 pub(super) struct Carried {
     /// Packets held.
     pub held: u64,
-    /// Segments answered by a RST.
+    /// Segments answered with an RST.
     pub reset: u64,
 }
 
@@ -71,7 +71,7 @@ impl Tally {
         self.missed += more.missed;
     }
 
-    /// Takes out what concerns these ways, and what was lost, whichever way it took.
+    /// Takes out what concerns these ways, and all losses, whichever way they are on.
     pub fn take(&mut self, ways: &BTreeSet<Pair>) -> Tally {
         let carried = ways.iter().filter_map(|pair| self.ways.remove_entry(pair)).collect();
         Tally { ways: carried, no_room: mem::take(&mut self.no_room), missed: mem::take(&mut self.missed) }
@@ -85,7 +85,7 @@ struct Order {
 }
 
 impl Carrier {
-    /// Starts the thread in the caller's network namespace; it carries nothing yet.
+    /// Starts the thread in the caller's network namespace. It handles no way yet.
     pub fn start(bridge_name: &str, bridge: Bridge) -> io::Result<Carrier> {
         let socket = PacketSocket::open(Frames::WithOffload, &filter::nothing())?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -107,7 +107,7 @@ impl Carrier {
         Ok(Carrier { orders, wake, thread: Some(thread) })
     }
 
-    /// From now on these ways are carried by hand and no others. Packets that wait for a way that is cut are lost;
+    /// From now on, exactly these ways are handled in user space. Packets that wait for a way that is cut are lost;
     /// those of ways without delay are sent before this returns.
     pub fn carry(&self, handling: BTreeMap<Pair, Handling>, bridge: Bridge) -> io::Result<Tally> {
         let (done, answer) = mpsc::channel();
@@ -118,7 +118,7 @@ impl Carrier {
     }
 
     fn wake(&self) {
-        // Fails only where a wake-up is pending already.
+        // Fails only if a wake-up is already pending.
         let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
     }
 }
@@ -152,7 +152,7 @@ impl Work {
         loop {
             let mut ready = [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
             let wait = self.queue.next_due().map(|due| due.saturating_duration_since(Instant::now()));
-            // A wait too long to be told is as good as none at all.
+            // A wait too long for a `Timespec` might as well be endless.
             let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
             if poll(&mut ready, wait.as_ref()).is_err_and(|error| error != rustix::io::Errno::INTR) {
                 return;
@@ -162,7 +162,7 @@ impl Work {
                 match orders.try_recv() {
                     Ok(order) => {
                         let done = self.obey(order.handling, order.bridge, &mut buffer);
-                        // Whoever does not wait for it does not need it.
+                        // The caller may have given up.
                         let _ = order.done.send(done);
                     }
                     Err(TryRecvError::Empty) => break,
@@ -177,7 +177,7 @@ impl Work {
     }
 
     fn obey(&mut self, handling: BTreeMap<Pair, Handling>, bridge: Bridge, buffer: &mut [u8]) -> io::Result<Tally> {
-        // What came before the order is treated as it was before; then it is sent, where it waits for nothing now.
+        // What came before the order is handled as before, and sent at once if nothing holds it now.
         self.take(MOST_BEFORE_AN_ORDER, buffer);
         let (from, to): (Vec<_>, Vec<_>) = handling.keys().copied().unzip();
         let unique = |mut addresses: Vec<_>| {
@@ -202,7 +202,7 @@ impl Work {
         Ok(mem::take(&mut self.tally))
     }
 
-    /// Reads what waits, up to a number of frames.
+    /// Reads waiting frames, up to this number.
     fn take(&mut self, frames: usize, buffer: &mut [u8]) {
         for _ in 0..frames {
             match self.socket.receive(buffer) {
@@ -231,7 +231,7 @@ impl Work {
         self.bridge.ports.contains(&interface)
     }
 
-    /// Does to one packet, with its offload header, what the way's condition asks for.
+    /// Handles one packet, with its offload header, according to the way's condition.
     fn treat(&mut self, bytes: &[u8]) {
         let Some(captured) = bytes.get(OFFLOAD_HEADER..) else { return };
         let Some(packet) = frame::ipv4(captured) else { return };

@@ -1,16 +1,16 @@
-//! What all faults in effect amount to for one way from a member to another.
+//! The combined effect of all faults on one way from a member to another.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Effect, Fault, Pair};
 
-/// The condition of a way. A cut hides everything else, and a reset everything else that TCP would suffer.
+/// The condition of a way. A cut hides everything else, and a reset hides everything else that would happen to TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Condition {
     pub cut: bool,
     pub reset: bool,
-    /// Share of packets that get through where it is not cut, from 0 to 1.
+    /// The share of packets that get through if it is not cut, from 0 to 1.
     pub pass: f64,
     pub delay: Duration,
     /// A packet's delay may be this much longer or shorter.
@@ -21,7 +21,7 @@ impl Condition {
     pub const WELL: Condition =
         Condition { cut: false, reset: false, pass: 1.0, delay: Duration::ZERO, jitter: Duration::ZERO };
 
-    /// What must be done by hand, since rules alone do not bring it about.
+    /// What must be done in user space because rules alone cannot do it.
     pub fn by_hand(&self) -> Option<Handling> {
         if self.cut {
             Some(Handling::Cut)
@@ -44,24 +44,24 @@ impl Condition {
     }
 }
 
-/// What is done by hand to the packets of a way.
+/// How the packets of a way are handled in user space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Handling {
-    /// The rules drop them all; those that wait already are lost as well.
+    /// The rules drop them all; those already waiting are lost as well.
     Cut,
-    /// The rules drop TCP segments, and they are answered by RSTs.
+    /// The rules drop TCP segments, which are answered with RSTs.
     Reset,
-    /// The rules drop them all. This share is sent again after a while, unless they are to be reset.
+    /// The rules drop them all. This share is sent again after a while, except those that are to be reset.
     Hold { reset: bool, pass: f64, least: Duration, most: Duration },
 }
 
 impl Handling {
-    /// What the rules drop is sent at once.
+    /// Sends at once whatever the rules drop.
     pub const PASS_ON: Handling =
         Handling::Hold { reset: false, pass: 1.0, least: Duration::ZERO, most: Duration::ZERO };
 }
 
-/// The condition of every way that any of the faults concerns: losses multiply, delays add up.
+/// The condition of every way that a fault affects: losses multiply, delays add up.
 pub(super) fn combined<'fault>(faults: impl IntoIterator<Item = &'fault Fault>) -> BTreeMap<Pair, Condition> {
     let mut conditions = BTreeMap::new();
     for fault in faults {

@@ -1,21 +1,21 @@
-//! Packets that wait until their time has come.
+//! Packets that wait until they are due.
 //!
-//! Those of one way never overtake each other, whatever the jitter: a path that reorders is another fault, and TCP
-//! would answer it by sending slower. Memory is bounded: what finds no room is lost, as in a router.
+//! Packets of one way never overtake each other, whatever the jitter: reordering is another fault, and TCP would answer
+//! it by slowing down. Memory is bounded: packets without room are lost, as in a router.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use super::Pair;
 
-/// How many bytes may wait in all.
+/// How many bytes may wait in total.
 const ROOM: usize = 64 << 20;
-/// What a packet takes besides its own bytes, about.
+/// Roughly what a packet takes besides its own bytes.
 const OVERHEAD: usize = 128;
 
 #[derive(Default)]
 pub(super) struct Queue {
-    /// By the time when they are due, then in the order in which they came.
+    /// Ordered by when they are due, then by arrival.
     waiting: BTreeMap<(Instant, u64), (Pair, Vec<u8>)>,
     /// When the last packet of a way is due.
     last_due: HashMap<Pair, Instant>,
@@ -23,17 +23,17 @@ pub(super) struct Queue {
     bytes: usize,
 }
 
-/// What becomes of the packets of a way that wait.
+/// What happens to a way's waiting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// They wait on, but not beyond this moment.
+    /// They keep waiting, but not beyond this moment.
     Wait(Instant),
     Send,
     Lose,
 }
 
 impl Queue {
-    /// Keeps a packet until `due`, or until those before it went; `false` when there is no room for it.
+    /// Keeps a packet until `due`, or until earlier ones have left; `false` if there is no room for it.
     pub fn push(&mut self, pair: Pair, due: Instant, bytes: &[u8]) -> bool {
         if self.bytes + bytes.len() + OVERHEAD > ROOM {
             return false;
@@ -58,7 +58,7 @@ impl Queue {
         Some(bytes)
     }
 
-    /// Takes out what need not or must not wait any more, and returns what is to be sent at once, in order.
+    /// Removes all packets that should no longer wait, and returns those to be sent at once, in order.
     pub fn sort_out(&mut self, fate: impl Fn(&Pair) -> Fate) -> Vec<Vec<u8>> {
         let mut send = Vec::new();
         for (key, (pair, bytes)) in std::mem::take(&mut self.waiting) {

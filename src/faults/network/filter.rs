@@ -1,5 +1,5 @@
-//! Which frames the kernel hands to a packet socket, as programs of the classic packet filter. They only spare work:
-//! whoever reads decides again.
+//! Which frames the kernel passes to a packet socket, as classic BPF programs. They only save work: the reader checks
+//! every frame again.
 
 use std::net::Ipv4Addr;
 
@@ -7,17 +7,17 @@ use libc::sock_filter;
 
 use super::frame::{ETHERTYPE_ARP, ETHERTYPE_IPV4, Mac, PROTOCOL_ICMP, PROTOCOL_TCP};
 
-/// More addresses than this are not compared one by one: a jump reaches only so far.
+/// More addresses than this are not compared one by one, since the reach of a jump is limited.
 const MOST_ADDRESSES: usize = 200;
 
-/// Load what stands at this offset of the frame: one byte, two, or four.
+/// Load the value at this offset of the frame: one byte, two, or four.
 const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
 const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 /// The same, with the length of the IPv4 header added to the offset.
 const LOAD_BYTE_BEHIND: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_IND) as u16;
 const LOAD_HALF_BEHIND: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
-/// Remember the length of the IPv4 header at this offset.
+/// Store the length of the IPv4 header at this offset.
 const MEASURE_HEADER: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 /// Accept this many bytes of the frame.
@@ -31,10 +31,10 @@ pub(super) fn nothing() -> Vec<sock_filter> {
 /// Accepts answers to our ARP requests, echo replies with our identifier, and TCP segments from or to the port of the
 /// same number.
 pub(super) fn answers(asker: Mac, identifier: u16) -> Vec<sock_filter> {
-    // Its end tells it from others well enough.
+    // The last four bytes are distinctive enough.
     let asker = u32::from_be_bytes([asker[2], asker[3], asker[4], asker[5]]);
     let identifier = u32::from(identifier);
-    // Jumps count from the next step; 17 refuses and 18 accepts.
+    // Jumps count from the next step; step 17 rejects and step 18 accepts.
     vec![
         step(LOAD_HALF, 12),
         /* 1 */ test(u32::from(ETHERTYPE_ARP), 0, 2),
@@ -67,7 +67,7 @@ pub(super) fn between(from: &[Ipv4Addr], to: &[Ipv4Addr]) -> Vec<sock_filter> {
         }
         program.push(step(LOAD_WORD, offset));
         for (at, address) in addresses.iter().enumerate() {
-            // Past the remaining comparisons and the refusal behind them. At most `MOST_ADDRESSES`, so it fits.
+            // Past the remaining comparisons and the rejection after them. At most `MOST_ADDRESSES`, so it fits.
             program.push(test(address.to_bits(), (addresses.len() - at) as u8, 0));
         }
         program.push(step(ACCEPT, 0));
@@ -80,7 +80,7 @@ fn step(code: u16, k: u32) -> sock_filter {
     sock_filter { code, jt: 0, jf: 0, k }
 }
 
-/// Skips `then` steps where the loaded value is `k`, else `otherwise` steps.
+/// Skips `then` steps if the loaded value is `k`, else `otherwise` steps.
 fn test(k: u32, then: u8, otherwise: u8) -> sock_filter {
     sock_filter { code: IF_EQUAL, jt: then, jf: otherwise, k }
 }

@@ -1,11 +1,11 @@
 //! Ethernet frames with ARP, IPv4, ICMP and TCP in them, as far as the faults read and forge them.
 //!
-//! Reading never trusts a length: whatever does not fit is `None`. Frames come with their Ethernet header and without a
-//! VLAN tag; fragments after the first and IP options are read as what they are, never as a header of something else.
+//! Reading never trusts a length: whatever does not fit is `None`. Frames have an Ethernet header and no VLAN tag.
+//! Later fragments and IP options are recognized as such, never read as another header.
 
 use std::net::Ipv4Addr;
 
-/// A hardware address.
+/// A MAC address.
 pub(super) type Mac = [u8; 6];
 
 pub(super) const BROADCAST: Mac = [0xff; 6];
@@ -28,14 +28,14 @@ const IPV4: usize = 20;
 /// Length of a TCP header without options.
 const TCP: usize = 20;
 
-/// An IPv4 packet inside of a frame.
+/// An IPv4 packet inside a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ipv4<'frame> {
     pub from: Ipv4Addr,
     pub to: Ipv4Addr,
     pub protocol: u8,
     pub identification: u16,
-    /// What follows the header; empty in a fragment that is not the first.
+    /// What follows the header; empty in all fragments but the first.
     pub payload: &'frame [u8],
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Tcp {
     pub length: u32,
 }
 
-/// Both hardware addresses of a frame: from, to.
+/// Both MAC addresses of a frame: from, to.
 pub(super) fn macs(frame: &[u8]) -> Option<(Mac, Mac)> {
     Some((frame.get(6..12)?.try_into().ok()?, frame.get(..6)?.try_into().ok()?))
 }
@@ -66,7 +66,7 @@ pub(super) fn ipv4(frame: &[u8]) -> Option<Ipv4<'_>> {
     if first >> 4 != 4 || header < IPV4 || packet.len() < header {
         return None;
     }
-    // What follows is padding of a short frame. A length of 0 is a packet too large for the field.
+    // Anything beyond it is padding of a short frame. A length of 0 means a packet too large for the field.
     let total = match usize::from(u16_at(packet, 2)?) {
         0 => packet.len(),
         total => total.min(packet.len()),
@@ -123,7 +123,7 @@ pub(super) fn echo_request(
     packet(macs, (from, to), PROTOCOL_ICMP, 0, &message)
 }
 
-/// A TCP segment without payload; `header.length` plays no part.
+/// A TCP segment without payload; `header.length` is ignored.
 pub(super) fn segment(
     macs: (Mac, Mac),
     (from, to): (Ipv4Addr, Ipv4Addr),
@@ -145,8 +145,8 @@ pub(super) fn segment(
     packet(macs, (from, to), PROTOCOL_TCP, identification, &bytes)
 }
 
-/// Asks everybody for the hardware address of `wanted`, on behalf of no address (RFC 5227), so that nobody learns a
-/// false neighbour from it.
+/// Asks everybody for the MAC address of `wanted`, without a sender address (RFC 5227), so that nobody learns a false
+/// neighbour from it.
 pub(super) fn arp_request(from: Mac, wanted: Ipv4Addr) -> Vec<u8> {
     let mut frame = ethernet((from, BROADCAST), ETHERTYPE_ARP);
     // Ethernet and IPv4, with addresses of 6 and 4 bytes; 1 is a request.
@@ -158,7 +158,7 @@ pub(super) fn arp_request(from: Mac, wanted: Ipv4Addr) -> Vec<u8> {
     frame
 }
 
-/// Who answers an [`arp_request`] of `asker`.
+/// The IPv4 and MAC address of a member that answers an [`arp_request`] of `asker`.
 pub(super) fn arp_answer(frame: &[u8], asker: Mac) -> Option<(Ipv4Addr, Mac)> {
     let message = frame.get(ETHERNET..)?;
     let is_answer = u16_at(frame, 12)? == ETHERTYPE_ARP
@@ -188,7 +188,7 @@ fn packet(
     let mut header = vec![0x45, 0];
     header.extend(total.to_be_bytes());
     header.extend(identification.to_be_bytes());
-    // Not to be fragmented; 64 hops.
+    // Don't fragment; 64 hops.
     header.extend([0x40, 0, 64, protocol, 0, 0]);
     header.extend(from.octets());
     header.extend(to.octets());
@@ -200,7 +200,7 @@ fn packet(
     frame
 }
 
-/// The Internet checksum (RFC 1071) of parts that follow each other; all but the last are of even length.
+/// The Internet checksum (RFC 1071) of consecutive parts; all but the last must have an even length.
 fn checksum(parts: &[&[u8]]) -> u16 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut sum: u64 = words.map(|word| u64::from(word[0]) << 8 | word.get(1).map_or(0, |low| u64::from(*low))).sum();

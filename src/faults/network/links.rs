@@ -1,6 +1,6 @@
 //! The bridge that connects the members, and its ports, as the kernel lists them (rtnetlink).
 //!
-//! Not read from /sys, since that shows the network namespace of whoever mounted it, which need not be ours.
+//! Not read from /sys, which shows the network namespace of whoever mounted it; that need not be ours.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,11 +13,11 @@ use super::netlink::{Message, Netlink, attributes, text, u32_at};
 pub(super) struct Bridge {
     pub index: u32,
     pub mac: Mac,
-    /// The interfaces attached to it, by their index.
+    /// The interfaces attached to it, by index.
     pub ports: BTreeSet<u32>,
 }
 
-/// Finds the bridge of this name in the caller's network namespace; fails where there is none, or it is down.
+/// Finds the bridge of this name in the caller's network namespace. Fails if there is none or it is down.
 pub(super) fn bridge(name: &str) -> io::Result<Bridge> {
     let links = links()?;
     let Some(found) = links.iter().find(|link| link.name == name) else {

@@ -1,15 +1,15 @@
-//! The network faults: ways between members that are cut, lose packets, are slow, or reset connections.
+//! The network faults: ways between members are cut, lose packets, are slow, or reset connections.
 //!
 //! Members are IPv4 addresses on one Linux bridge: containers on a user-defined Docker network, or network namespaces
-//! of a local cluster. All that is done and seen happens at the bridge, from outside of the members, in the caller's
-//! network namespace. A way has a direction: from X to Y and from Y to X are two.
+//! of a local cluster. Everything is done and observed at the bridge, outside the members, in the caller's network
+//! namespace. A way has a direction: X to Y and Y to X are two ways.
 //!
-//! `condition` is what several faults on one way amount to. `table` has the kernel drop packets (`rules`), `carrier` does
-//! by hand what rules cannot (`delay`, `reset`), `probe` and `observe` see whether it is so. Below these: `capture` and
-//! `filter` for packet sockets, `frame` for what goes through them, `netlink` and `links` for what the kernel knows.
+//! `condition` combines several faults on one way. `table` makes the kernel drop packets (`rules`), `carrier` does in
+//! user space what rules cannot (`delay`, `reset`), `probe` and `observe` check the effect. They build on `capture` and
+//! `filter` for packet sockets, `frame` for what passes through them, `netlink` and `links` for what the kernel knows.
 //!
-//! Deliberately absent: what goes between members and the machine itself, so the controller's own connections, IPv6,
-//! and all but IPv4 (ARP passes, so members find each other as soon as a cut heals).
+//! Deliberately absent: traffic between members and the machine itself (so the controller's own connections), IPv6 and
+//! all else but IPv4 (ARP passes, so members find each other as soon as a cut heals).
 
 mod capture;
 mod carrier;
@@ -43,35 +43,35 @@ use table::Table;
 /// A way: from, to.
 pub(crate) type Pair = (Ipv4Addr, Ipv4Addr);
 
-/// A delay must end while somebody still waits for it.
+/// A delay must end while somebody still waits for the packet.
 const LONGEST_DELAY_MS: u64 = 600_000;
-/// A heal of a loss is seen when this many probes in a row pass.
+/// A loss counts as healed when this many probes in a row pass.
 const ALL_PASS: usize = 24;
-/// Where another fault still loses packets, one of this many must pass.
+/// If another fault still loses packets, one of this many must pass.
 const SOME_PASS: usize = 12;
 
-/// What happens to packets on their way.
+/// What happens to the packets of a way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Effect {
     /// All are dropped.
     Drop,
-    /// This share is dropped, 1 to 100, each by chance.
+    /// This share is dropped, 1 to 100, each packet at random.
     Lose { percent: u8 },
-    /// All take this much longer, give or take the jitter; none overtakes another.
+    /// All take this much longer, plus or minus the jitter; none overtakes another.
     Delay { ms: u64, jitter_ms: u64 },
-    /// TCP segments are dropped, and both ends get a RST; all else passes.
+    /// TCP segments are dropped, and both ends get an RST; everything else passes.
     Reset,
 }
 
 /// What was seen after a fault was injected or healed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Whether the effect was seen on every way between members that are there, not only ordered.
+    /// Whether the effect was seen, not only ordered, on every way between members that are there.
     pub observed: bool,
     /// What was seen, in words.
     pub text: String,
-    /// Microseconds from the call to the moment when the last way was seen to be as it should.
+    /// Microseconds from the call until the last way was seen to be as it should.
     pub effect_us: Option<u64>,
     /// Microseconds from the call to its end.
     pub took_us: u64,
@@ -84,26 +84,26 @@ struct Fault {
     pairs: BTreeSet<Pair>,
 }
 
-/// All network faults of a run. Dropped, it heals them, as [`Network::close`] does.
+/// All network faults of a run. Heals them when dropped, like [`Network::close`].
 pub(crate) struct Network {
     bridge: String,
     table: Table,
     prober: Prober,
-    /// There from the first fault on that rules alone cannot bring about.
+    /// Exists from the first fault on that rules alone cannot produce.
     carrier: Option<Carrier>,
     faults: BTreeMap<u32, Fault>,
-    /// Those whose rules are gone, but whose heal was not seen yet.
+    /// Faults whose rules are gone, but whose heal was not observed yet.
     unseen: BTreeMap<u32, Fault>,
-    /// What was carried by hand and not yet told.
+    /// What was handled in user space and not reported yet.
     tally: Tally,
     open: bool,
 }
 
 impl Network {
-    /// Gets ready for faults among the members on `bridge`, in the caller's network namespace, with all rules in a table
-    /// whose name is made of `table`: its letters that nft cannot read become `-`, and it begins with `redjepsen-`.
+    /// Prepares for faults among the members on `bridge`, in the caller's network namespace. All rules go into one
+    /// table, named after `table`: characters that nft cannot read become `-`, and the name begins with `redjepsen-`.
     ///
-    /// Tries all that will be needed. The error names what is missing and the remedy.
+    /// Tries everything that will be needed. An error names what is missing and the remedy.
     pub fn open(bridge: &str, table: &str) -> io::Result<Network> {
         links::bridge(bridge)?;
         let table = Table::open(table)?;
@@ -124,10 +124,10 @@ impl Network {
         })
     }
 
-    /// Brings the effect about on all of these ways, and looks whether it is there.
+    /// Applies the effect to all of these ways and observes whether it is there.
     ///
-    /// `fault` is the caller's number for it, by which it is healed. Where this fails, nothing was changed. A fault that
-    /// was injected but not observed is in effect as far as anybody knows, and must be healed like any other.
+    /// `fault` is the caller's number for it, needed to heal it. If this fails, nothing has changed. A fault that was
+    /// injected but not observed may be in effect and must be healed like any other.
     pub fn inject(&mut self, fault: u32, pairs: &[Pair], effect: Effect) -> io::Result<Seen> {
         let ordered = Instant::now();
         self.check(fault, pairs, effect)?;
@@ -137,7 +137,7 @@ impl Network {
         self.faults.insert(fault, injected.clone());
         if let Err(error) = self.change(before) {
             self.faults.remove(&fault);
-            // As it was, should the rules be there already.
+            // Back to the old rules, in case the new ones are already there.
             let _ = self.table.apply(&self.faults);
             return Err(error);
         }
@@ -152,10 +152,10 @@ impl Network {
         })
     }
 
-    /// Undoes a fault, and looks whether its ways are open again, as far as no other fault concerns them. Packets that
-    /// wait for their time are delivered at once.
+    /// Undoes a fault, and observes whether its ways are open again, as far as no other fault affects them. Packets
+    /// that were delayed are delivered at once.
     ///
-    /// Where this fails, or the heal was not observed, it can be tried again.
+    /// If this fails, or the heal was not observed, it can be tried again.
     pub fn heal(&mut self, fault: u32) -> io::Result<Seen> {
         let ordered = Instant::now();
         let before = self.by_hand();
@@ -186,13 +186,13 @@ impl Network {
         })
     }
 
-    /// Numbers of the faults that are in effect, or were healed without that being seen.
+    /// The numbers of the faults that are in effect, or whose heal was not observed.
     pub fn in_effect(&self) -> Vec<u32> {
         let numbers: BTreeSet<u32> = self.faults.keys().chain(self.unseen.keys()).copied().collect();
         numbers.into_iter().collect()
     }
 
-    /// The same network without anything of what was done to it: its table was removed and all that is needed tried anew.
+    /// The same network without any faults: removes its table and tries everything that is needed again.
     pub fn reopen(self) -> io::Result<Network> {
         let (bridge, table) = (self.bridge.clone(), self.table.name().to_string());
         self.close()?;
@@ -210,7 +210,7 @@ impl Network {
         }
         let before = self.by_hand();
         self.faults.clear();
-        // Whatever becomes of packets that wait, the rules must go.
+        // Whatever happens to waiting packets, the rules must go.
         let carried = self.change(before);
         let deleted = self.table.delete();
         self.carrier = None;
@@ -218,7 +218,7 @@ impl Network {
         deleted.and(carried)
     }
 
-    /// Refuses what makes no sense.
+    /// Rejects what makes no sense.
     fn check(&self, fault: u32, pairs: &[Pair], effect: Effect) -> io::Result<()> {
         let problem = match effect {
             _ if self.faults.contains_key(&fault) => format!("the network fault {fault} is in effect already"),
@@ -233,11 +233,11 @@ impl Network {
         Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
     }
 
-    /// Makes `self.faults` the faults in effect; `before` is what was done by hand so far. Where this fails, all is as it
-    /// was.
+    /// Puts exactly `self.faults` in effect; `before` is what was handled in user space so far. If this fails, nothing
+    /// has changed.
     fn change(&mut self, before: BTreeMap<Pair, Handling>) -> io::Result<()> {
         let now = self.by_hand();
-        // Until the rules are gone, what they still drop on a way that was slow is passed on by hand without a delay.
+        // Until the rules are gone, whatever they still drop on a way that had a delay is passed on without one.
         let mut meanwhile = now.clone();
         for (pair, _) in before.iter().filter(|(_, handling)| matches!(handling, Handling::Hold { .. })) {
             meanwhile.entry(*pair).or_insert(Handling::PASS_ON);
@@ -255,7 +255,7 @@ impl Network {
         conditions.filter_map(|(pair, condition)| Some((pair, condition.by_hand()?))).collect()
     }
 
-    /// Has these ways carried by hand.
+    /// Has these ways handled in user space.
     fn carry(&mut self, handling: BTreeMap<Pair, Handling>) -> io::Result<()> {
         let carrier = match &mut self.carrier {
             Some(carrier) => carrier,
@@ -277,13 +277,13 @@ impl Drop for Network {
     }
 }
 
-/// Names of the tables of all runs that are there in the caller's network namespace, their owners alive or dead.
+/// Names of all runs' tables in the caller's network namespace, whether their owners are alive or dead.
 #[cfg(test)]
 pub(crate) fn left_over_tables() -> io::Result<Vec<String>> {
     table::list()
 }
 
-/// Deletes a table that [`left_over_tables`] named, and with it the faults that it holds.
+/// Deletes a table that [`left_over_tables`] named, and the faults in it.
 #[cfg(test)]
 pub(crate) fn delete_left_over_table(name: &str) -> io::Result<()> {
     table::delete(name)
@@ -299,7 +299,7 @@ fn goal_of_injection(effect: Effect, now: &Condition) -> Goal {
     }
 }
 
-/// How a way should be after a fault on it was healed and others may remain.
+/// What a way should be like after a fault on it was healed; others may remain.
 fn goal_of_heal(healed: Effect, now: &Condition) -> Goal {
     if now.cut {
         return Goal::Hidden;
@@ -314,7 +314,7 @@ fn goal_of_heal(healed: Effect, now: &Condition) -> Goal {
                 Effect::Lose { .. } => ALL_PASS,
                 _ => 1,
             };
-            // A delay that remains may be a little late, but not so late that the healed one could hide there.
+            // A remaining delay may be a little late, but not so late that the healed delay could go unnoticed.
             let late = match healed {
                 Effect::Delay { ms, jitter_ms } => Duration::from_millis((ms - jitter_ms) / 2).clamp(IN_TIME, LATE),
                 _ if now.longest_delay().is_zero() => IN_TIME,
@@ -353,7 +353,7 @@ fn tell_injection(effect: Effect, sight: &Sight) -> String {
     text
 }
 
-/// What was done by hand, as far as it concerns this effect, and what went wrong there.
+/// What was handled in user space for this effect, and what went wrong there.
 fn tell_tally(effect: Effect, tally: &Tally) -> String {
     let sum = |count: fn(&Carried) -> u64| tally.ways.values().map(count).sum::<u64>();
     let mut text = match effect {

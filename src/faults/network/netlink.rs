@@ -1,6 +1,6 @@
-//! Netlink, the way to ask the kernel about its network and to change it: messages made of attributes.
+//! Netlink, the interface for reading and changing the kernel's network state: messages made of attributes.
 //!
-//! Numbers of the protocol itself are in the machine's own byte order.
+//! The numbers of the protocol itself are in native byte order.
 
 use std::io;
 use std::mem;
@@ -9,12 +9,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use libc::c_int;
 
 const HEADER: usize = 16;
-/// Marks an attribute that holds others; the kernel asks for it in some places only.
+/// Marks an attribute that contains others; the kernel requires it in some places only.
 const NESTED: u16 = 0x8000;
 const TYPE_BITS: u16 = 0x3fff;
 /// More than the kernel ever puts in one datagram.
 const BUFFER: usize = 128 << 10;
-/// The kernel answers at once; longer than this, seconds, it will not.
+/// The kernel answers at once; if it has not answered after this many seconds, it never will.
 const PATIENCE_S: libc::time_t = 5;
 
 pub(crate) struct Netlink {
@@ -23,12 +23,12 @@ pub(crate) struct Netlink {
     buffer: Vec<u8>,
 }
 
-/// A message to the kernel in the making.
+/// A message to the kernel under construction.
 pub(crate) struct Message {
     bytes: Vec<u8>,
 }
 
-/// A refusal: the kernel's error, and which of the messages it was for, counted from 0.
+/// A refusal: the kernel's error, and which message it was for, counted from 0.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub error: io::Error,
@@ -58,7 +58,7 @@ impl Netlink {
         Ok(Netlink { fd, sequence: 0, buffer: vec![0; BUFFER] })
     }
 
-    /// Asks for one thing and waits until it is done.
+    /// Sends one request and waits until it is done.
     pub fn request(&mut self, mut request: Message) -> io::Result<()> {
         let sequence = self.next_sequence();
         request.finish(libc::NLM_F_ACK, sequence);
@@ -74,7 +74,7 @@ impl Netlink {
         }
     }
 
-    /// Asks for a list and hands over type and content of every entry.
+    /// Requests a list, and calls `each` with the type and content of every entry.
     pub fn dump(&mut self, mut request: Message, mut each: impl FnMut(u16, &[u8])) -> io::Result<()> {
         let sequence = self.next_sequence();
         request.finish(libc::NLM_F_DUMP, sequence);
@@ -92,7 +92,7 @@ impl Netlink {
         }
     }
 
-    /// Sends messages that take effect together or not at all, between those that begin and end them.
+    /// Sends messages that take effect together or not at all, between those that begin and end the transaction.
     pub fn transact(&mut self, begin: Message, messages: Vec<Message>, end: Message) -> Result<(), Refusal> {
         let unknown = |error| Refusal { error, at: None };
         let count = messages.len();
@@ -111,8 +111,8 @@ impl Netlink {
             let length = self.read().map_err(unknown)?;
             let mut rest = &self.buffer[..length];
             while let Some(message) = next_message(&mut rest) {
-                // Number 0 is the beginning, which is answered only where all is refused. What is further away belongs
-                // to a transaction that was refused earlier.
+                // Number 0 is the beginning, answered only if the whole transaction is refused. Numbers out of range
+                // belong to an earlier transaction that was refused.
                 let number = message.sequence.wrapping_sub(first) as usize;
                 if c_int::from(message.kind) != libc::NLMSG_ERROR || number > count {
                     continue;
@@ -147,7 +147,7 @@ impl Netlink {
 }
 
 impl Message {
-    /// Begins a message of this type, with flags besides those of every request, and its fixed part.
+    /// Begins a message of this type. `flags` are added to those of every request; `fixed` is its fixed part.
     pub fn new(kind: u16, flags: c_int, fixed: &[u8]) -> Message {
         let mut bytes = vec![0; HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -157,7 +157,7 @@ impl Message {
     }
 
     pub fn bytes(&mut self, kind: u16, value: &[u8]) -> &mut Message {
-        // The values here are short, and lists are cut in pieces that fit.
+        // The values here are short, and lists are split into pieces that fit.
         self.bytes.extend(((value.len() + 4) as u16).to_ne_bytes());
         self.bytes.extend(kind.to_ne_bytes());
         self.bytes.extend(value);
@@ -165,7 +165,7 @@ impl Message {
         self
     }
 
-    /// A number in network byte order, as netfilter has them.
+    /// A number in network byte order, as netfilter uses it.
     pub fn number(&mut self, kind: u16, value: u32) -> &mut Message {
         self.bytes(kind, &value.to_be_bytes())
     }
@@ -174,12 +174,12 @@ impl Message {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat())
     }
 
-    /// An attribute that holds others.
+    /// An attribute that contains others.
     pub fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Message)) -> &mut Message {
         self.nest_behind(kind, &[], fill)
     }
 
-    /// An attribute that holds others behind a fixed part.
+    /// An attribute that contains others after a fixed part.
     pub fn nest_behind(&mut self, kind: u16, fixed: &[u8], fill: impl FnOnce(&mut Message)) -> &mut Message {
         let start = self.bytes.len();
         self.bytes(kind | NESTED, fixed);
@@ -205,7 +205,7 @@ struct Received<'bytes> {
 }
 
 impl Received<'_> {
-    /// What a message of type NLMSG_ERROR says; `None` for an acknowledgement.
+    /// The error in a message of type NLMSG_ERROR; `None` for an acknowledgement.
     fn error(&self) -> Option<io::Error> {
         match u32_at(self.content, 0).map(u32::cast_signed) {
             Some(0) => None,
@@ -215,7 +215,7 @@ impl Received<'_> {
     }
 }
 
-/// The first message; `rest` goes on to the next one.
+/// The first message; `rest` moves on to the next one.
 fn next_message<'bytes>(rest: &mut &'bytes [u8]) -> Option<Received<'bytes>> {
     let length = usize::try_from(u32_at(rest, 0)?).ok()?;
     let kind = u16::from_ne_bytes(rest.get(4..6)?.try_into().ok()?);

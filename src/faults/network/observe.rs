@@ -1,4 +1,4 @@
-//! Decides from probes whether a fault is in effect, or healed, for every way that it concerns.
+//! Decides from probes whether a fault is in effect or healed, for every way that it affects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,24 +11,24 @@ use super::probe::{Kind, Probe, Prober, Trace};
 
 /// How long the probes of each round have to enter the bridge.
 const ENTRY_MS: [u64; 4] = [5, 15, 40, 100];
-/// Within this time a packet that entered has left, or never will: the bridge forwards without a queue.
+/// Within this time, a packet that entered has left or never will: the bridge forwards without a queue.
 const FORWARDED: Duration = Duration::from_millis(2);
-/// The same for a heal, where waiting a little longer costs nothing when all is well.
+/// The same for a heal, where waiting a little longer costs nothing if all is well.
 pub(super) const FORWARDED_AT_LAST: Duration = Duration::from_millis(5);
-/// How long a TCP segment may take to be answered by an RST.
+/// How long it may take until a TCP segment is answered with an RST.
 const ANSWERED: Duration = Duration::from_millis(20);
-/// Delays are watched no longer than this.
+/// Delays are not watched for longer than this.
 const LONGEST_WATCH: Duration = Duration::from_secs(1);
-/// Beyond its delay, how late a packet may be and still be seen.
+/// A packet may be this much later than its delay and still be seen.
 pub(super) const LATE: Duration = Duration::from_millis(30);
-/// Losses are looked for with this many probes a way at first, and this many in all ways at least.
+/// Losses are probed with this many probes per way at first, and at least this many over all ways.
 const LOSS_PROBES: usize = 16;
 const LOSS_PROBES_IN_ALL: usize = 40;
-/// A way that neither lost a probe nor let one pass after so many, at a loss where that is all but impossible, or so
-/// long, is not as it should be.
+/// A way is not as it should be if, after this many rounds or this long, it has not both lost a probe and passed one.
+/// At the losses tested, that is all but impossible by chance.
 const LOSS_ROUNDS: usize = 60;
 const LOSS_LIMIT: Duration = Duration::from_millis(500);
-/// How many ways are named one by one.
+/// How many ways are listed individually.
 const NAMED: usize = 5;
 
 /// What a way should be like.
@@ -36,13 +36,13 @@ const NAMED: usize = 5;
 pub(super) enum Goal {
     /// Nothing passes.
     Blocked,
-    /// Some pass, within this time, and some do not.
+    /// Some packets pass, within this time, and some do not.
     Lossy { most: Duration },
-    /// What passes takes this long at least.
+    /// Packets that pass take at least this long.
     Delayed { least: Duration, most: Duration },
-    /// TCP segments do not pass and are answered by an RST.
+    /// TCP segments do not pass and are answered with an RST.
     Reset,
-    /// Probes pass within this time: all of that many, or, where another fault still loses some, one.
+    /// Probes pass within this time: all `probes` of them or, if another fault still loses some, one.
     Passes { within: Duration, probes: usize, all: bool },
     /// TCP segments pass, and no RST is forged.
     PassesTcp,
@@ -50,7 +50,7 @@ pub(super) enum Goal {
     Hidden,
 }
 
-/// What was seen of all ways.
+/// What was seen on all ways.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     /// Ways that are as they should be.
@@ -61,18 +61,18 @@ pub(super) struct Sight {
     pub hidden: usize,
     /// Members that did not answer.
     pub gone: BTreeSet<Ipv4Addr>,
-    /// Ways that are not as they should be, and how they are instead.
+    /// Ways that are not as they should be, and what is wrong.
     pub bad: Vec<(Pair, &'static str)>,
     /// When the last of the good ways was first seen to be good.
     pub effect: Option<Instant>,
-    /// Probes that entered the bridge, and those of them that left it.
+    /// Probes that entered the bridge, and how many of them left it.
     pub entered: usize,
     pub left: usize,
-    /// How long those that left took, in order of length.
+    /// How long those that left took, in ascending order.
     pub transits: Vec<Duration>,
 }
 
-/// What was seen of one way so far.
+/// What was seen on one way so far.
 #[derive(Debug, Default)]
 struct Tally {
     entered: usize,
@@ -86,7 +86,7 @@ struct Tally {
 enum Judgement {
     Good(Option<Instant>),
     Bad(&'static str),
-    /// More probes may tell. If there are no more, this is how it is.
+    /// More probes may decide it. If there are no more, this is the result.
     Open(&'static str),
 }
 
@@ -214,7 +214,7 @@ fn judge(goal: &Goal, tally: &Tally) -> Judgement {
 }
 
 impl Sight {
-    /// In words: how many ways are as they should be, in which state that is, and what else is to be known.
+    /// In words: how many ways are as they should be, the state they are in, and what else is worth knowing.
     pub fn tell(&self, state: &str, hidden_by: &str) -> String {
         let mut text = format!("{} of {} ways {state}", self.good, self.looked_at);
         if !self.bad.is_empty() {

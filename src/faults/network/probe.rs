@@ -1,9 +1,9 @@
-//! Sees what becomes of packets between members, without being inside of any of them.
+//! Observes what happens to packets between members, from outside the members.
 //!
-//! To see the way from X to Y, X is sent an echo request that claims to come from Y. X's own kernel then sends an echo
-//! reply to Y, over the very way that is in question, and a packet socket sees it enter the bridge and, where nothing
-//! prevents it, leave it. Y's kernel ignores a reply that it did not ask for. This works for members that are stopped,
-//! as it is their kernel that answers. For TCP it is a SYN to a port where nobody listens, which X answers with a RST.
+//! To check the way from X to Y, it sends X an echo request that claims to come from Y. X's kernel then sends an echo
+//! reply to Y, over the very way in question. A packet socket sees the reply enter the bridge and, if nothing prevents
+//! it, leave it. Y's kernel ignores a reply that it did not ask for. This works even for paused members, since their
+//! kernel answers. For TCP, X gets a SYN to a port where nobody listens, and answers with an RST.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,11 +18,11 @@ use super::links::Bridge;
 use super::reset::FORGED;
 use super::{Pair, filter};
 
-/// A member that has not told its hardware address after all these waits is gone.
+/// A member that has not told its MAC address after all these waits is gone.
 const ARP_WAITS_MS: [u64; 4] = [3, 10, 30, 100];
-/// Frames sent before what they caused is read.
+/// How many frames to send before reading what they caused.
 const BATCH: usize = 32;
-/// A port where nobody listens (tcpmux). Where somebody does, the answer is a SYN-ACK, which serves as well.
+/// A port where nobody listens (tcpmux). If somebody does, the answer is a SYN-ACK, which serves as well.
 const CLOSED_PORT: u16 = 1;
 /// When an RST was forged, the segment itself would have left within this time, or never will.
 const TAKEN_AFTER: Duration = Duration::from_millis(2);
@@ -49,7 +49,7 @@ pub(super) struct Probe {
 pub(super) struct Trace {
     pub entered: Option<Instant>,
     pub left: Option<Instant>,
-    /// When an RST that we forged left in its place.
+    /// When our forged RST left in its place.
     pub forged: Option<Instant>,
     /// The port where it entered.
     port: u32,
@@ -58,8 +58,8 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// How long it took from where it entered to where it left. By the kernel's stamps, since whoever reads both late finds
-    /// them close together.
+    /// How long it took from entering to leaving. Uses the kernel's timestamps, since a late reader would read both at
+    /// almost the same time.
     pub fn transit(&self) -> Option<Duration> {
         let read = self.left?.duration_since(self.entered?);
         let stamped = self.stamps.0.zip(self.stamps.1).map(|(entered, left)| left.saturating_sub(entered));
@@ -71,7 +71,7 @@ pub(super) struct Prober {
     socket: PacketSocket,
     /// Of all our echo requests; also the port that TCP probes claim to come from.
     identifier: u16,
-    /// Tells our probes from anybody else's.
+    /// Tells our probes from everybody else's.
     nonce: u64,
     /// Number of the next probe.
     next: u32,
@@ -79,17 +79,17 @@ pub(super) struct Prober {
 }
 
 impl Prober {
-    /// Fails where packet sockets are not allowed.
+    /// Fails if packet sockets are not allowed.
     pub fn open() -> io::Result<Prober> {
         let socket = PacketSocket::open(Frames::BothWays, &filter::nothing())?;
         let nonce = getrandom::u64().map_err(io::Error::other)?;
-        // Of the ports that systems hand out last. The cast takes the lowest bits.
+        // One of the ports that systems hand out last. The cast takes the lowest bits.
         let identifier = 61_000 + (nonce as u16) % 4_000;
         // Longer frames are not ours.
         Ok(Prober { socket, identifier, nonce, next: 0, buffer: vec![0; 70 << 10] })
     }
 
-    /// The hardware addresses of those that answer; the others are gone.
+    /// The MAC addresses of those that answer; the others are gone.
     pub fn who_is_there(
         &mut self,
         bridge: &Bridge,
@@ -119,8 +119,8 @@ impl Prober {
         Ok(found)
     }
 
-    /// Sends the probes and follows each until it left the bridge or its time is over. `None` when frames went by
-    /// unread, so that not having seen one proves nothing. Members without a hardware address are not probed.
+    /// Sends the probes and follows each until it left the bridge or its time is up. `None` if frames were missed, so
+    /// that an unseen one proves nothing. Members without a MAC address are not probed.
     pub fn follow(
         &mut self,
         bridge: &Bridge,
@@ -155,13 +155,13 @@ impl Prober {
         Ok((missed == 0).then_some(traces))
     }
 
-    /// Makes `probe.pair.0` send something to `probe.pair.1`.
+    /// Builds a frame that makes `probe.pair.0` send something to `probe.pair.1`.
     fn request(&self, own: Mac, mac: Mac, probe: &Probe, number: u32) -> Vec<u8> {
         let (answers, hears) = probe.pair;
         match probe.kind {
             Kind::Echo => {
                 let payload = [&self.nonce.to_be_bytes()[..], &number.to_be_bytes()].concat();
-                // The number as a whole is in the payload.
+                // The payload has the whole number.
                 frame::echo_request((own, mac), (hears, answers), (self.identifier, number as u16), &payload)
             }
             Kind::Tcp => {
@@ -183,7 +183,7 @@ impl Prober {
         self.nonce as u32
     }
 
-    /// Reads all that waits and enters it into the traces.
+    /// Reads all waiting frames and records them in the traces.
     fn note(&mut self, bridge: &Bridge, probes: &[Probe], first: u32, traces: &mut [Trace]) -> io::Result<()> {
         let (nonce, identifier, first_sequence) = (self.nonce.to_be_bytes(), self.identifier, self.first_sequence());
         self.read(|bytes, received| {
@@ -215,7 +215,7 @@ impl Prober {
         })
     }
 
-    /// Hands over every frame that waits.
+    /// Calls `each` with every waiting frame.
     fn read(&mut self, mut each: impl FnMut(&[u8], &Received)) -> io::Result<()> {
         while let Some(received) = self.socket.receive(&mut self.buffer)? {
             each(&self.buffer[..received.length], &received);
@@ -223,7 +223,7 @@ impl Prober {
         Ok(())
     }
 
-    /// Waits until there is something to read; `false` when `end` comes first.
+    /// Waits until there is something to read; `false` if `end` comes first.
     fn wait_until(&self, end: Instant) -> io::Result<bool> {
         let Some(left) = end.checked_duration_since(Instant::now()) else { return Ok(false) };
         let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
@@ -234,7 +234,7 @@ impl Prober {
     }
 }
 
-/// When nothing more needs to be waited for; `None` when that is now.
+/// Until when to wait for this probe; `None` if there is nothing to wait for.
 fn settles_at(probe: &Probe, trace: &Trace, sent: Instant) -> Option<Instant> {
     match trace {
         Trace { left: Some(_), .. } => None,

@@ -1,15 +1,15 @@
-//! The fault `reset`: what a middlebox does that lost its state. Each TCP segment is answered by a RST to both ends.
+//! The fault `reset`: acts like a middlebox that lost its state. Each TCP segment is answered with an RST to both ends.
 //!
-//! An end believes a RST only where its sequence number is exactly the one that it expects next (RFC 5961). For the
-//! receiver of a segment that is the segment's own number, unless earlier ones are missing, and for its sender what the
-//! segment acknowledges. So connections break with the next segment that they send; idle ones stay until then.
+//! An end accepts an RST only if its sequence number is exactly the one that it expects next (RFC 5961). For the
+//! receiver of a segment, that is the segment's own number, unless earlier ones are missing; for its sender, it is what
+//! the segment acknowledges. So connections break with the next segment they send; idle ones stay until then.
 
 use super::frame::{self, Tcp, flags};
 
-/// Identification of every IPv4 packet that is forged here; systems send 0 in segments as short as these.
+/// Identification of every IPv4 packet forged here; systems send 0 in segments as short as these.
 pub(super) const FORGED: u16 = 0x524a;
 
-/// The RSTs that a captured frame is answered by, as frames; none where it is no TCP segment.
+/// The RSTs that answer a captured frame, as frames; none if it is not a TCP segment.
 pub(super) fn forge(captured: &[u8]) -> Vec<Vec<u8>> {
     let read = || {
         let packet = frame::ipv4(captured)?;
@@ -26,7 +26,7 @@ pub(super) fn forge(captured: &[u8]) -> Vec<Vec<u8>> {
     forged
 }
 
-/// To the end that the segment was for. One that was to become a connection has nothing there that could be reset.
+/// To the segment's receiver. If it was to open a connection, there is nothing to reset yet.
 fn onwards(segment: &Tcp) -> Option<Tcp> {
     let acknowledges = segment.flags & flags::ACK;
     if segment.flags & flags::SYN != 0 && acknowledges == 0 {
@@ -35,7 +35,7 @@ fn onwards(segment: &Tcp) -> Option<Tcp> {
     Some(Tcp { flags: flags::RST | acknowledges, length: 0, ..*segment })
 }
 
-/// To the end that sent the segment. A RST is never answered.
+/// To the segment's sender. An RST is never answered.
 fn back(segment: &Tcp) -> Option<Tcp> {
     if segment.flags & flags::RST != 0 {
         return None;
@@ -45,7 +45,7 @@ fn back(segment: &Tcp) -> Option<Tcp> {
         let sequence = segment.acknowledged;
         return Some(Tcp { from_port, to_port, sequence, acknowledged: 0, flags: flags::RST, length: 0 });
     }
-    // SYN and FIN count like a byte.
+    // SYN and FIN count as one byte each.
     let takes = |flag: u8| u32::from(segment.flags & flag != 0);
     let end = segment.sequence.wrapping_add(segment.length);
     let acknowledged = end.wrapping_add(takes(flags::SYN)).wrapping_add(takes(flags::FIN));

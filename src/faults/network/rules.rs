@@ -1,6 +1,6 @@
 //! The parts of an nftables ruleset as messages to the kernel: table, chain, sets of ways, and rules that drop.
 //!
-//! The numbers are those of linux/netfilter/nf_tables.h.
+//! The numbers are from linux/netfilter/nf_tables.h.
 
 use std::net::Ipv4Addr;
 
@@ -10,7 +10,7 @@ use super::frame::{ETHERTYPE_IPV4, PROTOCOL_TCP};
 use super::netlink::Message;
 use super::{Effect, Pair};
 
-/// The kernel removes the table by itself when the socket closes through which it was made.
+/// The kernel removes the table when the socket that created it closes.
 pub(super) const OWNED: u32 = 2;
 
 const SUBSYSTEM: u16 = libc::NFNL_SUBSYS_NFTABLES as u16;
@@ -18,15 +18,15 @@ const ANY_FAMILY: u8 = libc::AF_UNSPEC as u8;
 const BRIDGE: u8 = libc::NFPROTO_BRIDGE as u8;
 const HOOK_FORWARD: u32 = 2;
 const CHAIN: &str = "forward";
-/// The type that nft knows a pair of IPv4 addresses by, and its length.
+/// nft's type for a pair of IPv4 addresses, and its length.
 const PAIR_TYPE: u32 = 7 << 6 | 7;
 const PAIR_LENGTH: u32 = 8;
-/// So many elements fit in one attribute, whose length is a number of 16 bits.
+/// This many elements fit in one attribute, whose length is a 16-bit number.
 const ELEMENTS_AT_ONCE: usize = 2000;
-/// Registers of four bytes; pairs take two that follow each other.
+/// Four-byte registers; a pair takes two consecutive ones.
 const FIRST: u32 = 8;
 const SECOND: u32 = 9;
-/// The register that decides.
+/// The verdict register.
 const VERDICT: u32 = 0;
 const NETWORK_HEADER: u32 = 1;
 
@@ -77,11 +77,11 @@ pub(super) fn new_chain(table: &str) -> Message {
     message
 }
 
-/// A set of ways, and the messages that fill it.
+/// A set of ways, with the messages that fill it.
 pub(super) fn new_set(table: &str, fault: u32, pairs: impl IntoIterator<Item = Pair>) -> Vec<Message> {
     let name = set_name(fault);
     let mut set = message(libc::NFT_MSG_NEWSET, libc::NLM_F_CREATE);
-    // The last number tells sets of one transaction apart.
+    // The last number distinguishes the sets of one transaction.
     set.text(1, table).text(2, &name).number(3, 0).number(4, PAIR_TYPE).number(5, PAIR_LENGTH).number(10, fault);
     let keys: Vec<[[u8; 4]; 2]> = pairs.into_iter().map(|(from, to)| [from.octets(), to.octets()]).collect();
     let elements = keys.chunks(ELEMENTS_AT_ONCE).map(|keys| {
@@ -96,7 +96,7 @@ pub(super) fn new_set(table: &str, fault: u32, pairs: impl IntoIterator<Item = P
     [set].into_iter().chain(elements).collect()
 }
 
-/// The rule that drops what an effect is to drop on the ways of the set.
+/// The rule that drops an effect's packets on the ways of the set.
 pub(super) fn new_rule(table: &str, fault: u32, effect: Effect) -> Message {
     let mut message = message(libc::NFT_MSG_NEWRULE, libc::NLM_F_CREATE | libc::NLM_F_APPEND);
     message.text(1, table).text(2, CHAIN);
@@ -142,7 +142,7 @@ fn set_name(fault: u32) -> String {
     format!("f{fault}")
 }
 
-/// What nft shows behind a rule.
+/// The comment that nft shows after a rule.
 fn comment(text: &str) -> Vec<u8> {
     let kind = 0;
     // These comments are short.
@@ -171,18 +171,18 @@ enum Comparison {
     Less = 2,
 }
 
-/// Goes on only where the first register compares so.
+/// Continues only if the first register compares like this.
 fn compare(rule: &mut Message, comparison: Comparison, value: &[u8]) {
     expression(rule, "cmp", |cmp| {
         cmp.number(1, FIRST).number(2, comparison as u32).nest(3, |data| _ = data.bytes(VALUE, value));
     });
 }
 
-/// Goes on with this many of a hundred packets, by chance.
+/// Continues with this percentage of packets, at random.
 fn below(rule: &mut Message, percent: u8) {
     let random = 1;
     expression(rule, "numgen", |numgen| _ = numgen.number(1, FIRST).number(2, 100).number(3, random));
-    // Comparing goes byte by byte, so the number must be in network order.
+    // Comparison is byte by byte, so the number must be in network order.
     let to_network_order = 1;
     expression(rule, "byteorder", |order| {
         order.number(1, FIRST).number(2, FIRST).number(3, to_network_order).number(4, 4).number(5, 4);

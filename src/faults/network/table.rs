@@ -1,12 +1,12 @@
 //! The one nftables table that holds all rules of a run.
 //!
-//! It is of family bridge and hooks only what the bridge forwards, so what goes from member to member; what the
+//! It is of family bridge and hooks only what the bridge forwards, which is the traffic between members. What the
 //! machine itself sends or receives is never touched, nor is any other table. Each change replaces the whole table in
-//! one transaction: at no moment is a part of it in effect, or none of it.
+//! one transaction, so it is never partly in effect or missing.
 //!
-//! The kernel is asked directly, not through the program `nft`: that takes a fifth of a millisecond instead of five to
-//! fifteen, needs nothing installed, and the table belongs to our socket, so that the kernel itself removes it should
-//! we be killed. Kernels before Linux 5.12 can't promise that, and then there are no faults on the network. `nft list ruleset` shows it like any other.
+//! The kernel is asked directly, not through the program `nft`. That takes a fifth of a millisecond instead of five to
+//! fifteen, and needs nothing installed. Also, the table belongs to our socket, so the kernel removes it if we are
+//! killed. That needs Linux 5.12; without it there are no network faults. `nft list ruleset` shows the table.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,9 +14,9 @@ use std::io;
 use super::netlink::{Message, Netlink, Refusal};
 use super::{Effect, Fault, rules};
 
-/// Every table of ours begins so.
+/// The names of all our tables begin with this.
 const PREFIX: &str = "redjepsen-";
-/// The kernel takes twice as many letters.
+/// The kernel allows twice as many characters.
 const LONGEST_NAME: usize = 128;
 
 pub(super) struct Table {
@@ -30,7 +30,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Tries rules of every kind, none of which matches anything; afterwards there is no table of this name.
+    /// Tries every kind of rule, without matching anything; afterwards there is no table of this name.
     pub fn open(name: &str) -> io::Result<Table> {
         let mut table = Table {
             socket: Netlink::open(libc::NETLINK_NETFILTER).map_err(|error| explain(&error))?,
@@ -57,18 +57,18 @@ impl Table {
         Ok(())
     }
 
-    /// From now on the table outlives us, as one does that somebody else made.
+    /// From now on the table outlives us, as if somebody else had made it.
     #[cfg(test)]
     pub fn disown(&mut self) {
         self.flags = 0;
     }
 
-    /// What the kernel knows it by.
+    /// Its name in the kernel.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Makes exactly these faults the ones in effect.
+    /// Puts exactly these faults in effect.
     pub fn apply(&mut self, faults: &BTreeMap<u32, Fault>) -> io::Result<()> {
         #[cfg(test)]
         if self.pretend {
@@ -82,14 +82,14 @@ impl Table {
         Ok(())
     }
 
-    /// Removes the table, if it is there.
+    /// Removes the table if it exists.
     pub fn delete(&mut self) -> io::Result<()> {
         self.bring_about(|_| Vec::new()).map_err(|refusal| explain(&refusal.error))?;
         self.there = false;
         Ok(())
     }
 
-    /// Replaces the table, in one transaction, by what the messages make.
+    /// Replaces the table with what the messages create, in one transaction.
     fn bring_about(&mut self, messages: impl Fn(&Table) -> Vec<Message>) -> Result<(), Refusal> {
         for _ in 0..3 {
             let mut all = if self.there { vec![rules::delete_table(&self.name)] } else { Vec::new() };
@@ -120,7 +120,7 @@ impl Table {
     }
 }
 
-/// Names of all tables of family bridge that begin as ours do, in the caller's network namespace.
+/// Names of all tables of family bridge with our prefix, in the caller's network namespace.
 #[cfg(test)]
 pub(super) fn list() -> io::Result<Vec<String>> {
     let mut names = Vec::new();
@@ -131,7 +131,7 @@ pub(super) fn list() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Deletes one of the tables that [`list`] found; no error where it is gone already.
+/// Deletes one of the tables that [`list`] found; no error if it is already gone.
 #[cfg(test)]
 pub(super) fn delete(name: &str) -> io::Result<()> {
     let name = table_name(name)?;
@@ -142,7 +142,7 @@ pub(super) fn delete(name: &str) -> io::Result<()> {
     }
 }
 
-/// The name as nft can read it, and recognizable as ours.
+/// The name in a form that nft can read, recognizable as ours.
 fn table_name(name: &str) -> io::Result<String> {
     let name = name.strip_prefix(PREFIX).unwrap_or(name);
     let allowed = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
@@ -155,7 +155,7 @@ fn table_name(name: &str) -> io::Result<String> {
     Ok(name)
 }
 
-/// What the kernel's refusal means, with a remedy where there is one.
+/// What the kernel's refusal means, with a remedy if there is one.
 fn explain(error: &io::Error) -> io::Error {
     let (kind, remedy) = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {

@@ -1,4 +1,4 @@
-//! Every fault, on a bridge with members in network namespaces made for each test, so nothing of the machine is touched.
+//! Every fault, on a bridge with members in network namespaces made for each test, so this machine is not affected.
 
 mod sandbox;
 
@@ -157,7 +157,7 @@ fn nobody_else_takes_the_table_away_and_it_goes_with_its_owner() {
         table.apply(&faults).unwrap();
         sandbox.run(&format!("! nft delete table bridge {NAME}"));
         assert!(sandbox.connect(0, 1).is_err());
-        // As when the agent is killed: its sockets close, and nothing else is done.
+        // Like killing the agent: its sockets close, and nothing else happens.
         drop(table);
         assert!(sandbox.connects(0, 1));
         assert!(left_over_tables().unwrap().is_empty());
@@ -195,7 +195,7 @@ fn nft_shows_the_rules_as_they_are_meant() {
         ip saddr . ip daddr @f7 ip protocol tcp counter drop comment "fault 7: reset"
         "#);
         assert!(listed.contains("10.99.0.1 . 10.99.0.2") && !listed.contains("10.99.0.2 . 10.99.0.1"), "{listed}");
-        // More ways than one message holds.
+        // More ways than fit in one message.
         let many = (0..60).flat_map(|a| (0..60).map(move |b| ([10, 0, 0, a].into(), [10, 0, 1, b].into()))).collect();
         table.apply(&BTreeMap::from([(u32::MAX, Fault { effect: Effect::Drop, pairs: many })])).unwrap();
         let listed = sandbox.run(&format!("nft list table bridge {NAME}"));
@@ -312,7 +312,7 @@ fn a_delay_is_as_long_as_it_should_be() {
         times.sort_unstable();
         println!("a round trip with one way of 50 ms: p50 {:?}, p90 {:?}", times[10], times[18]);
         assert!(times[0] >= Duration::from_millis(50), "{times:?}");
-        // The fastest, as the machine may be busy.
+        // The fastest, since the machine may be busy.
         assert!(times[0] < Duration::from_millis(60), "{times:?}");
         assert!(quick.fastest_round_trip() < Duration::from_millis(25));
         let seen = network.heal(1).unwrap();
@@ -379,7 +379,7 @@ fn each_of_two_delays_tells_of_its_own_packets() {
             let told = seen.text.split_once("; ").and_then(|(_, told)| told.strip_suffix(" packets were held"));
             told.and_then(|number| number.parse::<u64>().ok()).unwrap_or_else(|| panic!("{seen:?}"))
         };
-        // Healed first, it would have told of all that was carried so far. Probes of either way are held, too.
+        // If healed first, it would report everything carried so far. Probes of either way are held, too.
         let idle = held(&network.heal(2).unwrap());
         let busy = held(&network.heal(1).unwrap());
         assert!(busy >= 50 && idle < 50, "{busy} on the way that was used, {idle} on the other");
@@ -449,7 +449,7 @@ fn a_reset_breaks_connections_at_both_ends() {
         let mut network = open(sandbox);
         let (mut broken, mut other) = (sandbox.connection(0, 1), sandbox.connection(0, 2));
         assert!(broken.round_trip().is_ok());
-        // Nobody talks: what is seen is a segment that was provoked.
+        // Nobody talks, so the segment that is seen was provoked.
         let seen = network.inject(1, &both(sandbox, 0, 1), Effect::Reset).unwrap();
         assert_observed(&seen);
         assert_eq!(seen.text, "2 of 2 ways reset connections");
@@ -472,7 +472,7 @@ fn a_reset_of_one_way_breaks_the_connection_too() {
         let mut network = open(sandbox);
         let mut broken = sandbox.connection(0, 1);
         assert_observed(&network.inject(1, &[(sandbox.address(1), sandbox.address(0))], Effect::Reset).unwrap());
-        // The data arrives; its acknowledgement comes to nothing.
+        // The data arrives; its acknowledgement is dropped.
         broken.client.write_all(b"x").unwrap();
         assert_eq!(broken.client.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         assert!(sandbox.connect(0, 1).is_err());

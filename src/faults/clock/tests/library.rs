@@ -33,7 +33,7 @@ fn a_rate_is_exact_and_begins_without_a_jump() {
     let root = Root::new();
     let control = root.control();
     let mut reader = root.reader();
-    // Two true clocks can't be read at once; a busy machine needs tens of µs for that.
+    // Two true clocks can't be read at once; on a busy machine that takes tens of µs.
     let slack = 50_000;
     let (mut last, mut old_factor) = (reader.samples(1)[0], 1.0);
     for factor in [2.0, 0.5, 1.05, 0.0, 1.0] {
@@ -42,7 +42,7 @@ fn a_rate_is_exact_and_begins_without_a_jump() {
         let in_force = truth();
         thread::sleep(Duration::from_millis(100));
         let sample = reader.samples(1)[0];
-        // The rate changed some time between those two; each reading was made some time between its own.
+        // The rate changed at some time between those two; each reading was made at some time between its own.
         let gains = |factor: f64, least: i64, most: i64| {
             let gain = |elapsed: i64| (elapsed as f64 * (factor - 1.0)) as i64;
             (gain(least).min(gain(most)), gain(least).max(gain(most)))
@@ -71,7 +71,7 @@ fn the_clock_never_jumps_when_its_rate_changes() {
     let (mut changes, mut last) = (0, None);
     for _ in 0..5 {
         reader.order("sample 100000");
-        // Until the samples are there, which the reader's answer shows.
+        // Until the samples are there; the reader's answer shows when.
         let answer = thread::scope(|scope| {
             let answer = scope.spawn(|| reader.answer());
             for factor in [2.0, 100.0, 0.5, 1.0, 0.0].into_iter().cycle() {
@@ -86,7 +86,7 @@ fn the_clock_never_jumps_when_its_rate_changes() {
         for sample in samples(&answer) {
             if let Some(Sample { from, shown, .. }) = last {
                 let (went, at_most) = (sample.shown - shown, (sample.to - from) * 100);
-                // Two true clocks can't be read at once, which costs less than a µs.
+                // Two true clocks can't be read at once; the error is less than a µs.
                 assert!((-1000..=at_most + 1000).contains(&went), "{went} ns in {} ns", sample.to - from);
             }
             last = Some(sample);
@@ -118,11 +118,11 @@ fn a_strobe_shows_one_of_two_times_and_never_another() {
     let periods = from.elapsed().as_micros() / 125;
     assert!(here > 1000 && there > 1000, "{here} true, {there} ahead");
     assert!(changes > 20 && changes as u128 <= periods + 1, "{changes} changes in at most {periods} periods");
-    // It is seen in the agent too.
+    // The agent sees it too.
     let offsets: Vec<i64> = (0..2000).map(|_| control.shown_offset_ns()).collect();
     assert!(offsets.contains(&0) && offsets.contains(&away));
     assert!(offsets.iter().all(|offset| [0, away].contains(offset)));
-    // What comes next starts from where it was without the strobe.
+    // The next skew starts from where the clock was without the strobe.
     control.set(Skew::Jump { ms: -1000 }).unwrap();
     reader.assert_ahead(-1);
 }
@@ -160,7 +160,7 @@ fn children_inherit_the_clock() {
         let ahead = samples(&reader.ask(order))[0].ahead();
         assert!(ahead.contains(&control.shown_offset_ns()), "{order}: {ahead:?}");
     }
-    // Processes share the page, and a change in it reaches those that are there already.
+    // Processes share the page, and a change also reaches those that already run.
     let mut other = root.reader();
     control.heal();
     reader.assert_ahead(0);
@@ -177,7 +177,7 @@ fn without_a_control_file_the_clock_is_true() {
     control.set(Skew::Jump { ms: 30_000 }).unwrap();
     let path = root.path(CONTROL_PATH);
     let skewed = fs::read(&path).unwrap();
-    // The pair of all that follows: with this content and this variable it is not.
+    // The counterpart of all that follows: with this content and this variable it is skewed.
     root.reader().assert_ahead(30);
     let readings = control.readings();
 
@@ -207,11 +207,11 @@ fn without_a_control_file_the_clock_is_true() {
         fs::write(&path, &content).unwrap();
         let mut reader = root.reader();
         reader.assert_ahead(0);
-        // Syncs go on as well.
+        // Syncs still work as well.
         reader.ask(&format!("sync fsync {} 1 1", root.path("file").display()));
         assert_eq!(fs::read(&path).unwrap(), content, "it is not written to either");
     }
-    // What looks like a control file and holds nonsense shows nonsense, and the process goes on.
+    // A file that looks like a control file but holds nonsense shows nonsense, and the process goes on.
     for byte in [0x7f, 0x80, 0xff, 0x01] {
         fs::write(&path, [&skewed[..16], &[byte; PAGE_BYTES - 16]].concat()).unwrap();
         let mut reader = root.reader();
@@ -233,7 +233,7 @@ fn the_library_needs_no_libc() {
     const DYNAMIC: usize = 2;
     const TLS: usize = 7;
     assert!(kinds.contains(&DYNAMIC) && !kinds.contains(&TLS), "{kinds:?}");
-    // Its tables are in its first segment, where addresses are offsets in the file.
+    // Its tables are in its first segment, where addresses equal offsets in the file.
     let dynamic = word(headers + kinds.iter().position(|kind| *kind == DYNAMIC).unwrap() * header_bytes + 8, 8);
     let entries: BTreeMap<usize, usize> = (0..)
         .map(|index| (word(dynamic + 16 * index, 8), word(dynamic + 16 * index + 8, 8)))

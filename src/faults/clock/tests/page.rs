@@ -1,4 +1,4 @@
-//! The control page: what its states mean, and that nobody sees half of one.
+//! The control page: what its states mean, and that nobody sees a half-written one.
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn states_mean_what_they_say() {
     for (mono, shown) in [(99, 950), (100, 950), (109, 950), (110, 1000), (119, 1000), (120, 950), (130, 1000)] {
         assert_eq!(strobe.shown_ns(1000, || mono), shown, "{mono}");
     }
-    // Nothing that somebody else wrote into the page makes anybody panic.
+    // Nothing that others write into the page causes a panic.
     for wild in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX] {
         let state = State {
             base_ns: wild,

@@ -1,4 +1,4 @@
-//! What the library knows of files that were synced.
+//! What the library knows about synced files.
 
 use super::*;
 
@@ -19,16 +19,16 @@ fn what_was_synced_is_known_and_what_was_written_later_is_not() {
     assert_eq!(control.synced(FileId::of(&file("b")).unwrap()).unwrap(), Some(10));
     assert_eq!(control.synced(FileId::of(&file("c")).unwrap()).unwrap(), None, "never synced");
     assert!(FileId::of(&file("d")).is_err(), "no such file");
-    // A file keeps what is known of it under another name.
+    // A renamed file keeps what is known about it.
     fs::rename(file("a"), file("d")).unwrap();
     assert_eq!(control.synced(FileId::of(&file("d")).unwrap()).unwrap(), Some(100));
-    // A new one has not been synced, also where it gets the inode of one that was.
+    // A new file has not been synced, even if it gets the inode of one that was.
     for _ in 0..20 {
         fs::remove_file(file("d")).unwrap();
         sync("none", "d", 150, 0);
         assert_eq!(control.synced(FileId::of(&file("d")).unwrap()).unwrap(), None);
     }
-    // The same file, made shorter, synced again.
+    // The same file, truncated and synced again.
     sync("fsync", "b", 4, 20);
     assert_eq!(control.synced(FileId::of(&file("b")).unwrap()).unwrap(), Some(4));
 }

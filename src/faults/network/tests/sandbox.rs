@@ -1,4 +1,4 @@
-//! A bridge in a network namespace of its own, and members in theirs.
+//! A bridge in its own network namespace, and members in theirs.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// How long a member waits for another one before it takes it for cut off.
+/// How long a member waits for another before it counts as cut off.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Says that this process may make namespaces.
+/// Set if this process may create namespaces.
 const MAY: &str = "REDJEPSEN_TEST_MAY_UNSHARE";
 
 pub struct Sandbox {
@@ -25,14 +25,14 @@ pub struct Sandbox {
 /// A process that only keeps its network namespace alive.
 struct Holder(Child);
 
-/// A connection between members, each end in its own namespace. Reading gives up after a while.
+/// A connection between members, each end in its own namespace. Reads time out.
 #[derive(Debug)]
 pub struct Connection {
     pub client: TcpStream,
     pub server: TcpStream,
 }
 
-/// Runs a test with a sandbox, in a thread within its namespace.
+/// Runs a test with a sandbox, in a thread inside its namespace.
 pub fn in_sandbox(members: usize, test: impl FnOnce(&Sandbox) + Send + 'static) {
     if !rustix::process::geteuid().is_root() && std::env::var_os(MAY).is_none() {
         again_as_root();
@@ -50,7 +50,7 @@ pub fn in_sandbox(members: usize, test: impl FnOnce(&Sandbox) + Send + 'static) 
     }
 }
 
-/// The same test again, in a user namespace where this user is root.
+/// Runs the same test again, in a user namespace where this user is root.
 fn again_as_root() {
     let test = thread::current().name().expect("tests have names").to_string();
     let program = std::env::current_exe().unwrap();
@@ -119,7 +119,7 @@ impl Sandbox {
         Ipv4Addr::new(10, 99, 0, 1 + member as u8)
     }
 
-    /// Runs a line of shell in the sandbox's namespace, and returns what it prints.
+    /// Runs a line of shell in the sandbox's namespace and returns its output.
     pub fn run(&self, line: &str) -> String {
         let output = Command::new("sh").args(["-c", line]).output().unwrap();
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
@@ -129,11 +129,11 @@ impl Sandbox {
     /// Ends a member: its namespace disappears.
     pub fn end(&self, member: usize) {
         self.members[member].borrow_mut().end();
-        // The kernel takes its devices away a little later.
+        // The kernel removes its devices a little later.
         self.run(&format!("while ip link show port{member} >/dev/null 2>&1; do sleep 0.01; done"));
     }
 
-    /// Does something within a member's namespace.
+    /// Runs a job in a member's namespace.
     fn within<T: Send>(&self, member: usize, job: impl FnOnce() -> T + Send) -> T {
         let holder = self.members[member].borrow();
         let namespace = File::open(holder.namespace()).unwrap();
@@ -146,7 +146,7 @@ impl Sandbox {
         })
     }
 
-    /// Tries to make a new connection.
+    /// Tries to open a new connection.
     pub fn connect(&self, from: usize, to: usize) -> io::Result<Connection> {
         let listener = self.within(to, || TcpListener::bind("0.0.0.0:0"))?;
         let address = SocketAddr::from((self.address(to), listener.local_addr()?.port()));
@@ -159,7 +159,7 @@ impl Sandbox {
         Ok(Connection { client, server })
     }
 
-    /// Whether a new connection can be made, be the machine busy or not.
+    /// Whether a new connection can be opened, even on a busy machine.
     pub fn connects(&self, from: usize, to: usize) -> bool {
         (0..10).any(|_| self.connect(from, to).is_ok())
     }
@@ -184,16 +184,16 @@ impl Sandbox {
         }
     }
 
-    /// How many datagrams came, until none has come for a while.
+    /// How many datagrams arrive, until none has arrived for a while.
     pub fn count(&self, socket: &UdpSocket) -> usize {
         std::iter::from_fn(|| socket.recv(&mut [0; 16]).ok()).count()
     }
 
-    /// How many of so many datagrams arrive.
+    /// How many of `count` datagrams arrive.
     pub fn datagrams(&self, from: usize, to: usize, count: usize) -> usize {
         let receiver = self.receive(to);
         let mut arrived = 0;
-        // Not more at once than fit in a socket's buffer.
+        // No more at once than fit in a socket's buffer.
         for sent in (0..count).step_by(100) {
             self.send(from, &receiver, 100.min(count - sent));
             arrived += self.count(&receiver);
@@ -201,7 +201,7 @@ impl Sandbox {
         arrived
     }
 
-    /// A counter of the member's kernel for TCP.
+    /// A TCP counter of the member's kernel.
     pub fn tcp_counter(&self, member: usize, name: &str) -> u64 {
         let text = self.within(member, || std::fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
         let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
@@ -226,7 +226,7 @@ impl Connection {
         (0..10).map(|_| self.round_trip().unwrap()).min().unwrap()
     }
 
-    /// Waits for what TCP sends again, at either end.
+    /// Waits for TCP retransmissions, at either end.
     pub fn read_what_was_lost(&mut self) -> io::Result<usize> {
         let began = Instant::now();
         loop {
