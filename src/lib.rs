@@ -3,10 +3,10 @@
 //! The modules in the order in which a run flows through them:
 //!
 //! - [`cli`]: what the user typed, as a request; what is shown, and how the program ends
-//! - [`units`], [`topology`], [`scenario`], [`nemesis`], [`catalogue`]: what is to be run, complete and checked
-//! - [`runner`]: one run, or a series, on clusters: how long those live, which runs share one, and how the user ends it all
+//! - [`units`], [`topology`], [`scenario`], [`nemesis`], [`catalogue`](scenario::catalogue): what to run, checked
+//! - [`runner`]: one run or a series, on clusters: how long they live, which runs share one, how the user ends it all
 //! - [`plan`]: every operation and fault, drawn from the seed
-//! - [`cluster`]: what it runs on: real servers, client processes, an agent
+//! - [`cluster`], [`faults`]: what it runs on: real servers, client processes, and an agent that injects faults
 //! - [`controller`]: the run itself, the only place with control flow over time
 //! - [`client`], [`locks`], [`slots`]: the processes under test
 //! - [`resource`]: what the resource keeps under a key, for clients and controller alike
@@ -14,8 +14,8 @@
 //! - [`checker`]: what follows from it: a verdict
 //! - [`report`]: pages, pictures and numbers
 //! - [`runs`]: the folder that keeps it all
-//! - [`suite`]: many runs, each held against what is expected of it
-//! - [`members`], [`words`]: names of members, and how numbers and times are said, the same everywhere
+//! - [`suite`]: many runs, each compared with what is expected of it
+//! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
 
 pub mod checker;
 pub mod cli;

@@ -1,5 +1,5 @@
-//! The members of a cluster: their names and roles. A name says what its member is, in orders, histories and folders alike,
-//! and only this file knows how.
+//! The members of a cluster: their names and roles. A name identifies its member in orders, histories and folders
+//! alike, and only this file knows how.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role of the member of this name; none where no member is called so. Histories of 0.1 call the resource `store`.
+    /// The role of the member with this name, if there is one. Histories of 0.1 call the resource `store`.
     pub fn of(name: &str) -> Option<Role> {
         match name {
             RESOURCE | "store" => return Some(Role::Resource),
@@ -31,7 +31,7 @@ impl Role {
         [Role::Node, Role::Sentinel, Role::Client].into_iter().find(|role| role.letter() == Some(letter))
     }
 
-    /// How the names of its members begin, where there are several.
+    /// What the names of its members begin with, if there are several.
     fn letter(self) -> Option<&'static str> {
         match self {
             Role::Node => Some("n"),
@@ -51,7 +51,7 @@ impl Role {
         }
     }
 
-    /// Whether it watches others, and would take those for dead that are only not started yet.
+    /// Whether it watches others, and would take those that have not started yet for dead.
     pub fn watches(self) -> bool {
         self == Role::Sentinel
     }

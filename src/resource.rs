@@ -1,27 +1,27 @@
-//! What the resource keeps under a key, as text: the identity of its last update and, of a counter or list, how much there is.
+//! What the resource keeps under a key, as text: the identity of its last update and the amount in a counter or list.
 //!
-//! Every update has an identity that is unique in the run, such as `c3:17`, and the text always holds that of the last one.
-//! So what a client read names the operation that it followed, and lost updates are told one by one rather than as a
-//! difference of sums. A register is the identity itself; a counter is `18 c3:17`; a list is a JSON array of the identities
-//! of all that was appended, `["c1:0","c3:17"]`, whose last element is the last update's.
+//! Every update has an identity that is unique in the run, such as `c3:17`, and the text always holds that of the last
+//! one. So what a client read names the operation that it followed, and lost updates are reported one by one, not as a
+//! difference of sums. A register is the identity itself; a counter is `18 c3:17`; a list is a JSON array of the
+//! identities of everything appended, `["c1:0","c3:17"]`, whose last element is that of the last update.
 //!
 //! The clients build these texts, and the controller reads them at the end.
 
 use crate::history::{Amount, ResourceKind};
 
-/// What a key held, understood.
+/// The parsed content of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceValue {
     kind: ResourceKind,
-    /// As it was read; none where the key was empty.
+    /// As it was read; `None` if the key was empty.
     text: Option<String>,
-    /// The identity of the last update; none where there was none.
+    /// The identity of the last update; `None` if there was none.
     pub value: Option<String>,
-    /// How much there is; none of a register, which has no amount.
+    /// How much there is; `None` for a register, which has no amount.
     pub amount: Option<Amount>,
 }
 
-/// What a key holds is nothing that a client of this resource writes.
+/// The content of a key is nothing that a client of this resource writes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it holds `{text}`, which is not a {kind}; expected {expected}")]
 pub struct NotOfItsKind {
@@ -30,11 +30,11 @@ pub struct NotOfItsKind {
     expected: &'static str,
 }
 
-/// As much of a text as a message shows.
+/// How much of a text a message shows.
 const SHOWN: usize = 60;
 
 impl ResourceValue {
-    /// Understands what was read of a key.
+    /// Parses what was read from a key.
     pub fn read(kind: ResourceKind, text: Option<String>) -> Result<ResourceValue, NotOfItsKind> {
         let (value, amount) = match kind {
             ResourceKind::Register | ResourceKind::Replicated | ResourceKind::Row | ResourceKind::None => {
@@ -71,7 +71,7 @@ impl ResourceValue {
         self.amount.as_ref().map(Amount::count)
     }
 
-    /// What a holder writes back whose update has this identity.
+    /// What a holder writes back if its update has this identity.
     pub fn updated(&self, new: &str) -> String {
         match (self.kind, &self.amount) {
             (ResourceKind::Counter, Some(amount)) => format!("{} {new}", amount.count().saturating_add(1)),

@@ -1,4 +1,4 @@
-//! The folder that keeps a run, `store/<workload>-<nemesis>/<time>/`, with links to the latest; and that of a suite,
+//! The folder of a run, `store/<workload>-<nemesis>/<time>/`, with links to the latest; and that of a suite,
 //! `store/suites/<suite>/<time>/`, with its runs in it.
 
 use std::fs;
@@ -54,7 +54,7 @@ pub fn create_suite(store: &Path, suite: &str) -> io::Result<PathBuf> {
     create_by_time(&suite_folder(store, suite))
 }
 
-/// The folders of the suites of a name that a store has, the newest first.
+/// The folders of all suites of this name in a store, newest first.
 pub fn suites(store: &Path, suite: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(suite_folder(store, suite)) else { return Vec::new() };
     let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -78,7 +78,7 @@ fn create_by_time(parent: &Path) -> io::Result<PathBuf> {
                 link(&parent.join("latest"), Path::new(&time))?;
                 return Ok(path);
             }
-            // Another one began in the same millisecond.
+            // Another folder was created in the same millisecond.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }

@@ -1,4 +1,4 @@
-//! Redis Cluster's slots: which one a key belongs to, and which node serves it, as `CLUSTER NODES` says.
+//! Redis Cluster's slots: which one a key belongs to, and which node serves it according to `CLUSTER NODES`.
 //!
 //! Source: the Redis Cluster specification and the documentation of CLUSTER NODES.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// How many slots there are.
 pub const SLOTS: u16 = 16384;
 
-/// The slot that a key belongs to: CRC16 (XMODEM) of the key, or of what stands between its first braces.
+/// The slot that a key belongs to: CRC16 (XMODEM) of the key, or of the part between its first braces.
 pub fn slot(key: &[u8]) -> u16 {
     crc16(hashed(key)) % SLOTS
 }
@@ -37,7 +37,7 @@ pub struct ClusterNode {
     /// `host:port`.
     pub address: String,
     pub primary: bool,
-    /// Whether the one that was asked takes it to be down, or does not know it well yet.
+    /// Whether the node that was asked takes this one to be down, or does not know it well yet.
     pub doubtful: bool,
     /// The address of the primary that it is a replica of.
     pub replicates: Option<String>,
@@ -74,7 +74,7 @@ pub fn parse(answer: &str) -> Vec<ClusterNode> {
     nodes
 }
 
-/// `0-5460`, `7`; not `[93-<-…]`, a slot on its way elsewhere.
+/// `0-5460`, `7`; not `[93-<-…]`, a slot that is migrating.
 fn slots(range: &str) -> Option<(u16, u16)> {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     Some((first.parse().ok()?, last.parse().ok()?))

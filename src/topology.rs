@@ -1,5 +1,5 @@
-//! What a cluster is made of: where it runs, which program its servers run, what they keep on their disks, how they belong
-//! together, and the user's own client.
+//! What a cluster is made of: where it runs, which program its servers run, what they keep on disk, how they form a
+//! group, and the user's own client.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,8 +11,7 @@ use crate::units::{Length, as_text};
 
 /// The port that every Redis server listens on.
 pub const REDIS_PORT: u16 = 6379;
-/// Which program a server is. A cluster in Docker has an image for each ([`Images::of`](super::Images)), a local one a
-/// program of this machine ([`Local::program_of`](super::Local)).
+/// Which program a server is. A cluster in Docker has an image for each, a local one a program of this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Program {
     /// A Redis-compatible server; with `--sentinel` it is one that watches others.
@@ -45,13 +44,13 @@ pub enum ClusterKind {
 pub struct OwnClient {
     /// Program and arguments; an image's own entrypoint and command do not count.
     pub command: Vec<String>,
-    /// The image that it runs in, in Docker. Where there is none it is redjepsen's own, which has no other programs.
+    /// The image that it runs in, in Docker; by default redjepsen's own, which has no other programs.
     #[serde(default)]
     pub image: Option<String>,
     /// Files and folders of this machine that it sees in its container. A local client sees them as they are.
     #[serde(default)]
     pub mounts: Vec<ClientMount>,
-    /// The folder that a local client starts in; that of this process where there is none.
+    /// The folder that a local client starts in; by default that of this process.
     #[serde(default)]
     pub folder: Option<PathBuf>,
 }
@@ -66,7 +65,7 @@ pub struct ClientMount {
     pub target: String,
 }
 
-/// What the lock's nodes keep on their disks.
+/// What the lock's nodes keep on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Persistence {
@@ -79,7 +78,7 @@ pub enum Persistence {
     Always,
 }
 
-/// How the nodes of a lock belong together.
+/// How the nodes of a lock form a group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topology {
@@ -88,16 +87,16 @@ pub enum Topology {
     Independent,
     /// A primary, its replicas, and Sentinels that promote a replica when the primary is gone.
     Sentinel(SentinelOptions),
-    /// A Redis Cluster: half of the nodes are primaries of a part of the keys each, the others a replica of one each.
+    /// A Redis Cluster: half of the nodes are primaries for a part of the keys each, the others a replica of one each.
     Cluster(ClusterOptions),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SentinelOptions {
-    /// How many Sentinels there are; a majority of them has to agree.
+    /// How many Sentinels there are; a majority of them must agree.
     pub sentinels: u32,
-    /// How long a primary may be silent before a Sentinel takes it to be down.
+    /// How long a primary may be silent before a Sentinel takes it for dead.
     #[serde(with = "as_text")]
     pub down_after: Duration,
     /// How long a failover may take before another one is tried.
@@ -108,17 +107,17 @@ pub struct SentinelOptions {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterOptions {
-    /// How long a node may be silent before the others take it to be down.
+    /// How long a node may be silent before the others take it for dead.
     #[serde(with = "as_text")]
     pub node_timeout: Duration,
 }
 
-/// Shorter times make servers take each other for dead that are only slow.
+/// Shorter times make servers take slow ones for dead.
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Topology {
-    /// How many Sentinels there are beside the nodes.
+    /// How many Sentinels there are besides the nodes.
     pub fn sentinels(&self) -> u32 {
         match self {
             Topology::Sentinel(options) => options.sentinels,
@@ -126,7 +125,7 @@ impl Topology {
         }
     }
 
-    /// How many of so many nodes are primaries at the start: the first ones.
+    /// How many of this many nodes are primaries at the start: the first ones.
     pub fn primaries(&self, nodes: u32) -> u32 {
         match self {
             Topology::Independent => nodes,
@@ -135,7 +134,7 @@ impl Topology {
         }
     }
 
-    /// How many replicas a primary of so many nodes has at the start.
+    /// How many replicas each primary has at the start, with this many nodes.
     pub fn replicas_each(&self, nodes: u32) -> u32 {
         nodes.checked_div(self.primaries(nodes)).map_or(0, |group| group - 1)
     }
@@ -149,7 +148,7 @@ impl Topology {
         *self == Topology::Independent
     }
 
-    /// Refuses what makes no group; the error says what would.
+    /// Refuses nodes and options that make no valid group; the error says what would.
     pub fn check(&self, nodes: u32) -> Result<(), String> {
         let length = |name: &str, length: Duration| match (SHORTEST..=LONGEST).contains(&length) {
             true => Ok(()),
@@ -206,7 +205,7 @@ impl fmt::Display for Topology {
 }
 
 impl ClusterKind {
-    /// As it is typed.
+    /// As the user types it.
     pub fn word(self) -> &'static str {
         match self {
             ClusterKind::Auto => "auto",
@@ -230,7 +229,7 @@ impl fmt::Display for Program {
 impl Program {
     pub(crate) const ALL: [Program; 4] = [Program::Redis, Program::Etcd, Program::Zookeeper, Program::Postgres];
 
-    /// Whether the lock's node keeps the resource as well, so that there is no Redis for it.
+    /// Whether the lock's node also keeps the resource, so that there is no separate Redis for it.
     pub fn keeps_resource(self) -> bool {
         self == Program::Postgres
     }

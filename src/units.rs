@@ -1,7 +1,7 @@
 //! Lengths of time as people write them: `250ms`, `2.5ttl`, `20ms..100ms`.
 //!
-//! A length in `ttl` is a multiple of the lock's time to live, which is what decides whether a pause hurts; it is
-//! resolved against the scenario's TTL once, before anything is drawn from the seed.
+//! A length in `ttl` is a multiple of the lock's time to live, since that decides whether a pause hurts; it is resolved
+//! against the scenario's TTL once, before anything is drawn from the seed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,19 +18,19 @@ pub enum Length {
     Ttl(f64),
 }
 
-/// Lengths from `low` to `high`, both included; one length stands for itself.
+/// Lengths from `low` to `high`, both included; a single length is both ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LengthRange {
     pub low: Length,
     pub high: Length,
 }
 
-/// Why a text is not a length, with what would be one.
+/// Why a text is not a length, and what would be.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct LengthError(String);
 
-/// No length that a person means is longer than this; a longer one is a slip of the keyboard.
+/// Nobody means a length longer than this; it is a typo.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl Length {
@@ -42,7 +42,7 @@ impl Length {
         }
     }
 
-    /// The duration, where it depends on no TTL.
+    /// The duration, if it does not depend on a TTL.
     pub fn absolute(self) -> Result<Duration, LengthError> {
         match self {
             Length::Absolute(duration) => Ok(duration),
@@ -54,7 +54,7 @@ impl Length {
 }
 
 impl LengthRange {
-    /// Both ends as durations when a lock lives for `ttl`; an error when the first is the longer one.
+    /// Both ends as durations when a lock lives for `ttl`; an error if the first is the longer one.
     pub fn resolve(self, ttl: Duration) -> Result<(Duration, Duration), LengthError> {
         let (low, high) = (self.low.resolve(ttl), self.high.resolve(ttl));
         if low > high {

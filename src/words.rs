@@ -5,7 +5,7 @@ pub fn moment(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }
 
-/// A length of time with as many digits as anyone looks at: `0.4 ms`, `14 ms`, `2.6 s`, `3 min 20 s`.
+/// A length of time with no more digits than anyone looks at: `0.4 ms`, `14 ms`, `2.6 s`, `3 min 20 s`.
 pub fn length(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     if ms < 9.95 {
@@ -20,7 +20,7 @@ pub fn length(ns: u64) -> String {
     }
 }
 
-/// Without the zeros that say nothing.
+/// Without trailing zeros.
 fn trimmed(number: f64, digits: usize) -> String {
     let text = format!("{number:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
@@ -40,7 +40,7 @@ pub fn percent(fraction: f64) -> String {
     }
 }
 
-/// A count with its thousands apart: `12,345`.
+/// A count with thousands separators: `12,345`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -67,13 +67,13 @@ pub fn list(items: &[String]) -> String {
     }
 }
 
-/// A text from outside, made fit for one line and for standing between backticks, see [`line`].
+/// A text from outside, made safe for one line and for use between backticks, see [`line`].
 pub fn tame(text: &str, longest: usize) -> String {
     line(text, longest).replace('`', "'")
 }
 
-/// A text from outside, made fit for one line: at most `longest` characters, without anything that could move the
-/// cursor or turn the writing direction.
+/// A text from outside, made safe for one line: at most `longest` characters, without anything that could move the
+/// cursor or change the writing direction.
 pub fn line(text: &str, longest: usize) -> String {
     let visible = |c: char| match c {
         '\t' | '\n' | '\r' => ' ',
@@ -82,7 +82,7 @@ pub fn line(text: &str, longest: usize) -> String {
         c => c,
     };
     let longest = longest.max(3);
-    // One look beyond the limit tells whether to cut, without walking through a value of megabytes.
+    // Looking one character past the limit tells whether to cut, without walking through megabytes.
     if text.chars().nth(longest).is_none() {
         return text.chars().map(visible).collect();
     }

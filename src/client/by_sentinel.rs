@@ -1,5 +1,5 @@
-//! Requests to whichever server Sentinels call the primary, as the documentation asks of clients: ask one Sentinel after
-//! the other for its address, see that the server there says so itself, and ask again when the connection is lost.
+//! Requests to whichever server Sentinels call the primary, as the documentation asks of clients: ask one Sentinel
+//! after another for the address, check that the server there agrees, and ask again if the connection is lost.
 //!
 //! Source: the Redis documentation, "Guidelines for Redis clients with support for Redis Sentinel".
 
@@ -15,16 +15,16 @@ use crate::locks::RequestError;
 
 pub struct BySentinel {
     sentinels: Vec<Connection>,
-    /// What the Sentinels know the primary by.
+    /// The name by which the Sentinels know the primary.
     name: String,
     limit: Duration,
     machine: Arc<dyn Machine>,
-    /// The server that is taken to be the primary, until one of its answers says otherwise or does not come.
+    /// The server believed to be the primary, until an answer says otherwise or does not come.
     primary: Mutex<Option<Arc<Connection>>>,
 }
 
 impl BySentinel {
-    /// Fails only where a URL makes no sense.
+    /// Fails only if a URL makes no sense.
     pub fn new(
         sentinels: &[String],
         name: &str,
@@ -43,7 +43,7 @@ impl BySentinel {
             None => self.find().await?,
         };
         let answer = primary.request(command).await;
-        // Whatever went wrong, it may be that it is the primary no longer.
+        // Whatever went wrong, it may no longer be the primary.
         if answer.is_ok() {
             *slot = Some(primary);
         }
@@ -55,7 +55,7 @@ impl BySentinel {
         self.primary.lock().await.clone()
     }
 
-    /// The first server that a Sentinel calls the primary and that says so itself. Nothing of the caller's was sent yet.
+    /// The first server that a Sentinel calls the primary and that agrees. Nothing of the caller's has been sent yet.
     async fn find(&self) -> Result<Arc<Connection>, RequestError> {
         let mut last = "there are no Sentinels".to_string();
         for sentinel in &self.sentinels {

@@ -1,6 +1,6 @@
 //! Requests to whichever node of a Redis Cluster serves the key's slot.
 //!
-//! Which one that is, nodes are asked one after the other before the first request and after one that failed. A node that
+//! To find that node, it asks one node after another before the first request and after a failed one. A node that
 //! answers MOVED or ASK has not carried the request out and says who will, so following it repeats nothing.
 
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use super::machine::Machine;
 use crate::locks::RequestError;
 use crate::slots::{self, ClusterNode, SLOTS};
 
-/// A request is not sent on for longer than this: nodes that send it in circles know nothing.
+/// How often a request may be redirected: nodes that send it in circles know nothing.
 const MOST_REDIRECTIONS: u32 = 5;
 
 pub struct BySlot {
-    /// Place of the server that is asked first who serves what.
+    /// Index of the server that is first asked for the slots.
     first: usize,
     limit: Duration,
     machine: Arc<dyn Machine>,
@@ -28,18 +28,18 @@ pub struct BySlot {
 
 /// What is known of the cluster.
 struct Known {
-    /// Connections by `host:port`; at the start, to the nodes that were named.
+    /// Connections by `host:port`; at first to the configured nodes.
     servers: BTreeMap<String, Arc<Connection>>,
-    /// As a node has said; empty where nobody was asked yet, or what was said turned out wrong.
+    /// As a node reported; empty if no node has been asked yet or its report turned out wrong.
     nodes: Vec<ClusterNode>,
-    /// Where each slot moved that did since then.
+    /// Where slots have moved since then.
     moved: BTreeMap<u16, String>,
     /// Who answered the last request.
     last: Option<Arc<Connection>>,
 }
 
 impl BySlot {
-    /// Fails only where a URL makes no sense.
+    /// Fails only if a URL makes no sense.
     pub fn new(urls: &[String], first: usize, limit: Duration, machine: &Arc<dyn Machine>) -> Result<BySlot, String> {
         let server = |url: &String| {
             let address = url.strip_prefix("redis://").ok_or_else(|| format!("{url} does not begin with redis://"))?;
@@ -92,7 +92,7 @@ impl BySlot {
         Err(RequestError::NotDone(format!("sent on more than {MOST_REDIRECTIONS} times")))
     }
 
-    /// The `host:port` of the node that serves a slot, as far as is known; asks where nothing is.
+    /// The `host:port` of the node that serves a slot, as far as is known; asks the nodes if nothing is.
     async fn owner(&self, slot: u16, known: &mut Known) -> Result<String, RequestError> {
         if known.nodes.is_empty() {
             known.nodes = self.ask_around(known).await?;
@@ -103,7 +103,7 @@ impl BySlot {
         owner.ok_or_else(|| RequestError::NotDone(format!("no node serves slot {slot} of {SLOTS}")))
     }
 
-    /// What the first node that answers knows of all of them. Nothing of the caller's was sent yet.
+    /// What the first node that answers knows of all nodes. Nothing of the caller's has been sent yet.
     async fn ask_around(&self, known: &Known) -> Result<Vec<ClusterNode>, RequestError> {
         let mut last = "there are none".to_string();
         let first = self.first.checked_rem(known.servers.len()).unwrap_or(0);
@@ -129,7 +129,7 @@ impl BySlot {
     }
 }
 
-/// Where the node that refused a request sends it, and whether for good; its refusal where it sends it nowhere.
+/// Where the node that refused a request sends it, and whether for good; the refusal itself if it sends it nowhere.
 fn redirection(refusal: &RedisError) -> Result<(String, bool), RequestError> {
     let moved = refusal.kind() == ErrorKind::Server(ServerErrorKind::Moved);
     match refusal.redirect_node() {
@@ -154,7 +154,7 @@ mod tests {
     use super::super::machine::Stream;
     use super::*;
 
-    /// A machine from which nobody can be reached; remembers who was tried.
+    /// A machine that can't reach anybody; remembers whom it tried.
     #[derive(Default)]
     struct Alone(std::sync::Mutex<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! The clock that a lock reckons by, and what a client draws from the seed that the controller gave.
+//! The clock that a lock computes with, and what a client draws from the seed that the controller gave it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,20 +12,20 @@ use super::machine::Machine;
 use super::protocol::Hello;
 use crate::locks::Clock;
 
-/// Length of a mark: as long as the documentation of the lock pattern advises.
+/// Length of a mark, as the documentation of the lock pattern advises.
 const MARK_BYTES: usize = 20;
 
-/// The clock of the machine that the lock is to read, random waits, and marks.
+/// The machine's clock as the lock reads it, random waits, and marks.
 #[derive(Clone)]
 pub struct ClientClock {
     machine: Arc<dyn Machine>,
-    /// Whether the lock reckons by the time of day.
+    /// Whether the lock uses the time of day.
     wall: bool,
     waits: Arc<Mutex<ChaCha8Rng>>,
     marks: Arc<Marks>,
 }
 
-/// Marks that nobody else has: they follow from the client's name, the seed of its process, and how many it had before.
+/// Unique marks: they follow from the client's name, the seed of its process, and how many marks it drew before.
 struct Marks {
     client: String,
     seed: u64,
@@ -81,7 +81,7 @@ mod tests {
         );
         let machine: Arc<dyn Machine> = Arc::new(ThisMachine);
         let clock = ClientClock::new(&serde_json::from_str(&hello).unwrap(), &machine);
-        // A clone goes on where the other one is.
+        // A clone continues where the other one is.
         (0..50).flat_map(|_| [clock.mark(), clock.clone().mark()]).collect()
     }
 

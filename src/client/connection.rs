@@ -1,7 +1,7 @@
 //! One connection to one Redis server: every request bounded in time, nothing retried.
 //!
-//! A connection on which a request failed to bring an answer is closed and never used again: a late reply to the old
-//! request would be taken for the reply to the next one.
+//! A connection on which a request got no answer is closed and never used again: a late reply to the old request would
+//! be taken for the reply to the next one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,40 +17,40 @@ use crate::locks::RequestError;
 
 pub struct Connection {
     address: Address,
-    /// How long connecting may take, and how long one request.
+    /// How long connecting may take, and how long each request.
     pub limit: Duration,
-    /// Whether the server is asked what number it has for each connection.
+    /// Whether to ask the server for the id of each connection.
     numbered: bool,
     open: Mutex<Option<Open>>,
-    /// The number of the connection on which a request last failed to bring an answer.
+    /// The id of the connection on which a request last got no answer.
     broken: Mutex<Option<u64>>,
 }
 
-/// A connection, and its number at the server where that is known.
+/// A connection, and its id at the server if known.
 struct Open {
     connection: MultiplexedConnection,
     number: Option<u64>,
-    /// The task that reads and writes. It ends, and with it the connection, when this is dropped: the library by itself
-    /// would first wait for the answers to all that was asked.
+    /// The task that reads and writes. Dropping it ends the task and the connection; the library by itself would first
+    /// wait for the answers to all pending requests.
     _traffic: JoinSet<()>,
 }
 
-/// Between two tries to reach a server that could not be reached.
+/// Pause between two attempts to reach a server.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl Connection {
-    /// To a server at a `redis://` URL; connects at the first request. Fails only where the URL makes no sense.
+    /// A server at a `redis://` URL; connects at the first request. Fails only if the URL makes no sense.
     pub fn new(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<Connection, String> {
         let address = Address::of(url, machine)?;
         Ok(Connection { address, limit, numbered: false, open: Mutex::new(None), broken: Mutex::new(None) })
     }
 
-    /// The same, one that can be [cut off](Connection::cut_off).
+    /// The same, but can be [cut off](Connection::cut_off).
     pub fn numbered(self) -> Connection {
         Connection { numbered: true, ..self }
     }
 
-    /// Connects now, if there is no connection. Its failure means that nothing was sent.
+    /// Connects now if there is no connection. An error means that nothing was sent.
     pub async fn connect(&self) -> Result<(), RequestError> {
         let mut slot = self.open.lock().await;
         if slot.is_none() {
@@ -64,8 +64,8 @@ impl Connection {
         self.ask(command).await?.map_err(|refusal| RequestError::NotDone(refusal.to_string()))
     }
 
-    /// One request and its answer, or the server's own word that it did not carry the request out. Requests of one client
-    /// follow one another, so the connection is taken out while one is under way and put back only when an answer came.
+    /// One request and its answer, or the server's statement that it did not carry the request out. A client's requests
+    /// follow one another, so the connection is taken out during a request and put back only when an answer came.
     pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<Result<T, RedisError>, RequestError> {
         let mut slot = self.open.lock().await;
         let open = match slot.take() {
@@ -85,9 +85,9 @@ impl Connection {
         }
     }
 
-    /// Waits until what was sent on the connection that broke last can't be carried out any more: until the server has closed
-    /// that one, and so drops what is still under way on it, or says that it knows it no more. What had arrived by then was
-    /// carried out before. False where that is not known `within` the time.
+    /// Waits until nothing sent on the connection that broke last can be carried out any more: the server has closed
+    /// that connection, dropping what is still on its way, or says that it no longer knows it. What had arrived by then
+    /// was carried out before. False if that is not known `within` the time.
     pub async fn cut_off(&self, within: Duration) -> bool {
         let Some(number) = *self.broken.lock().await else { return false };
         let deadline = Instant::now() + within;
@@ -102,7 +102,7 @@ impl Connection {
         false
     }
 
-    /// A request about what was done on this very connection before; where it is gone, that is over.
+    /// A request about what was done on this very connection; fails if that connection is gone.
     pub async fn follow_up<T: FromRedisValue>(&self, command: &Cmd, limit: Duration) -> Result<T, RequestError> {
         let mut slot = self.open.lock().await;
         let gone = || RequestError::NotDone("the connection is gone".to_string());
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     async fn new_connection(&self) -> Result<Open, RequestError> {
-        // Both limits are this type's own: the library's defaults are half a second and one second.
+        // This type sets both limits itself: the library's defaults are half a second and one second.
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let opened = async {
             let stream = self.address.connect().await?;
@@ -122,7 +122,7 @@ impl Connection {
             running.spawn(traffic);
             let number = match self.numbered {
                 true => match redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await {
-                    // A server that does not know the question has no numbers.
+                    // A server that does not know the question has no ids.
                     Err(error) if refused(&error) => None,
                     number => Some(number?),
                 },
@@ -140,7 +140,7 @@ impl Connection {
     }
 }
 
-/// Gives the connection back where an answer came; else it is closed.
+/// Gives the connection back if an answer came; otherwise it is closed.
 async fn answer<T: FromRedisValue>(
     command: &Cmd,
     mut open: Open,
@@ -154,8 +154,8 @@ async fn answer<T: FromRedisValue>(
     }
 }
 
-/// Whether the server itself said that it did not carry the command out. Only words that are known to mean it count;
-/// every other error leaves the request indeterminate.
+/// Whether the server itself said that it did not carry the command out. Only errors known to mean that count; every
+/// other error leaves the request indeterminate.
 fn refused(error: &RedisError) -> bool {
     const REFUSALS: &[&str] = &[
         "ERR",
@@ -186,7 +186,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_millis(200);
 
-    /// What a server answers on its connection of this number, if anything; to `CLIENT ID` that number unless it says another.
+    /// What a server answers on the connection with this id, if anything; by default `CLIENT ID` gets that id.
     type Answers = dyn Fn(u64, &str) -> Option<&'static str> + Send + Sync;
 
     /// A Redis that counts its connections from 1 and never answers a write.
@@ -229,7 +229,7 @@ mod tests {
         Ok(words.join(" "))
     }
 
-    /// Of what follows: `*3` or `$12`.
+    /// The number in a header such as `*3` or `$12`.
     async fn length(stream: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
         let mut line = String::new();
         stream.read_line(&mut line).await?;
@@ -246,7 +246,7 @@ mod tests {
     async fn a_write_without_an_answer_is_cut_off_once_the_server_has_closed_its_connection() {
         let connection = server(Arc::new(|number, command| match (number, command) {
             (_, "CLIENT ID") => None,
-            // The first one that asks gets no answer, so nothing is known yet.
+            // The first attempt gets no answer, so nothing is known yet.
             (2, "CLIENT KILL ID 1") => None,
             (_, "CLIENT KILL ID 1") => Some(":1\r\n"),
             (_, other) => {

@@ -1,4 +1,4 @@
-//! The client's line to the controller: messages on a pair of streams, one a line.
+//! The client's link to the controller: one message per line on a pair of streams.
 
 use std::io::{self, Write as _};
 use std::pin::Pin;
@@ -16,13 +16,13 @@ use crate::locks::perfect::Grantor;
 pub struct Control {
     input: Mutex<Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>>,
     output: Mutex<Output>,
-    /// The operation under way.
+    /// The operation in flight.
     operation: AtomicU64,
 }
 
 struct Output {
     stream: Box<dyn AsyncWrite + Send + Unpin>,
-    /// What the stream has not taken yet.
+    /// Bytes that the stream has not taken yet.
     unsent: BytesMut,
 }
 
@@ -39,12 +39,12 @@ impl Control {
         })
     }
 
-    /// What is granted from now on is granted to this operation.
+    /// From now on, grants are for this operation.
     pub fn begin(&self, operation: u64) {
         self.operation.store(operation, Ordering::Relaxed);
     }
 
-    /// The next message; none where the controller is gone.
+    /// The next message; `None` if the controller is gone.
     pub async fn next(&self) -> anyhow::Result<Option<ToClient>> {
         match self.input.lock().await.next_line().await? {
             None => Ok(None),
@@ -52,10 +52,10 @@ impl Control {
         }
     }
 
-    /// Writes at once: a phase that is reported late would move the moment at which the nemesis acts.
+    /// Writes at once: a phase reported late would shift the moment at which the nemesis acts.
     pub async fn say(&self, message: &FromClient) -> io::Result<()> {
         let Output { stream, unsent } = &mut *self.output.lock().await;
-        // Where this is given up half-way, the next message begins with the rest of this one, so no line is torn.
+        // If this is cancelled half-way, the next message starts with the rest of this one, so no line is torn.
         unsent.extend_from_slice(protocol::to_line(message).as_bytes());
         stream.write_all_buf(unsent).await?;
         stream.flush().await
@@ -74,12 +74,12 @@ impl Grantor for Arc<Control> {
     }
 
     async fn give_back(&self) {
-        // Where it can't be said, the controller is gone, and the lock with it.
+        // If this fails, the controller is gone, and the lock with it.
         let _ = self.say(&FromClient::Release { id: self.operation.load(Ordering::Relaxed) }).await;
     }
 }
 
-/// This process's standard output, written to by the task itself: the runtime's own hands every write to another thread,
+/// This process's standard output, written by the task itself: the runtime's own hands every write to another thread,
 /// which takes longer.
 pub struct Stdout;
 

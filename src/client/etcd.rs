@@ -1,6 +1,6 @@
 //! etcd as a client sees it: its v3 API as JSON over HTTP, every request bounded in time, nothing retried.
 //!
-//! A request goes to one server. Where that one does not answer, the next request goes to the next server, which is no
+//! A request goes to one server. If that one does not answer, the next request goes to the next server. That is no
 //! retry: the lock decides what the silence means.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,17 +18,17 @@ pub struct EtcdServers {
     client: Client,
     /// `http://` URLs of all servers.
     urls: Vec<String>,
-    /// Place of the server that is asked.
+    /// Index of the server to ask.
     current: AtomicUsize,
 }
 
 impl EtcdServers {
-    /// Servers at these URLs, the one at place `first` to be asked first. `limit` is how long one request may take.
+    /// The servers at these URLs; the one at index `first` is asked first. `limit` is how long one request may take.
     pub fn new(urls: &[String], first: usize, limit: Duration) -> Result<EtcdServers, String> {
         if urls.is_empty() {
             return Err("lock etcd needs nodes".into());
         }
-        // One connection; one on which a request failed or was given up is closed by the library.
+        // One connection; the library closes it when a request fails or is cancelled.
         let client = Client::builder()
             .timeout(limit)
             .connect_timeout(limit)
@@ -40,7 +40,7 @@ impl EtcdServers {
         Ok(EtcdServers { client, urls: urls.to_vec(), current: AtomicUsize::new(first % urls.len()) })
     }
 
-    /// One request to the current server; after a failure another one is current.
+    /// One request to the current server; after a failure the next server becomes the current one.
     async fn ask(&self, path: &str, body: &Value) -> Result<Reply, NoAnswer> {
         let current = self.current.load(Ordering::Relaxed);
         let url = self.urls.get(current).map(String::as_str).unwrap_or_default();
@@ -70,7 +70,7 @@ impl EtcdServers {
 /// What a server answered.
 enum Reply {
     Done(Value),
-    /// What the request is about does not exist.
+    /// What the request refers to does not exist.
     NotFound,
 }
 
@@ -85,7 +85,7 @@ impl Reply {
 
 impl Leases for EtcdServers {
     async fn grant(&self, ttl: Duration) -> Result<Lease, NoAnswer> {
-        // Whole seconds is all that etcd knows; never less than what was asked for.
+        // etcd knows whole seconds only; round up.
         let seconds = ttl.as_millis().div_ceil(1000) as u64;
         let answer = self.ask("/v3/lease/grant", &json!({ "TTL": seconds.to_string() })).await?.done()?;
         let (id, ttl) = (number(&answer, "/ID")?, number(&answer, "/TTL")?);
@@ -95,7 +95,7 @@ impl Leases for EtcdServers {
     async fn exists(&self, key: &str) -> Result<bool, NoAnswer> {
         let body = json!({ "key": STANDARD.encode(key), "count_only": true });
         let answer = self.ask("/v3/kv/range", &body).await?.done()?;
-        // Numbers that are 0 are left out.
+        // etcd leaves out numbers that are 0.
         Ok(answer.get("count").is_some())
     }
 
@@ -115,7 +115,7 @@ impl Leases for EtcdServers {
 
     async fn revoke(&self, lease: i64) -> Result<(), NoAnswer> {
         let mut last = NoAnswer(String::new());
-        // It names this one lease, so it does no harm to ask another server as well.
+        // The request names this one lease, so asking another server as well does no harm.
         for _ in &self.urls {
             match self.ask("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await {
                 Ok(_) => return Ok(()),
@@ -126,13 +126,13 @@ impl Leases for EtcdServers {
     }
 }
 
-/// A 64-bit number, which JSON has as text.
+/// A 64-bit number, which etcd writes as text in JSON.
 fn number(answer: &Value, pointer: &str) -> Result<i64, NoAnswer> {
     let text = answer.pointer(pointer).and_then(Value::as_str);
     text.and_then(|text| text.parse().ok()).ok_or_else(|| NoAnswer(format!("no number at {pointer} of {answer}")))
 }
 
-/// The innermost reason: the library's own words say only what was attempted.
+/// The innermost reason: the outer error says only what was attempted.
 fn in_words(error: &reqwest::Error) -> String {
     let mut reason: &dyn std::error::Error = error;
     while let Some(source) = reason.source() {

@@ -1,4 +1,4 @@
-//! Which lock a client is to take, on which servers.
+//! Which lock a client takes, on which servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::locks::etcd::Etcd;
 use crate::locks::perfect::Perfect;
 use crate::locks::zookeeper::Zookeeper;
 
-/// Builds the lock that the controller names; an error names what is missing or unknown.
+/// Builds the lock that the controller names; the error says what is missing or unknown.
 pub fn lock(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Lock<ClientClock>, String> {
     let settings = &hello.lock;
     let limit = settings.node_timeout();

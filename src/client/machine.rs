@@ -1,7 +1,7 @@
-//! The machine that a client runs on: the clocks that it reads, and its way to servers.
+//! The machine that a client runs on: the clocks it reads, and its way to servers.
 //!
-//! A client gets it from whoever runs it, so that one in a process of its own has the kernel's, and one that is a task among
-//! others may have clocks and a network of its own. Waits and time limits go by the runtime's clock.
+//! A client gets it from whoever runs it. A client in its own process uses the kernel's clocks and network; one that is
+//! a task among others may have its own. Waits and time limits go by the runtime's clock.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// What a client sees of the world outside of its own memory.
+/// What a client sees of the world outside its own memory.
 pub trait Machine: Send + Sync {
     /// CLOCK_MONOTONIC.
     fn monotonic(&self) -> Duration;
@@ -40,7 +40,7 @@ impl Machine for ThisMachine {
     }
 
     fn wall(&self) -> Duration {
-        // By way of libc, where the fault `clock` shows another time.
+        // Through libc, where the fault `clock` can show another time.
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
@@ -49,18 +49,18 @@ impl Machine for ThisMachine {
     }
 }
 
-/// Where a Redis server is, and from which machine it is reached.
+/// Where a Redis server is, and the machine from which it is reached.
 #[derive(Clone)]
 pub struct Address {
     machine: Arc<dyn Machine>,
     host: String,
     port: u16,
-    /// What to say first.
+    /// What to send first.
     pub greeting: RedisConnectionInfo,
 }
 
 impl Address {
-    /// Of a `redis://` URL. Fails only where the URL makes no sense.
+    /// Parses a `redis://` URL. Fails only if the URL makes no sense.
     pub fn of(url: &str, machine: &Arc<dyn Machine>) -> Result<Address, String> {
         let info = url.into_connection_info().map_err(|error| format!("{url}: {error}"))?;
         let ConnectionAddr::Tcp(host, port) = info.addr() else {

@@ -1,8 +1,8 @@
 //! The built-in lock client: speaks the client protocol on a pair of streams, such as its standard input and output.
 //!
 //! One process is one client, so that a nemesis can stop, kill or cut off each one alone. It knows nothing of the
-//! controller, the cluster or the faults; what it holds to is [`protocol`], like any client in any language. Clocks and network
-//! are its [`machine`](Machine)'s, and whatever it draws follows from the seed that it is given.
+//! controller, the cluster or the faults; it follows [`protocol`], like any client in any language. Its clocks and
+//! network come from its [`machine`](Machine), and everything random from the seed it is given.
 
 mod by_sentinel;
 mod by_slot;
@@ -40,17 +40,16 @@ use crate::resource::ResourceValue;
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
 
-/// For how long a client that was just started tries to reach the resource: one that takes the place of another may begin in
-/// the middle of a fault.
+/// How long a new client tries to reach the resource: one that replaces another may start in the middle of a fault.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// Between two tries.
+/// Pause between two attempts.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a request to nodes that replicate the resource may take: a primary that is gone is to be left soon.
+/// How long a request to nodes that replicate the resource may take. Short, to leave a dead primary soon.
 const REPLICATED_LIMIT: Duration = Duration::from_millis(500);
 
-/// For how long a holder whose write brought no answer tries to make sure that it can't arrive any more. Longer than any
-/// fault that is to end; without a bound a client whose controller is gone might stay for ever.
+/// How long a holder whose write got no answer tries to make sure that the write can't arrive any more. Longer than any
+/// fault that will end; without a bound, a client whose controller is gone might stay forever.
 const DOUBT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs on standard input and output until `bye` or the end of the input.
@@ -58,8 +57,8 @@ pub async fn run() -> anyhow::Result<()> {
     serve(tokio::io::stdin(), Stdout, Arc::new(ThisMachine)).await
 }
 
-/// Runs on these streams until `bye` or the end of the input. Errors are for the controller's log; the client is of no more use
-/// then.
+/// Runs on these streams until `bye` or the end of the input. Errors are for the controller's log; after one, the
+/// client can't be used.
 pub async fn serve(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
@@ -94,7 +93,7 @@ pub async fn serve(
                 control.say(&answer).await?;
             }
             ToClient::Bye => break,
-            // A `go` that comes late is for an operation that is over.
+            // A late `go` is for an operation that is over.
             ToClient::Go { .. } => {}
             other => anyhow::bail!("{other:?} while no operation is in progress"),
         }
@@ -102,28 +101,28 @@ pub async fn serve(
     Ok(())
 }
 
-/// The key that the built-in locks of a resource's key live under.
+/// The key of the built-in locks for a key of the resource.
 pub fn lock_key(key: &str) -> String {
     format!("lock:{key}")
 }
 
-/// Where any server will do, which one this client asks first: not all begin with the same one.
+/// Which server this client asks first where any will do: not all clients begin with the same one.
 fn first_asked(hello: &Hello) -> usize {
     usize::try_from(hello.seed).unwrap_or(0)
 }
 
 /// What performs operations.
 enum Worker {
-    /// A lock, and a resource that knows nothing of it.
+    /// A lock, and a resource that knows nothing about it.
     Apart(Guarded),
-    /// A database that keeps both.
+    /// A database that is both lock and resource.
     Row(RowLock),
 }
 
 struct Guarded {
     lock: Lock<ClientClock>,
     register: Register,
-    /// How what the register keeps is to be understood.
+    /// How to read what the register keeps.
     kind: ResourceKind,
 }
 
@@ -198,7 +197,7 @@ impl Guarded {
         Ok(Guarded { lock: locking::lock(hello, control, machine)?, register, kind: hello.resource.kind })
     }
 
-    /// Takes the lock, does what is to be done under it, and releases it.
+    /// Takes the lock, does the work, and releases the lock.
     async fn locked(&self, invoke: &Invoke, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
         phases.report(Phase::Acquiring, |_| {}).await?;
         let within = Duration::from_millis(invoke.acquire_timeout_ms);
@@ -215,7 +214,7 @@ impl Guarded {
         let say = |phase: &mut PhaseMessage| (phase.validity_ms, phase.token) = (validity_ms, token);
         phases.report(Phase::Acquired, say).await?;
         let (answer, settled) = tokio::select! {
-            // A holder that was stopped first does what it has to do for its lock.
+            // A holder that was paused first takes care of its lock.
             biased;
             never = holding.keep(|renewal| phases.report_renewal(renewal)) => match never {},
             ended = self.work_and_settle(invoke, &holding, phases) => ended?,
@@ -231,9 +230,9 @@ impl Guarded {
         Ok(answer)
     }
 
-    /// What is to be done under the lock, and whether the lock may be given back. No lock protects against a write that
-    /// arrives after its release, so who does not know what became of its own keeps the lock until that can't arrive any
-    /// more, as far as the lock lets it; where that is never known, the lock is left to its TTL.
+    /// Does the work under the lock; also returns whether the lock may be given back. No lock protects against a write
+    /// that arrives after its release. So a holder that does not know what became of its write keeps the lock, as far
+    /// as the lock allows, until the write can't arrive any more. If that is never known, the lock is left to its TTL.
     async fn work_and_settle(
         &self,
         invoke: &Invoke,
@@ -245,7 +244,7 @@ impl Guarded {
         Ok((answer, settled))
     }
 
-    /// What is to be done under the lock, held or, where there is none, not.
+    /// The work under the lock; `holding` is `None` if there is no lock.
     async fn work(
         &self,
         invoke: &Invoke,
@@ -272,7 +271,7 @@ impl Guarded {
         let text = match self.register.read(&invoke.key, token).await {
             Ok(Read::Value(text)) => text,
             Ok(Read::Fenced) => return Ok(fail(invoke, "fenced", FENCED)),
-            // Whatever became of the read, nothing was written.
+            // Whatever happened to the read, nothing was written.
             Err(error) => return Ok(fail(invoke, "unavailable", error)),
         };
         let stored = match ResourceValue::read(self.kind, text) {
@@ -305,7 +304,7 @@ impl Guarded {
                     Err(error) => return Ok(fail(invoke, "unsupported", error)),
                 },
                 Ok(Read::Fenced) => return Ok(fail(invoke, "fenced", FENCED)),
-                // Whatever became of the read, nothing was written.
+                // Whatever happened to the read, nothing was written.
                 Err(error) => return Ok(fail(invoke, "unavailable", error)),
             },
             _ => None,
@@ -319,7 +318,7 @@ impl Guarded {
     }
 }
 
-/// Says what was read, and thinks.
+/// Reports what was read, then thinks.
 async fn think(invoke: &Invoke, old: &ResourceValue, phases: &Phases<'_>) -> anyhow::Result<()> {
     let say = |phase: &mut PhaseMessage| (phase.value, phase.count) = (Some(old.value.clone()), old.count());
     phases.report(Phase::Read, say).await?;
@@ -327,7 +326,7 @@ async fn think(invoke: &Invoke, old: &ResourceValue, phases: &Phases<'_>) -> any
     Ok(())
 }
 
-/// What the end of a write means for its operation, which had read `old`, if anything.
+/// How the outcome of a write completes its operation, which had read `old`, if anything.
 async fn conclude(
     invoke: &Invoke,
     old: Option<ResourceValue>,
@@ -356,12 +355,12 @@ struct Phases<'a> {
     invoke: &'a Invoke,
     control: &'a Control,
     machine: &'a dyn Machine,
-    /// Why a phase inside the lock could not be reported, or its breakpoint never opened.
+    /// Why a phase inside the lock could not be reported, or why its breakpoint never opened.
     failure: Mutex<Option<anyhow::Error>>,
 }
 
 impl Phases<'_> {
-    /// Reports a phase; at a breakpoint, reports it again once it may go on, since a request that is about to leave leaves then.
+    /// Reports a phase; at a breakpoint, reports it again once it may continue, since only then does the request leave.
     async fn report(&self, phase: Phase, fill: impl Fn(&mut PhaseMessage)) -> anyhow::Result<()> {
         self.say(phase, &fill).await?;
         if !self.invoke.breakpoints.contains(&phase) {
@@ -379,7 +378,7 @@ impl Phases<'_> {
         Ok(())
     }
 
-    /// Reports a phase from where no error can be returned; [`Phases::check`] returns it.
+    /// Reports a phase where no error can be returned; [`Phases::check`] returns it later.
     async fn report_inside(&self, phase: Phase) {
         if let Err(error) = self.report(phase, |_| {}).await {
             self.fail(error);
@@ -404,7 +403,7 @@ impl Phases<'_> {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 
-    /// The first thing that went wrong where no error could be returned.
+    /// The first error that could not be returned.
     fn check(&self) -> anyhow::Result<()> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }

@@ -19,13 +19,13 @@ pub const LONGEST_LINE: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum ToClient {
-    /// Connect; once.
+    /// Connect; sent once.
     Hello(Hello),
-    /// One operation at a time.
+    /// Perform one operation; sent one at a time.
     Invoke(Invoke),
-    /// Go on from a phase that was named in the operation's `gates`.
+    /// Continue from a phase that the operation's `gates` name.
     Go { id: u64, phase: Phase },
-    /// The answer to [`FromClient::Acquire`], at once: whether the operation has the lock from now on.
+    /// The immediate answer to [`FromClient::Acquire`]: whether the operation now has the lock.
     Granted { id: u64, granted: bool },
     /// Release, disconnect, exit 0 within a second.
     Bye,
@@ -38,7 +38,7 @@ pub struct Hello {
     pub client: String,
     pub lock: LockSettings,
     pub resource: Resource,
-    /// For all that the client draws, such as its waits. Each process gets another one.
+    /// The seed of everything the client draws, such as its waits. Each process gets a different one.
     pub seed: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct Invoke {
     pub id: u64,
     pub f: Function,
     pub key: String,
-    /// What an rmw is to write.
+    /// What an rmw writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// How long to think between read and write.
@@ -74,30 +74,30 @@ pub struct Invoke {
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum FromClient {
     Ready(Ready),
-    /// It can't take part; the run stops with this text.
+    /// The client can't take part; the run stops with this text.
     Failed {
         text: String,
     },
     Phase(PhaseMessage),
-    /// Where the lock is `perfect`: asks the controller for the lock of the operation's key, and is answered whether it was
+    /// For the lock `perfect`: asks the controller for the lock of the operation's key. The answer says whether it was
     /// free.
     Acquire {
         id: u64,
     },
-    /// Gives that lock back. An operation that ends without having said so keeps it for its process, and where that one dies
-    /// until nothing that it sent to the resource can arrive any more.
+    /// Gives that lock back. If an operation ends without this, its process keeps the lock; if the process dies, the
+    /// lock stays taken until nothing it sent to the resource can arrive any more.
     Release {
         id: u64,
     },
     /// It happened.
     Ok {
         id: u64,
-        /// What was read; absent where the client does not say, null for an empty key.
+        /// What was read; absent if the client does not say, null for an empty key.
         #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
         old: Option<Option<String>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new: Option<String>,
-        /// How much was read, of a counter or list; absent where the client does not say.
+        /// How much was read, of a counter or list; absent if the client does not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         count: Option<u64>,
     },
@@ -120,15 +120,15 @@ pub struct Ready {
 pub struct PhaseMessage {
     pub id: u64,
     pub phase: Phase,
-    /// CLOCK_MONOTONIC of the client's kernel in nanoseconds, on the safe side: after the reply for `acquired`, `read` and
-    /// `written`, before the request for `before-write` and `releasing`.
+    /// CLOCK_MONOTONIC of the client's kernel in nanoseconds, taken on the safe side: after the reply for `acquired`,
+    /// `read` and `written`, before the request for `before-write` and `releasing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mono_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validity_ms: Option<u64>,
-    /// On `read`, what was read; absent where the client does not say, null for an empty register.
+    /// On `read`, what was read; absent if the client does not say, null for an empty register.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
     pub value: Option<Option<String>>,
     /// On `read`, the number of a counter or the length of a list.
@@ -141,8 +141,8 @@ pub struct PhaseMessage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Problem {
     pub id: u64,
-    /// One word: `not-acquired`, `unavailable`, `fenced`, `conflict`, `lock-lost`, `unsupported` are certain; `timeout`,
-    /// `connection-lost`, `crash` and every other word are not.
+    /// One word. Certain: `not-acquired`, `unavailable`, `fenced`, `conflict`, `lock-lost`, `unsupported`. Uncertain:
+    /// `timeout`, `connection-lost`, `crash` and every other word.
     pub error: String,
     #[serde(default)]
     pub text: String,
@@ -162,7 +162,7 @@ impl Resource {
 }
 
 impl FromClient {
-    /// The operation that the message is about.
+    /// The operation the message is about.
     pub fn id(&self) -> Option<u64> {
         match self {
             FromClient::Ready(_) | FromClient::Failed { .. } => None,
@@ -173,7 +173,7 @@ impl FromClient {
     }
 }
 
-/// A message as its line, newline included.
+/// A message as a line, including the newline.
 pub fn to_line<T: Serialize>(message: &T) -> String {
     let mut line = serde_json::to_string(message).expect("a message has string keys only");
     line.push('\n');

@@ -1,4 +1,4 @@
-//! Messages between clients by Pub/Sub on all of the lock's nodes, so that one that reaches both is enough.
+//! Messages between clients by Pub/Sub on all of the lock's nodes: one node that both reach is enough.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use super::machine::{Address, Machine};
 use super::redis_node::RedisNode;
 use crate::locks::Mail;
 
-/// How long to wait before a subscription that broke is made anew.
+/// Pause before a broken subscription is renewed.
 const SUBSCRIBE_AGAIN: Duration = Duration::from_millis(20);
 
-/// Sends on one connection a node, made at the first message, and listens on another.
+/// Sends on one connection per node, opened at the first message, and listens on another.
 pub struct RedisMail {
     nodes: Vec<RedisNode>,
     addresses: Vec<Address>,
 }
 
 impl RedisMail {
-    /// Fails only where an URL makes no sense. Sending to a node may take as long as the limit.
+    /// Fails only if a URL makes no sense. Sending to a node may take as long as the limit.
     pub fn new(urls: &[String], limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisMail, String> {
         Ok(RedisMail {
             nodes: urls.iter().map(|url| RedisNode::new(url, limit, machine)).collect::<Result<_, _>>()?,
@@ -40,7 +40,7 @@ impl Mail for RedisMail {
             command.arg(address).arg(text);
             node.request::<u64>(command)
         });
-        // Nothing is promised; whoever has to know sends again.
+        // Nothing is promised; a sender that must be sure sends again.
         join_all(published).await;
     }
 
@@ -60,14 +60,14 @@ impl Mail for RedisMail {
     }
 }
 
-/// Passes on what one node publishes at the address, for ever.
+/// Forwards what one node publishes at the address, forever.
 async fn pass_on(node: &Address, address: &str, sender: &UnboundedSender<String>) {
     loop {
         if let Ok(mut connection) = subscribed(node, address).await {
             let mut messages = connection.on_message();
             while let Some(message) = messages.next().await {
                 if let Ok(text) = message.get_payload() {
-                    // Where nobody listens any more, this is given up.
+                    // If nobody listens any more, the caller cancels this.
                     let _ = sender.send(text);
                 }
             }

@@ -1,7 +1,7 @@
-//! A Redis as a lock's client sees it: one server, or whichever server of a group is the primary of the key.
+//! A Redis as a lock's client sees it: one server, or whichever server of a group is the primary for the key.
 //!
-//! Whichever it is, every request is bounded in time, none is retried, and a connection on which no answer came is never
-//! used again ([`Connection`]). What follows a failover are later requests.
+//! Either way, every request is bounded in time, none is retried, and a connection on which no answer came is never
+//! used again ([`Connection`]). Only later requests follow a failover.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::locks::{LockGroup, LockSettings, Node, RequestError};
 const COMPARE_AND_DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
 
-/// Lets the key live on if it holds the mark.
+/// Extends the key's life if it holds the mark.
 const COMPARE_AND_EXPIRE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end";
 
-/// Sets the key if it is absent, and then counts; 0 where it is there.
+/// Sets the key if it is absent, then increments the counter; 0 if the key is present.
 const SET_AND_COUNT: &str = "
 if not redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end
 return redis.call('incr', KEYS[2])";
 
-/// Sets the key if it is absent, or its value begins with a lower number.
+/// Sets the key if it is absent or its value begins with a lower number.
 const SET_IF_OUTRANKS: &str = "
 local before = redis.call('get', KEYS[1])
 if before and (tonumber(string.match(before, '^%d+')) or 0) >= tonumber(ARGV[2]) then return {0, before} end
@@ -47,18 +47,18 @@ pub enum RedisNode {
 }
 
 impl RedisNode {
-    /// A node at a `redis://` URL; connects at the first request. Fails only where the URL makes no sense.
+    /// A node at a `redis://` URL; connects at the first request. Fails only if the URL makes no sense.
     pub fn new(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisNode, String> {
         Connection::new(url, limit, machine).map(RedisNode::Server)
     }
 
-    /// The same, whose connections can be cut off.
+    /// The same, but its connections can be cut off.
     pub fn of_resource(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisNode, String> {
         Connection::new(url, limit, machine).map(|server| RedisNode::Server(server.numbered()))
     }
 
-    /// The nodes of a lock: those that are named, or one for the whole group. Where any node of the group will do, the one at
-    /// place `first` is asked first.
+    /// The nodes of a lock: those that are named, or one for the whole group. If any node of the group will do, the one
+    /// at index `first` is asked first.
     pub fn of_lock(
         settings: &LockSettings,
         first: usize,
@@ -87,7 +87,7 @@ impl RedisNode {
         })
     }
 
-    /// Connects now, where there is one server and no connection to it. Its failure means that nothing was sent.
+    /// Connects now if this is a single server without a connection. An error means that nothing was sent.
     pub async fn connect(&self) -> Result<(), RequestError> {
         match self {
             RedisNode::Server(server) => server.connect().await,
@@ -199,7 +199,7 @@ impl Node for RedisNode {
     }
 }
 
-/// WAIT counts what its own connection has written, so on another one it would be answered at once, and mean nothing.
+/// WAIT counts what its own connection has written; on another one it would be answered at once and mean nothing.
 async fn acknowledged(server: &Connection, replicas: u32) -> Result<u32, RequestError> {
     let mut command = redis::cmd("WAIT");
     command.arg(replicas).arg(server.limit.as_millis() as u64);

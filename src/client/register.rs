@@ -1,4 +1,4 @@
-//! The resource as a register: one value a key, in a Redis of its own or on the nodes of a group.
+//! The resource as a register: one value per key, in its own Redis or on the nodes of a group.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ if not matches then return 0 end
 redis.call('set', KEYS[1], ARGV[3])
 return 1";
 
-/// Sets the key if no token from ARGV[2] on has been taken but the writer's own, ARGV[1], which is then the highest.
+/// Sets the key if no token from ARGV[2] on has been seen except the writer's own, ARGV[1], which is then the highest.
 const SET_WITH_TOKEN: &str = "
 local highest = tonumber(redis.call('get', KEYS[2]) or '0')
 if highest >= tonumber(ARGV[2]) and highest ~= tonumber(ARGV[1]) then return 0 end
@@ -23,7 +23,7 @@ redis.call('set', KEYS[2], ARGV[1])
 redis.call('set', KEYS[1], ARGV[3])
 return 1";
 
-/// Gets the key under the same condition, and takes the token.
+/// Gets the key under the same condition, and records the token.
 const GET_WITH_TOKEN: &str = "
 local highest = tonumber(redis.call('get', KEYS[2]) or '0')
 if highest >= tonumber(ARGV[2]) and highest ~= tonumber(ARGV[1]) then return {0, false} end
@@ -35,22 +35,22 @@ pub struct Register {
     fencing: Fencing,
 }
 
-/// How a write ended, if it brought an answer.
+/// How a write ended, if it was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     Done,
-    /// The resource refused: what the writer had read is not current.
+    /// The resource refused: what the writer had read is no longer current.
     Conflict,
-    /// The resource refused: a later holder's token has been there.
+    /// The resource refused: it has seen a later holder's token.
     Fenced,
 }
 
-/// How a read ended, if it brought an answer.
+/// How a read ended, if it was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The value of the key, none where it is empty.
+    /// The value of the key; `None` if it is empty.
     Value(Option<String>),
-    /// The resource refused: a later holder's token has been there.
+    /// The resource refused: it has seen a later holder's token.
     Fenced,
 }
 
@@ -63,16 +63,16 @@ impl Register {
         self.node.connect().await
     }
 
-    /// Makes sure that a write which brought no answer can't arrive any more. False where that is not known `within` the time.
+    /// Makes sure that an unanswered write can't arrive any more. False if that is not known `within` the time.
     pub async fn settle(&self, within: Duration) -> bool {
         match &self.node {
             RedisNode::Server(server) => server.cut_off(within).await,
-            // Used without a lock, so there is nothing to be kept for it.
+            // Used without a lock, so there is no lock to keep.
             RedisNode::Sentinel(_) | RedisNode::Cluster(_) => false,
         }
     }
 
-    /// Reads a key. The token counts only where reads are fenced.
+    /// Reads a key. The token matters only if reads are fenced.
     pub async fn read(&self, key: &str, token: Option<Token>) -> Result<Read, RequestError> {
         if let (Fencing::TokenReads, Some(token)) = (self.fencing, token) {
             let (taken, value): (u64, Option<String>) =
@@ -84,8 +84,8 @@ impl Register {
         self.node.request(command).await.map(Read::Value)
     }
 
-    /// Writes `new` in place of `old`. What was read is compared only where the resource is fenced by old values; the token
-    /// counts only where it is fenced by tokens, and then there has to be one.
+    /// Writes `new` in place of `old`. `old` is compared only if the resource is fenced by old values; the token
+    /// matters only if it is fenced by tokens, and is then required.
     pub async fn write(
         &self,
         key: &str,
@@ -121,8 +121,8 @@ impl Register {
     }
 }
 
-/// A script with the key, its highest token, the caller's token, and the lowest one that bars the caller: any later one, or
-/// for a paired token any from its minor number on.
+/// A script with the key, the key of its highest token, the caller's token, and the lowest token that bars the caller:
+/// any later one, or for a paired token any from its minor number on.
 fn with_token(script: &str, key: &str, token: Token) -> redis::Cmd {
     let mut command = redis::cmd("EVAL");
     command.arg(script).arg(2).arg(key).arg(format!("{key}:highest-token"));

@@ -1,8 +1,8 @@
-//! A row of a PostgreSQL database that is the resource, and whose lock is the lock: both in one transaction.
+//! A row of a PostgreSQL database that is both the resource and the lock, in one transaction.
 //!
-//! Whoever has selected the row FOR UPDATE holds it until the transaction ends, and the write becomes true together with
-//! that end. So nobody can write without the lock: a holder that stops for too long finds its transaction ended by the
-//! server, and with it what it had not committed. The lock's time to live is how long the server lets a transaction be idle.
+//! Whoever has selected the row FOR UPDATE holds it until the transaction ends, and the write takes effect with the
+//! commit. So nobody can write without the lock: if a holder stops for too long, the server ends its transaction and
+//! discards what was not committed. The lock's time to live is how long the server lets a transaction be idle.
 
 use std::time::Duration;
 
@@ -21,25 +21,25 @@ use crate::locks::{Clock, NotAcquired, RequestError};
 
 pub struct RowLock {
     config: Config,
-    /// How long one request may take, a wait for the row aside.
+    /// How long one request may take, not counting a wait for the row.
     limit: Duration,
     ttl: Duration,
     /// Bounds of the wait between attempts.
     retry_delay: (Duration, Duration),
     clock: ClientClock,
-    /// A session that is in no transaction.
+    /// A session with no transaction open.
     session: Mutex<Option<Session>>,
 }
 
-/// A connection. It is closed when this is dropped, and then the server undoes what was not committed.
+/// A connection. Dropping it closes it, and the server then undoes what was not committed.
 struct Session {
     client: Client,
-    /// The task that reads and writes. The library by itself would first wait for the answers to all that was asked.
+    /// The task that reads and writes. The library by itself would first wait for the answers to all pending requests.
     _traffic: JoinSet<()>,
 }
 
 impl RowLock {
-    /// Connects, so that what is wrong with the settings is known at once.
+    /// Connects, so that wrong settings are noticed at once.
     pub async fn connect(hello: &Hello, clock: ClientClock) -> Result<RowLock, String> {
         let (url, ttl) = (&hello.resource.url, hello.lock.ttl_ms);
         let mut config: Config = url.parse().map_err(|error| format!("{url}: {error}"))?;
@@ -60,7 +60,7 @@ impl RowLock {
         Ok(lock)
     }
 
-    /// The value of a key without its lock, none where it is empty.
+    /// The value of a key, read without its lock; `None` if it is empty.
     pub async fn read(&self, key: &str) -> Result<Option<String>, RequestError> {
         let session = self.take_session().await?;
         let value = session.value(key, "", self.limit).await?;
@@ -80,17 +80,17 @@ impl RowLock {
         phases.report(Phase::Acquired, |phase| phase.validity_ms = validity_ms).await?;
         let old = match session.value(&invoke.key, "", self.limit).await {
             Ok(old) => old,
-            // Whatever became of the read, nothing was written.
+            // Whatever happened to the read, nothing was written.
             Err(error) => return lost(invoke, error, phases).await,
         };
         phases.report(Phase::Read, |phase| phase.value = Some(old.clone())).await?;
         tokio::time::sleep(Duration::from_millis(invoke.hold_ms)).await;
         phases.report(Phase::BeforeWrite, |_| {}).await?;
         if let Err(error) = session.set(&invoke.key, new, self.limit).await {
-            // Whatever became of it, it will never be committed.
+            // Whatever happened to it, it will never be committed.
             return lost(invoke, error, phases).await;
         }
-        // The lock ends with the commit that makes the write true, so it is given up before that is acknowledged.
+        // The commit also ends the lock, so the release begins before the write is acknowledged.
         phases.report(Phase::Releasing, |_| {}).await?;
         match session.commit(self.limit).await {
             Ok(()) => {}
@@ -103,7 +103,7 @@ impl RowLock {
         Ok(FromClient::Ok { id: invoke.id, old: Some(old), new: Some(new.to_string()), count: None })
     }
 
-    /// A session whose transaction has the row. Tries until `within` has passed.
+    /// A session whose transaction holds the row. Tries until `within` has passed.
     async fn acquire(&self, key: &str, within: Duration) -> Result<Session, NotAcquired> {
         let deadline = self.clock.now() + within;
         let mut attempts = 0;
@@ -123,7 +123,7 @@ impl RowLock {
         }
     }
 
-    /// One attempt, which waits for the row for so long. When it fails the session is dropped, and nothing is held.
+    /// One attempt, which waits this long for the row. If it fails, the session is dropped and nothing is held.
     async fn attempt(&self, key: &str, wait: Duration) -> Result<Session, RequestError> {
         let session = self.take_session().await?;
         // A row that does not exist can't be locked.
@@ -146,7 +146,7 @@ impl RowLock {
     async fn new_session(&self) -> Result<Session, RequestError> {
         match timeout(self.limit, self.config.connect(NoTls)).await {
             Ok(Ok((client, connection))) => {
-                // How it ends is known to whoever asks something on it.
+                // Whoever asks something on it next learns how it ended.
                 let mut traffic = JoinSet::new();
                 traffic.spawn(async move { drop(connection.await) });
                 Ok(Session { client, _traffic: traffic })
@@ -159,7 +159,7 @@ impl RowLock {
     }
 }
 
-/// What a holder says whose transaction ended before its commit was sent: certainly nothing was written.
+/// The answer of a holder whose transaction ended before its commit was sent: certainly nothing was written.
 async fn lost(invoke: &Invoke, error: RequestError, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
     let text = format!("the transaction is over: {error}");
     phases.report(Phase::Lost, |phase: &mut PhaseMessage| phase.text = Some(text.clone())).await?;
@@ -167,7 +167,7 @@ async fn lost(invoke: &Invoke, error: RequestError, phases: &Phases<'_>) -> anyh
 }
 
 impl Session {
-    /// The value of a key, with a clause about its lock.
+    /// The value of a key; `clause` says how to lock it.
     async fn value(&self, key: &str, clause: &str, limit: Duration) -> Result<Option<String>, RequestError> {
         let rows = self.ask(&format!("select value from registers where key = $1 {clause}"), &[&key], limit).await?;
         match rows.first() {
@@ -213,7 +213,7 @@ fn answered<T>(
     }
 }
 
-/// With the server's own words, which the library keeps in the source of its error.
+/// With the server's own message, which the library keeps in the source of its error.
 fn in_words(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("{}: {}", said.severity(), said.message()),

@@ -1,5 +1,5 @@
-//! Who is how far in its operation, so that a nemesis can pick the client that holds the lock, and a script can wait for
-//! one.
+//! Tracks how far each client is in its operation, so that a nemesis can pick the client that holds the lock, and a
+//! script can wait for a client.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,29 +9,29 @@ use tokio::time::{Instant, sleep};
 
 use crate::history::Phase;
 
-/// Where every client stands. Cheap to clone; all clones show the same board.
+/// The progress of every client. Clones are cheap and share one board.
 #[derive(Clone)]
 pub struct Board {
     clients: Arc<Mutex<Vec<ClientProgress>>>,
     changed: Arc<Notify>,
 }
 
-/// Where one client stands.
+/// The progress of one client.
 #[derive(Clone, Debug, Default)]
 pub struct ClientProgress {
-    /// Operations that it has begun.
+    /// Operations it has begun.
     pub begun: u64,
-    /// The key of the one that it began last.
+    /// The key of the operation it began last.
     pub key: String,
-    /// Operations that are over.
+    /// Operations that have ended.
     pub ended: u64,
-    /// What it reported of the operation that it began last.
+    /// The phases it has reported in its latest operation.
     pub reached: Vec<(Phase, Instant)>,
     /// How often its process has been replaced.
     pub replaced: u64,
 }
 
-/// A client that does not report its reads is taken to be past them after this long.
+/// A client that does not report its reads is assumed to have done them after this long.
 const READS_BY_THEN: Duration = Duration::from_millis(30);
 
 impl Board {
@@ -85,7 +85,7 @@ impl Board {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a client stands so; forever, where it never does.
+    /// Waits until a client's progress passes `is_so`; forever if it never does.
     pub async fn until<T>(&self, client: u32, is_so: impl Fn(&ClientProgress) -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
@@ -97,8 +97,8 @@ impl Board {
         }
     }
 
-    /// Waits for a client that has come between its read and its write after this call, the moment at which losing the lock
-    /// hurts. Waits for ever where none does.
+    /// Waits for a client that, after this call, gets between its read and its write: the moment at which losing the
+    /// lock hurts. Waits forever if none does.
     pub async fn fresh_holder(&self) -> u32 {
         let since = Instant::now();
         loop {

@@ -1,7 +1,7 @@
 //! Keeps each client busy with its operations, one at a time, and records what it answers.
 //!
-//! A client that dies, hangs, or speaks nonsense is reported with the line, its operation becomes indeterminate, and its
-//! container is started anew under the next process number: a process that crashed never acts again.
+//! A client that dies, hangs, or talks nonsense is reported with the line. Its operation becomes indeterminate, and it
+//! is restarted under the next process number: a process that crashed never acts again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -24,33 +24,33 @@ use crate::history::{
 use crate::members::client_name;
 use crate::plan::{Action, Operations, PlannedOperation};
 
-/// How long a client may take to say `ready`; an interpreter that has never been loaded is slow.
+/// How long a client may take to say `ready`; loading an interpreter for the first time is slow.
 const READY_LIMIT: Duration = Duration::from_secs(30);
-/// What a client may take beyond its lock timeout, hold time and pause before it counts as hung.
+/// How much longer than its lock timeout, hold time and pause a client may take before it counts as hung.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// A client that fails so often without completing anything is broken, not unlucky.
+/// A client that fails this often without completing anything is broken, not unlucky.
 const FAILURES_IN_A_ROW: u32 = 3;
-/// As much of a client's own words as is kept.
+/// How much of a client's own text is kept, in characters.
 const LONGEST_TEXT: usize = 500;
 
-/// One client: its process as it is now, and where it stands in its plan.
+/// One client: its current process, and its place in its plan.
 pub(super) struct Client {
     number: u32,
     process: u32,
     link: ClientProcess,
     operations: Operations,
-    /// What a script tells it to do; none where it works by itself.
+    /// What a script tells it to do; `None` if it works by itself.
     instructions: Option<UnboundedReceiver<Instruction>>,
-    /// Operations that it was told to begin while another one was under way.
+    /// Operations it was told to begin while another one was in flight.
     due: VecDeque<OperationOptions>,
 }
 
-/// How an operation is to be performed.
+/// How to perform an operation.
 #[derive(Clone, Debug)]
 pub(super) struct OperationOptions {
     /// Phases at which the client waits for a `go`.
     pub breakpoints: Vec<Phase>,
-    /// How long it tries to acquire the lock.
+    /// How long the client tries to acquire the lock.
     pub acquire_timeout: Duration,
 }
 
@@ -59,18 +59,18 @@ pub(super) struct OperationOptions {
 pub(super) enum Instruction {
     /// Begin the next operation.
     Begin(OperationOptions),
-    /// Go on from this phase.
+    /// Continue from this phase.
     Go(Phase),
 }
 
-/// Why a client's process is of no more use.
+/// Why a client's process can no longer be used.
 #[derive(Debug)]
 pub(super) struct Broken(String);
 
-/// How an operation came to its end on the client's side.
+/// How an operation ended on the client's side.
 enum Answer {
     Message(FromClient),
-    /// The run's end came before the client's answer.
+    /// The run ended before the client answered.
     CutOff,
 }
 
@@ -98,7 +98,7 @@ impl Run<'_> {
         futures_util::future::try_join_all(starts).await
     }
 
-    /// Says hello and waits for `ready`; gives the name that the client has for itself.
+    /// Says hello and waits for `ready`; returns the client's name for itself.
     async fn greet(&self, client: &mut Client) -> Result<String, Broken> {
         let settings = self.scenario.lock_settings(self.cluster.node_urls());
         let mut lock = settings.map_err(|error| Broken(error.to_string()))?;
@@ -123,7 +123,7 @@ impl Run<'_> {
         }
     }
 
-    /// Keeps one client busy until the run stops. Gives the client back, or the reason why it was given up.
+    /// Keeps one client busy until the run stops. Returns the client, or the reason why it was given up.
     pub(super) async fn drive(&self, mut client: Client) -> Result<Client, RunError> {
         let mut failures = 0;
         loop {
@@ -145,7 +145,7 @@ impl Run<'_> {
         }
     }
 
-    /// Performs one operation and records its whole life.
+    /// Performs one operation and records it from invocation to completion.
     async fn perform(
         &self,
         client: &mut Client,
@@ -160,7 +160,7 @@ impl Run<'_> {
                 (Function::Rmw, Some(operation.value.clone()))
             }
             ResourceKind::Replicated => {
-                // A script waits for phases, and a compare-and-set goes through all of them and hides nothing.
+                // A script waits for phases, and a compare-and-set goes through all of them and leaves nothing out.
                 let scripted = (!self.plan.script.is_empty()).then_some(Function::Cas);
                 let f = scripted.or(operation.f).unwrap_or(Function::Read);
                 (f, f.writes().then(|| operation.value.clone()))
@@ -200,7 +200,7 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    /// Reads a client's messages about its operation, recording its phases, until it answers, breaks, or the run is over.
+    /// Records the phases of a client's operation until the client answers or breaks, or the run is over.
     async fn follow(
         &self,
         client: &mut Client,
@@ -265,7 +265,7 @@ impl Run<'_> {
         }
     }
 
-    /// Records that a client is of no more use and starts it anew under the next process number, or gives up.
+    /// Records that a client is unusable, and restarts it under the next process number or gives up.
     async fn replace(&self, client: &mut Client, reason: String, give_up: bool) -> Result<(), RunError> {
         warn!(client = client.number, %reason, "client broken");
         self.status.send_modify(|status| {
@@ -295,8 +295,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// How long a client may stand still for reasons of the plan: the longest fault, one of each series after the other
-    /// where there are several, or all that a script waits.
+    /// How long the plan may hold a client up: the longest fault of each series, added up, or all that a script waits.
     pub(super) fn longest_fault(&self) -> Duration {
         let mut series = BTreeMap::<usize, u64>::new();
         for fault in &self.plan.faults {
@@ -317,7 +316,7 @@ impl Run<'_> {
     }
 }
 
-/// What a script says next; never anything, where there is none or it is over.
+/// The script's next instruction; never resolves if there is no script or it is over.
 async fn next_instruction(instructions: &mut Option<UnboundedReceiver<Instruction>>) -> Instruction {
     if let Some(receiver) = instructions
         && let Some(instruction) = receiver.recv().await
@@ -328,14 +327,14 @@ async fn next_instruction(instructions: &mut Option<UnboundedReceiver<Instructio
 }
 
 impl Client {
-    /// Makes the client do what a script says and nothing else.
+    /// Makes the client follow a script and do nothing else.
     pub(super) fn follow_script(&mut self) -> UnboundedSender<Instruction> {
         let (sender, receiver) = unbounded_channel();
         self.instructions = Some(receiver);
         sender
     }
 
-    /// Waits until it is time for the next operation; says how it is to be performed.
+    /// Waits until the next operation is due; returns how to perform it.
     async fn turn(&mut self, operation: &PlannedOperation, usual: OperationOptions) -> OperationOptions {
         if self.instructions.is_none() {
             sleep(Duration::from_millis(operation.think_ms)).await;
@@ -347,19 +346,19 @@ impl Client {
             }
             match next_instruction(&mut self.instructions).await {
                 Instruction::Begin(options) => return options,
-                // For an operation that is over, since its client broke.
+                // For an operation that is over because its client broke.
                 Instruction::Go(_) => {}
             }
         }
     }
 
-    /// Asks the client to leave; whether it did is the cluster's concern.
+    /// Asks the client to leave; making sure that it does is the cluster's job.
     pub(super) async fn dismiss(mut self) {
         let _ = send(&mut self.link, &ToClient::Bye).await;
     }
 }
 
-/// What a client's answer means for its operation. When in doubt it is indeterminate.
+/// What a client's answer means for its operation. When in doubt, the operation is indeterminate.
 fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Completion) -> Result<(), Broken> {
     let mut indeterminate = |error: &str, text: String| {
         completion.error = Some(error.to_string());
@@ -380,7 +379,7 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
             completion.error = Some(problem.error);
             completion.text = Some(shorten(&problem.text));
         }
-        // An error word that nobody knows is indefinite, whatever the message calls itself.
+        // An unknown error word is indefinite, whatever type the message has.
         Ok(Answer::Message(
             FromClient::Fail(Problem { error, text, .. }) | FromClient::Info(Problem { error, text, .. }),
         )) => {
@@ -413,7 +412,7 @@ fn report(process: u32, message: PhaseMessage) -> PhaseReport {
     }
 }
 
-/// What a client says that it read: nothing, that the key was empty, or a value.
+/// What a client says it read: nothing said, an empty key, or a value.
 fn told(value: Option<Option<String>>) -> Reading {
     value.map_or(Reading::Unknown, |value| value.map_or(Reading::Empty, Reading::Value))
 }
@@ -431,7 +430,7 @@ pub(super) async fn send(link: &mut ClientProcess, message: &ToClient) -> Result
     }
 }
 
-/// The next message, none where none came until the deadline.
+/// The next message; `None` if none came before the deadline.
 pub(super) async fn receive(link: &mut ClientProcess, deadline: Instant) -> Result<Option<FromClient>, Broken> {
     loop {
         let Ok(output) = timeout_at(deadline, link.output.recv()).await else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What has to be true before the first operation and after the last one, and the final reads.
+//! What must be true before the first operation and after the last one, and the final reads.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use crate::resource::ResourceValue;
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long a server may take to answer after the last heal.
 pub(super) const HEALTHY_LIMIT: Duration = Duration::from_secs(5);
-/// How long nodes may take after the last heal to agree on who is what. Sentinels tell a primary that was deposed so only
-/// once it has called itself one for eight seconds.
+/// How long nodes may take after the last heal to agree on their roles. Sentinels demote a deposed primary only after
+/// it has called itself a primary for eight seconds.
 const ROLES_LIMIT: Duration = Duration::from_secs(40);
-/// One request of ours to a server.
+/// The time limit of one request from the controller to a server.
 const REQUEST_LIMIT: Duration = Duration::from_secs(2);
 pub(super) const BETWEEN_TRIES: Duration = Duration::from_millis(10);
-/// Of a list that takes more bytes only the length is recorded, so that its line stays one that can be loaded.
+/// A list of more bytes is recorded by its length only, so that its line can still be loaded.
 const LONGEST_LIST: usize = 1 << 20;
 
 impl Run<'_> {
-    /// Waits until every server answers and makes sure that the resource is empty.
+    /// Waits until every server answers, and checks that the resource is empty.
     pub(super) async fn establish_facts(&self) -> Result<(), RunError> {
         let silent = self.silent_servers(START_LIMIT).await;
         if !silent.is_empty() {
@@ -63,7 +63,7 @@ impl Run<'_> {
         }
     }
 
-    /// How many keys there are, on all servers that keep the resource together.
+    /// How many keys there are on all servers that keep the resource.
     async fn keys_in_resource(&self) -> Result<u64, String> {
         let mut keys = 0;
         for keeper in self.keepers() {
@@ -87,7 +87,7 @@ impl Run<'_> {
         }
     }
 
-    /// After the last heal: do all servers answer again, and does every node know its place again?
+    /// After the last heal: do all servers answer again, and does every node know its role again?
     pub(super) async fn check_health(&self) -> Result<(), RunError> {
         let silent = self.silent_servers(HEALTHY_LIMIT).await;
         if !silent.is_empty() {
@@ -101,7 +101,7 @@ impl Run<'_> {
         self.fact(FactName::NodesHealthy, settled, text)
     }
 
-    /// Reads every key, after the last client is gone and what it had sent has been carried out.
+    /// Reads every key, once the last client is gone and everything it sent has been carried out.
     pub(super) async fn final_reads(&self) -> Result<(), RunError> {
         if let Err(text) = self.nobody_writes_any_more().await {
             return self.fact(FactName::FinalReads, false, text);
@@ -148,8 +148,8 @@ impl Run<'_> {
         self.fact(FactName::FinalReads, failed.is_none(), text)
     }
 
-    /// A server answers what it has received on a connection before it notices that the connection is closed, so once
-    /// ours is the only one left, nothing that a client sent can still be carried out.
+    /// A server answers everything it has received on a connection before it notices that the connection is closed. So
+    /// once ours is the only one left, nothing that a client sent can still be carried out.
     async fn nobody_writes_any_more(&self) -> Result<(), String> {
         let deadline = Instant::now() + HEALTHY_LIMIT;
         loop {
@@ -165,8 +165,8 @@ impl Run<'_> {
         }
     }
 
-    /// How many connections clients have to the resource. Nodes that replicate it are in touch with each other and with
-    /// whoever watches them, so there only those from the clients' addresses count.
+    /// How many connections clients have to the resource. Nodes that replicate it are also connected to each other and
+    /// to Sentinels, so there only connections from the clients' addresses count.
     async fn connections_of_clients(&self) -> Result<u64, String> {
         if self.scenario.workload.resource.kind != ResourceKind::Replicated {
             return match self.ask(&self.cluster.resource_url(), RedisCommand::Connections).await {
@@ -188,7 +188,7 @@ impl Run<'_> {
         Ok(connections)
     }
 
-    /// The servers that do not answer before the time is over.
+    /// The servers that have not answered when the time is up.
     async fn silent_servers(&self, limit: Duration) -> Vec<String> {
         let deadline = Instant::now() + limit;
         let answers = self.cluster.members().filter(|member| member.role.is_server()).map(|server| async move {
@@ -215,7 +215,7 @@ impl Run<'_> {
     }
 }
 
-/// What a key was found to hold at the end, as a history says it.
+/// The final value of a key, as a history records it.
 fn final_value(kind: ResourceKind, text: Option<String>) -> Result<(Reading, Option<Amount>), String> {
     let bytes = text.as_ref().map_or(0, String::len);
     let stored = ResourceValue::read(kind, text).map_err(|error| error.to_string())?;
@@ -226,7 +226,7 @@ fn final_value(kind: ResourceKind, text: Option<String>) -> Result<(Reading, Opt
     Ok((stored.value.map_or(Reading::Empty, Reading::Value), amount))
 }
 
-/// The numbers of the connections from these addresses, in an answer to CLIENT LIST.
+/// The ids of the connections from these addresses, in an answer to CLIENT LIST.
 pub(super) fn connections_from<'a>(list: &'a str, addresses: &[Ipv4Addr]) -> Vec<&'a str> {
     let number = |line: &'a str| -> Option<&'a str> {
         let field = |name: &str| line.split_whitespace().find_map(|field| field.strip_prefix(name));

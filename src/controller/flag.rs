@@ -1,10 +1,10 @@
-//! A flag that is raised once, and those who wait for it.
+//! A flag that is raised once and wakes everybody who waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// Wakes those who wait in the order in which they came; tokio's `watch` would draw the order anew in each run.
+/// Wakes waiters in the order in which they came; tokio's `watch` would pick a new order in each run.
 #[derive(Default)]
 pub(super) struct Flag {
     is_raised: AtomicBool,
@@ -19,7 +19,7 @@ impl Flag {
 
     /// Waits until it is raised.
     pub async fn raised(&self) {
-        // From here on it is heard of.
+        // From here on a `raise` is not missed.
         let raised = self.waiting.notified();
         if !self.is_raised.load(Ordering::SeqCst) {
             raised.await;

@@ -1,8 +1,8 @@
-//! The perfect lock, which the controller grants itself: one holder for each key, until it gives the lock back.
+//! The perfect lock, which the controller itself grants: one holder for each key, until it gives the lock back.
 //!
-//! A holder that dies had the lock until nothing that it sent can arrive at the resource any more. That is so once its
-//! process is gone and the resource has closed its connections: what had arrived by then was carried out, and what is still
-//! under way in the network finds nobody. Where that is not seen, the lock stays taken.
+//! A holder that dies keeps the lock until nothing it sent can arrive at the resource any more: its process is gone,
+//! and the resource has closed its connections. Whatever had arrived by then was carried out, and whatever is still in
+//! the network finds no connection. If that can't be confirmed, the lock stays taken.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,11 +16,11 @@ use super::{Run, RunError};
 use crate::faults::{RedisCommand, RedisReply};
 use crate::members::client_name;
 
-/// Who has the lock of each key.
+/// Who holds the lock of each key.
 #[derive(Default)]
 pub(super) struct Grants(Mutex<BTreeMap<String, Holder>>);
 
-/// An operation, and the process that performs it.
+/// An operation and the process that performs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     pub process: u32,
@@ -28,7 +28,7 @@ pub(super) struct Holder {
 }
 
 impl Grants {
-    /// Whether the lock was free, and is the asker's now.
+    /// Grants the lock to the asker if it is free; returns whether it was.
     pub fn ask(&self, key: &str, asker: Holder) -> bool {
         let mut held = self.held();
         let free = !held.contains_key(key);
@@ -38,17 +38,17 @@ impl Grants {
         free
     }
 
-    /// Frees the lock if it is the giver's.
+    /// Frees the lock if the giver holds it.
     pub fn give_back(&self, key: &str, giver: Holder) {
         self.held().retain(|held, holder| held != key || *holder != giver);
     }
 
-    /// Whether a process holds anything.
+    /// Whether a process holds any lock.
     fn has_any(&self, process: u32) -> bool {
         self.held().values().any(|holder| holder.process == process)
     }
 
-    /// Frees whatever a process held.
+    /// Frees every lock that a process held.
     fn take_from(&self, process: u32) {
         self.held().retain(|_, holder| holder.process != process);
     }
@@ -59,7 +59,7 @@ impl Grants {
 }
 
 impl Run<'_> {
-    /// Frees what a client's process held that is of no more use, once nothing of it can arrive at the resource.
+    /// Frees the locks of a client's discarded process, once nothing it sent can arrive at the resource.
     pub(super) async fn take_from(&self, client: u32, process: u32) -> Result<(), RunError> {
         if !self.grants.has_any(process) {
             return Ok(());
@@ -77,7 +77,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Has the resource close every connection of a client whose processes are gone.
+    /// Makes the resource close every connection of a client whose processes are gone.
     async fn disconnect(&self, client: u32) -> Result<(), String> {
         let name = client_name(client);
         let address: Vec<Ipv4Addr> =
@@ -89,7 +89,7 @@ impl Run<'_> {
                     open if open.is_empty() => return Ok(()),
                     open => {
                         for number in &open {
-                            // Whether it was, the next list says.
+                            // The next list tells whether it was closed.
                             let _ = self.at_the_resource(&["CLIENT", "KILL", "ID", number]).await;
                         }
                         format!("{} of its connections to the resource are still open", open.len())

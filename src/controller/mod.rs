@@ -1,11 +1,11 @@
 //! The run itself: the only place with control flow over time, and the only reader of the run's clock.
 //!
-//! It makes sure that the cluster is what the run assumes, keeps the clients busy ([`clients`]) while faults come and go
-//! ([`nemesis`], [`script`]), grants the perfect lock ([`grants`]), heals on every way out, waits until nothing can write any
-//! more, makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
+//! It checks that the cluster is what the run assumes, keeps the clients busy ([`clients`]) while faults come and go
+//! ([`nemesis`], [`script`]), grants the perfect lock ([`grants`]), heals on every way out, waits until nothing can
+//! write any more, makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
 //!
-//! The run's clock is tokio's, which can be virtual; what happens at one moment happens in an order that does not change from
-//! run to run, so every `select!` is biased.
+//! The run's clock is tokio's, which can be virtual. Every `select!` is biased, so that things that happen at the same
+//! moment happen in the same order in every run.
 
 mod board;
 mod clients;
@@ -36,7 +36,7 @@ use crate::history::{Body, End, FactName, Header, Outcome, Recorder, SharedRecor
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{Scenario, ScenarioError};
 
-/// What a run needs beside the cluster.
+/// What a run needs besides the cluster.
 pub struct Request<'a> {
     pub scenario: &'a Scenario,
     pub plan: &'a Plan,
@@ -53,18 +53,18 @@ pub struct Request<'a> {
 pub struct Status {
     /// What is going on, for people.
     pub stage: String,
-    /// When clients began to work; none before that.
+    /// When clients began to work; `None` before that.
     pub began: Option<Instant>,
     pub ok: u64,
     pub fail: u64,
     pub info: u64,
-    /// The faults in effect, by number and for people.
+    /// The faults in effect: number and description.
     pub faults: Vec<(u32, String)>,
-    /// What the user should hear of, in the order in which it happened.
+    /// What the user should know, in the order in which it happened.
     pub notes: Vec<String>,
 }
 
-/// Why a run came to no good end. The history so far is kept, with this as its end.
+/// Why a run failed. The history so far is kept, and ends with this.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("{0}")]
@@ -83,7 +83,7 @@ pub enum RunError {
     NotReady(String),
 }
 
-/// How long an operation under way may still take once the user wants the run to end.
+/// How long operations in flight may still take once the user wants the run to end.
 const HURRY: Duration = Duration::from_millis(500);
 /// How long the clients may take to leave when asked to.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -95,20 +95,20 @@ struct Run<'a> {
     cluster: &'a Cluster,
     recorder: SharedRecorder,
     board: Board,
-    /// Who has the perfect lock.
+    /// Who holds the perfect lock.
     grants: Grants,
     status: watch::Sender<Status>,
-    /// Raised when no new operation and no new fault shall begin.
+    /// Raised when no new operation or fault may begin.
     stop: Flag,
-    /// Raised when operations under way are not waited for any longer.
+    /// Raised when operations in flight are no longer waited for.
     cut_off: Flag,
     next_operation: AtomicU64,
     /// The faults in effect whose members were killed.
     down: Mutex<Vec<nemesis::InEffect>>,
 }
 
-/// Runs the scenario on a cluster that has been started. Whatever happens, faults are healed when it returns, and the
-/// history has an end that says how it went.
+/// Runs the scenario on a started cluster. Whatever happens, all faults are healed when it returns, and the history
+/// ends with how the run went.
 pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError> {
     let run = Run {
         scenario: request.scenario,
@@ -139,7 +139,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
 }
 
 impl Run<'_> {
-    /// From a started cluster to the last read. True where the user ended it early.
+    /// From a started cluster to the last read. True if the user ended the run early.
     async fn story(&self, header: Header, interrupt: watch::Receiver<bool>) -> Result<bool, RunError> {
         self.recorder.append(Body::Run(Box::new(header)))?;
         let mut asked = interrupt.clone();
@@ -163,7 +163,7 @@ impl Run<'_> {
         Ok(interrupted)
     }
 
-    /// Everything that has to be true before the first operation.
+    /// Establishes everything that must be true before the first operation.
     async fn prepare(&self) -> Result<Vec<Client>, RunError> {
         self.stage("waiting for the nodes");
         self.establish_facts().await?;
@@ -174,7 +174,7 @@ impl Run<'_> {
         Ok(clients)
     }
 
-    /// Clients and faults, side by side, until the run stops and what was under way has ended.
+    /// Runs clients and faults side by side, until the run stops and everything in flight has ended.
     async fn work(&self, mut clients: Vec<Client>, began: Instant) -> Result<Vec<Client>, RunError> {
         let scripted = match &self.plan.script[..] {
             [] => None,
@@ -193,8 +193,8 @@ impl Run<'_> {
         Ok(try_join(clients, nemesis).await?.0)
     }
 
-    /// Works until the time is over or the user wants the run to end, then lets what is under way come to its end. Gives
-    /// the clients back, and whether it was the user.
+    /// Works until the time is up or the user wants the run to end, then lets operations in flight finish. Returns the
+    /// clients, and whether it was the user who ended it.
     async fn work_until_the_end(
         &self,
         clients: Vec<Client>,
@@ -205,7 +205,7 @@ impl Run<'_> {
         tokio::pin!(work);
         let interrupted = tokio::select! {
             biased;
-            // Clients work until they are told to stop, so this is an error, or a client that ran out of operations.
+            // Clients work until told to stop, so this is an error, or a client that ran out of operations.
             ended = &mut work => return Ok((ended?, false)),
             () = wanted(&mut interrupt) => true,
             () = sleep_until(began + self.scenario.time_limit) => false,
@@ -214,7 +214,7 @@ impl Run<'_> {
         self.stage(if interrupted { "stopping" } else { "finishing operations in progress" });
         let hurry = async {
             if !interrupted {
-                // Every operation ends within limits of its own; only the user's wish cuts it short.
+                // Every operation has time limits of its own; only the user cuts it short.
                 wanted(&mut interrupt).await;
             }
             sleep(HURRY).await;
@@ -248,7 +248,7 @@ impl Run<'_> {
     }
 }
 
-/// Waits until the user wants the run to end; for ever, once the sender is dropped.
+/// Waits until the user wants the run to end; never resolves once the sender is dropped.
 async fn wanted(interrupt: &mut watch::Receiver<bool>) {
     if interrupt.wait_for(|wanted| *wanted).await.is_err() {
         warn!("the source of interrupts is gone");

@@ -18,18 +18,17 @@ use crate::nemesis::{Between, Change, Fault, Partition, Target, Targets};
 
 /// How long a node may take to say whether it has a key.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
-/// What a script is about, and every fault where there is one key.
+/// The key that a script is about, and every fault if there is only one key.
 pub(super) const FIRST_KEY: &str = "k0";
 const ASK_AGAIN: Duration = Duration::from_millis(5);
-/// How long it may take until a client that was killed is ready again; one that was doing nothing is not missed before its
-/// next operation.
+/// How long a killed client may take to be ready again. Nobody misses an idle client before its next operation.
 const REPLACED_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a fault is about when its time has come.
+/// What a fault refers to when its time has come.
 struct Moment {
-    /// The client that holds the lock, where the fault names it.
+    /// The client that holds the lock, if the fault names the holder.
     holder: Option<u32>,
-    /// The key that the voter, the primary and the replica are those of.
+    /// The key whose voter, primary and replica are meant.
     key: String,
 }
 
@@ -38,9 +37,9 @@ struct Moment {
 pub(super) struct InEffect {
     pub fault: u32,
     kind: FaultKind,
-    /// Names of the members that it hits.
+    /// Names of the members it hits.
     members: Vec<String>,
-    /// Clients among them, with how often each had been replaced before.
+    /// The clients among them, with how often each had been replaced before.
     clients: Vec<(u32, u64)>,
 }
 
@@ -59,7 +58,7 @@ impl Run<'_> {
                 biased;
                 () = self.stop.raised() => return self.skip(planned.fault, &planned.what, "the run ended"),
                 injection = self.injection(&planned.what, planned.key.as_deref()) => injection,
-                // Later than this it would run into the quiet time, or into the next fault.
+                // Any later, and it would run into the quiet time or the next fault.
                 () = sleep_until(at + lasts) => {
                     self.skip(planned.fault, &planned.what, "no target was in the right state")?;
                     continue;
@@ -80,8 +79,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The fault with the names of the members that it hits now. Waits for those that depend on the moment; for ever,
-    /// where the moment does not come. `key` is what the plan says that it is about.
+    /// The fault with the names of the members it hits now. Waits for members that depend on the moment; forever if the
+    /// moment does not come. `key` is the one that the plan drew for it.
     pub(super) async fn injection(&self, what: &Fault, key: Option<&str>) -> Injection {
         let now = &match what.names(|target| target == Target::Holder) {
             true => {
@@ -102,7 +101,7 @@ impl Run<'_> {
             Fault::Failover(_) => self.failover(&now.key).await,
             Fault::Partition(cut) => {
                 let mut pairs = Vec::new();
-                // The plan has drawn who is on which side of a shape.
+                // The plan has already turned shapes into sides.
                 if let Partition::Between(parts) = cut {
                     for part in parts {
                         pairs.extend(self.pairs(part, now).await);
@@ -139,7 +138,7 @@ impl Run<'_> {
         }
     }
 
-    /// Every packet's way that is meant, each once.
+    /// Each pair of sender and receiver whose packets are meant, once.
     async fn pairs(&self, between: &Between, now: &Moment) -> Vec<(String, String)> {
         let (one, other) = (self.members(&between.one, now).await, self.members(&between.other, now).await);
         let mut pairs = Vec::new();
@@ -171,14 +170,14 @@ impl Run<'_> {
                 Target::Replica => names.push(self.replica(&now.key).await),
                 Target::Sentinels => names.extend((0..self.scenario.workload.topology.sentinels()).map(sentinel_name)),
                 Target::Resource => names.extend(self.cluster.resource().map(|store| store.name.clone())),
-                // The plan has drawn these.
+                // The plan has already drawn these.
                 Target::AnyClient | Target::AnyNode | Target::Minority | Target::Majority => {}
             }
         }
         names
     }
 
-    /// What the nodes keep under: the key of the lock, or where there is no lock of the resource itself.
+    /// The key on the nodes: the lock's, or the resource's own if there is no lock.
     fn on_the_nodes(&self, key: &str) -> String {
         match self.scenario.workload.resource.kind {
             ResourceKind::Replicated => key.to_string(),
@@ -196,7 +195,7 @@ impl Run<'_> {
         }
     }
 
-    /// The order by which a replica takes the place of the primary. Waits until there is a server that can be told.
+    /// The order that makes a replica the primary. Waits until some server can take the order.
     async fn failover(&self, key: &str) -> Injection {
         loop {
             if let Some(order) = self.cluster.failover_of(&self.primary(key).await).await {
@@ -206,7 +205,7 @@ impl Run<'_> {
         }
     }
 
-    /// The replica of that primary which is next in line. Waits until there is one.
+    /// The replica of that primary that is next in line. Waits until there is one.
     async fn replica(&self, key: &str) -> String {
         loop {
             let replicas = self.cluster.replicas_of(&self.primary(key).await).await;
@@ -217,7 +216,7 @@ impl Run<'_> {
         }
     }
 
-    /// A node that has the key of a lock. Waits until one has.
+    /// A node that has the key of a lock. Waits until there is one.
     async fn voter(&self, key: &str) -> String {
         let lock_key = crate::client::lock_key(key);
         loop {
@@ -235,7 +234,7 @@ impl Run<'_> {
         }
     }
 
-    /// Injects a fault and records what was seen of it.
+    /// Injects a fault and records what was observed.
     pub(super) async fn inject(&self, fault: u32, what: &Fault, injection: Injection) -> Result<InEffect, RunError> {
         let members = injection.members();
         let clients = (0..self.scenario.clients).filter(|client| members.contains(&client_name(*client)));
@@ -251,7 +250,7 @@ impl Run<'_> {
         Ok(in_effect)
     }
 
-    /// Undoes a fault and records what was seen of that.
+    /// Heals a fault and records what was observed.
     pub(super) async fn heal(&self, in_effect: &InEffect) -> Result<(), RunError> {
         self.record(in_effect, FaultStep::Heal, false, String::new())?;
         let restarted = match in_effect.kind {
@@ -268,7 +267,7 @@ impl Run<'_> {
         self.record_seen(in_effect, FaultStep::Healed, seen)
     }
 
-    /// A member that this fault needs alive, and that another fault has killed and nobody started again.
+    /// A member that this fault needs alive, but that another fault has killed and nobody has restarted.
     fn down_among(&self, injection: &Injection) -> Option<String> {
         if !needs_processes(injection.kind()) {
             return None;
@@ -283,8 +282,8 @@ impl Run<'_> {
         injection.members().into_iter().find(is_down)
     }
 
-    /// Starts servers again that were killed. A client that was killed is replaced by the one who waits for its answer, so
-    /// that one is waited for.
+    /// Restarts killed servers. A killed client is replaced by whoever waits for its answer, so here we only wait until
+    /// that has happened.
     async fn start_again(&self, in_effect: &InEffect) -> Result<(), String> {
         let servers: Vec<String> = (0..self.scenario.nodes).map(node_name).collect();
         let killed = in_effect.members.iter().filter(|member| servers.contains(member));
@@ -299,7 +298,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Records what the agent saw; an order that it could not carry out was not observed.
+    /// Records what the agent saw; an order that it could not carry out counts as not observed.
     fn record_seen(
         &self,
         in_effect: &InEffect,
@@ -326,7 +325,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Undoes whatever is still in effect, whichever way the run ends. Does no harm where nothing is.
+    /// Heals everything still in effect, however the run ends. Harmless if nothing is.
     pub(super) async fn heal_everything(&self) {
         match self.cluster.agent.heal_all().await {
             Ok(observations) => {
@@ -345,7 +344,7 @@ fn takes_down(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::Kill | FaultKind::PowerLoss)
 }
 
-/// Whether it does something to processes, and so can't be seen on a member that has none.
+/// Whether it acts on processes, and so has no effect on a member without any.
 fn needs_processes(kind: FaultKind) -> bool {
     use FaultKind::{Clock, Evict, Flush, Kill, Pause, PowerLoss};
     matches!(kind, Pause | Kill | PowerLoss | Clock | Evict | Flush)

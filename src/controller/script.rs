@@ -1,7 +1,7 @@
-//! Carries out a script: clients do what its steps say and nothing else, so that the same moment comes about every time.
+//! Carries out a script: clients do what its steps say and nothing else, so that the same moment occurs every time.
 //!
 //! Before the first step every client shows that the lock works and is contended, and after the last one that it works
-//! again; without that a script in which nothing happened would look like one that the lock survived.
+//! again. Otherwise a script in which nothing happened would look like one that the lock survived.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,18 +25,18 @@ const CLOSING: u32 = 2;
 /// The clients of a script, and what they were told.
 pub(super) struct ScriptedClients {
     instructions: Vec<UnboundedSender<Instruction>>,
-    /// Operations that each client was told to begin.
+    /// How many operations each client was told to begin.
     begun: Vec<u64>,
-    /// The primary of the lock's key when the script began, or the one that it last changed to.
+    /// The primary of the lock's key when the script began, or since the last change that the script saw.
     primary: Option<String>,
-    /// The breakpoints of the operation that each client was told to begin last, as far as they have not been opened.
+    /// For each client, the breakpoints of its latest operation that have not been opened yet.
     closed: Vec<Vec<Phase>>,
 }
 
-/// Between two looks at who is the primary.
+/// Pause between two looks at who is the primary.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Why a step did not come to what it was to bring about.
+/// Why a step did not achieve what it was meant to.
 struct Failed(String);
 
 impl ScriptedClients {
@@ -55,7 +55,7 @@ impl ScriptedClients {
         }
     }
 
-    /// The client goes on from this breakpoint.
+    /// Lets the client continue from this breakpoint.
     fn open(&mut self, client: u32, breakpoint: Phase) {
         if let Some(closed) = self.closed.get_mut(client as usize) {
             closed.retain(|closed| *closed != breakpoint);
@@ -63,14 +63,14 @@ impl ScriptedClients {
         self.tell(client, Instruction::Go(breakpoint));
     }
 
-    /// The client is kept at no breakpoint any more.
+    /// Opens all remaining breakpoints of the client.
     fn let_go(&mut self, client: u32) {
         for breakpoint in self.closed.get_mut(client as usize).map(std::mem::take).unwrap_or_default() {
             self.tell(client, Instruction::Go(breakpoint));
         }
     }
 
-    /// A client that is given up ends the run by itself, so nobody has to hear of one that does not listen.
+    /// A client that was given up ends the run by itself, so it does not matter if this one no longer listens.
     fn tell(&self, client: u32, instruction: Instruction) {
         if let Some(instructions) = self.instructions.get(client as usize) {
             let _ = instructions.send(instruction);
@@ -83,7 +83,7 @@ impl ScriptedClients {
 }
 
 impl Run<'_> {
-    /// Leads the clients through the script, and then tells them to stop.
+    /// Leads the clients through the script, then tells them to stop.
     pub(super) async fn run_script(&self, mut clients: ScriptedClients) -> Result<(), RunError> {
         let mut in_effect = BTreeMap::new();
         let outcome = tokio::select! {
@@ -91,7 +91,7 @@ impl Run<'_> {
             () = self.stop.raised() => Ok(()),
             outcome = self.run_steps(&mut clients, &mut in_effect) => outcome,
         };
-        // What a script leaves when it breaks off: clients at their breakpoints, and faults.
+        // A script that breaks off leaves clients at their breakpoints, and faults in effect.
         for client in 0..self.scenario.clients {
             clients.let_go(client);
         }
@@ -137,7 +137,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets every client perform so many operations, all at once, and waits for their end.
+    /// Lets every client perform this many operations, all at once, and waits until they have ended.
     async fn everybody(&self, clients: &mut ScriptedClients, operations: u32) {
         for client in 0..self.scenario.clients {
             for _ in 0..operations {
@@ -151,7 +151,7 @@ impl Run<'_> {
         }
     }
 
-    /// Carries out one step; where what it waits for did not come, says what did.
+    /// Carries out one step; if what it waits for did not happen, says what did.
     async fn step(
         &self,
         step: &PlannedStep,
@@ -199,7 +199,7 @@ impl Run<'_> {
         })
     }
 
-    /// Waits until another node than before is the primary.
+    /// Waits until a different node is the primary.
     async fn new_primary(&self, clients: &mut ScriptedClients, within_ms: u64) -> Result<(), Failed> {
         let before = clients.primary.clone();
         let changed = async {
@@ -220,7 +220,7 @@ impl Run<'_> {
         }
     }
 
-    /// Waits until the operation that a client was told to begin last has come so far.
+    /// Waits until a client's latest operation has come this far.
     async fn awaited(
         &self,
         clients: &ScriptedClients,

@@ -18,12 +18,12 @@ use crate::locks::{LockOptions, LockSettings};
 use crate::scenario::Fencing;
 
 const LATENCY: Duration = Duration::from_millis(2);
-/// How long the holder thinks: nobody wants to wait for that.
+/// How long the holder thinks: too long to wait for in real time.
 const HOLD: Duration = Duration::from_secs(3600);
-/// Until when somebody else has the lock.
+/// Until when somebody else holds the lock.
 const TAKEN: Duration = Duration::from_millis(200);
 
-/// A machine in virtual time whose every server is one Redis of a few commands.
+/// A machine in virtual time on which every server is one Redis that knows a few commands.
 struct VirtualMachine {
     began: Instant,
     redis: Arc<Redis>,
@@ -33,7 +33,7 @@ struct Redis {
     began: Instant,
     /// Values, and when they expire.
     keys: Mutex<BTreeMap<String, (String, Option<Instant>)>>,
-    /// All that it was asked, with the time.
+    /// Every request it got, with the time.
     asked: Mutex<Vec<String>>,
 }
 
@@ -106,7 +106,7 @@ impl Redis {
     }
 }
 
-/// Of what follows: `*3` or `$12`.
+/// The number in a header such as `*3` or `$12`.
 async fn length(stream: &mut BufReader<DuplexStream>) -> io::Result<usize> {
     let mut line = String::new();
     stream.read_line(&mut line).await?;
@@ -130,7 +130,7 @@ fn hello(seed: u64) -> ToClient {
     })
 }
 
-/// What a client says in one update for which it has to wait for the lock, and what the servers are asked.
+/// What a client says during one update for which it has to wait for the lock, and what the servers are asked.
 async fn update(seed: u64) -> (Vec<FromClient>, String) {
     let began = Instant::now();
     let taken = ("lock:k0".to_string(), ("somebody".to_string(), Some(began + TAKEN)));
@@ -159,7 +159,7 @@ async fn update(seed: u64) -> (Vec<FromClient>, String) {
     while !matches!(said.last(), Some(FromClient::Ok { .. })) {
         let message = receive(&mut link, deadline).await.unwrap().unwrap();
         let waits = matches!(&message, FromClient::Phase(phase) if phase.phase == Phase::BeforeWrite);
-        // It says the phase again once it may go on.
+        // It reports the phase again once it may continue.
         if waits && !matches!(said.last(), Some(FromClient::Phase(last)) if last.phase == Phase::BeforeWrite) {
             send(&mut link, &ToClient::Go { id: 1, phase: Phase::BeforeWrite }).await.unwrap();
         }
@@ -197,7 +197,7 @@ async fn one_seed_makes_a_client_say_the_same_byte_for_byte_and_another_one_does
     assert_eq!(marks(&one.1).len(), one.1.matches(" NX ").count(), "each attempt has a mark of its own");
 }
 
-/// The values with which the lock was asked for.
+/// The values with which the lock was requested.
 fn marks(asked: &str) -> std::collections::BTreeSet<&str> {
     asked.lines().filter(|line| line.contains(" NX ")).filter_map(|line| line.split(' ').nth(3)).collect()
 }

@@ -1,26 +1,26 @@
-//! What a client says against itself: the client's fault, not the lock's, and no evidence for anything.
+//! Where a client contradicts itself: the client's fault, not the lock's, and no evidence for anything.
 //!
-//! An operation is told in several messages. Where two of them can't both be true (an answer that leaves out or changes what
-//! the `read` phase said, phases out of their order, a count that fits no value), nobody knows which of them to believe, so
-//! none is: the operation counts as one that may have happened, of which nothing else is known.
+//! A client reports an operation in several messages. If two of them can't both be true (an answer that omits or
+//! changes what the `read` phase said, phases out of order, a count that fits no value), nobody knows which one to
+//! believe, so neither is: the operation counts as one that may have happened, and nothing else is known about it.
 
 use super::line::word;
 use super::{Amount, Completion, Operation, Outcome, Phase, PhaseReport, Process, Reading};
 
-/// A contradiction in what a client said of one operation; the first one of each is kept.
+/// A contradiction in what a client said about an operation; only the first one of each operation is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// The line of the history that contradicts an earlier one or itself, from 1.
+    /// The line of the history, counted from 1, that contradicts an earlier one or itself.
     pub line: u64,
     pub process: Process,
-    /// What was said, in a sentence without its subject.
+    /// What was said, as a sentence without its subject.
     pub text: String,
 }
 
-/// What a client has said so far of the operation that it has in flight.
+/// What a client has said so far about its operation in flight.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// The furthest phase of those that come one after the other.
+    /// The furthest of the phases that have an order.
     furthest: Option<Phase>,
     acquired: bool,
     written: bool,
@@ -35,18 +35,18 @@ impl Said {
     pub fn phase(&mut self, report: &PhaseReport) -> Result<(), String> {
         let after = |furthest: Phase| Err(format!("it reported `{}` after `{}`", word(&report.phase), word(&furthest)));
         match report.phase {
-            // These come whenever something becomes known to a holder, from wherever in the client that is known.
+            // These come whenever a holder learns something, from any part of the client.
             Phase::Extended | Phase::Lost => match self.furthest {
                 Some(furthest @ Phase::Released) => after(furthest)?,
                 Some(furthest) if furthest >= Phase::Acquired => {}
                 _ => return Err(format!("it reported `{}` before it had `acquired` the lock", word(&report.phase))),
             },
-            // Who did not get the lock may ask again.
+            // A client that did not get the lock may ask again.
             Phase::Acquiring if self.furthest <= Some(Phase::HalfAcquired) => {
                 self.furthest = Some(Phase::Acquiring);
                 self.stamp(report)?;
             }
-            // Where one transaction holds the lock and writes, its commit is both.
+            // If one transaction holds the lock and writes, its commit both writes and releases.
             Phase::Written if self.furthest == Some(Phase::Releasing) => self.stamp(report)?,
             phase => {
                 if let Some(furthest) = self.furthest.filter(|furthest| *furthest > phase) {
@@ -86,7 +86,7 @@ impl Said {
         }
     }
 
-    /// A stamp of one clock can't lie before an earlier one of it.
+    /// A stamp can't be earlier than a previous one of the same clock.
     fn stamp(&mut self, report: &PhaseReport) -> Result<(), String> {
         let before = self.stamp.filter(|before| report.mono_ns.is_some_and(|stamp| stamp < *before));
         self.stamp = report.mono_ns.or(self.stamp);
@@ -100,7 +100,7 @@ impl Said {
         }
     }
 
-    /// What was read, which may be said twice, in the same words.
+    /// What was read. It may be said twice, with the same content.
     fn read(&mut self, value: &Reading, amount: &Option<Amount>) -> Result<(), String> {
         let count = amount.as_ref().map(Amount::count);
         match (value, count) {
@@ -127,7 +127,7 @@ impl Said {
     }
 }
 
-/// Leaves of an operation only that it may have happened, and how far it said that it was.
+/// Keeps of an operation only that it may have happened, and how far it said that it was.
 pub(super) fn void(operation: &mut Operation, text: &str) {
     operation.outcome = Outcome::Info;
     operation.old = Reading::Unknown;

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the file format that this build writes and the newest that it reads.
+/// The version of the file format that this build writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
 
 /// What was run: enough to check the history without the run folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     pub format: u32,
-    /// Version of redjepsen that wrote the history.
+    /// The version of redjepsen that wrote the history.
     pub redjepsen: String,
     pub workload: String,
     pub nemesis: String,
@@ -21,20 +21,20 @@ pub struct Header {
     pub ttl_ms: u64,
     /// How long clients were to be kept busy, in milliseconds.
     pub time_limit_ms: u64,
-    /// What the lock protects. Histories older than this field are of registers.
+    /// What the lock protects. Histories from before this field are of registers.
     #[serde(default)]
     pub resource: ResourceKind,
     /// The properties that decide the verdict; the others are reported only.
     pub claims: Vec<Claim>,
-    /// Whether the nemesis was to inject faults, so that a run without any proves nothing.
+    /// Whether the nemesis was to inject faults; if so, a run without any proves nothing.
     pub faults_expected: bool,
-    /// How many steps the nemesis's script has; 0 where it has none.
+    /// How many steps the nemesis's script has; 0 if it has none.
     #[serde(default)]
     pub script_steps: u32,
     /// Whether updates were to be acknowledged while faults were in effect.
     #[serde(default)]
     pub progress: Progress,
-    /// What at least one fault has to outlast while somebody holds the lock.
+    /// What at least one fault must outlast while somebody holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlives: Option<Outlives>,
     /// Start of the run by the wall clock, RFC 3339, for people.
@@ -47,19 +47,19 @@ pub struct Header {
 pub enum Claim {
     /// Every acknowledged update survives, in an order that agrees with real time.
     Updates,
-    /// No two clients believe at once that they hold the lock.
+    /// No two clients believe at the same time that they hold the lock.
     MutualExclusion,
     /// Fencing tokens rise from acquisition to acquisition.
     Tokens,
-    /// A lock that is free and asked for is obtained.
+    /// A lock that is free and requested is obtained.
     Liveness,
-    /// The number of a counter and the length of a list are those of the updates that they descend from. Goes with
-    /// `updates` where the resource is one of these.
+    /// The number of a counter and the length of a list match the updates that they descend from. Goes with `updates`
+    /// if the resource is one of these.
     Amounts,
 }
 
 impl Claim {
-    /// As people call it.
+    /// Its name, for people.
     pub fn name(self) -> &'static str {
         match self {
             Claim::Updates => "updates",
@@ -75,26 +75,26 @@ impl Claim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceKind {
-    /// One value a key, each written value unique in the run, in a Redis of its own.
+    /// One value per key, each written value unique in the run, in its own Redis.
     #[default]
     Register,
-    /// The same with a number beside the value: each holder writes back one more than it read.
+    /// A register with a number beside the value: each holder writes back one more than it read.
     Counter,
-    /// Every value so far: each holder writes back what it read with its own value at the end.
+    /// A list of every value so far: each holder writes back what it read with its own value at the end.
     List,
-    /// The same on the nodes themselves, which replicate it, without a lock: reads, writes and compare-and-sets.
+    /// A register on the nodes themselves, which replicate it, without a lock: reads, writes and compare-and-sets.
     Replicated,
-    /// The same in a row of the database that keeps the lock as well.
+    /// A register in a row of the database that also keeps the lock.
     Row,
     /// None: clients take the lock, think, and release it.
     None,
 }
 
-/// What a nemesis leaves of the work while its faults are in effect: what the gates hold a run to.
+/// How much work a nemesis leaves possible while its faults are in effect; the gates check this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Progress {
-    /// Some updates are acknowledged meanwhile, or the run shows nothing.
+    /// Some updates must be acknowledged meanwhile, or the run shows nothing.
     #[default]
     Some,
     /// None is acknowledged meanwhile: nobody can have the lock.
@@ -103,10 +103,10 @@ pub enum Progress {
     Any,
 }
 
-/// What a fault has to outlast in order to show anything.
+/// What a fault must outlast in order to show anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outlives {
-    /// The time to live of a lock that was held when it began, reckoned from the acquisition.
+    /// The time to live of a lock that was held when the fault began, counted from the acquisition.
     Ttl,
 }

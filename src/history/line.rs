@@ -1,11 +1,11 @@
 //! One event as one line of JSON, with Jepsen's field names where Jepsen has a field for it.
 //!
-//! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`, `key`,
-//! `value` (`[old, new]` of an rmw or a cas, what a read returned, what a write writes), `untold` (an `ok` that leaves out what
-//! was read, where null would say that the key was empty), `count` (how much was read, of a counter
-//! or list) and `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's
-//! `info` lines of `process: "nemesis"`, with `value` naming the targets. The rest (`run`, `clock`, `fact`, `client`,
-//! `step`, `end`) carry an object of their own. Unknown fields are ignored, so newer histories stay readable.
+//! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`,
+//! `key`, `value` (`[old, new]` of an rmw or a cas, what a read returned, what a write writes), `untold` (an `ok` does
+//! not say what was read; null would mean an empty key), `count` (how much was read, of a counter or list) and
+//! `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's `info`
+//! lines of `process: "nemesis"`, with `value` naming the targets. The rest (`run`, `clock`, `fact`, `client`, `step`,
+//! `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -205,7 +205,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
                 Function::Hold => (Value::Null, None),
                 Function::Read => (need(line.value, "value")?, None),
             };
-            // Of an operation that is not known to have happened, null says that nobody knows what it read.
+            // If it is not known that the operation happened, null means that nobody knows what it read.
             let old = match (outcome, old) {
                 _ if matches!(f, Function::Hold | Function::Write) => Reading::Unknown,
                 (Outcome::Ok, Value::Null) if line.untold == Some(true) => Reading::Unknown,
@@ -304,7 +304,7 @@ fn reading_from_json(value: Value) -> Result<Reading, String> {
     }
 }
 
-/// A token, which must have its place among whole numbers of 64 bits as histories from anywhere have them.
+/// A token; it must fit into a signed 64-bit integer, as in histories from elsewhere.
 fn whole_token(token: u64) -> Result<u64, String> {
     i64::try_from(token).map(|_| token).map_err(|_| format!("the token {token} is beyond 2^63"))
 }
@@ -327,7 +327,7 @@ fn amount_from_json(count: Option<u64>, elements: Option<Vec<String>>) -> Result
     }
 }
 
-/// What an rmw or a cas replaced, and by what.
+/// What an rmw or a cas replaced, and with what.
 fn pair(f: Function, value: Option<Value>) -> Result<(Value, String), String> {
     match value {
         Some(Value::Array(pair)) => match <[Value; 2]>::try_from(pair) {

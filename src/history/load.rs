@@ -1,4 +1,4 @@
-//! Reads a history back and pairs what belongs together; refuses what cannot be a history, with the line.
+//! Reads a history back and pairs what belongs together; refuses what cannot be a history, naming the line.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -37,8 +37,8 @@ pub fn load_reader(mut reader: impl BufRead, name: &str) -> Result<History, Hist
         if bytes.last() != Some(&b'\n') && read as u64 == LONGEST_LINE {
             return Err(malformed(format!("longer than {LONGEST_LINE} bytes; this is not a history of redjepsen")));
         }
-        // The recorder writes whole lines, so a line without its newline is one that a dying writer left unfinished.
-        // Where that is all there is, nothing says that the file is a history.
+        // The recorder writes whole lines, so a line without a newline was left unfinished by a dying writer. If there
+        // is no other line, nothing says that the file is a history.
         if bytes.last() != Some(&b'\n') {
             if number == 1 {
                 return Err(malformed("not one complete line; this is not a history of redjepsen".into()));
@@ -60,14 +60,14 @@ pub fn load_reader(mut reader: impl BufRead, name: &str) -> Result<History, Hist
 struct Builder {
     history: History,
     next_index: u64,
-    /// Operations as their places in `history.operations`.
+    /// Operations, as indices into `history.operations`.
     in_flight: InFlight,
-    /// What the clients of the operations in flight said of them.
+    /// What the clients said about their operations in flight.
     said: HashMap<u32, Said>,
-    /// Operations of which their client said things that can't all be true, with the first of these.
+    /// Operations whose client contradicted itself, with the first contradiction of each.
     contradicted: BTreeMap<usize, Contradiction>,
     faults: BTreeMap<u32, FaultWindow>,
-    /// Where each value was first invoked to be written.
+    /// The index of the first invocation that writes each value.
     written_values: HashMap<String, u64>,
 }
 
@@ -242,7 +242,7 @@ impl Builder {
 }
 
 /// A client's stamp as run time, if a clock bound is known and the stamp lies between the operation's invocation and
-/// the moment its report was read. A stamp outside cannot come from the clients' common clock, so it is not used.
+/// the moment its report was read. A stamp outside cannot come from the clients' common clock and is not used.
 fn stamp_in_run_time(mono_ns: Option<u64>, clock: Option<ClockBound>, invoked: u64, received: u64) -> Option<i64> {
     let (mono_ns, clock) = (i64::try_from(mono_ns?).ok()?, clock?);
     let stamped = mono_ns.checked_sub(clock.mono_at_start_ns)?;

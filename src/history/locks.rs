@@ -1,10 +1,10 @@
-//! The lock in a run of ours, as acquires and releases: what the models of locks work on.
+//! The lock in one of our runs, as acquires and releases: the input for the models of locks.
 //!
-//! A run's operations take the lock on their way; when they did is said by their phases, which clients stamp on the safe
-//! side and on one clock. An acquire lasts from `acquiring` to `acquired` and bears the token, if there is one. A release
-//! lasts from `releasing` to `released`. Where a client stopped reporting, or was told that its lock is lost, the lock
-//! became free at an unknown time after its last act as the holder: an indeterminate release, since what releases then is the
-//! expiry. Attempts that brought nothing are left out, since an acquire that never came back explains nothing.
+//! A run's operations take the lock on their way; their phases, which clients stamp on the safe side and on one clock,
+//! say when. An acquire lasts from `acquiring` to `acquired` and has the token, if there is one. A release lasts from
+//! `releasing` to `released`. If a client stopped reporting, or was told that its lock is lost, the lock became free at
+//! an unknown time after its last act as the holder: an indeterminate release, since it is the expiry that releases.
+//! Attempts that got nothing are left out, since an acquire that never returned explains nothing.
 
 use super::{History, Operation, Outcome, Phase, PhaseStamp, Process};
 use linearizability::history::{NEVER, Op, OpFunction, Table, Value};
@@ -15,16 +15,16 @@ struct Moment {
     /// Nanoseconds of run time.
     time: i64,
     among_equals: Rank,
-    /// Place in the list of acquires and releases.
+    /// Index in the list of acquires and releases.
     number: usize,
     is_completion: bool,
 }
 
-/// What comes first of what happens at one time: as little as possible may be in order for certain, so that holds may touch.
+/// The order of what happens at the same time. As little as possible is ordered for certain, so that holds may touch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Invoked,
-    /// The completion of an acquire and at once the invocation of its release: a hold without length.
+    /// The completion of an acquire and, at once, the invocation of its release: a hold of no length.
     Instant,
     Completed,
 }
@@ -36,13 +36,13 @@ struct Act<'h> {
     f: OpFunction,
     token: Option<u64>,
     invoked: i64,
-    /// None where it is indeterminate.
+    /// `None` if it is indeterminate.
     completed: Option<i64>,
-    /// Whether it is one end of a hold without length.
+    /// Whether it is one end of a hold of no length.
     is_instant: bool,
 }
 
-/// Acquires and releases of a run, and the times of their ends by their places, in nanoseconds of run time.
+/// The acquires and releases of a run, and the times of their ends by index, in nanoseconds of run time.
 pub fn lock_table(history: &History) -> (Table, Vec<i64>) {
     let mut acts = Vec::new();
     for operation in history.operations.iter().filter(|operation| operation.f.is_locked()) {
@@ -92,14 +92,14 @@ pub fn lock_table(history: &History) -> (Table, Vec<i64>) {
     (table, moments.iter().map(|moment| moment.time).collect())
 }
 
-/// The acquire and the release of an operation that held the lock; none of one that didn't, or doesn't say when.
+/// The acquire and the release of an operation that held the lock; `None` if it did not, or does not say when.
 fn of_operation(operation: &Operation, process: u32) -> Option<[Act<'_>; 2]> {
     let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let at = &operation.phases[acquired];
     let acquired_at = at.stamped?;
     let asked = operation.phases[..acquired].iter().find(|stamp| stamp.phase == Phase::Acquiring);
     let (gave_up, over) = gave_up(acquired_at, &operation.phases[acquired + 1..]);
-    // Without a stamp nobody knows when it asked; then it may have had the lock for any time before.
+    // Without a stamp nobody knows when it asked; it may have had the lock for any time before.
     let asked = asked.and_then(|stamp| stamp.stamped).unwrap_or(i64::MIN).min(acquired_at);
     let act = |f, invoked, completed| {
         let is_instant = gave_up == acquired_at;
@@ -108,7 +108,7 @@ fn of_operation(operation: &Operation, process: u32) -> Option<[Act<'_>; 2]> {
     Some([act(OpFunction::Acquire, asked, Some(acquired_at)), act(OpFunction::Release, gave_up, over)])
 }
 
-/// From when on the client may have released, and by when it had.
+/// From when on the client may have released the lock, and by when it had.
 fn gave_up(acquired: i64, phases: &[PhaseStamp]) -> (i64, Option<i64>) {
     let mut last_act = acquired;
     let mut releasing = false;

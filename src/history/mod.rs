@@ -2,8 +2,8 @@
 //!
 //! One event is one line of `history.jsonl` ([`line`]). The controller appends events as they happen ([`Recorder`]);
 //! [`load`] reads a file back, refuses what is malformed with the number of the line, and pairs invocations with
-//! completions. `redjepsen run` checks the file that it wrote, not what it remembers, so `redjepsen check` can only
-//! come to the same verdict.
+//! completions. `redjepsen run` checks the file that it wrote, not what it remembers, so `redjepsen check` must come to
+//! the same verdict.
 //!
 //! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
 
@@ -35,7 +35,7 @@ pub use source::{CONTROLLER, lock_operations, operations, run};
 /// One line of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Place in the history, from 0, without gaps.
+    /// Index in the history, from 0, without gaps.
     pub index: u64,
     /// Nanoseconds since the run began, never decreasing from line to line.
     pub time: u64,
@@ -49,7 +49,7 @@ pub enum Body {
     Run(Box<Header>),
     /// How the clients' monotonic clock relates to the controller's.
     Clock(ClockBound),
-    /// Something that was verified about the run itself, for the gates.
+    /// Something verified about the run itself, for the gates.
     Fact(Fact),
     /// A client process became ready, ended, or was replaced.
     Client(ClientEvent),
@@ -59,7 +59,7 @@ pub enum Body {
     Complete(Completion),
     /// A client reported how far its operation had come.
     Phase(PhaseReport),
-    /// A fault was ordered, observed, undone.
+    /// A fault was ordered, observed, or healed.
     Nemesis(NemesisEvent),
     /// A step of a scripted nemesis is over.
     Step(StepEvent),
@@ -90,7 +90,7 @@ pub struct Fact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FactName {
-    /// The protected resource held no data before the first operation.
+    /// The protected resource was empty before the first operation.
     ResourceEmpty,
     /// Every client said `ready` before the first operation.
     ClientsReady,
@@ -98,7 +98,7 @@ pub enum FactName {
     NodesReady,
     /// After the last operation and the last heal, every node answered again.
     NodesHealthy,
-    /// Every key was read after the last operation, and nothing was still under way that could write.
+    /// Every key was read after the last operation, when nothing in flight could still write.
     FinalReads,
 }
 
@@ -115,16 +115,16 @@ pub struct ClientEvent {
 #[serde(rename_all = "kebab-case")]
 pub enum ClientStep {
     Ready,
-    /// It died, was killed, hung, or spoke nonsense; whatever it was doing is indeterminate. The container is
-    /// started anew under the next process number.
+    /// It died, was killed, hung, or talked nonsense; whatever it was doing is indeterminate. It is restarted under the
+    /// next process number.
     Ended,
 }
 
 /// Who performed an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Process {
-    /// A logical process of a client. Client `c` runs as process `c`, and after each crash as the last number plus
-    /// the number of clients, as Jepsen numbers them: a process that crashed never acts again.
+    /// A logical process of a client. Client `c` runs as process `c`, and after each crash as the last number plus the
+    /// number of clients, as in Jepsen: a process that crashed never acts again.
     Client(u32),
     /// The controller itself, which makes the final reads.
     Controller,
@@ -171,7 +171,7 @@ impl Function {
         matches!(self, Function::Rmw | Function::Hold)
     }
 
-    /// Whether it is to put a new value in place.
+    /// Whether it is meant to write a new value.
     pub fn writes(self) -> bool {
         matches!(self, Function::Rmw | Function::Write | Function::Cas)
     }
@@ -182,7 +182,7 @@ pub struct Invocation {
     pub process: Process,
     pub f: Function,
     pub key: String,
-    /// The value to write, unique in the run; none for a read or a hold.
+    /// The value to write, unique in the run; `None` for a read or a hold.
     pub new: Option<String>,
 }
 
@@ -194,7 +194,7 @@ pub struct Completion {
     pub outcome: Outcome,
     /// What an `ok` operation read; [`Reading::Unknown`] otherwise.
     pub old: Reading,
-    /// How much an `ok` operation read, where the resource is a counter or a list.
+    /// How much an `ok` operation read, if the resource is a counter or a list.
     pub amount: Option<Amount>,
     /// What it wrote or was to write.
     pub new: Option<String>,
@@ -207,7 +207,7 @@ pub struct Completion {
 /// What a read of the register returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reading {
-    /// It is not known what was read, if anything.
+    /// What was read, if anything, is not known.
     #[default]
     Unknown,
     /// The key was empty, as at the start.
@@ -220,7 +220,7 @@ pub enum Reading {
 pub enum Amount {
     /// The number of a counter, or how long a list was.
     Count(u64),
-    /// All that was in a list, first to last.
+    /// Everything in a list, first to last.
     Elements(Vec<String>),
 }
 
@@ -241,9 +241,9 @@ pub enum Phase {
     Acquiring,
     /// The lock has been taken, and another request that belongs to its acquisition is about to leave.
     HalfAcquired,
-    /// The client believes to hold the lock; stamped after the last reply was in hand.
+    /// The client believes that it holds the lock; stamped after the last reply was in hand.
     Acquired,
-    /// The library prolonged the lock.
+    /// The library extended the lock.
     Extended,
     /// The resource's value is in hand.
     Read,
@@ -255,7 +255,7 @@ pub enum Phase {
     Lost,
     /// The release is about to leave.
     Releasing,
-    /// The release has looked whose the lock is, and is about to free it in another request.
+    /// The release has checked whose the lock is, and is about to free it in another request.
     HalfReleased,
     /// The release is over.
     Released,
@@ -267,7 +267,7 @@ pub struct PhaseReport {
     pub phase: Phase,
     /// The client's CLOCK_MONOTONIC, in nanoseconds, taken on the safe side of the phase.
     pub mono_ns: Option<u64>,
-    /// Fencing token, where the lock has one.
+    /// Fencing token, if the lock has one.
     pub token: Option<u64>,
     /// How much longer the client believed its lock to be valid, on `acquired` and `extended`.
     pub validity_ms: Option<u64>,
@@ -286,9 +286,9 @@ pub struct NemesisEvent {
     pub fault: u32,
     pub kind: FaultKind,
     pub step: FaultStep,
-    /// Names of the members that it hits, such as `c3` or `n2`.
+    /// Names of the members it hits, such as `c3` or `n2`.
     pub targets: Vec<String>,
-    /// On `injected` and `healed`: whether the effect was seen, not only ordered.
+    /// On `injected` and `healed`: whether the effect was observed, not only ordered.
     pub observed: bool,
     /// What was seen, in words.
     pub text: String,
@@ -299,28 +299,28 @@ pub struct NemesisEvent {
 pub struct StepEvent {
     /// Its number, from 1.
     pub number: u32,
-    /// As the script says it.
+    /// As written in the script.
     pub step: String,
     pub outcome: StepOutcome,
-    /// What came about instead.
+    /// What happened instead.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// What a live lock expects by the end of the step; none where it expects nothing.
+    /// What a client must reach by the end of the step if the lock is live; `None` if the step does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<Expects>,
 }
 
-/// What a live lock expects a client.
+/// What a client must reach if the lock is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expects {
     pub client: u32,
-    /// The phase that its operation was to come to; none where the operation was to end.
+    /// The phase that its operation must reach; `None` if the operation must end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
 }
 
 impl Expects {
-    /// As it follows from the text of a step, in histories older than the field: `expect client:1 acquired within 0.5ttl`.
+    /// Derived from the text of a step, for histories from before this field: `expect client:1 acquired within 0.5ttl`.
     fn of_text(step: &str) -> Option<Expects> {
         let mut words = step.strip_prefix("expect client:")?.split(' ');
         let client = words.next()?.parse().ok()?;
@@ -332,13 +332,13 @@ impl Expects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepOutcome {
-    /// What it was to bring about came about.
+    /// What it was meant to bring about happened.
     Happened,
-    /// It did not, which was not insisted upon.
+    /// It did not, and did not have to.
     WentOn,
-    /// It did not, and a live lock expects it.
+    /// It did not, though a live lock owes it.
     NotLive,
-    /// It did not, and the script broke off.
+    /// It did not, and the script was broken off.
     Failed,
 }
 
@@ -350,7 +350,7 @@ pub enum FaultKind {
     Pause,
     /// SIGKILL to every process of the member, which is started again later.
     Kill,
-    /// As a kill, and of its files nothing is left that it had not synced.
+    /// A kill that also loses what the member had not synced to its files.
     PowerLoss,
     /// Packets between members are dropped.
     Partition,
@@ -362,7 +362,7 @@ pub enum FaultKind {
     Reset,
     /// A member's wall clock shows another time or runs at another rate.
     Clock,
-    /// A server loses keys for want of memory.
+    /// A server loses keys for lack of memory.
     Evict,
     /// A server loses all its keys.
     Flush,
@@ -373,21 +373,21 @@ pub enum FaultKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultStep {
-    /// The order to inject left.
+    /// The order to inject was sent.
     Inject,
-    /// The injection came back, observed or not.
+    /// The order to inject was answered, observed or not.
     Injected,
-    /// The order to heal left.
+    /// The order to heal was sent.
     Heal,
-    /// The heal came back, observed or not.
+    /// The order to heal was answered, observed or not.
     Healed,
-    /// Its time came and nothing was injected, for the reason in the text.
+    /// Its time came, but nothing was injected, for the reason in the text.
     Skipped,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
-    /// Whether the run went to its planned end.
+    /// Whether the run reached its planned end.
     pub completed: bool,
     /// Why it ended, in words.
     pub text: String,
@@ -396,15 +396,15 @@ pub struct End {
 /// A history as loaded: what the checker and the report work on.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// Absent in histories that come from elsewhere.
+    /// `None` in histories from elsewhere.
     pub run: Option<Header>,
     pub clock: Option<ClockBound>,
     pub facts: Vec<Fact>,
     /// `(time, event)` in order.
     pub clients: Vec<(u64, ClientEvent)>,
-    /// In the order of their invocations.
+    /// In order of invocation.
     pub operations: Vec<Operation>,
-    /// In the order of their numbers; skipped ones included.
+    /// In order of their numbers, including skipped ones.
     pub faults: Vec<FaultWindow>,
     /// `(time, event)` in order.
     pub steps: Vec<(u64, StepEvent)>,
@@ -413,7 +413,7 @@ pub struct History {
     pub end: Option<End>,
     /// Time of the last event.
     pub last_time: u64,
-    /// The number of the last line, when that line was cut off in the middle (the writer was killed).
+    /// The number of the last line, if that line was cut off in the middle (the writer was killed).
     pub truncated_at_line: Option<u64>,
 }
 
@@ -430,13 +430,13 @@ pub struct Operation {
     pub invoked: u64,
     /// When the completion was read. An `info` operation may still take effect later.
     pub completed: Option<u64>,
-    /// [`Outcome::Info`] where no completion was recorded.
+    /// [`Outcome::Info`] if no completion was recorded.
     pub outcome: Outcome,
-    /// What it read: of an `ok` operation its answer, of another one what its `read` phase said.
+    /// What it read, according to the answer of an `ok` operation, or else to the `read` phase.
     pub old: Reading,
-    /// How much it read, where it said so.
+    /// How much it read, if it said so.
     pub amount: Option<Amount>,
-    /// What it wrote or was to write; none for a read.
+    /// What it wrote or was to write; `None` for a read.
     pub new: Option<String>,
     pub error: Option<String>,
     pub text: Option<String>,
@@ -449,8 +449,8 @@ pub struct PhaseStamp {
     pub phase: Phase,
     /// When the controller read the report.
     pub received: u64,
-    /// The client's own stamp as run time (give or take the clock bound's error), comparable exactly with other clients' stamps. None
-    /// where the client gave none or the stamp contradicts what the controller saw.
+    /// The client's own stamp as run time (give or take the clock bound's error); comparable exactly with other
+    /// clients' stamps. `None` if the client gave none or the stamp contradicts what the controller saw.
     pub stamped: Option<i64>,
     pub token: Option<u64>,
     pub validity_ms: Option<u64>,
@@ -461,12 +461,12 @@ pub struct PhaseStamp {
 pub struct FaultWindow {
     pub fault: u32,
     pub kind: FaultKind,
-    /// What was ordered, in the words of the nemesis's file, with its targets drawn; empty where it is not known.
+    /// What was ordered, in the words of the nemesis file, with its targets drawn; empty if not known.
     pub what: String,
     pub targets: Vec<String>,
-    /// When the order left.
+    /// When the order was sent.
     pub inject: u64,
-    /// When the injection had come back, and whether its effect was observed.
+    /// When the order was answered, and whether its effect was observed.
     pub injected: Option<(u64, bool)>,
     pub heal: Option<u64>,
     pub healed: Option<(u64, bool)>,
@@ -482,7 +482,7 @@ impl Operation {
         self.phases.iter().find(|stamp| stamp.phase == phase)
     }
 
-    /// Takes what is said of its reading, which may be said twice: as a phase and in the answer.
+    /// Takes what is said about its reading, which may come twice: as a phase and in the answer.
     fn has_read(&mut self, old: Reading, amount: Option<Amount>) {
         if old != Reading::Unknown {
             self.old = old;
@@ -507,7 +507,7 @@ impl FaultWindow {
         matches!(self.healed, Some((_, true)))
     }
 
-    /// From when to when the fault may have been in effect; open-ended where no heal was recorded.
+    /// From when to when the fault may have been in effect; open-ended if no heal was recorded.
     pub fn span(&self) -> (u64, Option<u64>) {
         (self.inject, self.healed.map(|(time, _)| time))
     }

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use super::{Function, History, Operation, Outcome, Reading};
 use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value, Values};
 
-/// The operations of a run on the resource, on one key or on all, and the times of their events by their places, in
+/// The operations of a run on the resource, on one key or on all, and the times of their events by index, in
 /// nanoseconds of run time.
 ///
-/// Counters and lists are told by the identities of their updates. What a compare-and-set that was refused had found is left
-/// out, as the run's own verdict leaves it out; one of which nobody knows what it was to replace may come after anything, as
-/// a write may.
+/// Counters and lists are represented by the identities of their updates. What a refused compare-and-set found is left
+/// out, as the run's own verdict leaves it out. If nobody knows what a compare-and-set was to replace, it may come
+/// after anything, as a write may.
 pub fn operation_table(history: &History, key: Option<&str>) -> (Table, Vec<i64>) {
     let touches = |operation: &&Operation| {
         let refused = operation.f == Function::Cas && operation.outcome == Outcome::Fail;

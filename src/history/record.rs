@@ -21,7 +21,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the file; the run's time 0 is now. Fails where the file exists already.
+    /// Creates the file; the run's time 0 is now. Fails if the file already exists.
     pub fn create(path: &Path) -> io::Result<Recorder> {
         let file = File::options().append(true).create_new(true).open(path)?;
         Ok(Recorder { file, start: Instant::now(), next_index: 0 })
@@ -44,7 +44,7 @@ impl Recorder {
     }
 }
 
-/// A recorder that several tasks append to; the lock orders their events, so times never go back from line to line.
+/// A recorder that several tasks append to; its mutex orders their events, so times never go back from line to line.
 #[derive(Clone, Debug)]
 pub struct SharedRecorder(Arc<Mutex<Recorder>>);
 

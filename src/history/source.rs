@@ -1,4 +1,4 @@
-//! A history of any kind as operations: a run of ours through its own reader, any other through the formats of
+//! A history of any kind as operations: one of our runs through its own reader, any other through the formats of
 //! [`linearizability`].
 
 use linearizability::formats::{FIRST_NAMED, Format, HistoryError, Loaded, Options, Source};
@@ -17,13 +17,13 @@ pub fn operations(source: Source, options: &Options) -> Result<Loaded, HistoryEr
     }
 }
 
-/// Reads the history of a run as what became of its locks: acquires and releases, each taken by an operation on its way.
-/// Fails where it is no run of redjepsen.
+/// Reads the history of a run as acquires and releases of its locks, each taken by an operation on its way. Fails if it
+/// is not a redjepsen run.
 pub fn lock_operations(source: Source, options: &Options) -> Result<Loaded, HistoryError> {
     of_run(source, options, lock_table)
 }
 
-/// Reads the history of a run, which has more to it than operations.
+/// Reads the history of a run, which contains more than operations.
 pub fn run(source: Source) -> Result<History, HistoryError> {
     let name = source.name().to_string();
     load_reader(source.into_reader(), &name)

@@ -1,39 +1,39 @@
-//! What every lock of this crate is: a way to try, a way to give up, and, for some, a way to hold on.
+//! What every lock of this crate has: a way to try, a way to give up, and, for some, a way to hold on.
 
 use std::future::Future;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-/// A lock algorithm over nodes of its own.
+/// A lock algorithm over its own nodes.
 pub trait Algorithm: Send + Sync {
-    /// Tries once. The error says why it failed, and then nothing is held; what may be left on a node has been taken back
-    /// as far as the algorithm knows how to.
+    /// Tries once. The error says why it failed. Nothing is held then, and the algorithm has taken back what it could
+    /// from the nodes.
     fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> impl Future<Output = Result<Held, String>> + Send;
 
-    /// Gives up what was acquired; a release that fails leaves the rest to the TTL, where there is one.
+    /// Gives up what was acquired; if the release fails, the rest is left to the TTL, if there is one.
     fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook) -> impl Future<Output = ()> + Send;
 
-    /// Lets what was acquired live for another TTL. Returns the new validity; the error says why the lock is not held
-    /// any more.
+    /// Extends what was acquired by another TTL. Returns the new validity; the error says why the lock is no longer
+    /// held.
     fn renew(&self, key: &str, held: &Held) -> impl Future<Output = Result<Duration, String>> + Send {
         let _ = (key, held);
         async { Err("this lock can't be renewed".to_string()) }
     }
 
-    /// Comes back when the lock has been taken from its holder, with the reason; never, where nobody would say so.
+    /// Resolves with the reason once the lock has been taken from its holder; never, if nobody would say so.
     fn taken(&self, held: &Held) -> impl Future<Output = String> + Send {
         let _ = held;
         std::future::pending()
     }
 
-    /// The holder knows that its lock was taken, and does not act on it any more.
+    /// The holder knows that its lock was taken, and no longer acts on it.
     fn let_go(&self, held: &Held) -> impl Future<Output = ()> + Send {
         let _ = held;
         async {}
     }
 
-    /// The holder is about to write, and can't be stopped from here on. The error says why it must not.
+    /// The holder is about to write, and can't be stopped from here on. The error says why it must not write.
     fn may_act(&self, held: &Held) -> Result<(), String> {
         let _ = held;
         Ok(())
@@ -45,30 +45,30 @@ pub trait Algorithm: Send + Sync {
 pub struct Held {
     /// The value that marks this acquisition on the nodes.
     pub mark: String,
-    /// How much longer the algorithm promises exclusion, reckoned when the last reply was in hand; none where it promises it
-    /// until the release.
+    /// How much longer the algorithm promises exclusion, computed when the last reply was in hand; `None` if it
+    /// promises it until the release.
     pub validity: Option<Duration>,
-    /// Which nodes said yes, where there are several.
+    /// Which nodes said yes, if there are several.
     pub votes: Vec<bool>,
-    /// What the resource may tell this acquisition from others by.
+    /// How the resource can tell this acquisition from others.
     pub token: Option<Token>,
 }
 
-/// A fencing token (Kleppmann 2016): a number that is to grow with each acquisition.
+/// A fencing token (Kleppmann 2016): a number meant to grow with each acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     pub number: u64,
-    /// Of a paired token: the first number whose holder never gave its lock back and may still be about to write.
+    /// For a paired token: the first number whose holder never released the lock and may still be about to write.
     pub minor: Option<u64>,
 }
 
-/// Hears of the moments inside an acquisition or a release that is more than one step, which are the moments to break it.
-/// The algorithm goes on when the hook lets it.
+/// Is told of the moments inside an acquisition or a release that takes more than one step: the moments to break it.
+/// The algorithm continues when the hook returns.
 pub trait PhaseHook: Send + Sync {
     /// The lock has been taken, and something that belongs to it is still missing.
     fn half_acquired(&self) -> BoxFuture<'_, ()>;
 
-    /// The release has looked, and has not yet acted.
+    /// The release has looked, but has not acted yet.
     fn half_released(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -78,7 +78,7 @@ impl Held {
         Held { mark, validity: Some(validity), votes: Vec::new(), token: None }
     }
 
-    /// Takes off what acquiring took. The error says that nothing is left.
+    /// Subtracts the time that acquiring took. The error says that nothing is left.
     pub(super) fn use_up(&mut self, took: Duration) -> Result<(), String> {
         let Some(validity) = &mut self.validity else { return Ok(()) };
         *validity = validity.saturating_sub(took);
@@ -86,7 +86,7 @@ impl Held {
     }
 }
 
-/// [`Algorithm`] behind a pointer.
+/// [`Algorithm`] as a trait object.
 pub(super) trait AnyAlgorithm: Send + Sync {
     fn attempt<'a>(&'a self, key: &'a str, hook: &'a dyn PhaseHook) -> BoxFuture<'a, Result<Held, String>>;
     fn release<'a>(&'a self, key: &'a str, held: &'a Held, hook: &'a dyn PhaseHook) -> BoxFuture<'a, ()>;

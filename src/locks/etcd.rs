@@ -1,11 +1,11 @@
-//! etcd: a key that lives as long as its lease, made by a transaction which wants that there is none.
+//! etcd: a key that lives as long as its lease, created by a transaction only if it is absent.
 //!
-//! Source: etcd's documentation of leases and transactions. The servers agree on every step, so the lock survives what a
-//! minority of them suffers; what it cannot know is whether its holder still runs. A holder that stops for longer than its
-//! lease lives loses the key unaware (Kleppmann 2016). The revision at which the key was made is greater than that of any
-//! lock before: a fencing token, by which a resource can tell such a holder.
+//! Source: etcd's documentation of leases and transactions. The servers agree on every step, so the lock survives the
+//! failure of a minority of them. What it cannot know is whether its holder still runs: one that stops for longer than
+//! its lease loses the key without noticing (Kleppmann 2016). The revision at which the key was created is greater than
+//! that of any earlier lock. It is a fencing token, by which a resource can tell such a holder.
 //!
-//! A lease is never kept alive here: its time to live is the lock's.
+//! A lease is never kept alive here: its time to live is that of the lock.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::{Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
 
 /// What the lock asks of etcd. Each request is bounded in time by the implementation.
 pub trait Leases: Send + Sync {
-    /// A new lease that ends by itself.
+    /// A new lease that expires by itself.
     fn grant(&self, ttl: Duration) -> impl Future<Output = Result<Lease, NoAnswer>> + Send;
 
     /// Whether the key exists.
     fn exists(&self, key: &str) -> impl Future<Output = Result<bool, NoAnswer>> + Send;
 
-    /// Makes the key, to live as long as the lease, where there is none: at which revision, or nothing where there was one.
+    /// Creates the key, attached to the lease, if it is absent. Returns its revision; `None` if the key was there.
     fn create(&self, key: &str, lease: i64) -> impl Future<Output = Result<Option<u64>, NoAnswer>> + Send;
 
-    /// Ends a lease and with it every key that lives by it. No error where it has ended already.
+    /// Ends a lease, and with it every key attached to it. No error if it has already ended.
     fn revoke(&self, lease: i64) -> impl Future<Output = Result<(), NoAnswer>> + Send;
 }
 
@@ -31,7 +31,7 @@ pub trait Leases: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub id: i64,
-    /// How long it lives; may be longer than what was asked for.
+    /// How long it lives; may be longer than requested.
     pub ttl: Duration,
 }
 
@@ -43,7 +43,7 @@ pub struct Etcd<L, C> {
 
 impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
-        // A look is cheap; a lease is agreed on by all servers and written to their disks.
+        // A read is cheap; a lease is agreed on by all servers and written to their disks.
         if self.leases.exists(key).await.map_err(|error| error.to_string())? {
             return Err("held by another client".into());
         }
@@ -61,7 +61,7 @@ impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
             Ok(None) => "another client was faster".to_string(),
             Err(error) => error.to_string(),
         };
-        // Also after an error, since the key may have been made all the same. Where this fails, too, the lease ends by itself.
+        // Even after an error, since the key may have been created. If this fails too, the lease expires by itself.
         let _ = self.leases.revoke(lease.id).await;
         Err(failure)
     }

@@ -1,5 +1,5 @@
-//! A node and a clock for the locks' own tests: a Redis of one map, answers that can be scripted, replies that can be lost,
-//! and time that moves only when something takes time.
+//! A node and a clock for the locks' own tests: a Redis that is one map, scripted answers, lost replies, and time that
+//! moves only when something takes time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +15,11 @@ use super::{Clock, Mail, Node, PhaseHook, RequestError};
 /// What a fake node answers to one attempt to acquire, whatever it holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
-    /// It does what it is asked to, and the answer takes so long.
+    /// It does what it is asked, and the answer takes this long.
     Set {
         after_ms: u64,
     },
-    /// It does what it is asked to, and the answer is lost.
+    /// It does what it is asked, but the answer is lost.
     SetSilently,
     Taken,
     /// The request is lost.
@@ -44,10 +44,10 @@ struct Entry {
 
 impl FakeNode {
     pub const TIMEOUT_MS: u64 = 50;
-    /// How many replicas acknowledge what is set.
+    /// How many replicas acknowledge each write.
     pub const REPLICAS: u32 = 1;
 
-    /// A node that gives these answers to the first attempts to acquire, and after them those of a Redis.
+    /// A node that gives these answers to the first attempts to acquire, and then answers like a Redis.
     pub fn new(answers: &[Answer], clock: FakeClock) -> FakeNode {
         FakeNode {
             answers: Arc::new(Mutex::new(answers.iter().copied().collect())),
@@ -64,22 +64,22 @@ impl FakeNode {
         self.deleted.lock().unwrap().iter().map(|(_, mark)| mark.clone()).collect()
     }
 
-    /// How often the deletion of a key was carried out or tried.
+    /// How often somebody tried to delete a key.
     pub fn deletions(&self, key: &str) -> usize {
         self.deleted.lock().unwrap().iter().filter(|(deleted, _)| deleted == key).count()
     }
 
-    /// Loses the answers to so many requests that are no attempts to acquire.
+    /// Loses the answers to this many requests other than attempts to acquire.
     pub fn lose_replies(&self, replies: u32) {
         *self.replies_to_lose.lock().unwrap() = replies;
     }
 
-    /// Whether no request reaches it.
+    /// Sets whether requests are kept from reaching it.
     pub fn cut_off(&self, cut_off: bool) {
         *self.cut_off.lock().unwrap() = cut_off;
     }
 
-    /// Forgets all, as after a restart without a file.
+    /// Forgets everything, as after a restart without persistence.
     pub fn forget(&self) {
         self.keys.lock().unwrap().clear();
     }
@@ -115,7 +115,7 @@ impl FakeNode {
         Err(RequestError::Timeout(timeout))
     }
 
-    /// An attempt to acquire: what was scripted for it, else what a Redis does.
+    /// An attempt to acquire: the scripted answer if there is one, else what a Redis does.
     async fn acquisition<T>(&self, taken: T, act: impl FnOnce() -> T) -> Result<T, RequestError> {
         if *self.cut_off.lock().unwrap() {
             return self.timeout().await;
@@ -299,7 +299,7 @@ impl Mail for FakeMail {
 }
 
 impl FakeMail {
-    /// Nothing reaches anybody any more.
+    /// From now on nothing reaches anybody.
     pub fn cut_off(&self) {
         self.boxes.lock().unwrap().clear();
     }
@@ -331,7 +331,7 @@ impl PhaseHook for Stuck {
     }
 }
 
-/// A hook that remembers.
+/// A hook that remembers what it was told.
 #[derive(Default)]
 pub struct Record(Mutex<Vec<&'static str>>);
 

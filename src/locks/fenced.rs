@@ -1,9 +1,9 @@
-//! One node: [`super::single`] that also counts its acquisitions, so that the resource can refuse a holder that comes late.
+//! One node: [`super::single`] that also counts its acquisitions, so that the resource can refuse a late holder.
 //!
-//! Source: Kleppmann (2016), "Making the lock safe with fencing". The key is set and the counter raised in one script, since
-//! a number that is drawn after the lock was acquired may be drawn after it was lost, and then be the greater one. It
-//! promises numbers that grow for as long as its node remembers. What they are worth is up to the resource: one that looks
-//! at them on writes only is safe from one holder that comes late, not from two.
+//! Source: Kleppmann (2016), "Making the lock safe with fencing". One script sets the key and raises the counter: a
+//! number drawn after the acquisition may be drawn after the lock was lost, and then be the greater one. It promises
+//! numbers that grow for as long as its node remembers. What they are worth is up to the resource: one that checks them
+//! only on writes is safe from one late holder, not from two.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Fenced<N, C> {
     pub ttl: Duration,
 }
 
-/// Where the number of a lock's last acquisition is kept.
+/// Where the number of a lock's latest acquisition is kept.
 pub(super) fn counter(key: &str) -> String {
     format!("{key}:token")
 }

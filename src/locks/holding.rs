@@ -1,4 +1,4 @@
-//! A lock in somebody's hands, from its acquisition to its release.
+//! A lock held by somebody, from its acquisition to its release.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,18 +18,18 @@ pub struct Holding<'a, C> {
 
 /// What the holder knows of its lock.
 struct LockState {
-    /// Until when it is valid, by the lock's clock; none where it does not expire.
+    /// Until when it is valid, by the lock's clock; `None` if it does not expire.
     until: Option<Duration>,
-    /// Why it is gone, once a renewal has found that out.
+    /// Why it is gone, once the holder knows.
     lost: Option<String>,
 }
 
-/// What came of a renewal.
+/// The outcome of a renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// The lock is valid for so long from now.
+    /// The lock is valid for this long from now.
     Extended(Duration),
-    /// It is not held any more, for this reason.
+    /// It is no longer held, for this reason.
     Lost(String),
 }
 
@@ -39,8 +39,8 @@ impl<'a, C: Clock> Holding<'a, C> {
         Holding { lock, key, held, state: Mutex::new(LockState { until, lost: None }) }
     }
 
-    /// Renews the lock again and again, where it is one that does so, and hears when it is taken away; tells each time how
-    /// it stands. Ends only with the caller's interest.
+    /// Renews the lock again and again, if it is one that is renewed, and notices when it is taken away; calls `tell`
+    /// each time. Runs until it is dropped.
     pub async fn keep<F: Future<Output = ()>>(&self, tell: impl Fn(Renewal) -> F) -> Infallible {
         while let Some(algorithm) = &self.lock.algorithm {
             let renewed = tokio::select! {
@@ -64,15 +64,15 @@ impl<'a, C: Clock> Holding<'a, C> {
         std::future::pending().await
     }
 
-    /// The next renewal, when its time has come; never, where the lock is not renewed.
+    /// The next renewal, when it is due; never resolves if the lock is not renewed.
     async fn renewed(&self, algorithm: &dyn AnyAlgorithm) -> Result<Duration, String> {
         let Some(every) = self.lock.renew_every else { return std::future::pending().await };
         self.lock.clock.sleep(every).await;
         algorithm.renew(self.key, &self.held).await
     }
 
-    /// The holder's last look before it writes, without asking anybody: the error says that its lock is gone. A lock without
-    /// a renewal, a look at the time, or thieves never says so.
+    /// The holder's last check before it writes, without asking anybody: the error says that its lock is gone. A lock
+    /// without renewal, recheck or thieves always passes.
     pub fn look(&self) -> Result<(), String> {
         let state = self.state();
         if let Some(reason) = &state.lost {
@@ -85,7 +85,7 @@ impl<'a, C: Clock> Holding<'a, C> {
         self.lock.algorithm.as_ref().map_or(Ok(()), |algorithm| algorithm.may_act(&self.held))
     }
 
-    /// Whether [`Holding::keep`] has found out already that the lock is gone.
+    /// Whether [`Holding::keep`] has already noticed that the lock is gone.
     pub fn is_known_lost(&self) -> bool {
         self.state().lost.is_some()
     }

@@ -1,9 +1,9 @@
-//! One node: `INCR`, whoever gets 1 has the lock, `DEL` to release. No TTL, no owner.
+//! One node: `INCR`; whoever gets 1 has the lock; `DEL` releases it. No TTL, no owner.
 //!
-//! Source: a comment under Kleppmann's article (2016) that asks whether this is safe enough, since without a TTL no pause
-//! can outlive it. It promises exclusion as long as every release happens exactly once. A holder that dies holds it for
-//! ever. And since a release that does not happen locks everybody out, it has to be sent until it is answered: an answer
-//! that was lost then costs the next holder its lock, which any `DEL` frees.
+//! Source: a comment under Kleppmann's article (2016) that asks whether this is safe enough, since without a TTL no
+//! pause can outlive it. It promises exclusion as long as every release happens exactly once. A holder that dies holds
+//! the lock forever. And since a missing release locks everybody out, a release must be sent until it is answered. If
+//! the answer is lost, the repeated `DEL` costs the next holder its lock, since any `DEL` frees it.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::{Algorithm, Clock, Held, Node, PhaseHook};
 pub struct Incr<N, C> {
     pub node: N,
     pub clock: C,
-    /// The key does not expire; a release is tried for [`RELEASE_TTLS`] of these.
+    /// The key does not expire; a release is tried for [`RELEASE_TTLS`] times this long.
     pub ttl: Duration,
     /// Bounds of the wait between attempts to release.
     pub retry_delay: (Duration, Duration),
 }
 
-/// For how many TTLs a release is tried.
+/// How many TTLs a release is tried for.
 const RELEASE_TTLS: u32 = 4;
 
 impl<N: Node, C: Clock> Algorithm for Incr<N, C> {
@@ -26,7 +26,7 @@ impl<N: Node, C: Clock> Algorithm for Incr<N, C> {
         match self.node.increment(key).await {
             Ok(1) => Ok(Held { mark: String::new(), validity: None, votes: Vec::new(), token: None }),
             Ok(count) => Err(format!("held by another client: the count is {count}")),
-            // If it was carried out and came to 1, nobody will ever know whose the lock is.
+            // If it was carried out and returned 1, nobody will ever know that the lock is theirs.
             Err(error) => Err(error.to_string()),
         }
     }

@@ -4,11 +4,11 @@ use std::future::Future;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// Sends and receives short texts. Nothing is promised: a message may be lost, late, or come more than once.
+/// Sends and receives short texts. Nothing is promised: a message may be lost, late, or duplicated.
 pub trait Mail: Send + Sync + 'static {
     /// Sends a text to whoever listens at the address.
     fn send(&self, address: &str, text: &str) -> impl Future<Output = ()> + Send;
 
-    /// What is sent to the address from now on, as long as this lives.
+    /// Everything sent to the address from now on, until the receiver is dropped.
     fn listen(&self, address: &str) -> UnboundedReceiver<String>;
 }

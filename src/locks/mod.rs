@@ -1,11 +1,11 @@
 //! The locks under test, one file each.
 //!
 //! A lock is an [`Algorithm`], written against small traits: what it may ask of a Redis node ([`Node`]), of time
-//! ([`Clock`]), and, where contenders talk to each other, of the post ([`Mail`]). So the same code runs against real servers
-//! and in virtual time. It never retries a request by itself: a request that timed out may have been carried out, and
+//! ([`Clock`]), and, if contenders talk to each other, of their mail ([`Mail`]). So the same code runs against real
+//! servers and in virtual time. Nothing below it retries a request: one that timed out may have been carried out, and
 //! only the algorithm knows what that means.
 //!
-//! Locks of other systems than Redis have a trait of their own in their file, for what they ask of it.
+//! Locks of systems other than Redis have a trait in their own file for what they ask of it.
 //!
 //! A new lock is a file with its algorithm, a variant of [`LockSpec`] with its options, and a line in
 //! [`Lock::from_settings`].
@@ -56,7 +56,7 @@ use single_constant::SingleConstant;
 use single_get_del::SingleGetDel;
 use steal::Steal;
 
-/// Why a lock was not acquired. Certain: the caller does not hold it.
+/// Why a lock was not acquired. The caller certainly does not hold it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not acquired within {} ({attempts} attempts; the last: {last})", humantime::format_duration(*.within))]
 pub struct NotAcquired {
@@ -67,20 +67,20 @@ pub struct NotAcquired {
 
 /// Any lock of this crate, ready to be acquired.
 pub struct Lock<C> {
-    /// None is no lock at all: everybody holds it always.
+    /// `None` is no lock at all: everybody always holds it.
     algorithm: Option<Box<dyn AnyAlgorithm>>,
     clock: C,
     /// Bounds of the wait between attempts.
     retry_delay: (Duration, Duration),
-    /// Whether a holder looks at its validity again before it writes.
+    /// Whether a holder checks its validity again before it writes.
     recheck: bool,
     /// How often a holder renews the lock.
     renew_every: Option<Duration>,
 }
 
 impl<C: Clock> Lock<C> {
-    /// Builds the lock that the settings name, within a runtime; an error names what is missing or unknown. The mail is
-    /// used by locks whose contenders talk to each other only.
+    /// Builds the lock that the settings name, within a runtime; the error says what is missing or unknown. Only locks
+    /// whose contenders talk to each other use the mail.
     pub fn from_settings<N: Node + 'static>(
         settings: &LockSettings,
         nodes: Vec<N>,
@@ -127,7 +127,7 @@ impl<C: Clock> Lock<C> {
         Lock::of(algorithm, settings, clock)
     }
 
-    /// A lock of another system than Redis.
+    /// A lock of a system other than Redis.
     pub fn elsewhere<A: Algorithm + 'static>(
         algorithm: A,
         settings: &LockSettings,
@@ -146,8 +146,8 @@ impl<C: Clock> Lock<C> {
         })
     }
 
-    /// Tries to acquire until `within` has passed, with a random delay between attempts; `None` as the held lock where
-    /// there is no lock.
+    /// Tries to acquire until `within` has passed, with a random delay between attempts. Returns `None` as the held
+    /// lock if there is no lock.
     pub async fn acquire<'a>(
         &'a self,
         key: &'a str,

@@ -1,14 +1,14 @@
-//! One node: [`super::fenced`], whose token has a second number while a holder before it has expired without a release.
+//! One node: [`super::fenced`] whose token gets a second number if an earlier holder expired without a release.
 //!
-//! Source: a comment by idelvall under Kleppmann's article (2016), against two holders that come late one after the other.
-//! If since the last release no later acquisition has expired, the token is an ordinary one. Otherwise it is paired: its
-//! major number is that of the acquisition, its minor number the first one that was not given back. The resource takes a
-//! write with a paired token only if none has written from the minor number on: of several that may all have read
-//! before, the first that writes wins. Kleppmann called it plausible and asked for a proof.
+//! Source: a comment by idelvall under Kleppmann's article (2016), against two late holders in a row. If no acquisition
+//! since the last release has expired, the token is an ordinary one. Otherwise it is paired: its major number is that
+//! of the acquisition, its minor number the first one that was not released. The resource accepts a write with a paired
+//! token only if nobody has written from the minor number on: of several holders that may all have read before, the
+//! first to write wins. Kleppmann called it plausible and asked for a proof.
 //!
-//! It promises that tokens grow for as long as its node remembers. A release says of all tokens before it that they are
-//! done with, which is not so: who gives the lock back without having written lets the next one have an ordinary token,
-//! though an earlier holder may still be about to write.
+//! It promises that tokens grow for as long as its node remembers. A release declares all earlier tokens done, which is
+//! not so: a holder that releases without having written lets the next one have an ordinary token, though an earlier
+//! holder may still be about to write.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct PairedToken<N, C> {
     pub ttl: Duration,
 }
 
-/// Where the greatest number that was given back is kept.
+/// Where the greatest released number is kept.
 fn given_back(key: &str) -> String {
     format!("{key}:released")
 }
@@ -32,7 +32,7 @@ impl<N: Node, C: Clock> PairedToken<N, C> {
         let given_back = self.node.get(&given_back(key)).await.map_err(|error| error.to_string())?;
         let given_back = given_back.map_or(Ok(0), |text| text.parse::<u64>());
         let first_left = given_back.map_err(|error| format!("the number given back last: {error}"))? + 1;
-        // What came between has expired, since the lock was free.
+        // The acquisitions in between have expired, since the lock was free.
         Ok(Token { number, minor: (first_left < number).then_some(first_left) })
     }
 }
@@ -55,7 +55,7 @@ impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
             },
             Err(error) => error.to_string(),
         };
-        // Nobody was told of this acquisition, but its number is not said to be given back: that would speak for others.
+        // Nobody learned of this acquisition, but its number is not marked as released: that would speak for others.
         let _ = self.node.delete_if_equals(key, &held.mark).await;
         Err(refused)
     }

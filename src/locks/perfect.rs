@@ -1,16 +1,16 @@
-//! The perfect lock: granted by whoever runs the test, to one at a time, until it is given back. No server, no TTL.
+//! The perfect lock: granted by whoever runs the test, to one client at a time, until given back. No server, no TTL.
 //!
-//! The control that tests the tester. It can't be lost: a holder that stops has it when it goes on, one that died or gave up
-//! had it until nothing of it can arrive at the resource any more. So whatever is found broken under it is a fault of the
-//! tester.
+//! The control that tests the tester. It can't be lost: a stopped holder still has it when it continues, and one that
+//! died or gave up keeps it until nothing it sent can arrive at the resource any more. So any violation found under it
+//! is a bug of the tester.
 
 use std::future::Future;
 
 use super::{Algorithm, Held, PhaseHook};
 
-/// Who grants the lock; it knows for which key and to whom.
+/// Grants the lock; knows for which key and to whom.
 pub trait Grantor: Send + Sync {
-    /// Asks for the lock: whether it was free, and is the asker's now.
+    /// Asks for the lock: true if it was free, and is now the asker's.
     fn ask(&self) -> impl Future<Output = Result<bool, String>> + Send;
 
     /// Gives it back.

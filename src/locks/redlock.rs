@@ -1,11 +1,11 @@
 //! Redlock: the same mark on a majority of N independent masters.
 //!
 //! Source: antirez, "Distributed locks with Redis". It promises exclusion only with bounded pauses, delays and clock
-//! error (Kleppmann 2016). An attempt counts when a majority answered yes and the time that it took, with an allowance
-//! for clock drift of `ttl * drift_factor + 2 ms`, left some validity. After a failed attempt ALL nodes are told to
-//! release at once, also those that said no or nothing: a reply that was lost may have been a yes.
+//! error (Kleppmann 2016). An attempt counts if a majority answered yes and validity is left: the TTL less the time
+//! taken, less `ttl * drift_factor + 2 ms` for clock drift. After a failed attempt ALL nodes are told to release at
+//! once, even those that said no or nothing: a lost reply may have been a yes.
 //!
-//! A renewal lets the mark live for another TTL on a majority, reckoned in the same way.
+//! A renewal extends the mark by another TTL on a majority, with the same arithmetic.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ pub struct Redlock<N, C> {
     pub nodes: Vec<N>,
     pub clock: C,
     pub ttl: Duration,
-    /// Part of the TTL that clocks may drift apart while the lock is held.
+    /// Fraction of the TTL by which clocks may drift apart while the lock is held.
     pub drift_factor: f64,
-    /// Ask one node after the other instead of all at once.
+    /// Ask one node after another instead of all at once.
     pub sequential: bool,
     /// Whether a majority that took longer than the lock is valid counts as none. Without this check a delay or a pause
     /// while asking breaks the lock; with it, it does not.
@@ -28,11 +28,11 @@ pub struct Redlock<N, C> {
     pub release_on_all: bool,
 }
 
-/// Redis expires keys to the millisecond; the documentation allows 2 ms for it beside the drift.
+/// Redis expires keys to the millisecond; the documentation allows 2 ms for that besides the drift.
 const EXPIRY_PRECISION: Duration = Duration::from_millis(2);
 
 impl<N: Node, C: Clock> Redlock<N, C> {
-    /// An error names what is missing.
+    /// The error says what is missing.
     pub(super) fn from_settings(settings: &LockSettings, nodes: Vec<N>, clock: C) -> Result<Redlock<N, C>, String> {
         let LockSettings { name, options, .. } = settings;
         if nodes.is_empty() {
@@ -53,7 +53,7 @@ impl<N: Node, C: Clock> Redlock<N, C> {
         self.nodes.len() / 2 + 1
     }
 
-    /// What is left of the TTL after so long.
+    /// What is left of the TTL after acquiring took this long.
     pub(super) fn validity(&self, took: Duration) -> Duration {
         let took = if self.check_elapsed { took } else { Duration::ZERO };
         self.ttl.saturating_sub(took + self.ttl.mul_f64(self.drift_factor) + EXPIRY_PRECISION)

@@ -1,8 +1,8 @@
-//! One node: `SETNX`, and then `PEXPIRE` in a second command, released by an atomic compare-and-delete.
+//! One node: `SETNX`, then `PEXPIRE` in a second command, released by an atomic compare-and-delete.
 //!
-//! Source: the lock as many wrote it before `SET` took `NX` and `PX` at once (2.6.12), and as tutorials still show it. It
-//! promises what [`super::single`] does, as long as nobody dies between the two commands: then the key has no TTL, and
-//! the lock is held for ever by nobody.
+//! Source: the lock as many wrote it before `SET` took `NX` and `PX` together (2.6.12), and as tutorials still show it.
+//! It promises what [`super::single`] does as long as nobody dies between the two commands. If somebody does, the key
+//! has no TTL, and the lock stays taken forever without a holder.
 
 use std::time::Duration;
 

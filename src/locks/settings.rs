@@ -1,17 +1,17 @@
-//! A lock as the client protocol speaks of it: every length resolved, to the millisecond.
+//! A lock as the client protocol describes it: every length resolved, in milliseconds.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A lock by its name in the catalogue; the `lock` of the protocol's `hello`.
+/// A lock by its name in the catalogue; the `lock` in the protocol's `hello`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LockSettings {
     pub name: String,
     pub ttl_ms: u64,
-    /// The lock's nodes as URLs, `redis://` ones where they are Redis.
+    /// The URLs of the lock's nodes, `redis://` if they are Redis.
     pub nodes: Vec<String>,
-    /// How they belong together, where they do: then the lock is on whichever node is the primary of its key.
+    /// How the nodes form a group, if they do: then the lock is on whichever node is the primary for its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<LockGroup>,
     pub options: LockOptions,
@@ -25,7 +25,7 @@ impl LockSettings {
         Ok((Duration::from_millis(low), Duration::from_millis(high)))
     }
 
-    /// How long one request to a node may take: the TTL, where nothing else is said.
+    /// How long one request to a node may take: the TTL unless configured otherwise.
     pub fn node_timeout(&self) -> Duration {
         Duration::from_millis(self.options.node_timeout_ms.unwrap_or(self.ttl_ms))
     }
@@ -35,13 +35,13 @@ impl LockSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockGroup {
-    /// It asks Sentinels, at these `redis://` URLs, for the primary that they know by this name.
+    /// By asking Sentinels at these `redis://` URLs for the primary that they know by this name.
     Sentinel { sentinels: Vec<String>, name: String },
-    /// It asks any node which one serves the key's slot, and follows redirections.
+    /// By asking any node which one serves the key's slot, and following redirections.
     Cluster,
 }
 
-/// Options of every lock; a lock ignores what it has no use for.
+/// Options of every lock; a lock ignores those that it does not use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LockOptions {
     /// How long one request to one node may take.
@@ -50,34 +50,34 @@ pub struct LockOptions {
     /// Bounds of the wait between attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_delay_ms: Option<(u64, u64)>,
-    /// Part of the TTL that clocks may drift apart.
+    /// Fraction of the TTL by which clocks may drift apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift_factor: Option<f64>,
-    /// Whether nodes are asked one after the other.
+    /// Whether nodes are asked one after another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequential: Option<bool>,
-    /// Whether the time that asking took counts against the validity, as it should; true where it is left out.
+    /// Whether the time that asking took counts against the validity, as it should; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_elapsed: Option<bool>,
-    /// Whether the client reckons by the time of day.
+    /// Whether the client uses the time of day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_clock: Option<bool>,
-    /// Whether all nodes are told of a release, not only those that said yes; true where it is left out.
+    /// Whether all nodes are told of a release, not only those that said yes; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_on_all: Option<bool>,
-    /// Whether the holder looks at its validity again right before it writes.
+    /// Whether the holder checks its validity again right before it writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recheck: Option<bool>,
     /// How often a holder renews its lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_every_ms: Option<u64>,
-    /// Who may take the lock from whom: higher from lower.
+    /// Who may take the lock from whom: the higher priority from the lower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
-    /// For which part of the TTL a thief waits for its victim.
+    /// Fraction of the TTL for which a thief waits for its victim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_consistency_factor: Option<f64>,
-    /// How many replicas have to acknowledge the lock before it counts as acquired.
+    /// How many replicas must acknowledge the lock before it counts as acquired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_replicas: Option<u32>,
 }

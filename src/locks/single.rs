@@ -2,11 +2,11 @@
 //!
 //! Source: the Redis documentation, "Correct implementation with a single instance". It promises exclusion while the
 //! work is shorter than the TTL and the node neither stops nor forgets. The time that the request took counts against
-//! the validity, as in Redlock: a reply that comes late has used the TTL up.
+//! the validity, as in Redlock: a late reply has used up the TTL.
 //!
-//! Where nodes replicate, the node is whichever is the primary, and replication is asynchronous: it may forget the lock
-//! when another node takes its place. WAIT asks for acknowledgements of replicas before the lock counts as acquired; the
-//! documentation of WAIT says that this makes the loss less likely and not impossible.
+//! If nodes replicate, the node is whichever is the primary, and replication is asynchronous: the lock may be forgotten
+//! when another node takes over. WAIT waits until replicas acknowledge before the lock counts as acquired; its
+//! documentation says that this makes the loss less likely, not impossible.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Single<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
-    /// How many replicas have to acknowledge it.
+    /// How many replicas must acknowledge it.
     pub wait: u32,
 }
 
@@ -33,7 +33,7 @@ impl<N: Node, C: Clock> Algorithm for Single<N, C> {
                 },
                 Err(too_few) => too_few,
             },
-            // The node may have set it all the same.
+            // The node may have set it nevertheless.
             Err(error) => error.to_string(),
         };
         self.release(key, &held, hook).await;
@@ -46,7 +46,7 @@ impl<N: Node, C: Clock> Algorithm for Single<N, C> {
 }
 
 impl<N: Node, C: Clock> Single<N, C> {
-    /// Whether as many replicas acknowledged what was just set as have to.
+    /// Checks that enough replicas have acknowledged what was just set.
     async fn acknowledged(&self) -> Result<(), String> {
         if self.wait == 0 {
             return Ok(());

@@ -1,8 +1,8 @@
 //! One node: `SET key constant NX PX ttl`, released by a plain `DEL`.
 //!
-//! Source: what the Redis documentation warns of, and many a first version of a lock. Every holder writes the same value, so
-//! nobody can tell whose the key is. It promises exclusion as long as nobody works for longer than the TTL; a holder that
-//! comes late frees the next one's lock, and from there on everybody's.
+//! Source: what the Redis documentation warns of, and the first version of many a lock. Every holder writes the same
+//! value, so nobody can tell whose the key is. It promises exclusion as long as nobody works for longer than the TTL. A
+//! late holder frees the next one's lock, that holder the one after it, and so on.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
                     Err(too_late)
                 }
             },
-            // What is there may be another's, so it is left to the TTL.
+            // The key may be somebody else's, so it is left to the TTL.
             Err(error) => Err(error.to_string()),
         }
     }

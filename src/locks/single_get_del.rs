@@ -1,8 +1,8 @@
-//! One node: as [`super::single`], released by `GET`, a comparison in the client, and `DEL`.
+//! One node: like [`super::single`], but released by `GET`, a comparison in the client, and `DEL`.
 //!
-//! Source: Zhang Tielei, "Are distributed locks on Redis safe?" (zhangtielei.com, in Chinese), and many a library that came
-//! before scripts. It promises what [`super::single`] does but for one window: a client that stops between its
-//! look and its `DEL` for longer than the rest of its TTL frees the next one's lock.
+//! Source: Zhang Tielei, "Are distributed locks on Redis safe?" (zhangtielei.com, in Chinese), and many a library from
+//! before scripts. It promises what [`super::single`] does except in one window: a client that stops between its `GET`
+//! and its `DEL` for longer than the rest of its TTL frees the next holder's lock.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(lock.node.value("k"), None);
     }
 
-    /// Lets the TTL run out and another acquire the lock between look and `DEL`.
+    /// Lets the TTL run out and somebody else acquire the lock between `GET` and `DEL`.
     struct Meanwhile<'a>(&'a SingleGetDel<FakeNode, FakeClock>);
 
     impl PhaseHook for Meanwhile<'_> {

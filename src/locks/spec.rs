@@ -44,7 +44,7 @@ pub enum LockSpec {
     Etcd(NodeOptions),
     /// [`super::zookeeper`]
     Zookeeper(NodeOptions),
-    /// `SELECT … FOR UPDATE` of the row that is the resource; see the client, which does both in one transaction.
+    /// `SELECT … FOR UPDATE` of the row that is the resource; the client does both in one transaction.
     Postgres(NodeOptions),
 }
 
@@ -77,7 +77,7 @@ pub struct SingleOptions {
     pub node_timeout: Length,
     /// How long to wait before asking again, drawn each time.
     pub retry_delay: LengthRange,
-    /// How many replicas have to acknowledge the lock before it counts as acquired (WAIT).
+    /// How many replicas must acknowledge the lock before it counts as acquired (WAIT).
     #[serde(default, skip_serializing_if = "is_default")]
     pub wait: u32,
 }
@@ -88,23 +88,23 @@ pub struct RedlockOptions {
     pub ask: Ask,
     /// How long one request to one node may take; far below the TTL.
     pub node_timeout: Length,
-    /// Part of the TTL that clocks may drift apart while the lock is held, such as 0.01.
+    /// Fraction of the TTL by which clocks may drift apart while the lock is held, such as 0.01.
     pub drift_factor: f64,
     /// How long to wait before asking again, drawn each time so that contenders fall out of step.
     pub retry_delay: LengthRange,
     /// Whether a majority that took longer than the lock is valid counts as none, as it should.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub check_elapsed: bool,
-    /// The clock by which the client reckons how long asking took.
+    /// The clock by which the client measures how long asking took.
     #[serde(default, skip_serializing_if = "is_default")]
     pub clock: ClockSource,
-    /// Which nodes are told when the lock is given up.
+    /// Which nodes are told of a release.
     #[serde(default, skip_serializing_if = "is_default")]
     pub release: ReleaseOn,
-    /// Whether the holder looks at what is left of its validity once more right before it writes.
+    /// Whether the holder checks its remaining validity once more right before it writes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recheck: bool,
-    /// How often a holder renews its lock; never, where it is left out.
+    /// How often a holder renews its lock; never if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_every: Option<Length>,
 }
@@ -115,16 +115,16 @@ pub struct RedlockOptions {
 pub struct StealOptions {
     /// How long one request to one node may take; far below the TTL.
     pub node_timeout: Length,
-    /// Part of the TTL that clocks may drift apart while the lock is held, such as 0.01.
+    /// Fraction of the TTL by which clocks may drift apart while the lock is held, such as 0.01.
     pub drift_factor: f64,
     /// How long to wait before asking again, drawn each time.
     pub retry_delay: LengthRange,
-    /// The clients' priorities, by their numbers and over again: client 0 has the first one.
+    /// The clients' priorities in the order of their numbers, repeated as needed: client 0 has the first one.
     pub priorities: Vec<u32>,
-    /// For which part of the TTL a thief waits for its victim's acknowledgement before it acts without; from 0 to 1, where 1
-    /// is never.
+    /// Fraction of the TTL for which a thief waits for its victim's acknowledgement before it acts without one; from 0
+    /// to 1, where 1 means that it never does.
     pub stolen_consistency_factor: f64,
-    /// Whether the holder looks at what is left of its validity once more right before it writes.
+    /// Whether the holder checks its remaining validity once more right before it writes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recheck: bool,
 }
@@ -141,7 +141,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The clock that a client of a lock reads.
+/// The clock that a lock's client reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockSource {
@@ -152,24 +152,24 @@ pub enum ClockSource {
     Wall,
 }
 
-/// Which nodes are told that a lock is given up.
+/// Which nodes are told of a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseOn {
-    /// All of them, as the documentation says: a reply that was lost may have been a yes.
+    /// All of them, as the documentation says: a lost reply may have been a yes.
     #[default]
     All,
     /// Those that said yes.
     Acquired,
 }
 
-/// In which order Redlock asks its nodes.
+/// The order in which Redlock asks its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ask {
     /// All at once.
     Parallel,
-    /// One after the other.
+    /// One after another.
     Sequential,
 }
 
@@ -195,12 +195,12 @@ impl LockSpec {
         }
     }
 
-    /// Whether it has no nodes: the controller grants it.
+    /// Whether it has no nodes, since the controller grants it.
     pub fn is_granted_by_controller(&self) -> bool {
         matches!(self, LockSpec::Perfect(_))
     }
 
-    /// Whether all that it needs of nodes is one key on one of them, so that it can be on any primary.
+    /// Whether all it needs is one key on one node, so that it can be on any primary.
     pub fn is_on_one_key(&self) -> bool {
         match self {
             LockSpec::None(_)
@@ -221,7 +221,7 @@ impl LockSpec {
         }
     }
 
-    /// Whether an acquisition comes with a fencing token.
+    /// Whether each acquisition comes with a fencing token.
     pub fn gives_tokens(&self) -> bool {
         matches!(
             self,
@@ -243,14 +243,14 @@ impl LockSpec {
         }
     }
 
-    /// The priority of a client, by its number, where the lock has priorities.
+    /// The priority of a client, given its number, if the lock has priorities.
     pub fn priority_of(&self, client: u32) -> Option<u32> {
         let LockSpec::Steal(options) = self else { return None };
         options.priorities.iter().cycle().nth(client as usize % options.priorities.len().max(1)).copied()
     }
 
-    /// The options as the clients are told of them, with every length resolved against the TTL. The error names the option
-    /// and says what it may be.
+    /// The options as the clients get them, with every length resolved against the TTL. The error names the option and
+    /// says what is allowed.
     pub fn options(&self, ttl: Duration) -> Result<LockOptions, String> {
         match self {
             LockSpec::None(_) => Ok(LockOptions::default()),
@@ -337,7 +337,7 @@ fn part_of_ttl(drift_factor: f64) -> Result<f64, String> {
     Err(format!("`drift_factor = {drift_factor}` must be a part of the TTL, from 0 to below 1"))
 }
 
-/// In milliseconds, refused by its name where it makes no sense.
+/// In milliseconds; the error names the option if its length makes no sense.
 fn within_ttls(name: &str, length: Length, most: u32, ttl: Duration) -> Result<u64, String> {
     let resolved = length.resolve(ttl);
     if resolved > ttl * most || resolved < Duration::from_millis(1) {
@@ -356,7 +356,7 @@ fn millis(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// For the report: the name and what was chosen.
+/// For the report: the name and the chosen options.
 impl fmt::Display for LockSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;

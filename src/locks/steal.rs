@@ -1,19 +1,19 @@
-//! Redlock with priorities: who has the higher one takes the lock away, and acts once the victim has said that it is gone.
+//! Redlock with priorities: the higher one takes the lock away, and acts once the victim has said that it is done.
 //!
-//! Source: the notes on the lock protocol of a priority Redlock (`specs.md`, unfinished by its own account). A node gives the
-//! key to whoever finds it free, or held under a lower priority; never under an equal one. The answer says whom it was taken
-//! from. A thief with a majority tells its victims, and waits: for the acknowledgement of each, or for a part of the TTL,
-//! `stolen_consistency_factor`. A victim that has not begun to write gives the lock up and acknowledges; one that is writing
-//! acknowledges after its release. A thief that is stolen from while it waits acknowledges only after its own victims have:
-//! so in a chain of thieves the last one waits for the first victim.
+//! Source: the notes on the lock protocol of a priority Redlock (`specs.md`, unfinished by its own account). A node
+//! gives the key to whoever finds it free or held under a lower priority, never under an equal one. The answer says
+//! whom it was taken from. A thief with a majority tells its victims and waits: until each has acknowledged, or for a
+//! fraction of the TTL, `stolen_consistency_factor`. A victim that has not begun to write gives the lock up and
+//! acknowledges; one that is writing acknowledges after its release. A thief that is robbed while it waits acknowledges
+//! only after its own victims have: so in a chain of thieves the last one waits for the first victim.
 //!
-//! It promises what Redlock does where the factor is 1: then who gets no acknowledgement waits until its own lock has
-//! expired, later than the victim's, and has not acquired it. Below 1 it acts without having heard from its victim, which may
-//! act as well. Where nobody answers, the lock is nobody's for a TTL.
+//! With a factor of 1 it promises what Redlock does: a thief without an acknowledgement waits until its own lock has
+//! expired, which is later than the victim's, and has not acquired it. Below 1 it acts without having heard from its
+//! victim, which may act as well. If nobody answers, nobody has the lock for a TTL.
 //!
-//! Who had to wait for its victim may have little of its own TTL left, so it had better look again before it writes.
+//! A thief that had to wait may have little of its own TTL left, so it should check again before it writes.
 //!
-//! A thief that fails takes nothing back: the keys that it took keep others out for as long as its victim may act.
+//! A thief that fails takes nothing back: the keys it took keep others out for as long as its victim may act.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,9 +29,9 @@ use super::{Algorithm, Clock, Held, Mail, Node, PhaseHook};
 pub struct Steal<N, C, M> {
     redlock: Redlock<N, C>,
     priority: u32,
-    /// For which part of the TTL a thief waits for its victims.
+    /// Fraction of the TTL for which a thief waits for its victims.
     stolen_consistency_factor: f64,
-    /// Where this client hears of thefts.
+    /// The address at which this client learns of thefts.
     address: String,
     desk: Arc<Desk>,
     mail: Arc<M>,
@@ -39,9 +39,9 @@ pub struct Steal<N, C, M> {
     _reading: JoinSet<()>,
 }
 
-/// How long a thief waits before it tells its victims again, as a part of the TTL.
+/// How long a thief waits before it tells its victims again, as a fraction of the TTL.
 const TELL_AGAIN: f64 = 0.05;
-/// Marks of attempts that failed with victims that may still act, as far back as anybody can ask for them.
+/// How many failed attempts with victims that may still act are remembered: as many as anybody may ask about.
 const ABANDONED: usize = 64;
 
 const STOLEN: &str = "stolen by a higher priority";
@@ -55,14 +55,14 @@ struct Desk {
 
 #[derive(Default)]
 struct State {
-    /// The mark of the acquisition under way or held.
+    /// The mark of the current acquisition, under way or held.
     mark: String,
     stage: Stage,
-    /// Thieves that wait for an acknowledgement: their addresses, and marks.
+    /// Thieves waiting for an acknowledgement: their addresses and marks.
     thieves: BTreeSet<(String, String)>,
-    /// Victims that have acknowledged, by their marks.
+    /// The marks of victims that have acknowledged.
     acknowledged: BTreeSet<String>,
-    /// Attempts whose victims never acknowledged; nor can we.
+    /// The marks of attempts whose victims never acknowledged; so neither can we.
     abandoned: Vec<String>,
 }
 
@@ -74,13 +74,13 @@ enum Stage {
     /// Victims have been told.
     Waiting,
     Held,
-    /// The holder is about to write, and can't be stopped any more.
+    /// The holder is about to write and can no longer be stopped.
     Acting,
-    /// Taken by a thief that has not been acknowledged yet.
+    /// Taken by a thief that has not got its acknowledgement yet.
     Stolen,
 }
 
-/// What contenders say to each other, in words: what, the victim's mark, the thief's mark, the thief's address.
+/// What contenders say to each other, in words: the kind, the victim's mark, the thief's mark, the thief's address.
 enum Message {
     Stolen { victim: String, thief: String, address: String },
     Acknowledged { victim: String, thief: String },
@@ -93,7 +93,7 @@ struct Claim {
 }
 
 impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
-    /// Begins to listen for thieves; within a runtime.
+    /// Starts to listen for thieves; needs a runtime.
     pub fn new(redlock: Redlock<N, C>, priority: u32, factor: f64, mail: M) -> Steal<N, C, M> {
         let address = format!("lock-mail:{}", redlock.clock.mark());
         let (desk, mail) = (Arc::new(Desk::default()), Arc::new(mail));
@@ -114,7 +114,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
         &self.redlock.clock
     }
 
-    /// Tells all victims again and again until each has acknowledged or the time is over. Whether all have.
+    /// Tells all victims again and again until each has acknowledged or the time is up. Returns whether all have.
     async fn hand_over(&self, mark: &str, victims: &[Claim], deadline: Duration) -> bool {
         loop {
             let heard = self.desk.changed.notified();
@@ -144,7 +144,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
         }
     }
 
-    /// Tells everybody who wants it that this acquisition does not act any more.
+    /// Tells every waiting thief that this acquisition no longer acts.
     async fn acknowledge(&self, mark: &str) {
         let thieves = {
             let mut state = self.desk.state();
@@ -232,7 +232,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An attempt under a new mark begins.
+    /// Begins an attempt under a new mark.
     fn begin(&self, mark: &str) {
         let mut state = self.state();
         state.mark = mark.to_string();
@@ -241,7 +241,7 @@ impl Desk {
         state.acknowledged.clear();
     }
 
-    /// The attempt has succeeded, unless somebody has stolen it meanwhile: whether it has.
+    /// Marks the attempt as successful unless somebody has stolen it meanwhile; returns whether it succeeded.
     fn hold(&self) -> bool {
         let mut state = self.state();
         let free = state.thieves.is_empty();
@@ -251,7 +251,7 @@ impl Desk {
         free
     }
 
-    /// The attempt has failed, and what it took it took from somebody who may still act.
+    /// Gives up an attempt that took keys from somebody who may still act.
     fn abandon(&self, mark: &str) {
         let mut state = self.state();
         state.stage = Stage::Idle;
@@ -261,7 +261,7 @@ impl Desk {
         state.abandoned.drain(..too_many);
     }
 
-    /// What to answer at once to a message, if anything, and to whom.
+    /// What to answer to a message at once, if anything, and to whom.
     fn hear(&self, message: Message) -> Option<(String, String)> {
         let mut state = self.state();
         match message {
@@ -294,7 +294,7 @@ impl Message {
         }
     }
 
-    /// None of a text that no contender sends.
+    /// `None` for a text that no contender sends.
     fn parse(text: &str) -> Option<Message> {
         let words: Vec<String> = text.split(' ').map(String::from).collect();
         match words.as_slice() {
@@ -309,7 +309,7 @@ impl Message {
     }
 }
 
-/// The acquisitions that the key was taken from, each once.
+/// The acquisitions from which the key was taken, each once.
 fn victims(values: impl Iterator<Item = String>) -> Vec<Claim> {
     let distinct: BTreeSet<String> = values.collect();
     let claim = |value: &String| {
@@ -440,7 +440,7 @@ mod tests {
         // It takes the key from the victim on two nodes only.
         world.nodes[2..].iter().for_each(|node| node.cut_off(true));
         assert!(middle.attempt("k", &Nobody).await.is_err());
-        // The next one sees nothing of the victim.
+        // The next one does not see the victim.
         world.nodes.iter().for_each(|node| node.cut_off(false));
         world.nodes[2..].iter().for_each(FakeNode::forget);
         assert_eq!(high.attempt("k", &Nobody).await, Err("it took longer than the TTL".into()));

@@ -1,38 +1,38 @@
-//! ZooKeeper: ephemeral nodes numbered in order; whoever made the lowest holds the lock.
+//! ZooKeeper: ephemeral nodes numbered in order; whoever made the lowest one holds the lock.
 //!
-//! Source: ZooKeeper's recipe for locks, in the form that does not wait: one who finds that another was there before leaves
-//! again. A node lives as long as the session of its maker, and that as long as the servers hear from it. A holder that
-//! stops for longer loses its node unaware (Kleppmann 2016). The transaction that made a node has a number of its own, the
-//! zxid, greater than that of any before: a fencing token.
+//! Source: ZooKeeper's recipe for locks, in the form that does not wait: a client that finds another one ahead of it
+//! leaves again. A node lives as long as its maker's session, and the session as long as the servers hear from its
+//! client. A holder that stops for longer loses its node without noticing (Kleppmann 2016). The transaction that made a
+//! node has a number, the zxid, greater than that of any earlier one: a fencing token.
 //!
-//! Reads may be answered by a server that lags behind. A list that one asks for after having made a node of one's own shows
-//! all that were made before it, and one that is gone already does no harm.
+//! Reads may be answered by a server that lags behind. But a list requested after making one's own node shows all nodes
+//! made before it, and it does no harm if it shows one that is already gone.
 
 use std::future::Future;
 use std::time::Duration;
 
 use super::{Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
 
-/// What the lock asks of ZooKeeper. Each request is bounded in time by the implementation, which gives up its session, and
-/// with it all nodes that it made, where one brings no answer.
+/// What the lock asks of ZooKeeper. The implementation bounds each request in time; if one gets no answer, it gives up
+/// its session, and with it all nodes it made.
 pub trait Contest: Send + Sync {
-    /// The numbers of the nodes below the lock's.
+    /// The numbers of the lock's child nodes.
     fn contenders(&self, key: &str) -> impl Future<Output = Result<Vec<i64>, NoAnswer>> + Send;
 
-    /// Makes a node below the lock's.
+    /// Makes a child node of the lock's.
     fn enter(&self, key: &str) -> impl Future<Output = Result<Entry, NoAnswer>> + Send;
 
-    /// Removes the node of this number. No error where it is gone already.
+    /// Removes the node with this number. No error if it is already gone.
     fn leave(&self, key: &str, number: i64) -> impl Future<Output = Result<(), NoAnswer>> + Send;
 }
 
-/// A node of one's own.
+/// The client's own node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub number: i64,
     /// The transaction that made it.
     pub zxid: u64,
-    /// How long the session lives without a word from its client.
+    /// How long the session lives without hearing from its client.
     pub ttl: Duration,
 }
 
@@ -44,7 +44,7 @@ pub struct Zookeeper<Z, C> {
 impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let words = |error: NoAnswer| error.to_string();
-        // A look is cheap; a node is agreed on by all servers and written to their disks.
+        // A read is cheap; a node is agreed on by all servers and written to their disks.
         if !self.contest.contenders(key).await.map_err(words)?.is_empty() {
             return Err("held by another client".into());
         }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     struct FakeContest {
-        /// What is seen before and after one's own node was made.
+        /// What is seen before and after the client's own node is made.
         seen: Mutex<Vec<Result<Vec<i64>, NoAnswer>>>,
         took: Duration,
         clock: FakeClock,
@@ -127,7 +127,7 @@ mod tests {
         let taken = lock(&[&[3]], 0);
         assert_eq!(taken.attempt("k", &Nobody).await, Err("held by another client".into()));
         assert!(taken.contest.left.lock().unwrap().is_empty());
-        // Overtaken, gone already, or too late.
+        // Overtaken, already gone, or too late.
         for (seen, took_ms) in [(&[6, 7][..], 0), (&[], 0), (&[7], 1000)] {
             let lock = lock(&[&[], seen], took_ms);
             assert!(lock.attempt("k", &Nobody).await.is_err());

@@ -1,4 +1,4 @@
-//! A fault in words: `pause holder`, `loss 30% client:0 and node:1`, `clock node:2 +2ttl`.
+//! A fault as a phrase: `pause holder`, `loss 30% client:0 and node:1`, `clock node:2 +2ttl`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,13 +14,13 @@ use crate::units::{Length, LengthRange};
 pub enum Fault {
     /// `pause WHO`: SIGSTOP to all its processes.
     Pause(Targets),
-    /// `kill WHO`: SIGKILL; the heal starts it again.
+    /// `kill WHO`: SIGKILL; the heal restarts it.
     Kill(Targets),
-    /// `power-loss WHO`: a kill that also takes what was not synced.
+    /// `power-loss WHO`: a kill that also loses what was not synced.
     PowerLoss(Targets),
     /// `partition A from B`, `partition A to B`, `partition minority`: packets are dropped.
     Partition(Partition),
-    /// `loss 30% A and B`: so many of a hundred packets are dropped.
+    /// `loss 30% A and B`: this percentage of packets is dropped.
     Loss(u8, Between),
     /// `delay 50ms A to B`: packets are held back.
     Delay(LengthRange, Between),
@@ -28,11 +28,11 @@ pub enum Fault {
     Reset(Between),
     /// `clock WHO +2ttl`, `clock WHO x1.5`, `clock WHO strobe 200ms every 1ms`.
     Clock(Targets, Change),
-    /// `evict WHO`: memory is bounded to nothing, so that keys are evicted.
+    /// `evict WHO`: memory is limited to nothing, so that keys are evicted.
     Evict(Targets),
     /// `flush WHO`: all keys are lost.
     Flush(Targets),
-    /// `failover primary`: an operator makes its replica the primary in its place.
+    /// `failover primary`: an operator makes its replica the primary.
     Failover(Targets),
 }
 
@@ -41,9 +41,9 @@ pub enum Fault {
 pub enum Change {
     Ahead(Length),
     Behind(Length),
-    /// It runs so many times as fast.
+    /// It runs this many times as fast.
     Rate(f64),
-    /// It is right and ahead by turns, each for as long as the second length.
+    /// It alternates between right and ahead by the first length; each state lasts the second length.
     Strobe(Length, Length),
 }
 
@@ -56,7 +56,7 @@ const EXPECTED: &str = "`pause WHO`, `kill WHO`, `power-loss WHO`, `partition A 
                         `flush WHO` or `failover primary`";
 
 impl Fault {
-    /// The family that it belongs to.
+    /// Its kind, as histories record it.
     pub fn kind(&self) -> FaultKind {
         match self {
             Fault::Pause(_) => FaultKind::Pause,
@@ -93,12 +93,12 @@ impl Fault {
         }
     }
 
-    /// Whether it names such a target.
+    /// Whether it names a target for which `is_such` is true.
     pub fn names(&self, is_such: impl Fn(Target) -> bool) -> bool {
         self.all_targets().iter().any(|targets| targets.0.iter().any(|target| is_such(*target)))
     }
 
-    /// Whether it makes sense for these targets.
+    /// Refuses targets for which it makes no sense.
     fn check(self) -> Result<Fault, PhraseError> {
         let refuse = |targets: &Targets, expected: &str| {
             Err(PhraseError::new(format!("`{self}`: {targets} can't be a target of that; {expected}")))

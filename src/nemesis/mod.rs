@@ -1,9 +1,9 @@
 //! What a nemesis does: the faults of a run, when they come, and whom they hit.
 //!
-//! A nemesis file has faults that recur (`[[faults]]`), or a script that brings a moment about step by step, or neither.
+//! A nemesis file has recurring faults (`[[faults]]`), or a script that creates a moment step by step, or neither.
 //! Faults, targets and steps are short phrases ([`Fault`], [`Target`], [`Step`]), so that a file reads as what happens:
-//! `pause holder`, `partition client:0 from node:1`, `clock node:2 +2ttl`. The vocabulary is closed and has no conditions;
-//! a phrase that is not understood gets a message that lists what was expected, and nothing is executed by reading it.
+//! `pause holder`, `partition client:0 from node:1`, `clock node:2 +2ttl`. The vocabulary is closed and has no
+//! conditions; a phrase that is not understood gets a message that lists what was expected; reading executes nothing.
 
 mod fault;
 mod partition;
@@ -25,7 +25,7 @@ use crate::history::{Outlives, Progress};
 use crate::topology::Persistence;
 use crate::units::{Length, LengthRange};
 
-/// A nemesis, as its file says it.
+/// A nemesis, as written in its file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nemesis {
@@ -36,13 +36,13 @@ pub struct Nemesis {
     /// Whether updates are acknowledged while faults are in effect.
     #[serde(default)]
     pub progress: Progress,
-    /// What its faults are about: at least one of them has to last for longer than this while somebody holds the lock.
+    /// What its faults must outlast: at least one of them has to last longer than this while somebody holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlives: Option<Outlives>,
     /// How many clients a run has unless the user says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
-    /// The lock's time to live unless the user says otherwise, where a scenario takes longer than the usual one allows.
+    /// The lock's TTL unless the user says otherwise, for scenarios that take longer than the default allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Length>,
     /// What the lock's nodes keep on their disks unless the user says otherwise.
@@ -51,7 +51,7 @@ pub struct Nemesis {
     /// What is expected of a workload, by the workload's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expectation>,
-    /// What happens, step by step. Then clients do nothing but what the steps say.
+    /// What happens, step by step. Clients then do only what the steps say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub script: Vec<Step>,
     /// Faults that recur while the clients work.
@@ -68,7 +68,7 @@ pub enum Expectation {
 }
 
 impl Expectation {
-    /// As it is typed.
+    /// As the user types it.
     pub fn word(self) -> &'static str {
         match self {
             Expectation::Valid => "valid",
@@ -89,7 +89,7 @@ pub struct RecurringFault {
     pub lasts: LengthRange,
 }
 
-/// A fault, or a list of which one is drawn each time.
+/// A fault, or a list from which one is drawn each time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OneOf(pub Vec<Fault>);
 
@@ -149,12 +149,12 @@ impl Nemesis {
             .any(|fault| matches!(fault, Fault::Partition(_) | Fault::Loss(..) | Fault::Delay(..) | Fault::Reset(_)))
     }
 
-    /// Whether members have to be started with the preload library.
+    /// Whether members must be started with the preload library.
     pub fn needs_preload(&self) -> bool {
         self.all_faults().any(|fault| matches!(fault, Fault::Clock(..) | Fault::PowerLoss(_)))
     }
 
-    /// Whether what it says makes sense together.
+    /// Whether its parts make sense together.
     pub fn check(&self) -> Result<(), String> {
         if !self.script.is_empty() && !self.faults.is_empty() {
             return Err(
@@ -167,7 +167,7 @@ impl Nemesis {
         }
     }
 
-    /// Two nemeses at once. Only one of them can have a script, since a script says all that clients do.
+    /// Two nemeses at once. Only one of them may have a script, since a script says everything that clients do.
     pub fn and(self, other: Nemesis) -> Result<Nemesis, PhraseError> {
         let scripted = [&self, &other].into_iter().any(|nemesis| !nemesis.script.is_empty());
         if scripted {

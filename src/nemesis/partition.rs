@@ -1,4 +1,4 @@
-//! Targets can't reach whom: `client:0 from node:1`, `minority`, `halves replies`.
+//! Who can't reach whom: `client:0 from node:1`, `minority`, `halves replies`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::str::FromStr;
 use super::phrase::PhraseError;
 use super::target::Targets;
 
-/// The packets that a fault is about: from each of the one side to each of the other.
+/// The packets that a fault affects: from each member of one side to each of the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Between {
     pub one: Targets,
     pub other: Targets,
-    /// Whether packets the other way are meant, too.
+    /// Whether packets in the other direction are affected too.
     pub both_ways: bool,
 }
 
@@ -20,11 +20,11 @@ pub struct Between {
 pub enum Partition {
     /// Drawn by the plan.
     Shape(Shape, Way),
-    /// Said one by one.
+    /// Listed one by one.
     Between(Vec<Between>),
 }
 
-/// Partitions by name, as Jepsen has them; between clients and nodes, since independent nodes do not speak to each other.
+/// Partitions by name, as in Jepsen; between clients and nodes, since independent nodes do not talk to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One node is cut off from all clients.
@@ -33,11 +33,11 @@ pub enum Shape {
     Minority,
     /// A majority of the nodes is cut off from all clients.
     Majority,
-    /// Clients and nodes fall into two halves.
+    /// Clients and nodes are split into two halves.
     Halves,
-    /// Each client reaches a majority of the nodes, and no two the same where that can be.
+    /// Each client reaches a majority of the nodes; if possible, no two clients reach the same one.
     MajoritiesRing,
-    /// Two halves of clients and nodes, with one node that both reach.
+    /// Two halves of clients and nodes, and one node that both reach.
     Bridge,
 }
 
@@ -47,7 +47,7 @@ pub enum Way {
     Both,
     /// From clients to nodes.
     Requests,
-    /// From nodes to clients: what was asked is done, and the client does not learn of it.
+    /// From nodes to clients: requests are carried out, but the client does not learn of it.
     Replies,
 }
 

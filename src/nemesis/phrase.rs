@@ -14,7 +14,7 @@ impl PhraseError {
         PhraseError(text.into())
     }
 
-    /// The phrase with what was expected in its place.
+    /// An error that quotes the phrase and says what was expected.
     pub(super) fn expected(phrase: &str, expected: &str) -> PhraseError {
         PhraseError(format!("`{phrase}` is not understood; expected {expected}"))
     }
@@ -26,7 +26,7 @@ pub(super) fn first(text: &str) -> (&str, &str) {
     text.split_once(char::is_whitespace).map_or((text, ""), |(first, rest)| (first, rest.trim()))
 }
 
-/// A phrase of one word, where nothing may follow.
+/// A phrase of one word, with nothing after it.
 pub(super) fn only<T: FromStr<Err = PhraseError>>(text: &str) -> Result<T, PhraseError> {
     text.trim().parse()
 }

@@ -12,19 +12,19 @@ use crate::units::Length;
 /// One step. The next begins when this one is over.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// `start client:0`: the client begins its next operation. `start client:0 to read`: and goes no further than that
-    /// phase, which the step waits for.
-    /// With `giving up after 0.1ttl`: it tries to acquire the lock for no longer than that.
+    /// `start client:0`: the client begins its next operation. `start client:0 to read`: it goes no further than that
+    /// phase, which the step waits for. With `giving up after 0.1ttl`: it tries to acquire the lock for no longer than
+    /// that.
     Start { client: u32, to: Option<Phase>, gives_up: Option<Length> },
-    /// `go client:0`: the client goes on from where it waits; with `to PHASE` no further than that, as above.
+    /// `go client:0`: the client continues from where it waits; with `to PHASE` no further than that, as above.
     Go { client: u32, to: Option<Phase> },
-    /// `await client:1 end within 3ttl`: waits for a phase of the client's operation or its end. With `or go on` the step
-    /// is over after that time in any case; else the script has failed.
+    /// `await client:1 end within 3ttl`: waits for a phase of the client's operation, or for its end. With `or go on`
+    /// the step is over after that time in any case; otherwise the script has failed.
     Await { client: u32, event: Milestone, within: Option<Length>, or_go_on: bool },
-    /// `expect client:1 acquired within 0.5ttl`: as above, but what a lock owes: where it does not come, the lock was not
-    /// live. The script goes on.
+    /// `expect client:1 acquired within 0.5ttl`: as above, but for something that a live lock owes. If it does not
+    /// happen, the lock was not live, and the script goes on.
     Expect { client: u32, event: Milestone, within: Length },
-    /// `await primary changes within 1ttl`: waits until another node than before is the primary of the lock's key.
+    /// `await primary changes within 1ttl`: waits until a different node is the primary of the lock's key.
     AwaitPrimary { within: Length },
     /// `wait 1.1ttl`.
     Wait(Length),
@@ -32,16 +32,16 @@ pub enum Step {
     Inject(Fault),
     /// `heal pause client:0`: undoes that fault.
     Heal(Fault),
-    /// `heal all`: undoes all, the latest first.
+    /// `heal all`: heals everything, the latest fault first.
     HealAll,
 }
 
 /// What a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Milestone {
-    /// The operation has come to this phase.
+    /// The operation has reached this phase.
     Phase(Phase),
-    /// The operation is over, whichever way.
+    /// The operation has ended, one way or another.
     End,
 }
 

@@ -22,16 +22,16 @@ pub enum Target {
     Node(u32),
     /// Every node of the lock.
     Nodes,
-    /// As many nodes as leave the others a majority, drawn by the plan.
+    /// The largest minority of the nodes, drawn by the plan.
     Minority,
-    /// The fewest nodes that leave the others no majority, drawn by the plan.
+    /// The smallest majority of the nodes, drawn by the plan.
     Majority,
-    /// A node that has the lock's key at that moment: the holder's, where the fault names the holder too; else, of several
-    /// keys, the one that the plan has drawn. So it is with the next two.
+    /// A node that has the lock's key at that moment: the holder's key if the fault also names the holder; else, of
+    /// several keys, the one that the plan drew. The same goes for the next two.
     Voter,
-    /// The primary of the lock's key at that moment, where nodes have roles.
+    /// The primary of the lock's key at that moment, if nodes have roles.
     Primary,
-    /// The replica of that primary which is next in line.
+    /// The replica of that primary that is next in line.
     Replica,
     /// Every Sentinel.
     Sentinels,
@@ -39,7 +39,7 @@ pub enum Target {
     Resource,
 }
 
-/// One or several targets.
+/// One or more targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targets(pub Vec<Target>);
 

@@ -1,4 +1,4 @@
-//! Draws the faults of a run: when each comes, how long it lasts, and whom it hits.
+//! Draws the faults of a run: when each begins, how long it lasts, and whom it hits.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use crate::topology::Program;
 /// One fault: when, what, how long.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedFault {
-    /// Number in the run, from 0, in the order of their times.
+    /// Number in the run, from 0, in order of time.
     pub fault: u32,
-    /// With everything drawn that can be: the holder, the voter and the primary are whoever they are when the time has come.
+    /// With everything drawn that can be: the holder, the voter and the primary are found when the time has come.
     pub what: Fault,
-    /// The key that its voter, primary or replica is that of, where there are several and each has its own.
+    /// The key whose voter, primary or replica is meant, if there are several keys and each has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// When to begin, in milliseconds after clients start.
+    /// When it begins, in milliseconds after the clients start.
     pub at_ms: u64,
     /// How long it lasts, in milliseconds.
     pub lasts_ms: u64,
-    /// Which of the nemesis's recurring faults this is one of; they follow one another, never overlapping.
+    /// Which of the nemesis's recurring faults it belongs to; faults of one series never overlap.
     pub series: usize,
 }
 
-/// Each random stream of a run has a number of its own, so that more clients or faults leave the others unchanged.
+/// Each random stream of a run has its own number, so that adding clients or faults leaves the others unchanged.
 const STREAMS: u64 = 1 << 32;
 
 /// The quiet time before the first fault and after the last heal, in which the run shows that it works at all.
@@ -92,7 +92,7 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
     Ok(faults)
 }
 
-/// Whether a fault hits other nodes for another key. Where it names the holder, it is about the holder's.
+/// Whether a fault hits other nodes for another key. One that names the holder is always about the holder's key.
 pub(super) fn is_about_one_of_several_keys(fault: &Fault, scenario: &Scenario) -> bool {
     let each_has_its_own = |target| match target {
         Target::Voter => true,
@@ -112,7 +112,7 @@ pub(super) fn stream_of_script(scenario: &Scenario) -> impl Rng + use<> {
     stream(scenario.seed, STREAMS - 1)
 }
 
-/// The fault with everything drawn that does not depend on the moment. Fails where it names a member that is not there.
+/// The fault with everything drawn that does not depend on the moment. Fails if it names a member that does not exist.
 pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> Result<Fault, PlanError> {
     Ok(match fault {
         Fault::Pause(who) => Fault::Pause(members(rng, who, scenario)?),
@@ -216,7 +216,7 @@ fn no_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
     }
 }
 
-/// The cuts that a shape means, clients on the one side, nodes on the other.
+/// The cuts that make up a shape, with clients on one side and nodes on the other.
 fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<Between>, PlanError> {
     if scenario.nodes == 0 {
         return Err(no_nodes("the shape of a partition is about nodes", scenario));
@@ -230,7 +230,7 @@ fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<B
         Shape::Halves | Shape::Bridge => {
             let (mut clients, mut nodes) = shuffled(rng, scenario);
             if shape == Shape::Bridge {
-                // The bridge is reached from both sides.
+                // Both sides reach the bridge.
                 nodes.pop();
             }
             let others = (clients.split_off(clients.len() / 2), nodes.split_off(nodes.len() / 2));
@@ -264,7 +264,7 @@ fn shuffled(rng: &mut impl Rng, scenario: &Scenario) -> (Vec<Target>, Vec<Target
 }
 
 impl Between {
-    /// With clients as the one side and nodes as the other.
+    /// With clients on one side and nodes on the other.
     fn going(self, way: Way) -> Between {
         match way {
             Way::Both => self,

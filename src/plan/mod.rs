@@ -1,8 +1,8 @@
 //! What a run will do, drawn from its seed: every operation and every fault.
 //!
 //! A pure function of the scenario, and the only place that draws random numbers for a run: the same scenario and seed
-//! give the same plan on every machine (ChaCha is specified to the bit). The real run is not deterministic: how many
-//! of the planned operations it gets through, and in which order they meet, is up to the machine.
+//! give the same plan on every machine (ChaCha is specified to the bit). The real run is not deterministic: how many of
+//! the planned operations it performs, and how they interleave, is up to the machine.
 
 mod faults;
 mod script;
@@ -28,15 +28,15 @@ pub struct Plan {
     /// What a scripted nemesis does, step by step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub script: Vec<PlannedStep>,
-    /// For each client, the operations that fit into the time limit if the lock is always free. A client that gets
-    /// through more goes on with what [`Operations`] draws next.
+    /// For each client, the operations that fit into the time limit if the lock is always free. A client that completes
+    /// more continues with what [`Operations`] draws next.
     pub operations: Vec<Vec<PlannedOperation>>,
 }
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedOperation {
-    /// What it does, where a workload mixes operations.
+    /// What it does, if the workload mixes operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub f: Option<Function>,
     pub key: String,
@@ -48,7 +48,7 @@ pub struct PlannedOperation {
     pub think_ms: u64,
 }
 
-/// Why no plan can be made of a scenario.
+/// Why no plan can be made for a scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     #[error("{0}")]
@@ -64,13 +64,13 @@ pub struct Operations {
     next: u64,
     keys: u32,
     hold_ms: (u64, u64),
-    /// Think times are drawn evenly from 0 to twice their mean.
+    /// Think times are drawn uniformly from 0 to twice their mean.
     longest_think_ms: u64,
     mix: Option<OperationMix>,
 }
 
 impl Plan {
-    /// Draws the plan; fails where the nemesis's lengths make no sense or no fault fits into the time limit.
+    /// Draws the plan; fails if the nemesis's lengths make no sense or no fault fits into the time limit.
     pub fn draw(scenario: &Scenario) -> Result<Plan, PlanError> {
         let time_limit_ms = millis(scenario.time_limit);
         let operations = (0..scenario.clients)
@@ -80,7 +80,7 @@ impl Plan {
                 Ok(stream
                     .take_while(|operation| {
                         let fits = left > 0;
-                        // An operation takes a millisecond at the least, so that this ends.
+                        // An operation takes at least a millisecond, so that this ends.
                         left -= (operation.hold_ms + operation.think_ms).max(1) as i64;
                         fits
                     })
@@ -92,7 +92,7 @@ impl Plan {
 }
 
 impl Operations {
-    /// The operations of one client, from its first on.
+    /// The operations of one client, beginning with its first.
     pub fn of(scenario: &Scenario, client: u32) -> Result<Operations, PlanError> {
         let (low, high) = scenario.hold.resolve(scenario.ttl)?;
         let mean_think_ms = 1000.0 * f64::from(scenario.clients) / scenario.rate;
@@ -108,7 +108,7 @@ impl Operations {
         })
     }
 
-    /// Draws which of the mixed functions is next; where nothing is mixed, nothing is drawn.
+    /// Draws which of the mixed functions is next; draws nothing if nothing is mixed.
     fn draw_function(&mut self) -> Option<Function> {
         let weights = self.mix?.weights();
         let whole: u32 = weights.iter().map(|(_, weight)| weight).sum();
@@ -185,7 +185,7 @@ mod tests {
         let plan = Plan::draw(&scenario("pause", 7)).unwrap();
         assert_eq!(plan, Plan::draw(&scenario("pause", 7)).unwrap());
         assert_ne!(plan, Plan::draw(&scenario("pause", 8)).unwrap());
-        // A change here breaks the promise that a seed repeats its plan: only with a good reason, and said in docs/guide.md.
+        // A change here breaks the promise that a seed repeats its plan: it needs a good reason, said in docs/guide.md.
         insta::assert_snapshot!("plan_of_seed_7", serde_json::to_string_pretty(&plan).unwrap());
     }
 
@@ -379,7 +379,7 @@ mod tests {
         }
     }
 
-    /// Client and node of every pair that the first step of a script parts.
+    /// The client and the node of every pair that a script's first step cuts off from each other.
     fn pairs_cut(scenario: &Scenario) -> Vec<(u32, u32)> {
         let plan = Plan::draw(scenario).unwrap();
         let Action::Inject { what: Fault::Partition(Partition::Between(parts)), .. } = &plan.script[0].action else {

@@ -1,5 +1,5 @@
-//! Turns a script's steps into what the controller does, so that nothing is left to be found out when a step's time has
-//! come: fault numbers, breakpoints, limits.
+//! Turns a script's steps into what the controller does: fault numbers, breakpoints and limits, so that nothing is left
+//! to work out when a step's time has come.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub struct PlannedStep {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// The client begins an operation that waits at these phases for a `go`; the step waits until it is at the first of
-    /// them where `stops` says so.
+    /// The client begins an operation that waits for a `go` at these phases; if `stops`, the step waits until it is at
+    /// the first of them.
     Start {
         client: u32,
         breakpoints: Vec<Phase>,
@@ -32,7 +32,7 @@ pub enum Action {
         acquire_timeout_ms: u64,
         within_ms: u64,
     },
-    /// The client goes on from the breakpoint `from`; the step waits until it is at the breakpoint `to`, if there is one.
+    /// The client continues from breakpoint `from`; the step waits until it is at breakpoint `to`, if there is one.
     Go {
         client: u32,
         from: Phase,
@@ -50,7 +50,7 @@ pub enum Action {
         event: Milestone,
         within_ms: u64,
     },
-    /// Until another node than before is the primary of the lock's key.
+    /// Waits until a different node is the primary of the lock's key.
     AwaitPrimary {
         within_ms: u64,
     },
@@ -81,7 +81,7 @@ struct ScriptedClient {
     at: Option<Phase>,
 }
 
-/// How long a step waits for a client unless it says so itself: beyond what an operation may take.
+/// How long a step waits for a client by default: longer than any operation may take.
 fn patience(scenario: &Scenario) -> Duration {
     scenario.acquire_timeout + scenario.ttl * 2 + Duration::from_secs(5)
 }
@@ -176,7 +176,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
         };
         steps.push(PlannedStep { text: step.to_string(), action });
     }
-    // Whatever the file leaves, the run ends whole.
+    // Whatever the file leaves in effect, the run ends healed.
     if !in_effect.is_empty() {
         let faults = in_effect.into_iter().rev().map(|(number, _)| number).collect();
         steps.push(PlannedStep { text: "heal all".to_string(), action: Action::Heal { faults } });

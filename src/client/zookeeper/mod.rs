@@ -1,7 +1,7 @@
 //! A ZooKeeper ensemble as a client sees it: one session, every request bounded in time, nothing retried.
 //!
-//! The session moves to another server where one does not answer. A session on which a request brought no answer is closed
-//! and never used again, and the servers remove what it had made.
+//! The session moves to another server if one does not answer. A session on which a request got no answer is closed and
+//! never used again, and the servers remove the nodes it made.
 
 mod session;
 mod wire;
@@ -18,23 +18,23 @@ use self::wire::{Request, Trouble, created, names};
 use crate::locks::NoAnswer;
 use crate::locks::zookeeper::{Contest, Entry};
 
-/// What nodes are called, before their number.
+/// What node names begin with, before their number.
 const PREFIX: &str = "n-";
 
 pub struct ZookeeperServers {
     /// `ADDRESS:PORT` of all servers.
     servers: Vec<String>,
-    /// Place of the server that a new session tries first; another one each time, since that one may be what is wrong.
+    /// Index of the server that a new session tries first; changes each time, since that server may be at fault.
     first: AtomicUsize,
     /// How long one request may take.
     limit: Duration,
-    /// How long a session is to live without a word.
+    /// How long a session lives without being heard from.
     ttl: Duration,
     session: Mutex<Option<Session>>,
 }
 
 impl ZookeeperServers {
-    /// Servers at these `zookeeper://` URLs, the one at place `first` to be tried first. Connects at the first request.
+    /// Servers at these `zookeeper://` URLs; index `first` is tried first. Connects at the first request.
     pub fn new(urls: &[String], first: usize, limit: Duration, ttl: Duration) -> Result<ZookeeperServers, String> {
         let address = |url: &String| {
             let address = url.strip_prefix("zookeeper://").map(str::to_string);
@@ -47,7 +47,7 @@ impl ZookeeperServers {
         Ok(ZookeeperServers { servers, first: AtomicUsize::new(first), limit, ttl, session: Mutex::default() })
     }
 
-    /// One request on the session, which is kept only when there was an answer.
+    /// One request on the session, which is kept only if an answer came.
     async fn ask<T, F>(&self, request: impl FnOnce(Session) -> F) -> Result<T, NoAnswer>
     where
         F: Future<Output = Result<T, Trouble>>,
@@ -78,7 +78,7 @@ impl Contest for ZookeeperServers {
     async fn contenders(&self, key: &str) -> Result<Vec<i64>, NoAnswer> {
         let request = Request::Children(format!("/{key}"));
         let names = self.ask(async move |session| match session.ask(request).await {
-            // Nobody has ever taken it.
+            // Nobody has ever taken the lock.
             Err(Trouble::NoNode) => Ok(Vec::new()),
             other => names(other?),
         });
@@ -91,7 +91,7 @@ impl Contest for ZookeeperServers {
         self.ask(async move |session| {
             let own = Request::CreateNumbered(path.clone());
             let made = match session.ask(own.clone()).await {
-                // Certainly not made, so it can be asked for again.
+                // Certainly not created, so it can be requested again.
                 Err(Trouble::NoNode) => match session.ask(Request::CreateLasting(parent)).await {
                     Ok(_) | Err(Trouble::NodeExists) => session.ask(own).await?,
                     Err(trouble) => return Err(trouble),

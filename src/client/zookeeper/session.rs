@@ -1,7 +1,7 @@
-//! A session with a ZooKeeper ensemble: kept alive by pings, and carried to another server where one is silent or gone.
+//! A session with a ZooKeeper ensemble: kept alive by pings, and moved to another server if one is silent or gone.
 //!
-//! A task of its own has the connection. It ends with the session: when nobody holds it any more, which closes it, or when
-//! the servers must have given it up.
+//! A task of its own owns the connection. It ends with the session: when nobody holds the session any more, which
+//! closes it, or when the servers must have expired it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::wire::{Answer, Frames, Hello, PING, Request, Trouble};
 
-/// How long to wait after all servers were tried in vain.
+/// Pause after all servers were tried in vain.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Closed when its last copy is dropped. Its nodes then vanish, also where it needs another server to say so.
+/// Closed when its last copy is dropped. Its nodes then vanish, even if closing it takes another server.
 #[derive(Clone)]
 pub struct Session {
     timeout: Duration,
@@ -28,7 +28,7 @@ struct Asked {
 }
 
 impl Session {
-    /// A new session at one of these servers, each tried once, the one at place `first` before the others.
+    /// Opens a new session at one of these servers, each tried once, beginning with the one at index `first`.
     pub async fn open(servers: &[String], first: usize, timeout: Duration) -> Result<Session, Trouble> {
         let mut keeper = Keeper::new(servers, first, timeout);
         let mut last = Trouble::Other("there are no servers".into());
@@ -46,12 +46,12 @@ impl Session {
         Err(last)
     }
 
-    /// How long it lives without a word, as the servers have it.
+    /// How long it lives without being heard from, as the servers decided.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// One request, sent once. It waits while the session is between two servers.
+    /// One request, sent once. Waits while the session is between two servers.
     pub async fn ask(&self, request: Request) -> Result<Bytes, Trouble> {
         let (answer, answered) = oneshot::channel();
         self.requests.send(Asked { request, answer }).map_err(|_| Trouble::SessionOver)?;
@@ -59,14 +59,14 @@ impl Session {
     }
 }
 
-/// What the task knows of its session.
+/// What the task knows about its session.
 struct Keeper {
     servers: Vec<String>,
-    /// Place of the server to try next.
+    /// Index of the server to try next.
     next: usize,
     hello: Hello,
     timeout: Duration,
-    /// The newest transaction heard of: a server that does not know it yet must not take the session.
+    /// The newest transaction seen: a server that does not know it yet must not take the session.
     zxid: i64,
     /// When a server was last heard from.
     heard: Instant,
@@ -75,23 +75,23 @@ struct Keeper {
 impl Keeper {
     fn new(servers: &[String], first: usize, timeout: Duration) -> Keeper {
         let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-        // What has no number yet has a password of zeros.
+        // A session without a number yet has a password of zeros.
         let hello = Hello { session: 0, password: Bytes::from_static(&[0; 16]), timeout_ms };
         let next = first.checked_rem(servers.len()).unwrap_or(0);
         Keeper { servers: servers.to_vec(), next, hello, timeout, zxid: 0, heard: Instant::now() }
     }
 
-    /// For how long a server may be silent; leaves the time to try another one, and that one's to answer.
+    /// How long a server may be silent. Leaves time to try another one, and for that one to answer.
     fn patience(&self) -> Duration {
         self.timeout * 2 / 5
     }
 
-    /// After how long without a request there is a ping: two of them before a server counts as silent.
+    /// How long without a request until a ping is sent: two of them fit in before a server counts as silent.
     fn quiet(&self) -> Duration {
         self.timeout * 3 / 20
     }
 
-    /// Tries the next server, for this session.
+    /// Connects this session to the next server.
     async fn connect(&mut self) -> Result<Frames, Trouble> {
         let server = self.servers.get(self.next).cloned().unwrap_or_default();
         self.next = (self.next + 1) % self.servers.len().max(1);
@@ -109,7 +109,7 @@ impl Keeper {
             Err(_) => return Err(in_words("no answer".into())),
         };
         let timeout = Duration::from_millis(u64::try_from(hello.timeout_ms).unwrap_or(0));
-        // What a session that the servers don't know (any more) is answered.
+        // The answer for a session that the servers don't know (any more).
         if hello.session == 0 || timeout.is_zero() {
             return Err(Trouble::SessionOver);
         }
@@ -122,7 +122,7 @@ impl Keeper {
             if trouble == Trouble::SessionOver {
                 return;
             }
-            // By then the servers have given it up, with some time to spare for their clocks.
+            // By then the servers have expired it, with a margin for their clocks.
             let over = self.heard + self.timeout * 7 / 5;
             match timeout_at(over, self.move_on()).await {
                 Ok(Ok(found)) => frames = found,
@@ -131,7 +131,7 @@ impl Keeper {
         }
     }
 
-    /// Looks for a server that takes the session, for as long as it takes.
+    /// Looks for a server that takes the session, however long it takes.
     async fn move_on(&mut self) -> Result<Frames, Trouble> {
         loop {
             for _ in 0..self.servers.len() {
@@ -144,8 +144,8 @@ impl Keeper {
         }
     }
 
-    /// Passes requests to one server until the session is closed. On an error the connection is of no more use; what waits
-    /// for an answer then is told by its end of the channel.
+    /// Passes requests to one server until the session is closed. After an error the connection can't be used; pending
+    /// requests learn of it as their channels close.
     async fn serve(&mut self, frames: &mut Frames, asked: &mut mpsc::UnboundedReceiver<Asked>) -> Result<(), Trouble> {
         let mut waiting = VecDeque::new();
         let (mut number, mut said) = (0, Instant::now());
@@ -217,7 +217,7 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(1);
 
-    /// Stands for a server: takes connections, one after another.
+    /// A fake server: accepts connections, one after another.
     struct Server(TcpListener);
 
     impl Server {
@@ -227,7 +227,7 @@ mod tests {
             (Server(listener), address)
         }
 
-        /// Takes a connection and welcomes it as session `session`; says for which session it asked.
+        /// Accepts a connection and welcomes it as session `session`; returns the session that it asked for.
         async fn welcome(&self, session: i64) -> (Frames, i64) {
             let mut frames = Frames::on(self.0.accept().await.unwrap().0);
             let asked = frames.next().await.unwrap();
@@ -243,7 +243,7 @@ mod tests {
         }
     }
 
-    /// The next request that is no ping (pings are answered): its number and its kind.
+    /// The next request that is not a ping (pings are answered): its number and its kind.
     async fn request(frames: &mut Frames) -> (i32, i32) {
         loop {
             let frame = frames.next().await.unwrap();
@@ -308,7 +308,7 @@ mod tests {
         let (lost, answered) = client.await.unwrap();
         assert!(lost.unwrap_err().to_string().contains("lost"));
         assert_eq!(answered, Ok(Bytes::from_static(b"b")));
-        // A request that is given up is not taken back; the session's end is told after it.
+        // A cancelled request is not taken back; the end of the session is sent after it.
         drop(moved);
         let (mut frames, asked) = one.welcome(5).await;
         assert_eq!((asked, request(&mut frames).await.1), (5, -11));
@@ -323,7 +323,7 @@ mod tests {
             session.ask(children()).await
         });
         drop(server.welcome(5).await);
-        // Nobody that it knows.
+        // The server does not know the session.
         let (_frames, asked) = server.welcome(0).await;
         assert_eq!((asked, client.await.unwrap()), (5, Err(Trouble::SessionOver)));
     }

@@ -1,5 +1,5 @@
-//! ZooKeeper's protocol as far as the lock needs it: big-endian numbers, and texts after their lengths, in frames after
-//! theirs. Not the whole of it by far: no watches, no transactions, no authentication.
+//! The part of ZooKeeper's protocol that the lock needs: big-endian numbers, and strings and frames after their
+//! lengths. Far from all of it: no watches, no transactions, no authentication.
 
 use std::io;
 
@@ -7,19 +7,19 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The number of pings and of their answers.
+/// The request number of pings and of their answers.
 pub const PING: i32 = -2;
 
-/// Far beyond what a server sends, by default a megabyte.
+/// Far more than a server sends, which by default is a megabyte.
 const LONGEST_FRAME: usize = 16 << 20;
 
-/// Codes of the errors that mean something to the lock or the session.
+/// Codes of the errors that matter to the lock or the session.
 const NO_NODE: i32 = -101;
 const NODE_EXISTS: i32 = -110;
 const SESSION_EXPIRED: i32 = -112;
 const SESSION_MOVED: i32 = -118;
 
-/// Why there is no answer, or not the one hoped for.
+/// Why there was no answer, or not the one hoped for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     #[error("no such node")]
@@ -38,21 +38,21 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// A record ended before its time.
+/// A record ended too early.
 fn cut_short(_: bytes::TryGetError) -> Trouble {
     Trouble::Other("an answer is cut short".into())
 }
 
-/// What a server is asked for.
+/// A request to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The names of the nodes below this one.
+    /// Lists the names of this node's children.
     Children(String),
-    /// A node that outlives its session, at just this path.
+    /// Creates a node that outlives its session, at exactly this path.
     CreateLasting(String),
-    /// A node that goes with its session, at this path and a number that the server appends.
+    /// Creates a node that vanishes with its session, at this path plus a number that the server appends.
     CreateNumbered(String),
-    /// To remove this node, whatever its version.
+    /// Removes this node, whatever its version.
     Delete(String),
     Ping,
     CloseSession,
@@ -85,8 +85,8 @@ impl Request {
     }
 }
 
-/// A node without content that anyone may do anything to. This way of creating (since 3.5) is answered by what the node
-/// is like as well.
+/// A node without content, to which anyone may do anything. This way of creating (since 3.5) also returns the node's
+/// metadata.
 fn put_create(record: &mut BytesMut, path: &str, flags: i32) {
     record.put_i32(15);
     put(record, path.as_bytes());
@@ -102,7 +102,7 @@ fn put_create(record: &mut BytesMut, path: &str, flags: i32) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub number: i32,
-    /// The newest transaction that the server knows of.
+    /// The newest transaction the server knows.
     pub zxid: i64,
     pub content: Result<Bytes, Trouble>,
 }
@@ -128,23 +128,23 @@ pub fn names(mut content: Bytes) -> Result<Vec<String>, Trouble> {
     (0..count).map(|_| take_text(&mut content)).collect()
 }
 
-/// The path of a node that was created, and the transaction that did it.
+/// The path of a created node, and the transaction that created it.
 pub fn created(mut content: Bytes) -> Result<(String, i64), Trouble> {
     let path = take_text(&mut content)?;
     Ok((path, content.try_get_i64().map_err(cut_short)?))
 }
 
-/// What a client says first, and a server's answer to it: who the session is, and how long it lives without a word.
+/// A client's first message and the server's answer: the session, and how long it lives without being heard from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// None has number 0.
+    /// 0 means none.
     pub session: i64,
     pub password: Bytes,
     pub timeout_ms: i32,
 }
 
 impl Hello {
-    /// The frame that asks for this session, new where it has no number yet, at a server that knows transaction `zxid`.
+    /// The frame that asks for this session (a new one if it has no number) at a server that knows transaction `zxid`.
     pub fn frame(&self, zxid: i64) -> Bytes {
         let mut record = BytesMut::new();
         // The protocol's only version.
@@ -153,7 +153,7 @@ impl Hello {
         record.put_i32(self.timeout_ms);
         record.put_i64(self.session);
         put(&mut record, &self.password);
-        // Not at a server that lost the others and therefore only reads.
+        // Refuse a server that lost the others and therefore only reads.
         record.put_u8(0);
         framed(&record)
     }
@@ -173,13 +173,13 @@ fn framed(record: &[u8]) -> Bytes {
 }
 
 fn put(record: &mut BytesMut, content: &[u8]) {
-    // Nothing here is anywhere near that long.
+    // No content here is anywhere near that long.
     record.put_i32(i32::try_from(content.len()).unwrap_or(i32::MAX));
     record.put_slice(content);
 }
 
 fn take(record: &mut Bytes) -> Result<Bytes, Trouble> {
-    // Nothing at all is written as a negative length.
+    // A negative length means that there is none.
     let length = usize::try_from(record.try_get_i32().map_err(cut_short)?).unwrap_or(0);
     if length > record.len() {
         return Err(Trouble::Other("an answer is cut short".into()));
@@ -203,7 +203,7 @@ impl Frames {
     }
 
     pub fn on(stream: TcpStream) -> Frames {
-        // A ping on its way would hold up a request.
+        // Otherwise a ping in flight would hold up a request.
         let _ = stream.set_nodelay(true);
         Frames { stream, received: BytesMut::new() }
     }
@@ -212,7 +212,7 @@ impl Frames {
         self.stream.write_all(frame).await
     }
 
-    /// The next frame that comes, without its length. Nothing is lost where the wait for it is given up.
+    /// The next frame, without its length. Nothing is lost if the wait is cancelled.
     pub async fn next(&mut self) -> io::Result<Bytes> {
         loop {
             if let Some(prefix) = self.received.first_chunk() {
