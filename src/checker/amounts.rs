@@ -1,14 +1,13 @@
-//! Counters and lists: do the amounts that were read agree with the updates, and how much is there in the end?
+//! Counters and lists: do the amounts that were read agree with the updates, and what is the final amount?
 //!
-//! A counter or list keeps the identity of its last update beside its amount ([`crate::stored`]), so which updates are lost
-//! follows from the identities as it does for any register. Amounts are evidence of their own, against clients and resources
-//! that are not what they say:
-//! - who reads a value reads as much as its writer left, which is what that had read and one more. No lock can change this;
-//! - in a whole list each element follows the one that its writer had read. So the elements are the line of descent that
-//!   [`super::lineage`] finds, neither more nor less, and what is acknowledged and absent is what that calls lost.
+//! A counter or list stores the identity of its last update next to its amount ([`crate::stored`]), so lost updates
+//! follow from the identities as for any register. Amounts are separate evidence, against faulty clients and resources:
+//! - whoever reads a value reads the amount that its writer left: one more than the writer had read, with any lock;
+//! - in a list read whole, each element follows the one that its writer had read. So the elements are exactly the line
+//!   of descent that [`super::lineage`] finds, and an acknowledged element that is absent is lost there too.
 //!
-//! And where a writer told nobody what it had read, amounts say what the identities leave open: a list says it outright,
-//! and a counter leaves no room for more updates than its number.
+//! If a writer did not report what it had read, amounts settle what the identities leave open: a list shows it
+//! directly, and a counter has no room for more updates than its number.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -20,15 +19,15 @@ use super::verdict::{Anomaly, AnomalyKind, KeyEnd};
 use super::words::{Words, list, reading};
 use crate::history::{Amount, Operation, Outcome, Process, Reading};
 
-/// Where each value was to be written, as places in the history.
+/// The operation that was to write each value, as its place in the history.
 type Writers<'h> = HashMap<&'h str, usize>;
 
-/// The operations with the readings that whole lists tell of.
+/// The operations, with unknown readings filled in from the lists that were read whole.
 pub(super) fn told_by_lists(operations: &[Operation]) -> Cow<'_, [Operation]> {
     let mut known = Cow::Borrowed(operations);
     let reads: Vec<&Operation> = operations.iter().filter(|operation| elements(operation).is_some()).collect();
     let writers = if reads.is_empty() { Writers::new() } else { writers(operations, 0..operations.len()) };
-    // A list with a flaw is no witness.
+    // A list with a flaw proves nothing.
     for read in reads.into_iter().filter(|read| flaw(operations, &writers, read).is_none()) {
         let mut before = Reading::Empty;
         for (element, count) in elements(read).unwrap_or_default().iter().zip(0..) {
@@ -38,7 +37,7 @@ pub(super) fn told_by_lists(operations: &[Operation]) -> Cow<'_, [Operation]> {
                 let writer = &mut known.to_mut()[writer];
                 (writer.old, writer.amount) = (old, Some(Amount::Count(count)));
                 if writer.outcome != Outcome::Ok {
-                    // It read this at some time, which its completion need not have waited for.
+                    // It read this value at some time, but not necessarily before its completion.
                     (writer.completed, writer.completed_index) = (None, None);
                 }
             }
@@ -47,7 +46,7 @@ pub(super) fn told_by_lists(operations: &[Operation]) -> Cow<'_, [Operation]> {
     known
 }
 
-/// One anomaly for each value that was read with another amount than its writer left, and for each list with a flaw.
+/// One anomaly for each value that was read with an amount other than its writer left, and for each list with a flaw.
 /// Linear in what was read.
 pub(super) fn check(register: &Register, places: &[usize], words: Words) -> Vec<Anomaly> {
     let operations = register.operations;
@@ -55,7 +54,7 @@ pub(super) fn check(register: &Register, places: &[usize], words: Words) -> Vec<
     let mut found = wrong_counts(register, places, &writers, words);
     for &place in places {
         match flaw(operations, &writers, &operations[place]) {
-            // A last update from nowhere has been found as a value already.
+            // If the last update is from nowhere, that was already reported for its value.
             Some(Flaw::FromNowhere(element, _)) if operations[place].old == Reading::Value(element.to_string()) => {}
             Some(flaw) => {
                 let mut anomaly = flaw.told(register, place, words);
@@ -70,7 +69,7 @@ pub(super) fn check(register: &Register, places: &[usize], words: Words) -> Vec<
 
 fn wrong_counts(register: &Register, places: &[usize], writers: &Writers, words: Words) -> Vec<Anomaly> {
     let operations = register.operations;
-    // By value: who said how much there is, and who read something else.
+    // By value: who left or first read which count, and who read a different one.
     let mut left: HashMap<&str, (usize, u64)> = HashMap::new();
     let mut wrong: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
     for (&value, &writer) in writers {
@@ -82,7 +81,7 @@ fn wrong_counts(register: &Register, places: &[usize], writers: &Writers, words:
         let Some(count) = operation.amount.as_ref().map(Amount::count) else { continue };
         match &operation.old {
             Reading::Empty if count != 0 => wrong.entry(None).or_default().push(place),
-            // Where the writer did not say how much it left, all have to find the same.
+            // If the writer did not report the count that it left, all readers have to find the same one.
             Reading::Value(value) if left.entry(value).or_insert((place, count)).1 != count => {
                 wrong.entry(Some(value)).or_default().push(place);
             }
@@ -112,10 +111,10 @@ fn wrong_counts(register: &Register, places: &[usize], writers: &Writers, words:
     wrong.into_iter().map(told).collect()
 }
 
-/// Holds each amount that was read against the number of updates between its value and the empty key. Returns how many
-/// updates the final read measured so, and the first amount that does not fit. Linear.
+/// Compares each amount that was read with the number of updates between the empty key and its value. Returns how many
+/// updates the final read could be compared with, and the first amount that does not fit. Linear.
 pub(super) fn lengths(register: &Register, places: &[usize], words: Words) -> (u64, Option<Anomaly>) {
-    // How many updates a value descends from, where that is known to its beginning.
+    // How many updates a value descends from, if the whole descent is known.
     let mut depth: Vec<Option<u64>> = vec![None; register.nodes.len()];
     for &node in &register.order {
         depth[node] = match register.nodes[node].parent {
@@ -146,19 +145,19 @@ pub(super) fn lengths(register: &Register, places: &[usize], words: Words) -> (u
     (measured, first)
 }
 
-/// Why a list can't have come about.
+/// Why a list is impossible.
 enum Flaw<'h> {
-    /// An element that is in it already.
+    /// The element is already in the list.
     Twice(&'h str),
-    /// An element that nobody was ever asked to append, or whose append failed for certain.
+    /// Nobody was ever asked to append this element, or its append certainly failed.
     FromNowhere(&'h str, Option<usize>),
-    /// An element whose writer had read something else than what stands before it.
+    /// The element's writer had read something other than what stands before it.
     Misplaced(&'h str, usize),
-    /// It does not end with what was read as its last update.
+    /// The list does not end with the update that was read as its last.
     OtherEnd,
 }
 
-/// The first flaw of a list; none where there is none, or no whole list was read.
+/// The first flaw of a list; none if it is sound, or no whole list was read.
 fn flaw<'h>(operations: &[Operation], writers: &Writers, read: &'h Operation) -> Option<Flaw<'h>> {
     let whole = elements(read)?;
     let mut before = Reading::Empty;
@@ -206,7 +205,7 @@ impl Flaw<'_> {
     }
 }
 
-/// How many elements a list lacks that had been acknowledged before it was read, as the end of a sentence.
+/// How many elements that had been acknowledged before the read are missing from the list, as the end of a sentence.
 fn absent(operations: &[Operation], places: &[usize], read: &Operation) -> String {
     let there: HashSet<&str> = elements(read).unwrap_or_default().iter().map(String::as_str).collect();
     let before = places.iter().map(|&place| &operations[place]);
@@ -218,8 +217,8 @@ fn absent(operations: &[Operation], places: &[usize], read: &Operation) -> Strin
     }
 }
 
-/// What a key came to: its amount after the last update, and the updates that it is to hold, of which `lost` were found to
-/// be lost.
+/// The final state of a key: its amount after the last update, and its acknowledged updates, `lost` of which were found
+/// to be lost.
 pub(super) fn end(register: &Register, lineage: &Lineage, places: &[usize], lost: u64) -> KeyEnd {
     let (operations, nodes) = (register.operations, &register.nodes);
     let is_update = |place: &&usize| written(&operations[**place]).is_some();
@@ -227,7 +226,7 @@ pub(super) fn end(register: &Register, lineage: &Lineage, places: &[usize], lost
     let acknowledged = updates.filter(|&&place| operations[place].outcome == Outcome::Ok).count() as u64;
     let mut end = KeyEnd { key: register.key.to_string(), acknowledged, lost, ..KeyEnd::default() };
     let Some(last) = lineage.last.filter(|last| last.is_final) else { return end };
-    // The updates from which the last value certainly descends.
+    // The updates from which the last value certainly descends, acknowledged or not.
     let (mut survivors, mut unacknowledged) = (0, 0);
     let mut node = last.node;
     let root = loop {
@@ -242,18 +241,18 @@ pub(super) fn end(register: &Register, lineage: &Lineage, places: &[usize], lost
     end.amount = operations[last.operation].amount.as_ref().map(Amount::count);
     if let Some(amount) = end.amount {
         if root == Root::Unknown {
-            // The others were given the benefit of the doubt, but there is only so much room before the first of the descent.
+            // The others got the benefit of the doubt, but there is only this much room before the first known update.
             let room = amount.saturating_sub(survivors + unacknowledged);
             end.lost_unnamed = acknowledged.saturating_sub(survivors + lost + room);
             end.lost += end.lost_unnamed;
         }
-        // Whatever is there and was not acknowledged, also where the descent shows but a part of it.
+        // Whatever is there without an acknowledgement, even if only part of the descent is known.
         end.unacknowledged = (amount + end.lost).saturating_sub(acknowledged);
     }
     end
 }
 
-/// The updates that the amount has no room for, where nobody knows which they are.
+/// Reports the updates that the amount has no room for, if nobody knows which ones they are.
 pub(super) fn no_room(register: &Register, lineage: &Lineage, end: &KeyEnd, words: Words) -> Option<Anomaly> {
     let (last, amount) = (lineage.last?, end.amount?);
     let summary = format!(

@@ -1,4 +1,4 @@
-//! Which fault explains an anomaly: one that was seen to be in effect, on one of the clients or on a node, meanwhile.
+//! Which fault explains an anomaly: one observed to be in effect at the time, on one of its clients or on a node.
 
 use std::cmp::Reverse;
 
@@ -16,10 +16,9 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
 
 /// The number of the fault that explains the anomaly, if one does.
 ///
-/// Of the faults that were in effect meanwhile, what befell a client that took part explains most, then a node that
-/// forgot or misjudged, then packets that came late, then who could not reach whom, which mostly sets the scene. Among
-/// equals: on the client that acted out of turn (the overwriter of a lost update, the earlier of two holders), and the one
-/// that began last.
+/// Among the faults in effect at the time, one on a client involved explains most, then a node that forgot or
+/// misjudged, then delayed packets, then a partition, which mostly sets the scene. Ties go to the client that acted out
+/// of turn (the overwriter of a lost update, the earlier of two holders), then to the fault that began last.
 fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
     let words = Words::new(history);
     let mut operations: Vec<&Operation> = anomaly
@@ -45,7 +44,7 @@ fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
     ranked.min().map(|(.., fault)| fault)
 }
 
-/// How much a kind of fault explains by itself; less is more.
+/// How much a kind of fault explains by itself; a lower number explains more.
 fn telling(kind: FaultKind) -> u8 {
     match kind {
         FaultKind::Pause => 0,

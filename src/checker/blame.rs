@@ -1,14 +1,14 @@
-//! Whose fault a loss is: the lock's, or a client's that gave the lock back while its own write was under way.
+//! Whose fault is a loss: the lock's, or that of a client that released the lock while its own write was in flight?
 //!
-//! A write whose answer never came may still be in the network. Whoever releases the lock then lets the next holder read
-//! before that write lands, and no lock can prevent what follows. Where the two never held the lock at once, it did what
-//! it is for. But a lock that ran out on the writer before it had given up is the lock's own affair, and shows as an overlap.
+//! A write whose answer never came may still be in the network. If its client releases the lock, the next holder can
+//! read before that write lands, and no lock can prevent what follows. If the two never held the lock at once, the lock
+//! did its job. But a lock that expired before the writer gave up is the lock's own problem, and shows as an overlap.
 
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::Words;
 use crate::history::{Claim, History, Operation, Outcome, Phase, PhaseStamp};
 
-/// Takes what is no fault of the lock's out of its account, and names it as what it is.
+/// Reclassifies losses that are not the lock's fault.
 pub(super) fn assign(history: &History, anomalies: &mut [Anomaly]) {
     let words = Words::new(history);
     for anomaly in anomalies.iter_mut().filter(|anomaly| anomaly.kind.contradicts() == Some(Claim::Updates)) {
@@ -32,7 +32,7 @@ pub(super) fn assign(history: &History, anomalies: &mut [Anomaly]) {
     }
 }
 
-/// Whether the operation released its lock with its write in doubt, and none of the others held the lock before that.
+/// Whether the operation released its lock while its write was in doubt, and its hold overlapped none of the others'.
 fn gave_back_in_doubt<'h>(operation: &Operation, others: impl Iterator<Item = &'h Operation>) -> bool {
     let in_doubt = operation.outcome == Outcome::Info
         && operation.phase(Phase::BeforeWrite).is_some()
@@ -42,8 +42,8 @@ fn gave_back_in_doubt<'h>(operation: &Operation, others: impl Iterator<Item = &'
     others.all(|(from, to)| end <= from || to.is_some_and(|to| to <= start))
 }
 
-/// When a client had the lock, and when it began to give it back, if it did: by its own stamps, which are on the safe side,
-/// else as the controller heard of it.
+/// When a client acquired the lock, and when it began to release it, if it did: by its own stamps, which are on the
+/// safe side, else by when the controller received the reports.
 fn hold(operation: &Operation) -> Option<(i64, Option<i64>)> {
     let time = |stamp: &PhaseStamp| stamp.stamped.unwrap_or(i64::try_from(stamp.received).unwrap_or(i64::MAX));
     Some((operation.phase(Phase::Acquired).map(time)?, operation.phase(Phase::Releasing).map(time)))

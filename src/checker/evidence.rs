@@ -1,8 +1,8 @@
-//! What could have falsified each claim: facts of the history that would have shown a violation if there had been one.
+//! What could have falsified each claim: facts in the history that would have shown a violation if there had been one.
 //!
-//! A claim that nothing could have contradicted is not held, it is unknown. So each claim counts its facts, and says what
-//! is missing: too few of them in all, or an operation without its own, since the one that is not told may be the one that
-//! broke the lock. What a client can't know any more, since it died or its answer is in doubt, is not asked of it.
+//! A claim that nothing could have contradicted is unknown, not valid. So each claim counts its facts. Evidence is
+//! missing if there are too few, or if an operation does not report its own: the silent one may be the one that broke
+//! the lock. What a client can't know, because it died or its answer is in doubt, is not asked of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,21 +13,21 @@ use super::register::written;
 use super::words::{Words, count};
 use crate::history::{Claim, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
 
-/// Fewer facts than this say nothing about a claim.
+/// Fewer facts than this prove nothing about a claim.
 pub const LEAST_EVIDENCE: u64 = 5;
 
 /// The facts that could have falsified a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Evidence {
     pub count: u64,
-    /// What they are, with their number.
+    /// What these facts are, with their number.
     pub text: String,
-    /// What is missing, where they are too few.
+    /// What is missing, if they are too few.
     pub missing: Option<String>,
 }
 
 impl Evidence {
-    /// So many facts, and who leaves out what they take.
+    /// This many facts, and which client leaves out what they need.
     fn new(count: u64, text: String, told: &Told, what: &str) -> Evidence {
         let missing = match told.silent() {
             Some((client, 0, _)) => Some(format!("{what}, and {client} never does")),
@@ -39,7 +39,7 @@ impl Evidence {
     }
 }
 
-/// How often each client said what a claim needs, and how often it was to.
+/// For each client, how often it reported what a claim needs, and how often it should have.
 #[derive(Default)]
 struct Told(BTreeMap<String, (u64, u64)>);
 
@@ -55,14 +55,14 @@ impl Told {
         told
     }
 
-    /// The client that leaves it out most often, if one does.
+    /// The client that leaves it out most often, if any does.
     fn silent(&self) -> Option<(&str, u64, u64)> {
         let silent = self.0.iter().filter(|(_, (yes, all))| yes < all);
         silent.map(|(client, (yes, all))| (client.as_str(), *yes, *all)).min_by_key(|(_, yes, all)| yes * 1000 / all)
     }
 }
 
-/// Updates: those that happened and say what they replaced, and reads. `happened` has each read-modify-write and
+/// Updates: those that happened and report what they replaced, and reads. `happened` has each read-modify-write and
 /// compare-and-set that was acknowledged or seen, and whether it is known what it replaced.
 pub(super) fn updates(history: &History, happened: &[(usize, bool)]) -> Evidence {
     let told = Told::of(history, happened.iter().map(|&(place, known)| (&history.operations[place], known)));
@@ -77,19 +77,19 @@ pub(super) fn updates(history: &History, happened: &[(usize, bool)]) -> Evidence
     Evidence::new(updates + reads, text, &told, "each update that took effect must say what it replaced (`old`)")
 }
 
-/// Whether an operation certainly had the lock, or says things that only its holder says.
+/// Whether an operation certainly had the lock, or reports things that only a holder reports.
 fn had_the_lock(operation: &&Operation) -> bool {
     let of_a_holder = |stamp: &PhaseStamp| stamp.phase >= Phase::Acquired;
     operation.f.is_locked() && (operation.outcome == Outcome::Ok || operation.phases.iter().any(of_a_holder))
 }
 
-/// Mutual exclusion: pairs of holds of different clients of one key that could have been seen to overlap.
+/// Mutual exclusion: pairs of holds by different clients on one key that could have been seen to overlap.
 pub(super) fn mutual_exclusion(history: &History) -> Evidence {
     let words = Words::new(history);
     let held = || history.operations.iter().filter(had_the_lock);
     let told = Told::of(history, held().map(|operation| (operation, is_extent_told(operation))));
     let mut keys: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
-    // A hold of no length at all overlaps nothing but one that has it inside.
+    // A hold of length zero overlaps only holds that it lies within.
     let lasts = |operation: &&Operation| certain_hold(operation).is_some_and(|(start, end)| start < end);
     for operation in held().filter(lasts) {
         *keys.entry(&operation.key).or_default().entry(words.process(operation.process)).or_default() += 1;
@@ -105,14 +105,14 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
     Evidence::new(pairs, text, &told, what)
 }
 
-/// Whether a hold bears the stamps of its beginning and of its end, as far as its client came to an end of it.
+/// Whether a hold has stamps for its beginning and its end, except for an end that its client never came to.
 fn is_extent_told(operation: &Operation) -> bool {
     let stamped = |phase| operation.phase(phase).is_some_and(|stamp| stamp.stamped.is_some());
     let gave_up = operation.outcome == Outcome::Info || operation.phase(Phase::Lost).is_some();
     stamped(Phase::Acquired) && (stamped(Phase::Releasing) || gave_up)
 }
 
-/// Tokens: grants with a token that came after another one, of which there are so many.
+/// Tokens: `comparable` grants with a token that came after another grant.
 pub(super) fn tokens(history: &History, comparable: u64) -> Evidence {
     let granted = history.operations.iter().filter(had_the_lock);
     let told = Told::of(history, granted.map(|operation| (operation, grant(0, operation).is_some())));
@@ -120,11 +120,11 @@ pub(super) fn tokens(history: &History, comparable: u64) -> Evidence {
     Evidence::new(comparable, text, &told, "each grant must carry its token, and `mono_ns` where it begins and ends")
 }
 
-/// Amounts: updates whose amount stands against the line that they are in. `measured` has for each key how many.
+/// Amounts: updates whose amount can be compared with the line that they are on, as counted for each key in `measured`.
 pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence {
     let updates = measured.iter().map(|(_, updates)| updates).sum();
     let text = format!("{} whose amount can be compared with the updates before it", count(updates, "update"));
-    // Whoever says how much it read says it always.
+    // A client that reports amounts must always report them.
     let counted = |operation: &&Operation| operation.amount.is_some();
     let counting: BTreeSet<Process> = history.operations.iter().filter(counted).map(|one| one.process).collect();
     let of_them = acknowledged(history).filter(|operation| counting.contains(&operation.process));
@@ -146,7 +146,7 @@ fn has_amounts(history: &History) -> bool {
     }
 }
 
-/// Whether the history says anything that the claim is about.
+/// Whether the history bears on the claim.
 pub(super) fn concerns(claim: Claim, history: &History) -> bool {
     match claim {
         Claim::Updates => {

@@ -1,7 +1,7 @@
-//! Conditions without which a run proves nothing, so that a run in which nothing happened is never called valid.
+//! Gates: conditions that a run must meet to prove anything, so that a run in which nothing happened is never valid.
 //!
-//! Each gate finds its own evidence in the history, and what the history does not say counts as not so. Only the
-//! doubt whether the resource was empty touches violations too: old values would look like values from nowhere.
+//! Each gate looks for its evidence in the history; whatever the history does not say counts as false. Only doubt that
+//! the resource was empty undermines violations too: old values would look like values from nowhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,8 @@ use crate::members::Role;
 /// Fewer acknowledged updates than this say nothing about a lock.
 pub const LEAST_ACKNOWLEDGED: u64 = 10;
 
-/// Examines every gate that applies to the history, always in the same order: what went wrong with the run comes first, then
-/// what there was too little of. Sorts the operations of a key; linear otherwise.
+/// Checks every gate that applies to the history, in a fixed order: first what went wrong with the run, then what there
+/// was too little of. Sorts the operations of each key; otherwise linear.
 pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     let faults: Vec<&FaultWindow> = history.faults.iter().filter(|window| window.skipped.is_none()).collect();
     let has_faults = history.run.as_ref().is_some_and(|run| run.faults_expected) || !faults.is_empty();
@@ -42,7 +42,7 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     gates.push(final_reads(history));
     gates.extend([enough_acknowledged(history), every_client(history), contention(history)]);
     if has_faults {
-        // A script says whom its faults hit and when, and has a gate of its own.
+        // A script decides whom its faults hit and when, and has a gate of its own.
         if script_steps == 0 {
             gates.push(faults_met_holds(history, &faults));
         }
@@ -65,7 +65,7 @@ fn completed(history: &History) -> Gate {
     gate("completed", passed, text)
 }
 
-/// A gate that rests on something the controller verified. Said twice, it must hold both times.
+/// A gate on a fact that the controller verified. If the fact was reported more than once, it must hold each time.
 fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
     let said: Vec<_> = history.facts.iter().filter(|fact| fact.name == name).collect();
     let what = match name {
@@ -83,8 +83,8 @@ fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
     }
 }
 
-/// No client broke of itself. One that did was replaced, but a client that dies, hangs or speaks nonsense is not what the
-/// run was to test. One that a fault killed was to die.
+/// No client failed by itself. A client that dies, hangs or talks nonsense is replaced, but is not what the run was
+/// meant to test. A client killed by a fault does not count.
 fn clients_steady(history: &History) -> Gate {
     let words = Words::new(history);
     let killed = |time: u64, process: u32| {
@@ -92,7 +92,7 @@ fn clients_steady(history: &History) -> Gate {
         let hits = |window: &&FaultWindow| {
             window.kind == FaultKind::Kill && window.was_observed() && window.targets.contains(&client)
         };
-        // Later than the heal, when it ran again, it ended by itself.
+        // After the heal it was running again, so an end later than that is its own.
         let meanwhile =
             |window: &FaultWindow| window.inject <= time && window.healed.is_none_or(|(healed, _)| time <= healed);
         history.faults.iter().filter(hits).any(meanwhile)
@@ -112,7 +112,7 @@ fn clients_steady(history: &History) -> Gate {
     }
 }
 
-/// No client says two things that can't both be true.
+/// No client makes two statements that can't both be true.
 fn clients_consistent(history: &History) -> Gate {
     let words = Words::new(history);
     let text = match &history.contradictions[..] {
@@ -129,7 +129,7 @@ fn clients_consistent(history: &History) -> Gate {
     gate("clients-consistent", history.contradictions.is_empty(), text)
 }
 
-/// No client gave the lock back while a write of its own was under way, and lost an update by that.
+/// No client lost an update by releasing the lock while its own write was still in flight.
 fn clients_careful(anomalies: &[Anomaly]) -> Gate {
     let careless = anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight);
     let text = match careless {
@@ -139,7 +139,7 @@ fn clients_careful(anomalies: &[Anomaly]) -> Gate {
     gate("clients-careful", careless.is_none(), text)
 }
 
-/// Every step of a script came to what it was to bring about; otherwise the moment that it is about did not come.
+/// Every step of a script had its effect; otherwise the situation that the script is about never arose.
 fn script_played(history: &History, steps: u32) -> Gate {
     let name = "script-played";
     match history.steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed) {
@@ -154,12 +154,12 @@ fn script_played(history: &History, steps: u32) -> Gate {
     }
 }
 
-/// The updates that were acknowledged, or, where nothing is written, the holds.
+/// The acknowledged updates, or the holds if nothing is written.
 pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = &Operation> + Clone {
     history.operations.iter().filter(|operation| is_update(operation) && operation.outcome == Outcome::Ok)
 }
 
-/// What a run is about: the resource is written, or the lock is taken.
+/// Whether the operation is what a run is about: it writes the resource or takes the lock.
 fn is_update(operation: &Operation) -> bool {
     operation.f.is_locked() || operation.f.writes()
 }
@@ -170,7 +170,7 @@ fn enough_acknowledged(history: &History) -> Gate {
     gate("enough-acknowledged", found >= LEAST_ACKNOWLEDGED, text)
 }
 
-/// Each client that was started had updates acknowledged: one that never had takes no part in what the run shows.
+/// Every client that was started had an update acknowledged; one that had none contributes nothing to the result.
 fn every_client(history: &History) -> Gate {
     let name = "every-client";
     let words = Words::new(history);
@@ -182,18 +182,18 @@ fn every_client(history: &History) -> Gate {
     }
 }
 
-/// The names of the clients of a run.
+/// The names of a run's clients.
 fn started(history: &History) -> Vec<String> {
     let clients = history.run.as_ref().map_or(0, |run| run.clients);
     (0..clients).map(|client| Words::new(history).process(Process::Client(client))).collect()
 }
 
-/// Whether it had the lock, or did without.
+/// Whether the operation acquired the lock, or succeeded without one.
 fn held(operation: &Operation) -> bool {
     operation.phase(Phase::Acquired).is_some() || operation.outcome == Outcome::Ok
 }
 
-/// Two clients at least got through, and two of them at least were after one lock at one time, and both got it.
+/// At least two clients had updates acknowledged, and two wanted the same lock at the same time and both got it.
 fn contention(history: &History) -> Gate {
     let words = Words::new(history);
     let clients: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
@@ -210,7 +210,7 @@ fn contention(history: &History) -> Gate {
             }
             let client = words.process(operation.process);
             let contended = in_flight.iter().any(|(_, other)| *other != client);
-            // An operation without an end counts as over at once: a dead client contends no more.
+            // Without a completion it counts as over at once: a dead client no longer contends.
             in_flight.insert((operation.completed.unwrap_or(operation.invoked), client));
             contended
         })
@@ -224,7 +224,7 @@ fn contention(history: &History) -> Gate {
     gate("contention", passed, text)
 }
 
-/// One fault at least came while somebody whom it concerns had the lock, and lasted for as long as it had to.
+/// At least one fault hit while a client that it affects held the lock, and lasted as long as it had to.
 fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Gate {
     let words = Words::new(history);
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
@@ -241,7 +241,7 @@ fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Gate {
     let clients = started(history);
     let (mut met, mut outlived) = (0, 0);
     for (window, (since, until)) in faults.iter().filter_map(|window| Some((window, in_effect(window)?))) {
-        // What hits a server or a link to one concerns whoever has the lock; what hits clients, these alone.
+        // A fault on a server, or on a link to one, affects every holder; a fault on clients affects only them.
         let of_clients = window.targets.iter().all(|target| clients.contains(target));
         let mut covered = holds
             .iter()
@@ -260,7 +260,7 @@ fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Gate {
     gate("faults-met-holds", passed, text)
 }
 
-/// From when until when a fault that was observed was certainly in effect.
+/// When an observed fault was certainly in effect, as start and end.
 fn in_effect(window: &FaultWindow) -> Option<(u64, u64)> {
     let (since, _) = window.injected.filter(|(_, observed)| *observed)?;
     Some((since, window.heal.or(window.healed.map(|(time, _)| time)).unwrap_or(u64::MAX).max(since)))
@@ -305,7 +305,7 @@ fn faults_healed(faults: &[&FaultWindow]) -> Gate {
 fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> {
     let observed = || faults.iter().filter(|window| window.was_observed());
     let first = observed().map(|window| window.inject).min();
-    // A fault without a heal lasts for ever, and nothing comes after it.
+    // A fault without a heal lasts forever, so nothing comes after it.
     let last = observed().map(|window| window.healed.map_or(u64::MAX, |(time, _)| time)).max();
     let (Some(first), Some(last)) = (first, last) else {
         let names = ["progress-before", "progress-during", "progress-after"];
@@ -330,7 +330,7 @@ fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> {
     ]
 }
 
-/// Whether as much was acknowledged while faults were in effect as the nemesis leaves.
+/// Whether as many updates were acknowledged during faults as the nemesis leaves possible.
 fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
     let name = "progress-during";
     let windows: Vec<(u64, u64)> = faults.iter().filter_map(|window| in_effect(window)).collect();
@@ -348,7 +348,7 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
         },
         Progress::Any => gate(name, true, text(acknowledged(history).filter(ended_within).count() as u64)),
         Progress::None => {
-            // What was begun before all was in effect may have had the lock already.
+            // An operation that began before the fault was in effect may have held the lock already.
             let found = acknowledged(history)
                 .filter(|operation| within(operation.invoked, operation.completed.unwrap_or(u64::MAX)))
                 .count() as u64;
@@ -360,8 +360,8 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
     }
 }
 
-/// Whether a fault left nobody the lock or the resource: a majority of the nodes stood still, or the resource did, or one
-/// client kept the lock throughout.
+/// Whether nobody could make progress under a fault: it stopped a majority of the nodes or the resource, or one client
+/// held the lock throughout.
 fn leaves_nothing(history: &History, window: &FaultWindow) -> bool {
     let nodes = history.run.as_ref().map_or(0, |run| run.nodes);
     let hit = window.targets.iter().filter(|target| Role::of(target) == Some(Role::Node)).count() as u32;
@@ -370,8 +370,8 @@ fn leaves_nothing(history: &History, window: &FaultWindow) -> bool {
     (stands_still && of_all) || in_effect(window).is_none_or(|span| kept_throughout(history, span))
 }
 
-/// Whether one client held a lock from the start to the end of a fault that was good for so long, so that nobody else could
-/// have had it.
+/// Whether one client held a lock that was valid from the start to the end of a fault, so that nobody else could have
+/// acquired it.
 fn kept_throughout(history: &History, (since, until): (u64, u64)) -> bool {
     history.operations.iter().any(|operation| {
         operation.phase(Phase::Acquired).is_some_and(|acquired| {
@@ -383,7 +383,7 @@ fn kept_throughout(history: &History, (since, until): (u64, u64)) -> bool {
     })
 }
 
-/// The controller says that it read every key, and the reads are there.
+/// The controller reported that it read every key, and the reads are in the history.
 fn final_reads(history: &History) -> Gate {
     let said = fact(history, FactName::FinalReads, "final-reads");
     if !said.passed {

@@ -1,9 +1,9 @@
 //! Did two clients believe at once that they held a key's lock?
 //!
-//! A certain hold is built from the clients' own stamps, which are taken on the safe side (PROTOCOL.md) and come from one
-//! clock: it begins when the client had the lock in hand and ends at the last moment at which it still acted as the
-//! holder. It is never longer than what the client believed, so an overlap of two certain holds is certain. How the
-//! operation ended does not matter: whoever failed or is unknown held nonetheless.
+//! A certain hold is built from the clients' own stamps, which are taken on the safe side (PROTOCOL.md) and come from
+//! one clock. It begins when the client had acquired the lock and ends at the last moment at which it still acted as
+//! the holder. It is never longer than what the client believed, so an overlap of two certain holds is certain. The
+//! outcome of the operation does not matter: a failed or indeterminate one held the lock all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, length, seconds};
 use crate::history::{History, Operation, Phase};
 
-/// More anomalies than this of one kind help nobody; the count goes on.
+/// More anomalies of one kind than this help nobody; they are still counted.
 const MOST_LISTED: usize = 1000;
 
-/// A time during which a client certainly believed to hold a lock, in nanoseconds of run time.
+/// A time in which a client certainly believed that it held a lock, in nanoseconds of run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Hold {
     start: i64,
@@ -23,16 +23,16 @@ struct Hold {
     place: usize,
 }
 
-/// What was found about holds.
+/// The findings on holds.
 pub(super) struct Overlaps {
-    /// The first [`MOST_LISTED`] of them.
+    /// The first [`MOST_LISTED`] overlaps.
     pub anomalies: Vec<Anomaly>,
-    /// Pairs of overlapping holds, all of them.
+    /// All pairs of overlapping holds.
     pub violations: u64,
     pub comparable_holds: u64,
 }
 
-/// Finds the pairs of holds on one key that overlap. Sorts the holds; the rest is n log n and the pairs listed.
+/// Finds the pairs of overlapping holds on each key. Sorts the holds; the rest takes n log n plus the pairs listed.
 pub(super) fn check(history: &History) -> Overlaps {
     let words = Words::new(history);
     let mut keys: BTreeMap<&str, Vec<Hold>> = BTreeMap::new();
@@ -43,10 +43,10 @@ pub(super) fn check(history: &History) -> Overlaps {
     }
     let mut overlaps = Overlaps { anomalies: Vec::new(), violations: 0, comparable_holds: 0 };
     for holds in keys.values_mut() {
-        // By start and then by end, so that a hold of no length at all comes before what begins with it.
+        // By start, then by end, so that a hold of length zero precedes those that begin with it.
         holds.sort_unstable();
         overlaps.comparable_holds += holds.len() as u64;
-        // Holds that had not ended when the last one began, by their end.
+        // Holds that had not ended when the latest one began, by their end.
         let mut open: BTreeSet<(i64, usize)> = BTreeSet::new();
         let mut by_place: BTreeMap<usize, Hold> = BTreeMap::new();
         for hold in holds.iter() {
@@ -67,8 +67,8 @@ pub(super) fn check(history: &History) -> Overlaps {
     overlaps
 }
 
-/// From the `acquired` stamp to the last stamp at which the client still acted as the holder: that of `releasing`, or
-/// the latest before it stopped reporting or was told that the lock is lost. None without a trusted `acquired` stamp.
+/// From the `acquired` stamp to the last stamp at which the client still acted as the holder: `releasing`, or the
+/// latest one before it fell silent or was told that the lock is lost. None without a trusted `acquired` stamp.
 pub(super) fn certain_hold(operation: &Operation) -> Option<(i64, i64)> {
     if !operation.f.is_locked() {
         return None;

@@ -1,13 +1,13 @@
-//! Which values the register's last value descends from, and which acknowledged updates it certainly does not.
+//! Which values the register's last value descends from, and which acknowledged updates certainly are not among them.
 //!
-//! Every tree of values is cut into lines: from a root, or from a branch that did not survive, down to a leaf. The line
-//! that holds the final value is the surviving one; its branches are lost. The final value is what the controller read
-//! after every acknowledged update; without such a read it is what the operation that completed last saw or wrote.
+//! Every tree of values is cut into lines, from a root, or from a branch that did not survive, down to a leaf. The line
+//! that holds the final value survives; its branches are lost. The final value is what the controller read after every
+//! acknowledged update. Without such a read it is what the operation that completed last read or wrote.
 //!
-//! A tree other than the surviving one begins with a write, or an indeterminate operation of which nobody knows what it
-//! read, so it may have come earlier in the lineage of the final value. One path through it at most did: the path with the most
-//! acknowledged updates is given the benefit of the doubt, unless real time rules it out ([`Lineage::doomed`]). That
-//! makes the count of lost updates a lower bound where such operations exist, and exact where they do not.
+//! Any other tree begins with a write, or with an indeterminate operation whose read value is unknown, so it may have
+//! come earlier in the lineage of the final value. At most one path through it did. The path with the most acknowledged
+//! updates gets the benefit of the doubt, unless real time rules it out ([`doomed`]). So the count of lost updates is a
+//! lower bound if such operations exist, and exact otherwise.
 
 use linearizability::value_graph::Zone;
 
@@ -17,15 +17,15 @@ use crate::history::{Function, Outcome, Process};
 /// The lines of one register.
 pub(super) struct Lineage {
     pub lines: Vec<Line>,
-    /// The operation whose reading counts as the final one, as its place in the history, and the node it saw.
+    /// The operation whose reading counts as the final one, and the node that it saw.
     pub last: Option<Last>,
-    /// Nodes that proved to be rolled back, and are left out of further comparisons.
+    /// Nodes found to be rolled back, which are left out of further comparisons.
     pub gone: Vec<bool>,
     /// The line of each node, and its place on that line.
     place: Vec<(usize, usize)>,
 }
 
-/// What is known of the register's last value.
+/// The register's last known value.
 #[derive(Clone, Copy)]
 pub(super) struct Last {
     pub operation: usize,
@@ -40,7 +40,7 @@ pub(super) struct Line {
     /// For each node, the latest time at which it or an earlier one of the line took effect.
     effects: Vec<u64>,
     pub kind: LineKind,
-    /// Acknowledged updates on it that no lineage of the final value can hold, as nodes.
+    /// Acknowledged updates on this line that cannot be in the lineage of the final value, as nodes.
     pub lost: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Line {
 pub(super) enum LineKind {
     /// It begins where its tree begins.
     Main(Root),
-    /// It left a main line, or another branch, at this node.
+    /// It left a main line, or another branch, after this node.
     Branch { parent: usize },
 }
 
@@ -90,7 +90,7 @@ impl Lineage {
         self.lines.push(line);
     }
 
-    /// The node after this one on its line.
+    /// The next node on this node's line.
     pub fn next(&self, node: usize) -> Option<usize> {
         let (line, place) = self.place[node];
         self.lines[line].nodes.get(place + 1).copied()
@@ -104,7 +104,7 @@ impl Lineage {
         line.nodes.get(later.max(place)).copied()
     }
 
-    /// The first node of the line that this node is on.
+    /// The first node of this node's line.
     pub fn head(&self, node: usize) -> usize {
         self.lines[self.place[node].0].nodes[0]
     }
@@ -134,12 +134,12 @@ fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
 
 /// Acknowledged updates of other trees that can come neither before nor after the lineage of the last value.
 ///
-/// A lineage is contiguous: an operation outside comes before all of it or after all of it. Not after, if it completed
-/// before a part of the lineage was invoked; not before, if the lineage begins at the empty register, or if a part of it
-/// had completed before the operation was invoked.
+/// A lineage is contiguous: any other operation comes before all of it or after all of it. It can't come after if it
+/// completed before a part of the lineage was invoked. It can't come before if the lineage begins at the empty
+/// register, or if a part of the lineage completed before the operation was invoked.
 fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     let mut doomed = vec![false; register.nodes.len()];
-    // Where writes may hide what was lost, the last value is but the last of many sightings: `rollback` weighs them all.
+    // Writes may hide losses, so the last value is only the last of many sightings; `rollback` weighs them all.
     let Some(last) = last.filter(|_| !register.has_writes) else { return doomed };
     let mut on_path = vec![false; register.nodes.len()];
     let mut lineage = Zone::empty((0, 0), NEVER, usize::MAX);
@@ -156,7 +156,7 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     for &node in &register.order {
         let here = &register.nodes[node];
         in_tree[node] = here.parent.map_or(on_path[node], |parent| in_tree[parent]);
-        // A node's moments may have been discounted as evidence of order. When its update was acknowledged is a fact.
+        // A node's moments may have been discounted as evidence of order, but its acknowledgement is a fact.
         let over = here.writer.map_or(NEVER, |writer| completed(&register.operations[writer]));
         let too_early = over < lineage.last;
         let too_late = root == Root::Empty || lineage.first < here.invoked;
@@ -165,12 +165,12 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     doomed
 }
 
-/// For each node the child that its line goes on with.
+/// For each node, the child with which its line continues.
 fn choose_survivors(register: &Register, last: Option<Last>, doomed: &[bool]) -> Vec<Option<usize>> {
     let mut next = vec![None; register.nodes.len()];
-    // Updates that the best path below a node keeps, and the latest moment on it to decide between equals.
+    // How many updates the best path below a node keeps, and the latest moment on it to break ties.
     let mut best = vec![(0u64, (0, 0)); register.nodes.len()];
-    // Where a write may have hidden either of two branches, the one that was seen last is taken to have survived.
+    // If a write may have hidden either of two branches, the one seen last is assumed to have survived.
     let mut seen = vec![(0, 0); register.nodes.len()];
     for &node in register.order.iter().rev() {
         let here = &register.nodes[node];

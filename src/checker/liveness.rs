@@ -1,9 +1,9 @@
-//! Can a free lock be acquired? A key whose lock is free, asked for, and obtained by nobody for longer than any expiry explains
-//! is stuck, with or without faults.
+//! Can a free lock be acquired? A key is stuck if its lock is free and asked for, but nobody acquires it for longer
+//! than any expiry explains, with or without faults.
 //!
-//! Free means that nothing known to the history keeps the lock: no live client that holds it, may hold it, or renews it; no
-//! fault that is or may still be in effect, such as one whose heal nobody saw. A dead holder keeps nothing: to get over it is
-//! what a lock owes.
+//! Free means that nothing in the history keeps the lock: no live client that holds it, may hold it or renews it, and
+//! no fault that is or may still be in effect, such as one whose heal nobody saw. A dead holder keeps nothing: a lock
+//! must get over it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,30 +12,30 @@ use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{count, length, list, seconds};
 use crate::history::{ClientStep, FactName, History, Operation, Outcome, Phase, Process};
 
-/// A lock that is free gets this many TTLs to be acquired before it counts as stuck: one runs out for what a node did late,
-/// and contenders need some attempts.
+/// A free lock gets this many TTLs to be acquired before it counts as stuck: one for a node that expires a key late,
+/// the others for contenders, which need several attempts.
 pub const STUCK_AFTER_TTLS: u64 = 3;
-/// The same for very short TTLs, in nanoseconds.
+/// The minimum for very short TTLs, in nanoseconds.
 const STUCK_AFTER_NS: u64 = 2_000_000_000;
-/// So many attempts show that a lock was asked for, however short they were.
+/// This many attempts show that a lock was asked for, however short they were.
 const ATTEMPTS: usize = 5;
 
-/// What was found about liveness.
+/// The findings on liveness.
 pub(super) struct Liveness {
     /// One anomaly for each time that a key was stuck.
     pub anomalies: Vec<Anomaly>,
     pub evidence: Evidence,
-    /// Nanoseconds from the last heal to the next acquisition of any key; none where nothing was healed, or nobody acquired.
+    /// Nanoseconds from the last heal to the next acquisition of any key; None if there was no heal or no acquisition.
     pub reacquired_after_ns: Option<u64>,
 }
 
-/// From one moment to another, in nanoseconds of run time.
+/// A start and an end, in nanoseconds of run time.
 type Span = (u64, u64);
 
-/// What is known of the lock of one key.
+/// What is known about the lock of one key.
 #[derive(Default)]
 struct Key<'h> {
-    /// When it was or may have been in the hands of a live client.
+    /// When a live client held it or may have held it.
     held: Vec<Span>,
     /// Attempts that failed, in the order of their invocations.
     failed: Vec<(Span, &'h Operation)>,
@@ -51,7 +51,7 @@ pub(super) fn check(history: &History) -> Liveness {
     let acquired = || keys.values().flat_map(|key| &key.acquired).copied();
     let healthy = history.facts.iter().any(|fact| fact.name == FactName::NodesHealthy && fact.holds);
     let mut anomalies = Vec::new();
-    // Where nobody ever got any lock, nothing tells a lock that is stuck from clients that can't use it.
+    // If nobody ever got any lock, a stuck lock can't be told from clients that can't use it.
     if healthy && acquired().next().is_some() {
         for (name, key) in &keys {
             stuck(history, name, key, &faults, &mut anomalies);
@@ -89,7 +89,7 @@ fn is_taken(phase: Phase) -> bool {
     phase >= Phase::HalfAcquired
 }
 
-/// An attempt that failed for certain to get the lock, from its invocation to its end.
+/// An attempt that certainly failed to get the lock, from its invocation to its end.
 fn in_vain(operation: &Operation) -> Option<Span> {
     let refused = operation.error.as_deref().is_none_or(|error| error == "not-acquired");
     let taken = operation.phases.iter().any(|stamp| is_taken(stamp.phase));
@@ -101,11 +101,11 @@ fn asked(operation: &Operation) -> bool {
     operation.phase(Phase::Acquiring).is_some()
 }
 
-/// What ends a hold beside its holder, as far as the history tells.
+/// What ends a hold other than its holder, as far as the history tells.
 struct Lasts {
-    /// Whether the lock runs out by itself.
+    /// Whether the lock expires by itself.
     expires: bool,
-    /// Whether its holders renew it while they have it.
+    /// Whether holders renew the lock.
     is_renewed: bool,
 }
 
@@ -116,7 +116,7 @@ impl Lasts {
         Lasts { is_renewed, expires: stamps.any(|stamp| stamp.validity_ms.is_some()) }
     }
 
-    /// From when until when a live client had the lock or may have had it, its client having died at `died`.
+    /// When a live client had the lock or may have had it, given that the client died at `died`.
     fn possible_hold(&self, operation: &Operation, died: Option<u64>) -> Span {
         let start = operation.phases.iter().find(|stamp| is_taken(stamp.phase)).map(|stamp| stamp.received);
         let start = start.unwrap_or(operation.invoked);
@@ -128,7 +128,7 @@ impl Lasts {
         let gave_back = operation.phase(Phase::Releasing).is_some() || operation.outcome != Outcome::Info;
         let end = match (over, operation.completed) {
             (Some(over), _) => over.received,
-            // It never said that it gave the lock back, and nothing but its death ends its hold.
+            // It never reported a release, so only its death ends its hold.
             (None, _) if !gave_back && !self.expires => u64::MAX,
             (None, completed) => completed.unwrap_or(u64::MAX),
         };
@@ -144,13 +144,13 @@ fn faults(history: &History) -> Vec<Span> {
     windows.map(|window| (window.inject, until(window.healed))).collect()
 }
 
-/// Reports each time at which the lock was free and asked for, and nobody got it for too long.
+/// Reports each time at which the lock was free and asked for, but nobody got it for too long.
 fn stuck(history: &History, name: &str, key: &Key, faults: &[Span], found: &mut Vec<Anomaly>) {
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
     let patience = ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(STUCK_AFTER_NS);
     let mut taken: Vec<Span> = key.held.iter().chain(faults).copied().collect();
     taken.sort_unstable();
-    // What comes after everything ends the last stretch.
+    // A sentinel after everything else ends the last stretch.
     taken.push((history.last_time, u64::MAX));
     let mut failed = key.failed.as_slice();
     let mut free_from: u64 = 0;
@@ -172,7 +172,7 @@ fn stuck(history: &History, name: &str, key: &Key, faults: &[Span], found: &mut 
     }
 }
 
-/// For how long any of the attempts was under way between two moments.
+/// For how long at least one of the attempts was under way between two moments.
 fn covered(attempts: &[&(Span, &Operation)], from: u64, to: u64) -> u64 {
     let mut reached = from;
     let mut sum = 0;
@@ -201,8 +201,8 @@ fn anomaly(key: &str, free_from: u64, last: u64, attempts: &[&(Span, &Operation)
     }
 }
 
-/// The attempts after the last heal, or all where there was no fault: had they failed for long enough, the claim would be
-/// broken.
+/// The attempts after the last heal, or all attempts if there was no fault: had they failed for long enough, the claim
+/// would be broken.
 fn evidence(keys: &BTreeMap<&str, Key>, faults: &[Span], last_heal: Option<u64>) -> Evidence {
     let since = last_heal.unwrap_or(0);
     let when = match last_heal {

@@ -1,8 +1,8 @@
-//! What a lock owes its users beside exclusion: tokens that rise, the lock when a script says so, and a word when it is lost.
+//! What a lock owes its users besides exclusion: tokens that rise, the lock when a script expects it, notice of a loss.
 //!
-//! - **tokens** (Kleppmann's fencing): an acquisition that began after another one was over has the greater token;
-//! - **in time**: where a script knows that the lock is to be had, it is acquired ([`super::liveness`] asks the same of any run);
-//! - **told**: a holder whose lock another client took meanwhile was told so (`lost`) before it acted again.
+//! - **tokens** (Kleppmann's fencing): an acquisition that began after another was over has the greater token;
+//! - **in time**: a lock that a script knows to be free is acquired ([`super::liveness`] asks the same of any run);
+//! - **told**: a holder whose lock another client took is told (`lost`) before it acts again.
 //!
 //! As everywhere, only what the stamps make certain counts.
 
@@ -13,19 +13,19 @@ use super::verdict::{Anomaly, AnomalyKind, UntoldLoss};
 use super::words::{Words, length, seconds};
 use crate::history::{Expects, History, Operation, Phase, Process, StepOutcome};
 
-/// What was found about them.
+/// The findings on tokens, late acquisitions and untold losses.
 pub(super) struct Owed {
     pub anomalies: Vec<Anomaly>,
     pub tokens: Tokens,
     pub untold_losses: Vec<UntoldLoss>,
 }
 
-/// What was found about tokens.
+/// The findings on tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tokens {
-    /// Acquisitions that bore one, at known times.
+    /// Acquisitions that had a token, at known times.
     pub seen: u64,
-    /// Those of them that came after another one and so owe it a greater token.
+    /// Those that came after another acquisition, and so must have a greater token.
     pub comparable: u64,
     pub regressions: u64,
 }
@@ -38,18 +38,18 @@ pub(super) fn check(history: &History, overlapping: &[Anomaly]) -> Owed {
     Owed { anomalies, tokens, untold_losses: untold_losses(history, overlapping) }
 }
 
-/// An acquisition that bore a token.
+/// An acquisition that had a token.
 #[derive(Clone, Copy)]
 pub(super) struct Grant {
-    /// Before the first request for the lock left.
+    /// Before the first request for the lock was sent.
     began: i64,
-    /// After the last reply was in hand.
+    /// After the last reply was received.
     over: i64,
     token: u64,
     place: usize,
 }
 
-/// Reports each acquisition whose token is not greater than that of one which was over before it began.
+/// Reports each acquisition whose token is not greater than that of an acquisition that was over before it began.
 fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
     let words = Words::new(history);
     let mut keys: BTreeMap<&str, Vec<Grant>> = BTreeMap::new();
@@ -95,14 +95,14 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
     tokens
 }
 
-/// The grant of an operation that says all that it takes to compare it.
+/// The grant of an operation, if the operation reports everything needed to compare it.
 pub(super) fn grant(place: usize, operation: &Operation) -> Option<Grant> {
     let acquired = operation.phase(Phase::Acquired)?;
     let began = operation.phase(Phase::Acquiring)?.stamped?;
     Some(Grant { began, over: acquired.stamped?, token: acquired.token?, place })
 }
 
-/// Reports each step of a script that expects the lock to be acquired by then, where it was not.
+/// Reports each step of a script at which the lock should have been acquired by then but was not.
 fn late(history: &History, found: &mut Vec<Anomaly>) {
     for (time, step) in history.steps.iter().filter(|(_, step)| step.outcome == StepOutcome::NotLive) {
         let Some(Expects { client, phase }) = step.expects else { continue };
@@ -138,8 +138,8 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
     }
 }
 
-/// Holders that went on acting after another client had acquired the same lock, without having been told. Each holder
-/// once, with the moment at which the lock was no longer its own.
+/// Holders that went on acting after another client had acquired the same lock, without being told. Lists each holder
+/// once, with the moment at which it lost the lock.
 fn untold_losses(history: &History, overlapping: &[Anomaly]) -> Vec<UntoldLoss> {
     let mut losses: BTreeMap<u64, UntoldLoss> = BTreeMap::new();
     for anomaly in overlapping {

@@ -1,7 +1,7 @@
-//! The smallest set of a run's operations that no order explains: the verdict on its updates, seen by the general checks.
+//! The smallest set of a run's operations that no order explains: the general checker's case for a verdict on updates.
 //!
 //! It decides nothing. [`super::check`] says whether updates were lost and which; this finds the smallest argument for
-//! it, to be shown.
+//! it, to show to people.
 
 use super::{Validity, Verdict};
 use crate::history::{CONTROLLER, Claim, History, Process, operation_table};
@@ -22,7 +22,7 @@ pub struct MinimalCounterexample {
     pub explanation: Explanation,
 }
 
-/// The argument for the first lost update of a run; none where no update was lost, or the limits were too narrow.
+/// The argument for the first lost update of a run; None if no update was lost, or the limits were too tight.
 pub fn minimal_counterexample(history: &History, verdict: &Verdict, limits: &Limits) -> Option<MinimalCounterexample> {
     let about_updates = |anomaly: &&super::Anomaly| anomaly.kind.contradicts() == Some(Claim::Updates);
     let anomaly = verdict.anomalies.iter().find(about_updates).filter(|_| verdict.valid == Validity::Invalid)?;
@@ -31,19 +31,19 @@ pub fn minimal_counterexample(history: &History, verdict: &Verdict, limits: &Lim
         true => ModelSpec::Rmw,
         false => ModelSpec::CasRegister,
     };
-    // What a refusal found, the verdict leaves out as well.
+    // The verdict does not use what a failed compare-and-set says either.
     let options = Options { limits: *limits, failed_cas: FailedCas::Drop, ..Options::default() };
     let object = check(&table, spec, &options).into_iter().next()?;
     let Answer::NotLinearizable(conflict) = object.answer else { return None };
     let process = |number| words::called(&MinimalCounterexample::called(history, number));
     let words = Words { values: &table.values, process: &process };
     let explanation = explain_object(spec, &table.operations, &words, &conflict, &options);
-    // A search that was given up has found many operations, which prove no more than the verdict does.
+    // A search that was given up leaves many operations, which prove no more than the verdict does.
     explanation.minimal.then(|| MinimalCounterexample { times, key: anomaly.key.clone(), explanation, table })
 }
 
 impl MinimalCounterexample {
-    /// The name of a process of its table, as the run's report has it.
+    /// The name of a process in its table, as in the run's report.
     pub fn called(history: &History, number: u32) -> String {
         let process = if number == CONTROLLER { Process::Controller } else { Process::Client(number) };
         match (&history.run, process) {

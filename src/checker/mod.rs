@@ -1,19 +1,19 @@
-//! Decides from a history whether updates were lost and whether the lock excluded. Pure: no IO, no clock, no randomness.
+//! Decides from a history whether updates were lost and whether the lock excluded. Pure: no IO, clock or randomness.
 //!
 //! - [`gates`]: did the run prove anything?
-//! - [`updates`]: did every acknowledged update survive? In three parts: [`register`] links what the values say,
-//!   [`lineage`] decides what survived, [`order`] compares with real time, and where writes hide what was before them,
-//!   [`rollback`] finds what was undone; and of counters and lists, [`amounts`] asks whether the numbers agree
+//! - [`updates`]: did every acknowledged update survive? [`register`] links operations by the values they read and
+//!   wrote, [`lineage`] decides what survived, [`order`] compares with real time. Under blind writes, [`rollback`]
+//!   finds what was undone. For counters and lists, [`amounts`] checks that the numbers agree
 //! - [`holds`]: did two clients hold a lock at once?
 //! - [`liveness`]: could a free lock be acquired?
-//! - [`locks`]: did tokens rise, did the lock come when a script expected it, were losers told?
+//! - [`locks`]: did tokens rise, was the lock acquired when a script expected it, were holders told that they lost it?
 //! - [`evidence`]: what could have falsified each of these?
 //! - [`blame`]: is a loss the lock's fault?
 //! - [`attribute`]: which fault explains it?
 //! - [`minimal_counterexample`]: which few operations show it? (The crate [`linearizability`] answers that for any history.)
 //!
-//! The verdict is `invalid` where an anomaly contradicts a property that the workload claims, unless the evidence
-//! itself is in doubt; else `unknown` where a gate failed, or where too little could have falsified a claim; else `valid`.
+//! The verdict is `invalid` if an anomaly contradicts a claim of the workload, unless the evidence itself is in doubt;
+//! else `unknown` if a gate failed or a claim has too little evidence; else `valid`.
 
 mod amounts;
 mod attribute;
@@ -40,7 +40,7 @@ pub use verdict::*;
 
 use crate::history::{Claim, History, Outcome, ResourceKind};
 
-/// Checks a history against the claims in its header; a history without a header is held to every property.
+/// Checks a history against the claims in its header, or against every property if it has no header.
 pub fn check(history: &History) -> Verdict {
     let updates::Updates { mut anomalies, lost: lost_updates, keys, happened, measured } = updates::check(history);
     blame::assign(history, &mut anomalies);
@@ -99,7 +99,7 @@ pub fn check(history: &History) -> Verdict {
     Verdict { valid, reasons, claims, lost_updates, keys, mutual_exclusion, lock, gates, anomalies, counts }
 }
 
-/// How each claim came out, updates first: those that decide the verdict, and those that the history says something about.
+/// The outcome of each claim, updates first: the claims that the workload makes, and others that the history bears on.
 fn claims(
     history: &History,
     anomalies: &[Anomaly],
@@ -117,7 +117,7 @@ fn claims(
             continue;
         }
         let evidence::Evidence { count, text, missing } = evidence(claim);
-        // A violation that was seen needs no more evidence.
+        // A violation needs no further evidence.
         let broken = anomalies.iter().any(|anomaly| anomaly.kind.contradicts() == Some(claim));
         let missing = missing.filter(|_| !broken);
         let valid = match missing {
@@ -155,7 +155,7 @@ fn broken_updates(anomalies: &[Anomaly], lost: LostUpdates) -> String {
     words::list(&parts)
 }
 
-/// The first anomaly of a kind, in its own words.
+/// The summary of the first anomaly of a kind.
 fn first_of(anomalies: &[Anomaly], kind: AnomalyKind) -> Option<String> {
     anomalies.iter().find(|anomaly| anomaly.kind == kind).map(|anomaly| anomaly.summary.clone())
 }

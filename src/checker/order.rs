@@ -1,8 +1,8 @@
-//! Whether the order that the values dictate agrees with real time.
+//! Does the order that the values dictate agree with real time?
 //!
-//! The lines are those of [`super::lineage`], in time as [`linearizability::value_graph`] says: on a line the order is given,
-//! and lines clash where each must precede the other. The line of the empty register comes first. The others may stand in any
-//! order, since a line begins with an operation of which nobody knows what it read.
+//! The lines are those of [`super::lineage`], in real time as in [`linearizability::value_graph`]: within a line the
+//! order is given, and two lines clash if each must precede the other. The line of the empty register comes first. The
+//! others may come in any order, because nobody knows what the first operation of such a line read.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, reading, seconds};
 use crate::history::Outcome;
 
-/// An operation at a moment that matters.
+/// An operation, with the moment that makes it a witness.
 type Witness = (Moment, usize);
 
-/// Finds reads of values that could not be there. Sorts the readers of one value; linear otherwise.
+/// Finds reads of values that could not have been there. Sorts the readers of one value; otherwise linear.
 ///
-/// Takes these readers' completions out of later comparisons, so that one cause is reported once.
+/// Ignores the completions of these readers in later comparisons, so that one cause is reported once.
 pub(super) fn impossible_reads(register: &mut Register, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     for (node, failed) in std::mem::take(&mut register.from_nowhere) {
@@ -42,7 +42,7 @@ pub(super) fn impossible_reads(register: &mut Register, words: Words) -> Vec<Ano
     found
 }
 
-/// One anomaly for all readers of one value, and the end of what their completions prove.
+/// Reports one anomaly for all readers of one value, and discards what their completions prove.
 fn impossible_read(
     register: &mut Register,
     node: usize,
@@ -102,7 +102,7 @@ fn circular_reads(register: &Register, circle: &[usize], words: Words) -> Anomal
     anomaly(register, AnomalyKind::OrderViolation, time, places, summary)
 }
 
-/// Compares every line with real time, then the lines with each other. Sorts the lines; linear otherwise.
+/// Compares every line with real time, then the lines with each other. Sorts the lines; otherwise linear.
 pub(super) fn check(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     for line in &lineage.lines {
@@ -113,12 +113,12 @@ pub(super) fn check(register: &Register, lineage: &Lineage, words: Words) -> Vec
     found
 }
 
-/// Walks a line from its end with the operation of the later ones that completed first.
+/// Walks a line from its end, keeping the later operation that completed first.
 fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec<Anomaly>) {
     let mut later: Witness = (NEVER, usize::MAX);
     for (place, &node) in line.iter().enumerate().rev() {
         let here = &register.nodes[node];
-        // What a writer read is part of its node, and checked there.
+        // What a writer read is part of its own node and checked there.
         for read in here.reads.iter().filter(|read| !read.by_writer && later.0 < read.invoked) {
             let replaced = line.get(place + 1).map(|&next| &register.nodes[next]);
             let replaced = replaced.filter(|next| next.completed < read.invoked).and_then(|next| next.writer);
@@ -140,7 +140,7 @@ fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec
                 seconds(later.0.0),
             );
             found.push(anomaly(register, AnomalyKind::OrderViolation, time, vec![writer, later.1], summary));
-            // Whatever else contradicts the same operation has the same cause.
+            // Anything else that contradicts the same operation has the same cause.
             later = (NEVER, usize::MAX);
         }
         later = later.min((here.completed, writer));
@@ -165,10 +165,10 @@ fn stale_read(register: &Register, read: &Observation, witness: usize, words: Wo
     anomaly(register, AnomalyKind::StaleRead, time, vec![read.place, witness], summary)
 }
 
-/// A line that is to be put in order with others: its place among the lines, and its extent in real time.
+/// A line to be ordered against others: its index among the lines, and its extent in real time.
 type Block = (usize, Zone<Moment, usize>);
 
-/// None where nothing of the line is left.
+/// None if nothing of the line is left.
 fn block(register: &Register, lineage: &Lineage, line: usize) -> Option<Block> {
     let mut nodes = lineage.lines[line].nodes.iter().filter(|&&node| !lineage.gone[node]).peekable();
     nodes.peek()?;
@@ -182,13 +182,13 @@ fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mu
     let of_kind = |wanted: LineKind| lines().filter(move |&line| lineage.lines[line].kind == wanted);
     let of_kind = |kind| of_kind(kind).filter_map(|line| block(register, lineage, line));
     let mut blocks: Vec<Block> = of_kind(LineKind::Main(Root::Unknown)).collect();
-    // By line: what must precede another one and does not, with the first part of such a one to be over.
+    // By line: a line that must precede another but does not, with the first completion on that other line.
     let mut late: BTreeMap<usize, (Block, Witness)> = BTreeMap::new();
     let mut misplaced = |before: Block, (_, zone): Block| {
         let (_, over) = late.entry(before.0).or_insert((before, (zone.first, zone.first_by)));
         *over = (*over).min((zone.first, zone.first_by));
     };
-    // The empty register's block is first: whatever had completed before a part of it began contradicts that.
+    // The empty register's block comes first: anything that completed before a part of it began contradicts that.
     if let Some(first) = of_kind(LineKind::Main(Root::Empty)).next()
         && let Some(other) =
             blocks.iter().filter(|other| other.1.must_precede(&first.1)).min_by_key(|other| other.1.first)
@@ -218,8 +218,8 @@ fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mu
     }
 }
 
-/// `before` must precede a block of which a part was over by `over`, yet parts of it began after that: each read of them is
-/// stale, and where it is a write, one sentence says it all.
+/// `before` must precede a block of which a part was over by `over`, yet parts of `before` began after that. Each read
+/// among them is stale; if the last of them is a write, one anomaly covers everything.
 fn told_late(
     register: &Register,
     lineage: &Lineage,
@@ -249,7 +249,7 @@ fn told_late(
     found.push(anomaly(register, AnomalyKind::OrderViolation, began.0, vec![late, over.1], summary));
 }
 
-/// What the operation at this place read, in words.
+/// The value that the operation at this place read, in words.
 fn seen(register: &Register, place: usize) -> String {
     reading(register.key, &register.operations[place].old)
 }

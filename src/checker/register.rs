@@ -1,11 +1,11 @@
-//! One key's register as the values say it was: which operation led from which value to which, and who read what.
+//! One key's register as its values describe it: which operation replaced which value with which, and who read what.
 //!
-//! The graph of [`linearizability::value_graph`], with all that is needed to say what was lost: every read, and of a value that
-//! two operations replaced both branches. So it is a forest.
+//! This is the graph of [`linearizability::value_graph`] with everything needed to say what was lost: every read, and
+//! both branches of a value that two operations replaced. So it is a forest.
 //!
-//! What counts as evidence, beside what is said there:
-//! - what an operation read it did read, however it ended, since the read comes before the write whose fate is unknown;
-//! - what a refused compare-and-set says of the value beside what it read is not used.
+//! Evidence counts as described there, and also:
+//! - an operation did read what it read, however it ended: the read precedes the write whose fate is unknown;
+//! - a refused compare-and-set is used only for the value that it read.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use linearizability::value_graph::{Zone, circles};
 
 use crate::history::{Function, Operation, Outcome, Phase, Reading};
 
-/// A place in real time: run time in nanoseconds, then the index of the line, which orders what the clock does not.
+/// A moment in real time: run time in nanoseconds, then the line's index, which orders events with equal times.
 pub(super) type Moment = (u64, u64);
 
-/// After everything: an operation of which nobody knows when it took effect, if it did.
+/// After everything: for operations that took effect at an unknown time, or not at all.
 pub(super) const NEVER: Moment = (u64::MAX, u64::MAX);
 
 /// The node of the empty register, the first of every register.
@@ -28,9 +28,9 @@ pub(super) struct Observation {
     /// Place of the operation in the history.
     pub place: usize,
     pub invoked: Moment,
-    /// When the value was certainly in hand.
+    /// When the value had certainly been read.
     pub completed: Moment,
-    /// Whether the observer also replaced the value, and so has a node of its own.
+    /// Whether the observer also replaced the value, and so has its own node.
     pub by_writer: bool,
 }
 
@@ -39,25 +39,25 @@ pub(super) struct Observation {
 pub(super) enum Root {
     /// The register as it was at the start.
     Empty,
-    /// An operation that happened and of which nobody knows what it replaced: a write, or an rmw that did not say.
+    /// An operation that happened but replaced an unknown value: a write, or an rmw that did not report what it read.
     Unknown,
-    /// A value that nobody can have written, or a circle cut open: reported already, so its order proves no more.
+    /// A value that nobody can have written, or a cycle cut open: already reported, so its order proves nothing more.
     Broken,
 }
 
 /// A value that the register certainly had.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// The operation that wrote it, as its place in the history; none for the empty register and for values from nowhere.
+    /// Place in the history of the operation that wrote it; None for the empty register and for values from nowhere.
     pub writer: Option<usize>,
     pub invoked: Moment,
     /// [`NEVER`] for a writer that was not acknowledged.
     pub completed: Moment,
     pub acknowledged: bool,
-    /// The node that the writer read, or how the tree begins here.
+    /// The node that the writer read, or how the tree begins if this is its root.
     pub parent: Result<usize, Root>,
     pub children: Vec<usize>,
-    /// Reads of this value that did not become an acknowledged write.
+    /// Reads of this value, except by acknowledged writers.
     pub reads: Vec<Observation>,
 }
 
@@ -70,11 +70,11 @@ pub(super) struct Register<'h> {
     /// Every node after its parent.
     pub order: Vec<usize>,
     node_of_value: HashMap<&'h str, usize>,
-    /// Values that somebody saw and that no operation can have written, with the failed operation that was to.
+    /// Values that somebody saw but no operation can have written, with the failed operation that tried to.
     pub from_nowhere: Vec<(usize, Option<usize>)>,
-    /// Operations that follow from one another in a circle.
+    /// Operations that depend on each other in a cycle.
     pub circles: Vec<Vec<usize>>,
-    /// Whether some operations say nothing of what they replaced, by what they are.
+    /// Whether there are operations that by nature don't report what they replaced.
     pub has_writes: bool,
 }
 
@@ -97,7 +97,7 @@ impl<'h> Register<'h> {
         register
     }
 
-    /// The node of what was read, if that is known. Every reading of this register has one.
+    /// The node of what was read, if known. Every known reading of this register has one.
     pub fn node_of(&self, reading: &Reading) -> Option<usize> {
         match reading {
             Reading::Unknown => None,
@@ -114,7 +114,7 @@ impl<'h> Register<'h> {
         })
     }
 
-    /// A node for every value that was certainly there: acknowledged or seen.
+    /// Adds a node for every value that was certainly there: acknowledged or seen.
     fn add_nodes(&mut self, places: &[usize]) {
         let mut writers: HashMap<&str, usize> = HashMap::new();
         for &place in places {
@@ -164,7 +164,7 @@ impl<'h> Register<'h> {
                 self.nodes[own].parent = Ok(seen);
                 self.nodes[seen].children.push(own);
             }
-            // An acknowledged writer read and wrote at one moment, so its node says it all.
+            // An acknowledged writer read and wrote at one moment, so its own node says everything.
             if own.is_none() || operation.outcome != Outcome::Ok {
                 let completed =
                     if operation.outcome == Outcome::Ok { completed(operation) } else { in_hand(operation) };
@@ -174,7 +174,7 @@ impl<'h> Register<'h> {
         }
     }
 
-    /// Orders the nodes, parents first. What no root reaches hangs on a circle, which is cut at its earliest writer.
+    /// Orders the nodes, parents first. Nodes that no root reaches hang on a cycle; it is cut at its earliest writer.
     fn cut_circles(&mut self) {
         let mut roots: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.nodes[node].parent.is_err()).collect();
         self.circles = circles(self.nodes.len(), |node| self.nodes[node].parent.ok());
@@ -214,7 +214,7 @@ impl Node {
         }
     }
 
-    /// Adds to a zone what was done with this value.
+    /// Extends a zone with everything that was done with this value.
     pub fn extend(&self, zone: &mut Zone<Moment, usize>) {
         for read in &self.reads {
             zone.complete(read.completed, read.place);
@@ -236,13 +236,13 @@ pub(super) fn invoked(operation: &Operation) -> Moment {
     (operation.invoked, operation.index)
 }
 
-/// When the operation's answer was read; [`NEVER`] where none was recorded.
+/// When the operation's answer was read; [`NEVER`] if none was recorded.
 pub(super) fn completed(operation: &Operation) -> Moment {
     operation.completed.map_or(NEVER, |time| (time, operation.completed_index.unwrap_or(u64::MAX)))
 }
 
-/// When the value that an unacknowledged operation read was in hand: the report of it carries no index, so it counts as
-/// the last of its nanosecond. The completion, later but as certain, stands in for it, because it may correct the value.
+/// When an unacknowledged operation had read its value. Its completion, if any, counts instead of the report of the
+/// read, because it may correct the value. The report carries no index, so it counts as the last of its nanosecond.
 fn in_hand(operation: &Operation) -> Moment {
     if operation.completed.is_some() {
         return completed(operation);
@@ -251,8 +251,8 @@ fn in_hand(operation: &Operation) -> Moment {
     report.map_or(NEVER, |stamp| (stamp.received, u64::MAX))
 }
 
-/// When a write took effect at the latest known, in nanoseconds of run time: its `written` stamp, else when that report
-/// came in, else its completion.
+/// The latest time at which a write can have taken effect, in nanoseconds of run time: its `written` stamp, else when
+/// that report was received, else its completion.
 pub(super) fn effective(operation: &Operation) -> u64 {
     let report = operation.phase(Phase::Written);
     report

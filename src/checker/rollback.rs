@@ -1,18 +1,18 @@
-//! Which updates were rolled back: an older value was seen after them, and they never were again.
+//! Which updates were rolled back: an older value was seen after them, and they were never seen again.
 //!
-//! Where every update says what it replaced, an update is lost when the lineage of the final value leaves it out
-//! ([`super::lineage`]). A write says nothing of the kind, and the next write hides what was lost before it. What is left
-//! are sightings: an operation that found value `v` although the update `w` had come after `v` and was over. No order
-//! allows that, so whatever is found here contradicts the register whichever way it is read:
+//! If every update reports what it replaced, an update is lost when the lineage of the final value leaves it out
+//! ([`super::lineage`]). A blind write reports nothing of the kind, and the next write hides what was lost before it.
+//! What is left are sightings: an operation found value `v` although update `w` had come after `v` and was over. No
+//! order allows that, so whatever is found here contradicts the register, whichever way it is read:
 //!
 //! - `w` came after `v` if it descends from it, or if a part of the lineage of `v` was over before `w` was invoked;
-//! - `w` was over once it was acknowledged, or once somebody had its value;
+//! - `w` was over once it was acknowledged, or once somebody had read its value;
 //! - `w` is not in the lineage of `v`.
 //!
-//! Which of the two went wrong, the values alone can't always tell: either `w` was lost or the sighting was stale. As
-//! with the last value of a register, what was seen last is taken to have survived. So the history is read backwards,
-//! and each operation is kept unless it contradicts what was kept: then a read was stale, and an update of which
-//! nothing is kept that saw it is lost. What was on the side of a split brain that is thrown away bears no witness.
+//! The values alone can't always tell which went wrong: either `w` was lost or the sighting was stale. As with the last
+//! value of a register, what was seen last is assumed to have survived. So the history is read backwards, and each
+//! operation is kept unless it contradicts one already kept. A read that does is stale. An update that does is lost,
+//! unless an operation that saw it was kept. Whatever happened on the discarded side of a split brain is no evidence.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -27,13 +27,13 @@ use crate::history::Outcome;
 /// An operation that found a value: its invocation, and its place in the history.
 type Sighting = (Moment, usize);
 
-/// When a value was last found, and its node.
+/// The last time a value was found, and its node.
 type Found = (Moment, usize);
 
 const NOTHING: Found = ((0, 0), EMPTY);
 
-/// Finds the updates that were rolled back, one anomaly for each first sighting of what was before them, and takes
-/// their nodes out of later comparisons, so that one cause is reported once. Sorts the operations; linear otherwise.
+/// Finds the updates that were rolled back: one anomaly for each first sighting of an older value. Takes their nodes
+/// out of later comparisons, so that one cause is reported once. Sorts the operations; otherwise linear.
 pub(super) fn check(register: &Register, lineage: &mut Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     if !register.has_writes {
@@ -41,7 +41,7 @@ pub(super) fn check(register: &Register, lineage: &mut Lineage, words: Words) ->
     }
     for ((sighting, seen), nodes) in rolled_back(register, lineage) {
         let mut lost: Vec<usize> = nodes.iter().filter(|&&node| register.nodes[node].acknowledged).copied().collect();
-        // What was seen and not acknowledged is no loss of its own, and by itself a matter of the order.
+        // A value that was seen but never acknowledged is not a loss; on its own it is a question of order.
         if lost.is_empty() {
             continue;
         }
@@ -54,7 +54,7 @@ pub(super) fn check(register: &Register, lineage: &mut Lineage, words: Words) ->
     found
 }
 
-/// Nodes by the sighting that shows that they are gone, and by the node that was sighted.
+/// The nodes that are gone, by the sighting that shows it and the node that was sighted.
 fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, usize), Vec<usize>> {
     let mut kept = Kept::new(register);
     for &node in lineage.lines.iter().flat_map(|line| &line.lost) {
@@ -72,7 +72,7 @@ fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, us
         let over = kept.over[node];
         events.extend(here.writer.map(|place| Access { invoked: here.invoked, over, place, node, writes: true }));
     }
-    // Of one invocation that read and wrote, the write comes first: whoever saw it has been there already.
+    // If one invocation read and wrote, its write comes first: whoever saw that write has been processed already.
     events.sort_unstable_by_key(|event| Reverse((event.invoked, event.writes)));
     let mut gone: BTreeMap<(Sighting, usize), Vec<usize>> = BTreeMap::new();
     for event in events {
@@ -82,7 +82,7 @@ fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, us
             None if event.writes => kept.keep_write(register, &event),
             None => kept.keep_sighting(register, node, (event.invoked, event.place)),
             Some(seen) if event.writes => {
-                // The sightings are in falling order.
+                // The sightings are in descending order.
                 let later = kept.sightings[seen].partition_point(|(invoked, _)| *invoked > event.over);
                 let Some(first) = later.checked_sub(1) else { continue };
                 gone.entry((kept.sightings[seen][first], seen)).or_default().push(node);
@@ -103,21 +103,21 @@ struct Access {
     writes: bool,
 }
 
-/// What has been kept so far, from the end of the history on.
+/// What has been kept so far, going backwards from the end of the history.
 struct Kept {
-    /// Whether a node is left out of it all: it is lost already, or its lineage has no beginning.
+    /// Whether a node is ignored: it is already known to be lost, or its lineage has no beginning.
     out: Vec<bool>,
     /// By when a node had certainly been written.
     over: Vec<Moment>,
-    /// By when a part of a node's lineage had certainly been there, as a place among all such moments.
+    /// By when a part of a node's lineage had certainly been there, as a rank among all such moments.
     rank: Vec<usize>,
-    /// These moments, rising.
+    /// These moments, ascending.
     beginnings: Vec<Moment>,
     /// The first node of each node's tree.
     tree: Vec<usize>,
-    /// Who found a node's value, in falling order.
+    /// Who found a node's value, in descending order.
     sightings: Vec<Vec<Sighting>>,
-    /// Whether anything is kept that saw a node or built on it, or that wrote it.
+    /// Whether anything was kept that wrote a node, saw it or built on it.
     stands: Vec<bool>,
     /// By when a node had been replaced by one that stands.
     replaced: Vec<Moment>,
@@ -162,8 +162,8 @@ impl Kept {
         }
     }
 
-    /// The node whose sighting an operation contradicts, if it contradicts one: it was over before that, and came after
-    /// a part of that node's lineage.
+    /// The node whose sighting the operation contradicts, if any: the operation was over before that sighting, and came
+    /// after a part of that node's lineage.
     fn against(&self, event: &Access) -> Option<usize> {
         let begun = self.beginnings.partition_point(|since| *since < event.invoked);
         let elsewhere = self.found.before(begun, self.tree[event.node]);
@@ -198,7 +198,7 @@ impl Kept {
     }
 }
 
-/// The latest sightings among those of a lower rank, of two trees: a tree of maxima (Fenwick, 1994).
+/// The latest sightings of two trees among those of a lower rank: a tree of maxima (Fenwick, 1994).
 struct Latest(Vec<[(Found, usize); 2]>);
 
 impl Latest {
@@ -214,7 +214,7 @@ impl Latest {
         }
     }
 
-    /// The latest of a lower rank and of another tree.
+    /// The latest sighting of a lower rank and of another tree.
     fn before(&self, rank: usize, tree: usize) -> Found {
         let (mut best, mut place) = ([(NOTHING, usize::MAX); 2], rank);
         while place > 0 {
@@ -236,11 +236,11 @@ fn join(best: &mut [(Found, usize); 2], one: (Found, usize)) {
     }
 }
 
-/// For each node, which one above it was found last: maxima over ranges of nodes that are numbered so that all below a
-/// node follow it.
+/// For each node, which of its ancestors was found last: maxima over ranges of nodes, numbered so that all descendants
+/// of a node follow it.
 struct Above {
     number: Vec<usize>,
-    /// How many nodes there are from each one on downwards.
+    /// The size of each node's subtree, including the node.
     size: Vec<usize>,
     maxima: Vec<Found>,
 }
@@ -255,7 +255,7 @@ impl Above {
             }
         }
         let (mut number, mut next) = (vec![0; nodes.len()], 0);
-        // What is below a node and has no number yet begins here.
+        // For each node, the first number that is still free for its descendants.
         let mut free = vec![0; nodes.len()];
         for &node in &register.order {
             let from = match nodes[node].parent {

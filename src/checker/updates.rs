@@ -1,12 +1,12 @@
 //! Did every acknowledged update survive, in an order that agrees with real time?
 //!
-//! Decides exactly whether some order of the operations on each key is legal for a register, where the values are
-//! unique: an anomaly is reported iff there is none. The parts: what the values say ([`super::register`]), what survived
-//! ([`super::lineage`], and under blind writes [`super::rollback`]), what real time says ([`super::order`]), and how much there
-//! was ([`super::amounts`]); here the losses are put together.
+//! Decides exactly whether some order of the operations on each key is legal for a register, if the values are unique:
+//! reports an anomaly iff there is none. The parts: what the values say ([`super::register`]), what survived
+//! ([`super::lineage`], and under blind writes [`super::rollback`]), what real time says ([`super::order`]), and the
+//! amounts ([`super::amounts`]). This module puts the losses together.
 //!
-//! Known limits, all on the side of not accusing: an indeterminate write that nobody saw is never counted as having
-//! happened, not even where the store was reported to have acknowledged it.
+//! A known limit, on the side of not accusing: an indeterminate write that nobody saw never counts as having happened,
+//! even if the store was reported to have acknowledged it.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::verdict::{Anomaly, AnomalyKind, KeyEnd, LostUpdates};
 use super::words::{Words, reading, seconds};
 use crate::history::{Function, History, Operation, Outcome};
 
-/// What became of the updates.
+/// The findings on updates.
 pub(super) struct Updates {
     pub anomalies: Vec<Anomaly>,
     pub lost: LostUpdates,
@@ -27,11 +27,11 @@ pub(super) struct Updates {
     /// The places of the read-modify-writes and compare-and-sets that were acknowledged or seen, and whether it is known
     /// what they replaced.
     pub happened: Vec<(usize, bool)>,
-    /// For each key with updates, how many of them stood with their amount against the line that they are in.
+    /// For each key with updates, how many of them could be compared by amount with the line that they are on.
     pub measured: Vec<(String, u64)>,
 }
 
-/// Checks every key apart. Near-linear: values are hashed, a key's independent lines are sorted.
+/// Checks each key separately. Near-linear: values are hashed, a key's independent lines are sorted.
 pub(super) fn check(history: &History) -> Updates {
     let words = Words::new(history);
     let operations = amounts::told_by_lists(&history.operations);
@@ -51,7 +51,7 @@ pub(super) fn check(history: &History) -> Updates {
         let (length, wrong) = amounts::lengths(&register, &places, words);
         measured.extend((register.nodes.len() > 1).then(|| (key.to_string(), length)));
         happened.extend(register.happened());
-        // What is told already has the same cause.
+        // If something was reported already, this has the same cause.
         found.extend(wrong.filter(|_| found.is_empty()));
         found.extend(order::impossible_reads(&mut register, words));
         let mut lineage = Lineage::new(&register, &places);
@@ -69,10 +69,10 @@ pub(super) fn check(history: &History) -> Updates {
     Updates { anomalies, lost: LostUpdates { count, acknowledged, fraction }, keys: ends, happened, measured }
 }
 
-/// One anomaly for every event that took acknowledged updates out of the lineage, however many it took.
+/// One anomaly for each event that took acknowledged updates out of the lineage, however many it took.
 fn losses(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
-    // Branches by what they left and by what overwrote them.
+    // Branches, grouped by the node that they left and the one that overwrote them.
     let mut overwritten: BTreeMap<(usize, Option<usize>), Vec<&Line>> = BTreeMap::new();
     for line in &lineage.lines {
         match line.kind {
@@ -103,7 +103,7 @@ fn losses(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> 
     found
 }
 
-/// Several operations read one value, and the lineage went on from another than these lines' first ones.
+/// Several operations read one value, and the lineage did not continue with the first one of these lines.
 fn overwriting(
     register: &Register,
     lineage: &Lineage,
@@ -154,7 +154,7 @@ fn gone(register: &Register, lines: &[&Line], last: Last, words: Words) -> Anoma
     lost_update(register, time, places, &lost, summary)
 }
 
-/// Acknowledged updates in a lineage of their own that fits neither before nor after the last value's.
+/// Acknowledged updates in a separate lineage that fits neither before nor after that of the last value.
 fn left_out(register: &Register, lineage: &Lineage, line: &Line, last: Last, words: Words) -> Anomaly {
     let lost = lost_places(register, &[line]);
     let written = node_effective(register, line.lost[0]);
@@ -173,7 +173,7 @@ fn left_out(register: &Register, lineage: &Lineage, line: &Line, last: Last, wor
     lost_update(register, time, vec![lost[0], by], &lost, summary)
 }
 
-/// Two operations replaced one value, and nothing acknowledged was lost by it.
+/// Two operations replaced one value, but nothing acknowledged was lost.
 fn two_successors(register: &Register, loser: usize, survivor: usize, words: Words) -> Anomaly {
     let places = vec![writer(register, loser), writer(register, survivor)];
     let time = places.iter().map(|&place| effective(&register.operations[place])).max().unwrap_or_default();

@@ -10,19 +10,18 @@ pub struct Verdict {
     pub valid: Validity,
     /// Why the verdict is not `valid`, most important first, one sentence each; empty when it is.
     pub reasons: Vec<String>,
-    /// How each claim came out and on what evidence: those that the workload makes, and those that the history says
-    /// something about.
+    /// The outcome and the evidence of each claim: those that the workload makes, and those that the history bears on.
     #[serde(default)]
     pub claims: Vec<ClaimVerdict>,
     pub lost_updates: LostUpdates,
-    /// What each key came to, in the order of their names.
+    /// The final state of each key, in the order of their names.
     #[serde(default)]
     pub keys: Vec<KeyEnd>,
     pub mutual_exclusion: MutualExclusion,
     #[serde(default)]
     pub lock: LockProperties,
     pub gates: Vec<Gate>,
-    /// In the order of their time.
+    /// Ordered by time.
     pub anomalies: Vec<Anomaly>,
     pub counts: Counts,
 }
@@ -31,15 +30,15 @@ pub struct Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimVerdict {
     pub claim: Claim,
-    /// Whether the workload makes it, so that it decides the verdict.
+    /// Whether the workload makes this claim, so that it decides the verdict.
     pub claimed: bool,
-    /// By itself, whatever the gates say: unknown where too little could have falsified it.
+    /// The claim taken by itself, whatever the gates say: unknown if too little could have falsified it.
     pub valid: Validity,
     /// How many facts could have falsified it.
     pub evidence: u64,
     /// What these facts are, with their number.
     pub text: String,
-    /// What is missing, where they are too few.
+    /// What is missing, if they are too few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }
@@ -55,17 +54,17 @@ pub enum Validity {
 /// Acknowledged updates that did not survive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LostUpdates {
-    /// How many are certainly lost: in no lineage of the register's final value, however the indeterminate
-    /// operations are read. Where writes hide what was before them, those that were rolled back: an older value was
-    /// found after them, and they never were again.
+    /// How many are certainly lost: in no lineage of the register's final value, whatever the indeterminate operations
+    /// did. Under blind writes, which hide what was before them: those rolled back, so that an older value was read
+    /// later and they were never seen again.
     pub count: u64,
     /// Acknowledged updates in all.
     pub acknowledged: u64,
-    /// `count / acknowledged`, 0 where nothing was acknowledged.
+    /// `count / acknowledged`, 0 if nothing was acknowledged.
     pub fraction: f64,
 }
 
-/// What a key came to.
+/// The final state of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyEnd {
     pub key: String,
@@ -73,12 +72,12 @@ pub struct KeyEnd {
     pub acknowledged: u64,
     /// How many of them are certainly lost.
     pub lost: u64,
-    /// How many of these no anomaly names, since only the amount tells that they are gone.
+    /// How many of these no anomaly names, because only the amount shows that they are gone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_unnamed: u64,
-    /// Updates that took effect, as far as the final value tells, and that nobody had acknowledged.
+    /// Updates that took effect, as far as the final value tells, without having been acknowledged.
     pub unacknowledged: u64,
-    /// The number of a counter or the length of a list after the last update; none of a register, or where it was not read.
+    /// A counter's number or a list's length after the last update; None for a register, or if it was not read.
     pub amount: Option<u64>,
 }
 
@@ -95,16 +94,16 @@ pub struct MutualExclusion {
     pub comparable_holds: u64,
 }
 
-/// What a lock owes its users beside exclusion.
+/// What a lock owes its users besides exclusion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockProperties {
-    /// Acquisitions that bore a fencing token, and began and ended at known times.
+    /// Acquisitions that had a fencing token and began and ended at known times.
     pub tokens: u64,
-    /// Acquisitions whose token was not greater than that of one which was over before they began.
+    /// Acquisitions whose token was not greater than that of an acquisition that was over before they began.
     pub token_regressions: u64,
-    /// Nanoseconds from the last heal to the next acquisition; none where nothing was healed, or nobody acquired after it.
+    /// Nanoseconds from the last heal to the next acquisition; None if nothing was healed or nobody acquired it after.
     pub reacquired_after_ns: Option<u64>,
-    /// Holders that went on acting after another client had acquired their lock, without having been told.
+    /// Holders that went on acting after another client had acquired their lock, without being told.
     pub untold_losses: Vec<UntoldLoss>,
 }
 
@@ -120,16 +119,16 @@ pub struct UntoldLoss {
     pub fault: Option<u32>,
 }
 
-/// A condition without which a run proves nothing.
+/// A condition that a run must meet to prove anything.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
     /// A stable name, such as `faults-observed`.
     pub name: String,
     pub passed: bool,
-    /// What was found, in words, with the numbers.
+    /// What was found, in words and numbers.
     pub text: String,
-    /// Whether the evidence itself is in doubt when the gate fails, so that not even a violation can be believed
-    /// (the resource was not empty at the start, for one).
+    /// Whether a failure of this gate puts the evidence itself in doubt, so that not even a violation can be believed
+    /// (for example, the resource was not empty at the start).
     pub undermines_violations: bool,
 }
 
@@ -138,12 +137,12 @@ pub struct Gate {
 pub struct Anomaly {
     pub kind: AnomalyKind,
     pub key: String,
-    /// When it became manifest, in nanoseconds of run time.
+    /// When it became visible, in nanoseconds of run time.
     pub time: u64,
-    /// The operations involved, as indices of their `invoke` events: for two holders the earlier one first, for a lost
-    /// update the loser first, then the one that overwrote it.
+    /// The operations involved, as indices of their `invoke` events. Two holders: the earlier one first. A lost update:
+    /// the loser first, then the operation that overwrote it.
     pub operations: Vec<u64>,
-    /// The fault that explains it, where one was in effect on one of the clients or on the lock's nodes.
+    /// The fault that explains it, if one was in effect on one of the clients or on the lock's nodes.
     pub fault: Option<u32>,
     /// Acknowledged updates that this anomaly lost, as indices of their `invoke` events.
     pub lost: Vec<u64>,
@@ -164,20 +163,20 @@ pub enum AnomalyKind {
     OrderViolation,
     /// Two clients believed at once that they held the lock.
     OverlappingHolders,
-    /// An acquisition bore a token that is not greater than an earlier one's.
+    /// An acquisition had a token that is not greater than an earlier one's.
     TokenRegress,
-    /// Nobody got a lock that was free and asked for.
+    /// Nobody acquired a lock that was free and asked for.
     NotObtained,
-    /// The number of a counter or the length of a list is not that of the updates that it descends from.
+    /// A counter's number or a list's length differs from the number of updates that it descends from.
     WrongAmount,
-    /// An update was lost to a write that was under way when its client gave the lock back: that client's fault, which no
-    /// lock can prevent.
+    /// An update was lost to a write that was in flight when its client released the lock: that client's fault, which
+    /// no lock can prevent.
     WriteInFlight,
-    /// The lock was not acquired in the time in which a script expects it of any live lock.
+    /// The lock was not acquired in the time that a script grants any live lock.
     AcquiredLate,
 }
 
-/// How many operations there were, by kind of end.
+/// How many operations there were, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub ok: u64,
@@ -186,7 +185,7 @@ pub struct Counts {
 }
 
 impl AnomalyKind {
-    /// The property that an anomaly of this kind contradicts; none where it is not the lock's.
+    /// The claim that an anomaly of this kind contradicts; None if it is not about the lock.
     pub fn contradicts(self) -> Option<Claim> {
         match self {
             AnomalyKind::OverlappingHolders => Some(Claim::MutualExclusion),
@@ -223,13 +222,13 @@ impl<'de> Deserialize<'de> for Validity {
     }
 }
 
-/// Between which shares the true one lies with a confidence of 95 % where `count` of `of` were seen: the score interval
-/// of Wilson (1927), "Probable inference, the law of succession, and statistical inference", JASA 22, 209-212, which also
-/// holds for few numbers and for shares of 0 and 1 (Brown, Cai and DasGupta, 2001, "Interval estimation for a binomial
-/// proportion"). None where `of` is 0.
+/// The 95 % confidence interval of a share, if `count` of `of` were seen: the score interval of Wilson (1927),
+/// "Probable inference, the law of succession, and statistical inference", JASA 22, 209-212, which also holds for small
+/// numbers and for shares of 0 and 1 (Brown, Cai and DasGupta, 2001, "Interval estimation for a binomial proportion").
+/// None if `of` is 0.
 ///
-/// It reckons as if each update was lost by itself. One late write may wipe out several, so where losses come in groups
-/// the true interval is wider.
+/// It assumes that updates are lost independently. One late write may wipe out several, so if losses come in groups the
+/// true interval is wider.
 pub fn wilson_95(count: u64, of: u64) -> Option<(f64, f64)> {
     /// The 97.5 % point of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;
@@ -241,7 +240,7 @@ pub fn wilson_95(count: u64, of: u64) -> Option<(f64, f64)> {
     let divisor = 1.0 + Z * Z / n;
     let centre = (share + Z * Z / (2.0 * n)) / divisor;
     let half = Z / divisor * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    // At the ends the formula gives exactly 0 and 1, but for rounding.
+    // At the ends the formula gives exactly 0 and 1, except for rounding.
     let low = if count == 0 { 0.0 } else { (centre - half).max(0.0) };
     let high = if count >= of { 1.0 } else { (centre + half).min(1.0) };
     Some((low, high))

@@ -5,7 +5,7 @@ use crate::members::client_name;
 use crate::words;
 pub(super) use crate::words::{length, moment as seconds, plural as count};
 
-/// A list longer than this is cut, so that a sentence stays one.
+/// Longer lists are cut, so that a sentence stays short.
 const LONGEST_LIST: usize = 6;
 
 /// Turns what a history holds into words.
@@ -25,7 +25,7 @@ impl<'h> Words<'h> {
         self.process(self.operations[place].process)
     }
 
-    /// The name of the client behind a process; without a header every process counts as a client of its own.
+    /// The name of the client behind a process; without a header every process counts as its own client.
     pub fn process(&self, process: Process) -> String {
         match (self.header, process) {
             (Some(header), process) => header.client_name(process),
@@ -34,7 +34,7 @@ impl<'h> Words<'h> {
         }
     }
 
-    /// What the operation at this place wrote or was to write.
+    /// What the operation at this place wrote or tried to write.
     pub fn new_value(&self, place: usize) -> &'h str {
         self.operations[place].new.as_deref().unwrap_or("nothing")
     }
@@ -57,7 +57,7 @@ impl<'h> Words<'h> {
     }
 }
 
-/// A list as prose, cut where it gets long.
+/// A list as prose, cut if it gets long.
 pub(super) fn list(items: &[String]) -> String {
     match items {
         [] => "nobody".to_string(),

@@ -1,4 +1,4 @@
-//! `redjepsen check` and `redjepsen report`: from a history that exists to its verdict and its pages.
+//! `redjepsen check` and `redjepsen report`: from an existing history to its verdict and its pages.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -51,7 +51,7 @@ pub struct CheckFlags {
     pub pages: PageFlags,
 }
 
-/// Checks a history: of a run as `run` did, any other against a model.
+/// Checks a history: a run's as `run` did, any other against a model.
 pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let model = flags.model.as_deref().map(super::linear::known).transpose()?;
     flags.pages.refuse(&flags.path)?;
@@ -89,7 +89,7 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-/// What the run folder around a history says beside it; nothing where there is no such folder.
+/// What the run folder around a history contains besides it; empty if there is no such folder.
 fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     let saved = folder.join(scenario::FILE);

@@ -1,4 +1,4 @@
-//! `redjepsen clean`: removes what dead runs left.
+//! `redjepsen clean`: removes what dead runs left behind.
 
 use super::{Exit, Failure, print};
 use crate::cluster::{self, CleanOptions, Cleaned};

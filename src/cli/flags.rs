@@ -63,7 +63,7 @@ pub struct RunFlags {
 }
 
 impl RunFlags {
-    /// The scenario that the flags mean, checked; the seed is drawn where none was given.
+    /// The scenario that the flags mean, checked. Draws a seed if none was given.
     pub fn scenario(&self) -> Result<Scenario, Failure> {
         let mut scenario = match &self.scenario {
             Some(saved) => {
@@ -76,7 +76,7 @@ impl RunFlags {
             None => {
                 let seed = match self.seed {
                     Some(seed) => seed,
-                    // Short enough to be typed again.
+                    // Short enough to type again.
                     None => u64::from(getrandom::u32().map_err(Failure::could_not_run)?),
                 };
                 let here = Path::new("");
@@ -88,7 +88,7 @@ impl RunFlags {
     }
 }
 
-/// The command that repeats a run, as the user would type it: the words that were said, and the seed.
+/// The command that repeats a run, as the user would type it: the words of the command line, and the seed.
 pub(super) fn repeat(said: &[String], seed: u64) -> String {
     let mut words = vec!["redjepsen".to_string()];
     let mut said = said.iter();
@@ -128,7 +128,7 @@ mod tests {
         Command::parse_from(words).flags.scenario()
     }
 
-    /// The cells of a suite in this process's folder.
+    /// The cells of a suite in this process's working directory.
     fn cells(text: &str) -> Vec<PlannedCell> {
         let file: SuiteFile = toml::from_str(&format!("description = \"mine\"\n{text}")).unwrap();
         let source = Source { name: "mine", file: &file, folder: Path::new("") };
@@ -162,10 +162,10 @@ mod tests {
         ] {
             let mut expected = scenario(flags).unwrap();
             let cells = cells(&format!("[[cells]]\n{cell}\n"));
-            // A suite settles what the kind of its clusters is; a run says it when it is made.
+            // A suite decides the kind of its clusters in advance; a run only when it is made.
             expected.cluster.kind = expected.cluster_kind();
             assert_eq!(cells[0].scenario, expected, "{flags}");
-            // What the matrix shows makes the same run again.
+            // The command that the matrix shows makes the same run again.
             match cells[0].repeat(1) {
                 Some(command) => {
                     let repeated = scenario(command.strip_prefix("redjepsen run ").unwrap()).unwrap();

@@ -15,7 +15,7 @@ pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-/// Every lock, workload, nemesis, scenario, suite and model, a line each.
+/// Every lock, workload, nemesis, scenario, suite and model, one per line.
 fn everything() -> Result<String, Failure> {
     let mut workloads = Vec::new();
     let mut locks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -56,7 +56,7 @@ fn section(title: &str, entries: &[(String, String)]) -> String {
     format!("{title}:\n{lines}\n")
 }
 
-/// The files of that name.
+/// The files with that name.
 fn files(name: &str) -> Result<String, Failure> {
     let files: Vec<(&str, &Entry)> = [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES)]
         .into_iter()

@@ -1,4 +1,4 @@
-//! What the user typed, and what it leads to: one file a command. Exit codes are Jepsen's ([`Exit`]).
+//! What the user typed, and what it does: one file per command. Exit codes are Jepsen's ([`Exit`]).
 
 mod check;
 mod clean;
@@ -87,7 +87,7 @@ pub enum Exit {
     CouldNotRun = 255,
 }
 
-/// Why a command came to nothing: one line for the user, and the exit code.
+/// Why a command failed: one line for the user, and the exit code.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -113,10 +113,10 @@ impl From<RunnerError> for Failure {
     }
 }
 
-/// Where runs tell how they are getting on: standard error.
+/// Where runs report their progress: standard error.
 const CONSOLE: Console = Console { say: |line| eprintln!("{line}"), show: progress::start };
 
-/// Prints what the user asked for. Whoever reads may have seen enough, as `head` has, which is no error.
+/// Prints what the user asked for. The reader may close the pipe early, as `head` does; that is no error.
 fn print(text: impl fmt::Display) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
@@ -127,12 +127,12 @@ fn print(text: impl fmt::Display) -> Result<(), Failure> {
     }
 }
 
-/// Parses the command line, does what it says, and tells how it went.
+/// Parses the command line, runs the command, and reports how it went.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version are what the user asked for; the rest is a mistake.
+            // Help and version are what the user asked for; anything else is a mistake.
             let exit = if error.use_stderr() { Exit::BadArguments } else { Exit::Valid };
             let _ = error.print();
             return exit.into();
@@ -160,7 +160,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
             called_redjepsen();
             in_runtime(async { served(crate::client::run().await) })
         }
-        // Not in a runtime: it must not have threads yet.
+        // Outside any async runtime: it must not have threads yet.
         Command::Sandbox => {
             called_redjepsen();
             served(crate::cluster::sandbox::run())
@@ -169,9 +169,9 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     }
 }
 
-/// A local cluster starts this very file by way of /proc, and it would be called after that.
+/// Restores the process name: a local cluster starts this program by way of /proc, which would otherwise name it.
 fn called_redjepsen() {
-    // For people who look at processes, and for nothing else.
+    // Only for people who look at processes.
     let _ = rustix::thread::set_name(c"redjepsen");
 }
 
@@ -193,7 +193,7 @@ fn exit_of(checked: &Checked) -> Exit {
     exit_for(checked.verdict.valid, checked.scenario.as_ref().and_then(|scenario| scenario.expect))
 }
 
-/// The exit code for a verdict, given what was expected of it.
+/// The exit code for a verdict, given what was expected.
 fn exit_for(valid: Validity, expected: Option<Expectation>) -> Exit {
     match (valid, expected) {
         (Validity::Invalid, Some(Expectation::Violation)) => Exit::Valid,
@@ -232,7 +232,7 @@ mod tests {
             (Validity::Invalid, Some(Violation), Exit::Valid),
             (Validity::Unknown, None, Exit::Unknown),
             (Validity::Unknown, Some(Valid), Exit::Unknown),
-            // The absence of a violation: nothing was shown either way, and that must not pass for success.
+            // Nothing was shown either way, and that must not pass for the absence of a violation.
             (Validity::Unknown, Some(Violation), Exit::Invalid),
         ] {
             assert_eq!(exit_for(valid, expected), exit, "{valid:?} where {expected:?} was expected");

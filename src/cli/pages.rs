@@ -1,4 +1,4 @@
-//! Files that `redjepsen check` writes beside its answer: a page and a picture.
+//! Files that `redjepsen check` writes besides its answer: a page and a picture.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ pub struct PageFlags {
 }
 
 impl PageFlags {
-    /// Whether anything was asked for.
+    /// Whether any file was asked for.
     pub fn any(&self) -> bool {
         self.html.is_some() || self.svg.is_some()
     }
 
-    /// Refuses what can't be written before the check, which may take minutes; and to write over the history.
+    /// Rejects files that can't be written, or that are the history itself, before the check, which may take minutes.
     pub fn refuse(&self, history: &Path) -> Result<(), Failure> {
         if self.html.is_some() && self.html == self.svg {
             return Err(Failure::arguments("--html and --svg name the same file"));
@@ -47,7 +47,7 @@ impl PageFlags {
         Ok(())
     }
 
-    /// Writes what was asked for. Without a counterexample there is no drawing, which is said.
+    /// Writes what was asked for. Without a counterexample there is no drawing, and the user is told so.
     pub fn write(&self, html: impl FnOnce() -> String, svg: impl FnOnce() -> Option<String>) -> Result<(), Failure> {
         if let Some(file) = &self.html {
             put(file, &html())?;

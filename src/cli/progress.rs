@@ -1,4 +1,4 @@
-//! Shows how far a run has come: one live line on a terminal, a plain line now and then where there is none.
+//! Shows the progress of a run: one live line on a terminal, otherwise a plain line now and then.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::controller::Status;
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 const LIVE_EVERY: Duration = Duration::from_millis(100);
 
-/// Shows the status of a run until its sender is gone, beside whatever else is done.
+/// Shows the status of a run until its sender is dropped, while other work goes on.
 pub fn start(status: watch::Receiver<Status>, time_limit: Duration) -> JoinHandle<()> {
     tokio::spawn(show(status, time_limit))
 }
@@ -45,7 +45,7 @@ async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
             last_line = Instant::now();
         }
         last_stage = now.stage;
-        // Without a change the clock still runs.
+        // The clock ticks even without a change.
         match tokio::time::timeout(LIVE_EVERY, status.changed()).await {
             Ok(Err(_)) => break,
             Ok(Ok(())) if live => tokio::time::sleep(LIVE_EVERY).await,

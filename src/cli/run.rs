@@ -8,7 +8,7 @@ use crate::report;
 use crate::runner::{KeepCluster, RunSettings, Runner, worker};
 
 pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
-    // Everything that can be wrong with the request is found before anything is started.
+    // Everything that can be wrong with the request is found before anything starts.
     let scenario = flags.scenario()?;
     let words: Vec<String> = std::env::args().skip(1).collect();
     let settings = RunSettings {
@@ -21,7 +21,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     Ok(exit_of(&checked))
 }
 
-/// Makes the runs that standard input says; a line on standard output is the exit code of one.
+/// Makes the runs ordered on standard input; answers with a run's exit code as a line on standard output.
 pub async fn runs() -> Result<Exit, Failure> {
     let mut answer = |checked: &_| {
         let mut out = io::stdout().lock();

@@ -1,31 +1,31 @@
 //! Where moments lie on the drawing's time axis.
 //!
-//! The interesting moments of an incident are milliseconds apart, with a pause of seconds between them; true to scale
-//! their labels would lie on top of each other. So time only flows to the right: each stretch is as wide as its length
-//! asks for, or as wide as the labels in it need, whichever is more.
+//! The interesting moments of an incident are milliseconds apart, with a pause of seconds between them; drawn to scale,
+//! their labels would overlap. So the axis only keeps the order: each stretch is as wide as its duration or the labels
+//! in it need, whichever is more.
 
 use std::collections::BTreeMap;
 
-/// Moments to be placed, with the room that must be between them.
+/// Moments to be placed, and the room needed between them.
 #[derive(Default)]
 pub struct Planner {
     moments: BTreeMap<u64, usize>,
     room: Vec<(u64, u64, f64)>,
 }
 
-/// Moments in their places.
+/// The moments with their places.
 pub struct Axis {
     places: BTreeMap<u64, f64>,
     pub width: f64,
 }
 
 impl Planner {
-    /// The moment gets a place of its own.
+    /// Gives the moment a place of its own.
     pub fn moment(&mut self, time: u64) {
         self.moments.insert(time, 0);
     }
 
-    /// At least `pixels` lie between the two moments, which are in order.
+    /// Keeps at least `pixels` between the two moments, the earlier one given first.
     pub fn room(&mut self, from: u64, to: u64, pixels: f64) {
         if from < to {
             self.moment(from);
@@ -57,7 +57,7 @@ impl Planner {
         };
         let end = |places: &[f64]| places.last().copied().unwrap_or(0.0);
         let span = times.last().zip(times.first()).map_or(0, |(last, first)| last - first);
-        // The widest scale that fits: at 0 only the labels take room, at `high` the time alone fills the width.
+        // The largest scale that fits: at 0 only the labels take up room, at `high` time alone fills the width.
         let (mut low, mut high) = (0.0, width / span.max(1) as f64);
         for _ in 0..60 {
             let middle = (low + high) / 2.0;
@@ -70,7 +70,7 @@ impl Planner {
 }
 
 impl Axis {
-    /// The place of a moment; between two known ones it lies in proportion, outside at the nearer end.
+    /// The place of a moment: in proportion between two known ones, and outside them at the nearer end.
     pub fn x(&self, time: u64) -> f64 {
         let before = self.places.range(..=time).next_back();
         let after = self.places.range(time..).next();

@@ -53,7 +53,7 @@ pub fn found(story: &Story, claim: Claim) -> String {
     }
 }
 
-/// What could have falsified it, or what is missing.
+/// What could have falsified the claim, or what is missing.
 pub fn evidence(claim: &ClaimVerdict) -> String {
     match &claim.missing {
         Some(missing) => format!("not enough evidence: {missing}"),
@@ -61,7 +61,7 @@ pub fn evidence(claim: &ClaimVerdict) -> String {
     }
 }
 
-/// How it stands, in a word or two, and the class of that word.
+/// The outcome in a word or two, and the CSS class for it.
 pub fn standing(story: &Story, claim: &ClaimVerdict) -> (&'static str, &'static str) {
     let harmless = claim.claim == Claim::MutualExclusion && story.resource_refuses();
     match story.standing(claim.claim) {

@@ -1,11 +1,11 @@
-//! What the counters or lists of a run came to, in words: where they end, and how many updates had been acknowledged.
+//! How the counters or lists of a run ended, in words: their final amounts, and how many updates had been acknowledged.
 
 use super::story::Story;
 use crate::checker::KeyEnd;
 use crate::history::ResourceKind;
 use crate::words::{count, plural, tame};
 
-/// All keys together.
+/// The totals over all keys.
 struct Sum {
     kind: ResourceKind,
     acknowledged: u64,
@@ -13,7 +13,7 @@ struct Sum {
     amount: u64,
 }
 
-/// `the counter k0 ends at 93 after 100 acknowledged increments`; none where there are no amounts, or not every key was read at the end.
+/// `the counter k0 ends at 93 after 100 acknowledged increments`; None without amounts or a final read of each key.
 pub(super) fn end_of_all(story: &Story) -> Option<String> {
     let sum = sum(story)?;
     let acknowledged = count(sum.acknowledged);
@@ -23,12 +23,12 @@ pub(super) fn end_of_all(story: &Story) -> Option<String> {
     })
 }
 
-/// The same for a sentence that has told how many were acknowledged: `: the counter k0 ends at 93`.
+/// The same, to follow a sentence that states how many were acknowledged: `: the counter k0 ends at 93`.
 pub(super) fn and_the_end(story: &Story) -> String {
     sum(story).map_or(String::new(), |sum| format!(": {}", where_it_ends(story, &sum)))
 }
 
-/// `4 of 5 lost updates`; none where there is but one key.
+/// `4 of 5 lost updates`; None if there is only one key.
 pub(super) fn keys(story: &Story) -> Option<String> {
     let keys = &story.report.verdict.keys;
     let losers = keys.iter().filter(|key| key.lost > 0).count() as u64;

@@ -1,7 +1,7 @@
-//! The prose: one sentence for a run, a few for an incident. Values stand between backticks.
+//! The prose: one sentence for a run, a few for an incident. Values are set in backticks.
 //!
-//! Every sentence says only what the history holds; what is missing is left out, and where the operations themselves
-//! are missing the checker's own summary stands.
+//! Every sentence says only what the history holds. What is missing is left out; if the operations themselves are
+//! missing, the checker's own summary is used.
 
 use super::ends::{and_the_end, update};
 use super::story::{Incident, PropertyOutcome, Story, fault_words};
@@ -91,7 +91,7 @@ pub(super) fn headline_of(story: &Story) -> String {
     }
 }
 
-/// ` while a holder was paused`, if that is what most incidents have in common.
+/// ` while a holder was paused`, if most incidents have that in common.
 fn cause(story: &Story, of_updates: bool) -> String {
     if story.report.history.faults.iter().all(|fault| fault.injected.is_none()) {
         return if story.report.history.run.is_some() { ", with no fault at all".to_string() } else { String::new() };
@@ -125,7 +125,7 @@ fn cause(story: &Story, of_updates: bool) -> String {
     }
 }
 
-/// What went on, in a few words: on a client that held the lock, or elsewhere.
+/// What was going on, in a few words: on a client that held the lock, or elsewhere.
 fn what_was(kind: FaultKind, on_holder: bool) -> &'static str {
     match (kind, on_holder) {
         (FaultKind::Pause, true) => "its holder was paused",
@@ -205,8 +205,8 @@ pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
     sentences.join(" ")
 }
 
-/// The operations of an incident that are told one by one, and drawn: the first, the last ones to matter, few enough
-/// to be followed.
+/// The operations of an incident that are told one by one and drawn: the first one, then those that matter most, few
+/// enough to follow.
 pub(super) fn cast<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
     let mut cast: Vec<&Operation> = Vec::new();
     let accused = incident.anomalies.iter().flat_map(|anomaly| &anomaly.operations);
@@ -257,7 +257,7 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
     clauses
 }
 
-/// A value; of a counter after its number, of a list after its length, which is `more` than the operation had read.
+/// A value, preceded by the number of a counter or the length of a list, which is `more` than the operation had read.
 fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> String {
     let amount = operation.amount.as_ref().map(|amount| amount.count().saturating_add(more));
     match (amount, story.resource()) {
@@ -267,14 +267,14 @@ fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> S
     }
 }
 
-/// That a lock was taken while an earlier one was still good, which no pause of its holder explains.
+/// Says that a lock was acquired while an earlier one was still valid, which no pause of that holder explains.
 fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<String> {
     let acquired = moments::at(operation, Phase::Acquired)?;
     let left = moments::expiry(earlier)?.checked_sub(acquired)?;
     Some(format!("The lock of {} was still valid for {} then.", story.name(earlier.process), length(left)))
 }
 
-/// The fault, and when the first holder's lock ran out.
+/// The fault, and when the first holder's lock expired.
 fn what_went_wrong(
     story: &Story,
     incident: &Incident,
@@ -290,7 +290,7 @@ fn what_went_wrong(
     let (_, past, how) = fault_words(fault.kind);
     let (from, to) = fault.span();
     let first_name = story.name(first.process);
-    // What is said of a client that stood still can't be said of one whose packets were lost.
+    // A sentence about a paused client does not fit one whose packets were lost.
     let whom = if incident.fault_hits(&first_name) && fault.targets.len() == 1 {
         "It".to_string()
     } else {
@@ -298,7 +298,7 @@ fn what_went_wrong(
     };
     let verb = if fault.targets.len() > 1 { "were" } else { "was" };
     let for_long = match (fault.kind, to) {
-        // Done once, and not undone.
+        // Injected once, and never healed.
         (FaultKind::Flush | FaultKind::Failover, _) => String::new(),
         (_, Some(to)) => format!(" for {}", length(to.saturating_sub(from))),
         (_, None) => ", and never resumed".to_string(),
@@ -321,7 +321,7 @@ fn what_went_wrong(
     Some(format!("{whom} {verb} {past} at {}{for_long} ({how}{unseen}){then}.{others}", moment(from)))
 }
 
-/// The other faults that were in effect while an operation was under way: what set the scene.
+/// The other faults in effect while an operation was in progress.
 fn meanwhile(story: &Story, operation: &Operation, told: &FaultWindow) -> String {
     let end = operation.completed.unwrap_or(u64::MAX);
     let others: Vec<String> = (story.report.history.faults.iter())
@@ -370,7 +370,7 @@ fn both_held(incident: &Incident) -> Option<String> {
     }
 }
 
-/// What it did to the data; nothing, where the clients write none.
+/// What it did to the data; None if the clients write none.
 fn consequence(story: &Story, incident: &Incident) -> Option<String> {
     Some(match incident.lost[..] {
         [] if !incident.claimed && story.resource_refuses() => {

@@ -1,16 +1,16 @@
-//! What a report tells about a run that neither its scenario nor its history hold.
+//! What a report says about a run that is neither in its scenario nor in its history.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Where and with what a run was made. Every field may be empty; an empty one is not shown.
+/// Where and with what a run was made. Any field may be empty; an empty one is not shown.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(default)]
 pub struct RunFacts {
     /// The exact command that repeats the run.
     pub repeat: String,
-    /// Versions by what they are of: redjepsen, redis, docker, kernel.
+    /// Versions, by what they belong to: redjepsen, redis, docker, kernel.
     pub versions: BTreeMap<String, String>,
     /// `docker` or `local`.
     pub cluster: String,

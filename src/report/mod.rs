@@ -1,14 +1,13 @@
 //! What a person takes away from a run: a page, pictures, numbers and a few lines of text.
 //!
 //! Everything here is a pure function of a [`Report`]; only [`write()`] touches the disk. A report never decides
-//! anything: it tells what the checker concluded, in words and in drawings, and it must be able to tell it for every
-//! history that loads: without a header, without a clock, cut off in the middle, or with values that a user's client
-//! made up.
+//! anything: it says in words and drawings what the checker concluded. It must be able to do so for every history that
+//! loads: without a header, without a clock, cut off in the middle, or with values that a user's client made up.
 //!
-//! - [`facts`]: what neither scenario nor history hold
+//! - [`facts`]: what neither scenario nor history contains
 //! - [`story`]: anomalies grouped into incidents, and the names of those involved
 //! - [`explain`]: the sentences
-//! - [`ends`]: what counters and lists came to, in words
+//! - [`ends`]: how counters and lists ended, in words
 //! - [`incident`]: the drawing of one incident
 //! - [`counterexample`]: the smallest set of operations that no order explains, in words and as a drawing
 //! - [`linear`]: what a check against a model found
@@ -47,23 +46,23 @@ use crate::checker::Verdict;
 use crate::history::History;
 use crate::scenario::Scenario;
 
-/// All that a report is made of.
+/// Everything that a report is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
-    /// Absent where only a history was given.
+    /// None if only a history was given.
     pub scenario: Option<&'a Scenario>,
     pub history: &'a History,
     pub verdict: &'a Verdict,
     pub facts: &'a RunFacts,
-    /// The smallest argument for a verdict that updates were lost; none where there is none, or nobody looked.
+    /// The smallest argument for a verdict that updates were lost; None if there is none, or nobody searched for it.
     pub minimal_counterexample: Option<&'a Counterexample>,
 }
 
 /// How many incidents are told and drawn in full; the rest are rows of a table.
 const INCIDENTS_IN_FULL: usize = 5;
 
-/// Writes `report.html`, `results.json`, the four plots as PNG, a drawing of each of the first incidents, and
-/// one of the counterexample into `dir`.
+/// Writes `report.html`, `results.json`, the four plots as PNG, a drawing of each of the first incidents, and one of
+/// the counterexample into `dir`.
 pub fn write(dir: &Path, report: &Report) -> io::Result<()> {
     std::fs::write(dir.join("results.json"), results_json(report))?;
     std::fs::write(dir.join("report.html"), html(report))?;
@@ -83,7 +82,7 @@ pub fn write(dir: &Path, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// The drawing of an incident, counted from 0, as an SVG file of its own; none where there is nothing to draw.
+/// The drawing of an incident, counted from 0, as a standalone SVG file; None if there is nothing to draw.
 pub fn drawing(report: &Report, number: usize) -> Option<String> {
     let story = Story::new(report);
     story.incidents.get(number).and_then(|incident| incident::standalone(&story, incident))

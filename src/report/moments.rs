@@ -1,17 +1,17 @@
 //! When an operation held the lock, wrote and ended, as far as its phases tell.
 //!
-//! The client's own stamps are used where they could be placed in run time, else the moment at which the controller
-//! read the report. The report draws what clients believed; whether that is certain enough to accuse anybody is the
-//! checker's business.
+//! Uses the client's own stamps if they could be placed in run time, else the moment at which the controller read the
+//! report. The report draws what clients believed; whether that is certain enough to accuse anyone is up to the
+//! checker.
 
 use crate::history::{Operation, Outcome, Phase, PhaseStamp};
 
-/// From when to when a client believed to hold the lock.
+/// When a client believed that it held the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hold {
     pub start: u64,
     pub end: u64,
-    /// False where the client was last heard of at `end`, still holding.
+    /// False if the client was last heard of at `end`, still holding.
     pub ended: bool,
 }
 
@@ -24,7 +24,7 @@ pub struct Write {
 
 /// A stamp in run time.
 pub fn time_of(stamp: &PhaseStamp) -> u64 {
-    // A stamp may lie before time 0 by the clock bound's error.
+    // The error bound of the clock can put a stamp before time 0.
     stamp.stamped.map_or(stamp.received, |ns| u64::try_from(ns).unwrap_or(0))
 }
 
@@ -43,33 +43,33 @@ pub fn hold(operation: &Operation) -> Option<Hold> {
     Some(Hold { start, end: end.unwrap_or(last_heard).max(start), ended: end.is_some() })
 }
 
-/// The operation's write, if it came so far.
+/// The operation's write, if it got that far.
 pub fn write(operation: &Operation) -> Option<Write> {
     let acknowledged = at(operation, Phase::Written);
-    // A client that was kept at a gate says once more when it goes on.
+    // A client held at a breakpoint reports again when it goes on.
     let last = operation.phases.iter().rfind(|stamp| stamp.phase == Phase::BeforeWrite).map(time_of);
     let sent = last.or(acknowledged)?;
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
 }
 
-/// When the write took effect, give or take the trip to the resource; none where it is not known that it did.
+/// When the write took effect, give or take the trip to the resource; None if it is not known to have done so.
 pub fn effect(operation: &Operation) -> Option<u64> {
     let write = write(operation)?;
     let answered =
         write.acknowledged.or((operation.outcome == Outcome::Ok).then_some(operation.completed).flatten())?;
-    // A write that was long on its way arrived late rather than early: its acknowledgement is the better guess.
+    // A slow write probably took effect late: its acknowledgement is the better guess.
     let slow = is_slow(operation, write.sent, answered);
     Some(if slow { answered } else { write.sent })
 }
 
-/// Whether an answer took so long that it is a story of its own, against the time for which the lock was held.
+/// Whether an answer took long enough to be worth telling, compared with how long the lock was held.
 pub fn is_slow(operation: &Operation, sent: u64, answered: u64) -> bool {
     let took = answered.saturating_sub(sent);
     took > 10_000_000 && hold(operation).is_none_or(|hold| took > (hold.end - hold.start) / 10)
 }
 
-/// Until when the lock that the client holds is good by the client's own reckoning; none where it does not reckon with an
-/// end, as of a lock that does not expire.
+/// Until when the client counts its lock as valid; None if it counts on no end, such as for a lock that does not
+/// expire.
 pub fn expiry(operation: &Operation) -> Option<u64> {
     operation
         .phases
@@ -78,12 +78,12 @@ pub fn expiry(operation: &Operation) -> Option<u64> {
         .max()
 }
 
-/// What the holder was told on `acquired`.
+/// The token and the validity that the holder was given on `acquired`.
 pub fn grant(operation: &Operation) -> (Option<u64>, Option<u64>) {
     operation.phase(Phase::Acquired).map_or((None, None), |stamp| (stamp.token, stamp.validity_ms))
 }
 
-/// How long two operations believed at once that they held the lock.
+/// The time in which two operations both believed that they held the lock.
 pub fn overlap(one: &Operation, other: &Operation) -> Option<(u64, u64)> {
     let (one, other) = (hold(one)?, hold(other)?);
     let (from, to) = (one.start.max(other.start), one.end.min(other.end));

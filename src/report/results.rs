@@ -13,7 +13,7 @@ use crate::checker::{
 use crate::history::Process;
 use crate::words;
 
-/// The file's content; the order of the fields is the order in the file.
+/// The content of the file; fields are written in this order.
 #[derive(Serialize)]
 struct Results<'a> {
     /// `true`, `false` or `"unknown"`.
@@ -23,15 +23,15 @@ struct Results<'a> {
     /// Each claim with the evidence for it.
     claims: &'a [ClaimVerdict],
     lost_updates: LostUpdates,
-    /// What each key came to.
+    /// The final state of each key.
     keys: &'a [KeyEnd],
-    /// Between which shares the true one lies with a confidence of 95 %; `null` where nothing was acknowledged.
+    /// The 95 % confidence interval of the share of lost updates; `null` if nothing was acknowledged.
     lost_95: Option<(f64, f64)>,
     mutual_exclusion: MutualExclusion,
     lock: &'a LockProperties,
-    /// From the first operation to the first violation of what the workload claims; `null` where there was none.
+    /// From the first operation to the first violation of what the workload claims; `null` if there was none.
     first_violation_s: Option<f64>,
-    /// `null` where clients were not busy for any time.
+    /// `null` if clients were never busy.
     acknowledged_per_second: Option<f64>,
     counts: Counts,
     faults: Faults,
@@ -49,7 +49,7 @@ struct Results<'a> {
     repeat: &'a str,
 }
 
-/// Faults by how far they came.
+/// How many faults reached each stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Faults {
     pub planned: u64,
@@ -64,7 +64,7 @@ struct Told<'a> {
     kind: AnomalyKind,
     key: &'a str,
     time_s: f64,
-    /// Anomalies of one incident are told together in the report; counted from 1, as there.
+    /// The report tells the anomalies of one incident together; counted from 1, as there.
     incident: usize,
     /// Indices of the `invoke` events in `history.jsonl`.
     operations: &'a [u64],
@@ -131,7 +131,7 @@ pub fn results_json(report: &Report) -> String {
     text
 }
 
-/// How far the run's faults came.
+/// How many of the run's faults reached each stage.
 pub fn faults(story: &Story) -> Faults {
     let faults = &story.report.history.faults;
     let count = |matches: &dyn Fn(&crate::history::FaultWindow) -> bool| {
@@ -146,7 +146,7 @@ pub fn faults(story: &Story) -> Faults {
     }
 }
 
-/// `5 pauses: 5 observed, 5 healed`; what fell short is said, what did not is not.
+/// `5 pauses: 5 observed, 5 healed`, and whatever fell short.
 pub fn faults_in_words(story: &Story) -> String {
     let faults = faults(story);
     if faults.planned == 0 {
@@ -164,7 +164,7 @@ pub fn faults_in_words(story: &Story) -> String {
     text
 }
 
-/// Client operations that were acknowledged, per second of the time in which clients were busy.
+/// Acknowledged client operations per second of the time in which clients were busy.
 pub fn per_second(story: &Story) -> Option<f64> {
     let acknowledged = (story.client_operations())
         .filter(|operation| operation.process != Process::Controller)

@@ -1,7 +1,7 @@
-//! A verdict's anomalies grouped into incidents, and the names of those who take part in them.
+//! A verdict's anomalies grouped into incidents, and the names of those involved.
 //!
-//! One late write often shows up several times: as an overlap of two holders, and as each update that it wiped out.
-//! A reader wants that told once, so anomalies around the same overwriting operation become one [`Incident`].
+//! One late write often shows up several times: as an overlap of two holders, and as each update that it wiped out. A
+//! reader wants to read about it once, so anomalies around the same overwriting operation become one [`Incident`].
 
 use std::collections::HashMap;
 
@@ -13,23 +13,23 @@ use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
 use crate::topology::Topology;
 
-/// A report's material, looked up once.
+/// A report's data, indexed.
 pub struct Story<'a> {
     pub report: &'a Report<'a>,
     operations: HashMap<u64, &'a Operation>,
-    /// By key: writes that are known to have taken effect, in the order of that time.
+    /// By key: writes that are known to have taken effect, ordered by when they did.
     writes: HashMap<&'a str, Vec<(u64, &'a Operation)>>,
-    /// Those that lost updates first, then those that break a claim, each in the order of time.
+    /// Those that lost updates first, then those that break a claim, each group ordered by time.
     pub incidents: Vec<Incident<'a>>,
 }
 
-/// One thing that happened, with every anomaly that tells of it.
+/// One thing that happened, with every anomaly that it shows up as.
 pub struct Incident<'a> {
     pub key: &'a str,
-    /// When it became manifest.
+    /// When it became visible.
     pub time: u64,
     pub anomalies: Vec<&'a Anomaly>,
-    /// The operations involved, in the order in which they took the lock.
+    /// The operations involved, in the order in which they acquired the lock.
     pub operations: Vec<&'a Operation>,
     /// The acknowledged updates among them that did not survive.
     pub lost: Vec<u64>,
@@ -41,7 +41,7 @@ pub struct Incident<'a> {
 /// How a property came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PropertyOutcome {
-    /// Nothing contradicts it, and the run could have.
+    /// Nothing contradicts it, though something in the run could have.
     Held,
     /// Contradicted, and the workload claims it.
     Broken,
@@ -71,7 +71,7 @@ impl<'a> Story<'a> {
         story
     }
 
-    /// Whether clients wrote and none of them ever asked for a lock, so that there is nothing to say of locks.
+    /// Whether clients wrote and none of them ever asked for a lock, so that locks need no mention.
     pub fn is_unlocked(&self) -> bool {
         let mut operations = self.report.history.operations.iter();
         operations.clone().any(|operation| operation.f.writes()) && operations.all(|operation| !operation.f.is_locked())
@@ -81,7 +81,7 @@ impl<'a> Story<'a> {
         self.operations.get(&index).copied()
     }
 
-    /// The writes of a key that took effect from one moment to another, both included.
+    /// The writes of a key that took effect between two moments, both included.
     pub fn writes(&self, key: &str, from: u64, to: u64) -> &[(u64, &'a Operation)] {
         let of_key = self.writes.get(key).map_or(&[][..], Vec::as_slice);
         let start = of_key.partition_point(|(time, _)| *time < from);
@@ -89,7 +89,7 @@ impl<'a> Story<'a> {
         &of_key[start..end.max(start)]
     }
 
-    /// Who had written what the register held right before an operation wrote it, as far as the reported writes tell.
+    /// The write that an operation overwrote, as far as the reported writes tell.
     pub fn overwritten(&self, operation: &Operation) -> Option<&'a Operation> {
         let time = moments::effect(operation)?;
         let earlier = self.writes(&operation.key, 0, time);
@@ -112,7 +112,7 @@ impl<'a> Story<'a> {
         header.or(scenario).filter(|ttl| *ttl > 0)
     }
 
-    /// What the sentences are about.
+    /// What the sentences call the lock.
     pub fn lock_name(&self) -> &'static str {
         let workload = self.report.scenario.map(|scenario| &scenario.workload);
         match workload.map(|workload| &workload.lock) {
@@ -154,18 +154,18 @@ impl<'a> Story<'a> {
         self.report.history.run.as_ref().map_or("", |run| &run.started)
     }
 
-    /// The lock client's name and version, as it said them; empty where none said anything.
+    /// The lock client's name and version, as it reported them; empty if it reported none.
     pub fn client(&self) -> &'a str {
         let mut ready = self.report.history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready);
         ready.next().map_or("", |(_, event)| &event.text)
     }
 
-    /// How a claim came out; none where neither the workload makes it nor the history says anything about it.
+    /// The outcome of a claim; None if the workload does not make it and the history does not bear on it.
     pub fn claim(&self, claim: Claim) -> Option<&'a ClaimVerdict> {
         self.report.verdict.claims.iter().find(|verdict| verdict.claim == claim)
     }
 
-    /// Whether the workload's verdict hangs on `claim`.
+    /// Whether `claim` decides the workload's verdict.
     pub fn claims(&self, claim: Claim) -> bool {
         self.claim(claim).is_some_and(|verdict| verdict.claimed)
     }
@@ -194,12 +194,12 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// What the lock protects, where the run says it.
+    /// What the lock protects, if the run says so.
     pub fn resource(&self) -> Option<ResourceKind> {
         self.report.history.run.as_ref().map(|run| run.resource)
     }
 
-    /// What the run was expected to show, by the user or else by the author of the workload or nemesis.
+    /// What the run was expected to show, according to the user, or else to the author of the workload or nemesis.
     pub fn expectation(&self) -> Option<Expectation> {
         let scenario = self.report.scenario?;
         let of_workload = scenario.workload.expect.get(&scenario.nemesis_name);
@@ -211,7 +211,7 @@ impl<'a> Story<'a> {
         self.report.verdict.anomalies.iter().any(|anomaly| anomaly.kind == kind)
     }
 
-    /// Contradictions of `claim` that were seen.
+    /// How many contradictions of `claim` were seen.
     pub fn contradictions(&self, claim: Claim) -> u64 {
         let verdict = self.report.verdict;
         let anomalies =
@@ -236,17 +236,17 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Operations of clients; what the controller does for itself is not load.
+    /// Operations of clients; the controller's own operations are not load.
     pub fn client_operations(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
         self.report.history.operations.iter().filter(|operation| operation.process != Process::Controller)
     }
 
-    /// Reads of clients that brought a value.
+    /// Client reads that returned a value.
     pub fn acknowledged_reads(&self) -> u64 {
         self.client_operations().filter(|one| (one.f, one.outcome) == (Function::Read, Outcome::Ok)).count() as u64
     }
 
-    /// From the first to the last thing that clients did, in seconds.
+    /// From the first to the last event of a client, in seconds.
     pub fn busy_seconds(&self) -> f64 {
         let first = self.client_operations().map(|operation| operation.invoked).min().unwrap_or(0);
         let last = self.client_operations().filter_map(|operation| operation.completed).max().unwrap_or(first);
@@ -256,13 +256,13 @@ impl<'a> Story<'a> {
     fn group(&self) -> Vec<Incident<'a>> {
         let anomalies = &self.report.verdict.anomalies;
         let mut groups: Vec<Vec<&'a Anomaly>> = Vec::new();
-        // Which group an operation overwrote something in, and which groups it takes part in.
+        // The group in which an operation overwrote something, and the groups that it takes part in.
         let mut by_culprit: HashMap<u64, usize> = HashMap::new();
         let mut by_member: HashMap<u64, Vec<usize>> = HashMap::new();
         let (updates, overlaps): (Vec<_>, Vec<_>) =
             anomalies.iter().partition(|anomaly| anomaly.kind != AnomalyKind::OverlappingHolders);
         for anomaly in updates.into_iter().chain(overlaps) {
-            // The operation that the incident is about: who overwrote something, or who held too long.
+            // The operation that the incident is about: it overwrote something, or held too long.
             let culprit = match anomaly.kind {
                 AnomalyKind::LostUpdate => anomaly.operations.last(),
                 AnomalyKind::OverlappingHolders => anomaly.operations.first(),
@@ -329,7 +329,7 @@ impl<'a> Incident<'a> {
         self.anomalies.iter().any(|anomaly| anomaly.kind == kind)
     }
 
-    /// The operation that wrote over what others had written.
+    /// The operation that overwrote what others had written.
     pub fn culprit(&self) -> Option<&'a Operation> {
         let lost = self.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::LostUpdate)?;
         let index = lost.operations.last()?;
@@ -348,13 +348,13 @@ impl<'a> Incident<'a> {
             .collect()
     }
 
-    /// Whether the fault hit a client of the incident rather than a node.
+    /// Whether the fault hit this client, rather than a node.
     pub fn fault_hits(&self, name: &str) -> bool {
         self.fault.is_some_and(|fault| fault.targets.iter().any(|target| target == name))
     }
 }
 
-/// The words for a kind of fault: what it is, what it does to its target, and how.
+/// The words for a kind of fault: its name, what it does to its target, and how.
 pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str) {
     match kind {
         FaultKind::Pause => ("pause", "paused", "SIGSTOP"),

@@ -94,7 +94,7 @@ pub fn terminal(report: &Report, color: bool) -> String {
             tame(incident.key, 20)
         );
         let mut told = wrap(&text, WIDTH - 2);
-        // Whoever wants to know it all has the page.
+        // The page has the whole story.
         if told.len() > 7 {
             told.truncate(7);
             told[6].push_str(" …");
@@ -110,7 +110,7 @@ pub fn terminal(report: &Report, color: bool) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A file of the run folder as the user can open it.
+/// The path of a file in the run folder, as the user can open it.
 pub fn in_folder(folder: &str, file: &str) -> String {
     if folder.is_empty() { file.to_string() } else { format!("{}/{file}", folder.trim_end_matches('/')) }
 }

@@ -1,4 +1,4 @@
-//! A run's history with what follows from it: the same after a run and when it is checked again.
+//! A run's history with everything derived from it: the same after a run and when the run is checked again.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::history::History;
 use crate::report::{Counterexample, Report, RunFacts};
 use crate::scenario::Scenario;
 
-/// How long a report may wait for its counterexample, which is not what decides.
+/// How long a report may wait for its counterexample, which does not decide the verdict.
 const LOOKING: Duration = Duration::from_secs(3);
 
-/// A run's history with what was concluded from it.
+/// A run's history with its verdict and what its report shows.
 pub struct Checked {
     pub history: History,
     pub scenario: Option<Scenario>,
@@ -22,7 +22,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Checks a history. The counterexample that the report shows is looked for where `counterexample` is set.
+    /// Checks a history. Looks for the counterexample that the report shows if `counterexample` is set.
     pub fn new(history: History, scenario: Option<Scenario>, facts: RunFacts, counterexample: bool) -> Checked {
         let verdict = checker::check(&history);
         let minimal_counterexample = if counterexample { minimal_counterexample(&history, &verdict) } else { None };
@@ -40,7 +40,7 @@ impl Checked {
     }
 }
 
-/// The counterexample, if it is found before anyone grows impatient.
+/// The counterexample, if it is found in time.
 fn minimal_counterexample(history: &History, verdict: &Verdict) -> Option<Counterexample> {
     let deadline = Instant::now() + LOOKING;
     let limits = Limits { give_up: &|| Instant::now() >= deadline, ..Limits::default() };

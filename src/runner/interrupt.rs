@@ -1,4 +1,4 @@
-//! How the user, or whoever started this process, ends what is under way: in order, with everything healed and removed.
+//! How the user, or the process that started this one, stops the work: orderly, with everything healed and removed.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Names the process without which this one has nothing to do. A variable, not a flag: it is not part of what is run.
+/// Names the process that this one works for. A variable, not a flag: it is not part of what is run.
 pub const PARENT: &str = "REDJEPSEN_PARENT";
 
-/// Turns true at the first Ctrl-C or SIGTERM, of which `say` is told.
+/// Turns true at the first Ctrl-C or SIGTERM, which is also reported to `say`.
 pub fn wanted(say: fn(&str)) -> io::Result<watch::Receiver<bool>> {
     let (sender, receiver) = watch::channel(false);
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -27,12 +27,12 @@ pub fn wanted(say: fn(&str)) -> io::Result<watch::Receiver<bool>> {
     Ok(receiver)
 }
 
-/// Lets this process get a SIGTERM when the process that [`PARENT`] names is gone, however it ended. To be called by the
-/// first thread, since the kernel watches over the thread that calls.
+/// Has the kernel send this process a SIGTERM when the process that [`PARENT`] names is gone, however it ended. To be
+/// called by the first thread, because the kernel ties this to the calling thread.
 pub fn with_parent() -> io::Result<()> {
     let Some(parent) = std::env::var(PARENT).ok().and_then(|pid| pid.parse::<i32>().ok()) else { return Ok(()) };
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    // It may be gone already.
+    // The parent may be gone already.
     match getppid() {
         Some(pid) if pid.as_raw_nonzero().get() == parent => Ok(()),
         _ => Err(io::Error::other("the process that started this one is gone")),

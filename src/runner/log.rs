@@ -1,4 +1,4 @@
-//! What is logged of a run, in its folder.
+//! A run's log, in its folder.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,12 +11,12 @@ use tracing_subscriber::{Layer, fmt};
 
 use crate::runs::RunFolder;
 
-/// The log of the run under way.
+/// The log of the current run.
 #[derive(Clone, Default)]
 pub struct RunLog(Arc<Mutex<Option<File>>>);
 
 impl RunLog {
-    /// From now on what is logged goes there, and to standard error as well where the user wants to see it.
+    /// Starts logging to this log, and to standard error as well if the user wants that.
     pub fn begin(&self, verbose: bool) -> io::Result<()> {
         let ours = || Targets::new().with_target("redjepsen", LevelFilter::DEBUG);
         let file = self.clone();
@@ -25,7 +25,7 @@ impl RunLog {
         tracing_subscriber::registry().with(to_file).with(to_terminal).try_init().map_err(io::Error::other)
     }
 
-    /// From now on it is the log of this run.
+    /// Makes this the log of the run in `folder`.
     pub fn keep_in(&self, folder: &RunFolder) -> io::Result<()> {
         let file = File::create(folder.log())?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
@@ -37,7 +37,7 @@ impl Write for RunLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(file) => file.write(bytes),
-            // Before the first run there is nothing that it would belong to.
+            // Before the first run there is no log to write to.
             None => Ok(bytes.len()),
         }
     }

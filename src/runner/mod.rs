@@ -1,12 +1,12 @@
-//! One run, or a series of runs, on clusters: how long a cluster lives, which runs share one, and how the user ends it all.
+//! One run or a series of runs: how long a cluster lives, which runs share one, and how the user stops it all.
 //!
-//! - [`Runner`]: makes the run that a scenario says, from its cluster to its report, and can keep the cluster for the next one
-//! - `log`: what is logged of a run, in its folder; [`Checked`]: a history with what follows from it
-//! - [`Series`]: the runs of a suite, those that can share a cluster one after the other
-//! - [`worker`]: a process that makes such runs, and how it is spoken to
+//! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
+//! - `log`: a run's log, in its folder; [`Checked`]: a history with everything derived from it
+//! - [`Series`]: the runs of a suite; those that can share a cluster follow each other
+//! - [`worker`]: a process that makes such runs, and how to talk to it
 //! - [`interrupt`]: Ctrl-C, SIGTERM, and the end of the process that started this one
 //!
-//! Deliberately absent: flags, verdicts, exit codes, and everything that is shown ([`Console`], [`SeriesProgress`]).
+//! Deliberately absent: flags, verdicts, exit codes, and any display ([`Console`], [`SeriesProgress`]).
 
 mod checked;
 pub mod interrupt;
@@ -28,22 +28,22 @@ pub use series::{Ended, Outlook, Series, SeriesProgress, prepare};
 use crate::controller::Status;
 use crate::suite::outcome::Results;
 
-/// This very file, also when the one at its path has been replaced meanwhile.
+/// This program's own file, even if the one at its path has been replaced since.
 pub const PROGRAM: &str = "/proc/self/exe";
 
-/// Where it is told how a run is getting on.
+/// Where runs report their progress.
 #[derive(Clone, Copy)]
 pub struct Console {
-    /// Takes a line.
+    /// Prints a line.
     pub say: fn(&str),
-    /// Shows the status of a run that takes so long, until its sender is dropped.
+    /// Shows the status of a run with this time limit, until its sender is dropped.
     pub show: fn(watch::Receiver<Status>, Duration) -> JoinHandle<()>,
 }
 
 /// Why there is no run to look at.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     #[error("{0}")]
     Request(String),
     #[error("{0}")]
@@ -60,7 +60,7 @@ impl RunnerError {
     }
 }
 
-/// The results of the run in this folder, where it has any.
+/// The results of the run in this folder, if it has any.
 pub fn results(folder: &Path) -> Option<Results> {
     serde_json::from_str(&std::fs::read_to_string(folder.join("results.json")).ok()?).ok()
 }

@@ -1,4 +1,4 @@
-//! A run from its scenario to its report, on a cluster that may serve the next run as well.
+//! A run from its scenario to its report, on a cluster that may also serve the next run.
 
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
@@ -24,7 +24,7 @@ pub struct Runner {
     console: Console,
     log: RunLog,
     interrupt: watch::Receiver<bool>,
-    /// The cluster that was kept after the last run.
+    /// The cluster kept after the last run.
     kept: Option<KeptCluster>,
 }
 
@@ -36,7 +36,7 @@ struct KeptCluster {
     new: InitialState,
 }
 
-/// The cluster that a run needs. Runs that need the same one can share it, where it can be [reset](ClusterSpec::can_be_reset).
+/// The cluster that a run needs. Runs with equal requests can share it if it can be [reset](ClusterSpec::can_be_reset).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClusterRequest {
     pub platform: PlatformRequest,
@@ -44,23 +44,23 @@ pub(super) struct ClusterRequest {
     pub spec: ClusterSpec,
 }
 
-/// How a run is made, beside what its scenario says.
+/// How a run is made, apart from its scenario.
 #[derive(Clone, Debug)]
 pub struct RunSettings {
-    /// Folder that keeps the runs.
+    /// The folder of all runs.
     pub store: PathBuf,
-    /// The command that repeats it; where there is none, it is repeated by its saved scenario.
+    /// The command that repeats the run; if None, its saved scenario repeats it.
     pub repeat: Option<String>,
     pub keep_cluster: KeepCluster,
 }
 
-/// Whether a cluster stays when the run is over.
+/// Whether a cluster stays up after the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepCluster {
     No,
-    /// The user wants to look at it.
+    /// The user wants to inspect it.
     ForUser,
-    /// Where it can be reset, unless something went wrong with this run.
+    /// If it can be reset, and the run ended normally.
     ForNextRun,
 }
 
@@ -108,7 +108,7 @@ impl Runner {
         Ok(Runner { console, log, interrupt, kept: None })
     }
 
-    /// Turns true when the user wants this process to end.
+    /// Turns true when the user wants this process to stop.
     pub fn interrupt(&self) -> watch::Receiver<bool> {
         self.interrupt.clone()
     }
@@ -179,7 +179,7 @@ impl Runner {
     }
 }
 
-/// A run and the cluster that it is to be made on.
+/// A run and the cluster to make it on.
 struct RunOnCluster<'a> {
     scenario: &'a Scenario,
     plan: &'a Plan,
@@ -192,8 +192,8 @@ struct RunOnCluster<'a> {
 }
 
 impl RunOnCluster<'_> {
-    /// Starts or resets a cluster, runs on it, and removes it whichever way the run ended, unless it is kept for the next run:
-    /// then it is given back. A run that broke off is no failure of this function: its history says so, and is checked like
+    /// Starts or resets a cluster and runs on it. Then removes the cluster however the run ended, or returns it if it
+    /// is kept for the next run. A run that broke off is not an error here: its history says so, and is checked like
     /// any other.
     async fn to_its_end(
         &self,
@@ -207,7 +207,7 @@ impl RunOnCluster<'_> {
         let _ = progress.await;
         match outcome {
             Ok(kept) => Ok(kept),
-            // Without a single operation there is nothing to check or to show.
+            // Without a single operation there is nothing to check or show.
             Err(error) if no_operation_in(self.folder) => Err(RunnerError::could_not_run(error)),
             Err(error) => {
                 (self.console.say)(&format!("redjepsen: the run broke off: {error}"));
@@ -249,7 +249,7 @@ impl RunOnCluster<'_> {
         outcome.map(|()| None)
     }
 
-    /// The cluster that was kept, reset, or else a new one. With its initial state, where it can be kept for the next run.
+    /// The kept cluster after a reset, or a new one. Comes with its initial state if the next run may reuse it.
     async fn cluster(&self, kept: Option<KeptCluster>) -> Result<(Cluster, Option<InitialState>), ClusterError> {
         let began = Instant::now();
         if let Some(KeptCluster { cluster, new, .. }) = kept {
@@ -340,7 +340,7 @@ fn describe(cluster: &Cluster, facts: &mut RunFacts) {
     }
 }
 
-/// Names the run in the engine: unique on any machine, and short enough for a container's name.
+/// Names the run in the container engine: unique across machines, and short enough for a container's name.
 fn run_id(folder: &RunFolder) -> String {
     let time = folder.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     format!("{}-{}", time.replace('.', "").to_lowercase(), std::process::id())

@@ -1,12 +1,12 @@
-//! The runs of a suite, one after the other, each in a process that is not this one.
+//! The runs of a suite, one after the other, each in another process.
 //!
-//! A process, so that one run that crashes or hangs costs nothing but itself, and so that a run under a suite is exactly the
-//! run that its `repeat` command makes.
+//! A separate process means that a run that crashes or hangs costs only itself, and that a run in a suite is exactly
+//! the run that its `repeat` command makes.
 //!
-//! Runs that follow each other and need the same cluster share a [`Worker`] and its cluster, which is reset before each of
-//! them. From the end of one run to the first operation of the next it is then 2.2 s in Docker and 0.37 s locally, where with
-//! new clusters it is 5.0 s and 0.53 s (medians of 11, on two cores with a load of 5). A run that does not end as runs do takes
-//! its process and its cluster along, and so does a cluster that can't be reset. Images are made once, before the first run.
+//! Consecutive runs that need the same cluster share a [`Worker`] and its cluster, which is reset before each run. From
+//! the end of one run to the first operation of the next it then takes 2.2 s in Docker and 0.37 s locally; with new
+//! clusters it takes 5.0 s and 0.53 s (medians of 11, on two cores with a load of 5). A run that does not end normally
+//! costs its process and cluster, and a cluster that can't be reset is removed. Images are made once, at the start.
 
 use std::convert::Infallible;
 use std::fs;
@@ -27,45 +27,45 @@ use crate::suite::plan::{PlannedCell, Suite};
 use crate::suite::state::State;
 use crate::topology::ClusterKind;
 
-/// How much longer than planned, and than thrice that, a run may take before it counts as hanging.
+/// A run counts as hanging after three times its planned duration plus this.
 const GRACE: Duration = Duration::from_secs(120);
-/// What the run under way says, in the suite's folder. A file, since a run that outlives this process, if only to heal, must
-/// not break over a pipe that nobody reads.
+/// The output of the current run, in the suite's folder. A file, because a run that outlives this process, if only to
+/// heal, must not fail on a pipe that nobody reads.
 const LOG: &str = "run.log";
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// After so many runs in a row that could not be made, the others can't be either.
+/// If this many runs in a row could not be made, the others can't be either.
 const MOST_FAILURES: u32 = 3;
 
 /// The runs of a suite that are to be made.
 pub struct Series<'a> {
     pub suite: &'a Suite,
-    /// Turns true when the user wants it to end now.
+    /// Turns true when the user wants to stop now.
     pub interrupt: watch::Receiver<bool>,
     pub fail_fast: bool,
-    /// Whether each run gets a cluster of its own.
+    /// Whether each run gets its own cluster.
     pub new_clusters: bool,
 }
 
-/// What is ahead of a series.
+/// What a series is about to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook {
-    /// Runs of the suite, and those of them that are to be made now.
+    /// How many runs the suite has, and how many of them are to be made now.
     pub all: usize,
     pub due: usize,
-    /// Clusters that they take, where all goes well.
+    /// How many clusters those runs take if all goes well.
     pub clusters: usize,
-    /// What those runs are planned for.
+    /// The planned duration of those runs.
     pub planned: Duration,
 }
 
-/// Where it is shown how far a series has come.
+/// Shows the progress of a series.
 pub trait SeriesProgress {
     /// Before the first run.
     fn starts(&mut self, outlook: Outlook);
     fn begins(&mut self, cell: &PlannedCell, seed: u64);
-    /// What the run under way said last.
+    /// The last output of the current run.
     fn says(&self, line: String);
-    /// A run is over that was planned for so long.
+    /// A run that was planned to take `planned` is over.
     fn ended(&mut self, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration);
 }
 
@@ -74,22 +74,22 @@ pub enum Ended {
     Done,
     FailFast,
     Interrupted,
-    /// They can't be made, for this reason.
+    /// The runs can't be made, for this reason.
     CannotRun(String),
 }
 
-/// One run that is due.
+/// One run to be made.
 struct Due<'a> {
     cell: &'a PlannedCell,
     /// Counted from 1.
     run: u32,
     seed: u64,
-    /// Whether the next one that is due can have its cluster.
+    /// Whether the next run can share this run's cluster.
     keep_cluster: bool,
 }
 
-/// Sees to it that what the clusters are made of is there before the first run, once for all of them. Gives the kind of cluster
-/// that there is, where anything will do.
+/// Makes sure, once and before the first run, that everything the clusters need is there. Returns the kind of cluster
+/// to use for scenarios that accept any.
 pub async fn prepare(suite: &Suite, say: fn(&str)) -> Result<ClusterKind, RunnerError> {
     let mut auto = ClusterKind::Auto;
     let mut prepared: Vec<PlatformRequest> = Vec::new();
@@ -112,8 +112,8 @@ pub async fn prepare(suite: &Suite, say: fn(&str)) -> Result<ClusterKind, Runner
 }
 
 impl Series<'_> {
-    /// Makes all runs that are not done yet: the first of every cell, then the second of those that have one, and so on,
-    /// so that what is broken everywhere is seen early.
+    /// Makes all runs that are not done yet: first the first run of every cell, then the second of each cell that has
+    /// one, and so on, so that what is broken everywhere shows early.
     pub async fn make(
         self,
         state: &mut State,
@@ -170,8 +170,8 @@ impl Series<'_> {
         Ok(Ended::Done)
     }
 
-    /// The runs that are not done yet, in the order in which they are made. Among the first runs of all cells, those that can
-    /// share a cluster follow each other, and so among the second ones.
+    /// The runs that are not done yet, in the order to make them. Among the first runs of all cells, those that can
+    /// share a cluster follow each other; likewise among the second runs, and so on.
     fn due(&self, state: &State) -> Result<Vec<Due<'_>>, RunnerError> {
         let mut clusters: Vec<ClusterRequest> = Vec::new();
         let mut all = Vec::new();
@@ -191,7 +191,7 @@ impl Series<'_> {
         Ok(in_order(all, &shared.collect::<Vec<bool>>()))
     }
 
-    /// Makes one run; none where the user ended it. With the process that made the one before, where that waits for more.
+    /// Makes one run; None if the user stopped it. Reuses the previous run's process if that waits for more.
     async fn make_one(
         &self,
         due: &Due<'_>,
@@ -236,7 +236,7 @@ impl Series<'_> {
             }
             End::Exited(status) => (status.code(), reason(status, &last_line(&log))),
         };
-        // Emptied, since a process that waits goes on writing there.
+        // Emptied, because a waiting process goes on writing to it.
         let _ = fs::File::create(&log);
         if waiting.is_none() {
             let _ = fs::remove_file(&log);
@@ -251,8 +251,8 @@ impl Series<'_> {
     }
 }
 
-/// The runs in the order in which they are made, each given with the number of the cluster that it needs; `shared` says of each
-/// whether it can be shared.
+/// Orders the runs, each given with the number of the cluster that it needs; `shared` says of each cluster whether it
+/// can be shared.
 fn in_order<'a>(mut due: Vec<(usize, Due<'a>)>, shared: &[bool]) -> Vec<Due<'a>> {
     due.sort_by_key(|(cluster, due)| (due.run, *cluster));
     let next: Vec<Option<usize>> = due.iter().skip(1).map(|(cluster, _)| Some(*cluster)).chain([None]).collect();
@@ -261,7 +261,7 @@ fn in_order<'a>(mut due: Vec<(usize, Due<'a>)>, shared: &[bool]) -> Vec<Due<'a>>
     with_next.map(|((cluster, due), next)| Due { keep_cluster: keep(cluster, next), ..due }).collect()
 }
 
-/// Whether a cell has come out as a surprise already.
+/// Whether a cell is already a surprise.
 fn surprise(state: &State, cell: &PlannedCell) -> bool {
     let runs = state.runs.iter().filter(|run| run.cell == cell.name);
     Tally::of(cell.seeds.len() as u32, runs).standing(cell.expected, cell.found) == CellStatus::Surprise
@@ -271,7 +271,7 @@ fn per_run(cell: &PlannedCell) -> Duration {
     Duration::from_millis(cell.planned_ms / (cell.seeds.len() as u64).max(1))
 }
 
-/// Shows what a run says of its progress, until nobody waits for it any more.
+/// Shows a run's progress, until the caller drops this.
 async fn follow(log: &Path, progress: &dyn SeriesProgress) -> Infallible {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -282,13 +282,13 @@ async fn follow(log: &Path, progress: &dyn SeriesProgress) -> Infallible {
     }
 }
 
-/// The last thing that a run said.
+/// The last line that a run printed.
 fn last_line(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&bytes).lines().last().unwrap_or_default().to_string()
 }
 
-/// The folder of the newest run of an order's workload under its nemesis, if there is any.
+/// The folder of the newest run of this order's workload under its nemesis, if any.
 fn latest(order: &RunOrder) -> Option<PathBuf> {
     let test = order.scenario.name();
     let time = fs::read_link(order.store.join(&test).join("latest")).ok()?;
@@ -304,7 +304,7 @@ fn reason(status: ExitStatus, said: &str) -> String {
     }
 }
 
-/// What a run that is over shows, with its folder as seen from the suite's. Only one that `ended` as runs end has shown anything.
+/// The outcome of a run, with its folder relative to the suite's. Only a run that `ended` normally shows anything.
 fn outcome(
     due: &Due,
     run_folder: Option<PathBuf>,

@@ -1,11 +1,11 @@
-//! A process that makes runs for another one, which is `redjepsen runs`: one after the other, so that they can share a cluster.
+//! A process that makes runs for another one (`redjepsen runs`), one after the other, so that they can share a cluster.
 //!
-//! It takes a [`RunOrder`] a line on standard input, and gives for each a line on standard output, once the run's folder is
-//! complete and where its cluster is kept for the next one. Where it is not, this process ends with the run and as
-//! `redjepsen run` does: so whatever goes wrong with a run costs no other one, and nothing outlives what it went wrong in.
+//! It reads one [`RunOrder`] per line from standard input. If a run's cluster is kept for the next run, it answers with
+//! a line on standard output once the run's folder is complete. Otherwise the process ends with the run, as
+//! `redjepsen run` does. So a failure costs only its own run, and nothing outlives it.
 //!
-//! It has a process group of its own: Ctrl-C reaches the other process alone, which passes it on and waits until the run has
-//! healed and removed everything; and it ends in the same way when that one is killed.
+//! It has its own process group: Ctrl-C reaches only the other process, which passes it on and waits until the run has
+//! healed and removed everything. If the other process is killed, this one stops in the same way.
 
 use std::fs;
 use std::io;
@@ -25,26 +25,26 @@ use super::run::{KeepCluster, RunSettings, Runner};
 use super::{Checked, Console, PROGRAM, RunnerError, interrupt};
 use crate::scenario::Scenario;
 
-/// How long a run that was told to end may take to heal and to remove its cluster.
+/// How long a run that was told to stop may take to heal and to remove its cluster.
 const FAREWELL: Duration = Duration::from_secs(60);
-/// As much of a line that makes no sense as a message shows.
+/// How much of a line that makes no sense a message shows.
 const SHOWN: usize = 200;
 
-/// One run that is to be made.
+/// One run to be made.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunOrder {
     pub scenario: Scenario,
-    /// Folder that keeps the runs.
+    /// The folder of all runs.
     pub store: PathBuf,
-    /// The command that repeats it, where it is not repeated by its saved scenario.
+    /// The command that repeats the run; if None, its saved scenario repeats it.
     pub repeat: Option<String>,
-    /// Whether the next run needs the same cluster, so that it can have this one's.
+    /// Whether the next run needs the same cluster and can reuse this one.
     pub keep_cluster: bool,
 }
 
-/// Makes the runs that are ordered on standard input, until a run's cluster is not kept, nothing more is ordered, or the user
-/// wants the end. `answer` is told of each run whose cluster is kept. Gives the last run.
+/// Makes the runs that are ordered on standard input, until a run's cluster is not kept, the orders end, or the user
+/// stops it. `answer` is called for each run whose cluster is kept. Returns the last run.
 pub async fn serve(
     console: Console,
     answer: &mut dyn FnMut(&Checked) -> io::Result<()>,
@@ -87,23 +87,23 @@ async fn one_after_the_other(
     }
 }
 
-/// A process that makes runs, seen by the one that started it.
+/// A process that makes runs, as seen by the process that started it.
 pub(super) struct Worker {
     child: Child,
-    /// Closed, it lets the process end.
+    /// The process ends once this is closed.
     orders: Option<ChildStdin>,
     answers: Lines<BufReader<ChildStdout>>,
 }
 
-/// What is known when a run is over.
+/// How a run's process answered or ended.
 pub(super) enum End {
-    /// Its exit code, from a process that waits for the next one.
+    /// The run's exit code, from a process that waits for the next run.
     Answered(i32),
     Exited(ExitStatus),
 }
 
 impl Worker {
-    /// Starts a process. From the first thread, which lives as long as this process: to the kernel the parent is the thread.
+    /// Starts a process. To be called by the first thread: to the kernel a thread is the parent, and this one lives on.
     pub fn start(log: &Path) -> io::Result<Worker> {
         let _ = fs::remove_file(log);
         let log = fs::File::options().create(true).append(true).open(log)?;
@@ -122,7 +122,7 @@ impl Worker {
         Ok(Worker { child, orders, answers })
     }
 
-    /// None where it has ended meanwhile.
+    /// None if it has ended.
     pub fn if_it_waits(mut self) -> Option<Worker> {
         matches!(self.child.try_wait(), Ok(None)).then_some(self)
     }
@@ -131,7 +131,7 @@ impl Worker {
     pub async fn make(&mut self, order: &RunOrder) -> io::Result<End> {
         let line = format!("{}\n", serde_json::to_string(order)?);
         if let Some(orders) = &mut self.orders {
-            // One that has ended does not read it, and how it ended says more.
+            // A process that has ended does not read this, and how it ended says more than an error here.
             let _ = orders.write_all(line.as_bytes()).await;
         }
         match self.answers.next_line().await? {
@@ -140,7 +140,7 @@ impl Worker {
         }
     }
 
-    /// Lets it remove what it has, and ends it where it does not end.
+    /// Lets the process remove its cluster and end; kills it if it does not.
     pub async fn end(mut self) -> io::Result<ExitStatus> {
         drop(self.orders.take());
         match timeout(FAREWELL, self.child.wait()).await {
@@ -149,11 +149,11 @@ impl Worker {
         }
     }
 
-    /// Lets it end in order, in the middle of a run, and kills it where it does not.
+    /// Stops the process in an orderly way in the middle of a run; kills it if it does not end.
     pub async fn break_off(&mut self) -> io::Result<ExitStatus> {
         let pid = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         if let Some(pid) = pid {
-            // Where it has ended meanwhile there is nobody to tell.
+            // If it has ended, there is nobody to signal.
             let _ = kill_process(pid, Signal::TERM);
         }
         match timeout(FAREWELL, self.child.wait()).await {

@@ -1,4 +1,4 @@
-//! The workloads, nemeses and suites that come with the binary, and files of the user's own.
+//! The workloads, nemeses and suites that come with the binary, and the user's own files.
 //!
 //! A name means an embedded file; anything with a slash or ending in `.toml` is a path. The files are data: reading one
 //! never executes anything.
@@ -123,8 +123,8 @@ pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError
     Ok((name, workload))
 }
 
-/// A nemesis by name or path, with the name that its runs are filed under; several with commas between them are one that
-/// does all that they do. A phrase such as `pause node:0` is one that does just that.
+/// A nemesis by name or path, with the name that its runs are filed under. Several, separated by commas, become one
+/// that does everything that they do. A phrase such as `pause node:0` becomes a nemesis that does just that.
 pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError> {
     let mut all: Option<(String, Nemesis)> = None;
     for wanted in apart(names_or_paths) {
@@ -147,7 +147,7 @@ pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError
     all.ok_or_else(|| CatalogueError("no nemesis is named".to_string()))
 }
 
-/// What commas set apart. Those within a phrase are between its targets: `pause client:0,node:1` is one.
+/// Splits at commas, except within a phrase, where commas separate targets: `pause client:0,node:1` is one.
 fn apart(names_or_paths: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for part in names_or_paths.split(',').map(str::trim) {
@@ -160,7 +160,7 @@ fn apart(names_or_paths: &str) -> Vec<String> {
     parts
 }
 
-/// A fault said in place of a file, such as `pause node:0`, which then recurs.
+/// A fault given as a phrase instead of a file, such as `pause node:0`; it recurs.
 fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
     tell_renamed("--nemesis", phrase);
     let fault: Fault = phrase.parse().map_err(|error| CatalogueError(format!("--nemesis: {error}")))?;
@@ -170,7 +170,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
     let nemesis = Nemesis {
         description: phrase.to_string(),
         story: format!("`{phrase}`, again and again."),
-        // Nobody has thought about what it leaves of the work.
+        // Nobody has determined how much progress such a fault allows.
         progress: Progress::Any,
         outlives: None,
         clients: None,
@@ -183,19 +183,19 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
     Ok((folder_name(phrase), nemesis))
 }
 
-/// Words that were renamed and are still understood: what they are, the old one, the new one.
+/// Renamed words that are still understood: their kind, the old word, the new word.
 const RENAMED: [(&str, &str, &str); 3] = [
     ("workload", "cas-token", "redlock-guarded"),
     ("fencing", "old-value", "compare-and-set"),
     ("target", "storage", "resource"),
 ];
 
-/// What a name is called today.
+/// The current name of something that may have been renamed.
 fn renamed<'n>(what: &str, name: &'n str) -> &'n str {
     RENAMED.iter().find(|(of, old, _)| (*of, *old) == (what, name)).map_or(name, |(_, _, new)| new)
 }
 
-/// Says once, on standard error, which words of a file or flag have new names.
+/// Reports once, on standard error, which words of a file or flag have new names.
 fn tell_renamed(place: &str, text: &str) {
     static TOLD: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
@@ -238,12 +238,12 @@ pub(crate) fn is_path(wanted: &str) -> bool {
     wanted.contains('/') || wanted.ends_with(".toml")
 }
 
-/// The file as its type. The parser's message shows the line and what was expected there.
+/// Parses a file into its type. The parser's message shows the line and what was expected there.
 fn parse<T: DeserializeOwned>(place: &str, text: &str) -> Result<T, CatalogueError> {
     toml::from_str(text).map_err(|error| CatalogueError(format!("{place}: {}", error.to_string().trim_end())))
 }
 
-/// A run is filed under this name, so it must be one plain word whatever the file was called.
+/// The name that runs are filed under: one plain word, whatever the file was called.
 fn folder_name(name: &str) -> String {
     let word: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' }).collect();

@@ -1,4 +1,4 @@
-//! What a run is made on, and which of that goes together.
+//! What a run runs on, and which of these settings go together.
 
 use std::path::PathBuf;
 
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use super::{Scenario, ScenarioError};
 use crate::topology::{ClusterKind, OwnClient};
 
-/// What a cluster is made of, beside the servers that the workload asks for.
+/// What a cluster is made of, besides the servers that the workload asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterSettings {
     pub kind: ClusterKind,
-    /// The image of the nodes' Redis; the usual one where there is none.
+    /// The image of the nodes' Redis; if None, the usual one.
     pub image: Option<String>,
-    /// The program of the nodes' Redis, as an absolute path; this machine's own where there is none.
+    /// The program of the nodes' Redis, as an absolute path; if None, this machine's own.
     pub redis_server: Option<PathBuf>,
-    /// The members' network; one that is free where there is none.
+    /// The members' network; if None, a free one.
     pub subnet: Option<Ipv4Net>,
 }
 
 impl Scenario {
-    /// Where the cluster runs. What only one kind of cluster knows decides for that one.
+    /// Where the cluster runs. An option that only one kind of cluster supports decides for that kind.
     pub fn cluster_kind(&self) -> ClusterKind {
         match (self.cluster.kind, &self.client) {
             (ClusterKind::Auto, _) if self.needs_docker().is_some() => ClusterKind::Docker,
@@ -43,7 +43,7 @@ impl Scenario {
         .find_map(|(flag, given)| given.then_some(flag))
     }
 
-    /// Whether there can be such a cluster with such a client.
+    /// Checks that such a cluster with such a client is possible.
     pub(super) fn check_cluster(&self) -> Result<(), ScenarioError> {
         let refuse = |text: String| Err(ScenarioError(text));
         if self.cluster.image.is_some() && self.cluster.redis_server.is_some() {

@@ -1,10 +1,10 @@
-//! What is to be run: a workload, a nemesis, the numbers and what it is run on, complete and checked before anything starts.
+//! What to run: a workload, a nemesis, the numbers and the cluster, complete and checked before anything starts.
 //!
-//! [`Options`] are what a user says of it, by flags or in a suite's file; [`Scenario`] is what that means. A scenario is saved
-//! with its run and passed on whole, so that whoever has it can make the run again.
+//! [`Options`] are what a user asks for, by flags or in a suite file; [`Scenario`] is what that means. A scenario is
+//! saved with its run and passed on whole, so that anyone who has it can repeat the run.
 //!
-//! The workload and nemesis files deserialize into the types here; the vocabulary is closed, so that a typo gets a
-//! message that lists what was expected.
+//! The workload and nemesis files deserialize into the types here. The vocabulary is closed, so a typo gets a message
+//! that lists what was expected.
 
 pub mod catalogue;
 mod cluster;
@@ -25,7 +25,7 @@ pub use cluster::ClusterSettings;
 pub(crate) use options::one_or_more;
 pub use options::{Options, quoted};
 
-/// Where a run's scenario is saved, in its folder.
+/// The file in a run's folder that holds its scenario.
 pub const FILE: &str = "scenario.toml";
 
 /// A complete run, as saved in `scenario.toml`.
@@ -54,12 +54,12 @@ pub struct Scenario {
     /// What the lock's nodes keep on their disks.
     #[serde(default)]
     pub persistence: Persistence,
-    /// What the run is to show, where the user said it.
+    /// What the run is expected to show, if the user said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expectation>,
     #[serde(default)]
     pub cluster: ClusterSettings,
-    /// The user's own lock client; redjepsen's where there is none.
+    /// The user's own lock client; if None, redjepsen's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<OwnClient>,
     pub workload: Workload,
@@ -79,12 +79,12 @@ pub struct Workload {
     /// How many keys clients update unless the user says otherwise, each with a lock of its own.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub keys: u32,
-    /// How they belong together.
+    /// How the nodes relate to each other.
     #[serde(default, skip_serializing_if = "Topology::is_independent")]
     pub topology: Topology,
     pub lock: LockSpec,
     pub resource: ResourceSpec,
-    /// What clients do, where it is not all the same.
+    /// What clients do, if it is more than one kind of operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<OperationMix>,
     /// The properties that decide the verdict.
@@ -95,7 +95,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Whether a run of it can show anything.
+    /// Checks that a run of it can show anything.
     fn check(&self) -> Result<(), String> {
         if self.claims.is_empty() {
             return Err("`claims` is empty, so no run could fail; name `updates`, `mutual-exclusion` or both".into());
@@ -112,7 +112,7 @@ pub struct ResourceSpec {
     pub fencing: Fencing,
 }
 
-/// How often clients do what, as parts of the whole.
+/// How often clients do what, as relative weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationMix {
@@ -125,14 +125,14 @@ pub struct OperationMix {
 }
 
 impl Default for OperationMix {
-    /// As often the one as the other.
+    /// All equally often.
     fn default() -> Self {
         OperationMix { read: 1, write: 1, cas: 1 }
     }
 }
 
 impl OperationMix {
-    /// Each function with its part of the whole.
+    /// Each function with its weight.
     pub fn weights(self) -> [(Function, u32); 3] {
         [(Function::Read, self.read), (Function::Write, self.write), (Function::Cas, self.cas)]
     }
@@ -150,18 +150,18 @@ impl OperationMix {
     }
 }
 
-/// How the resource itself guards against writers that lost the lock.
+/// How the resource guards itself against writers that lost the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fencing {
-    /// Not at all: every write is taken.
+    /// Not at all: every write is accepted.
     None,
     /// It refuses a write whose old value is not current (a check-and-set, made by Lua on the resource).
     #[serde(alias = "old-value")]
     CompareAndSet,
-    /// It refuses a write with an older fencing token than one that has written, atomically by Lua on the resource.
+    /// It refuses a write with a fencing token older than that of an earlier writer, atomically by Lua on the resource.
     Token,
-    /// As `token`, and a read counts as a write does.
+    /// Like `token`, but a read counts as a write does.
     TokenReads,
 }
 
@@ -174,13 +174,13 @@ fn is_one(number: &u32) -> bool {
 }
 
 impl Fencing {
-    /// Whether it tells writers apart by their fencing tokens.
+    /// Whether it tells writers apart by fencing tokens.
     pub fn needs_tokens(self) -> bool {
         matches!(self, Fencing::Token | Fencing::TokenReads)
     }
 }
 
-/// Why a scenario makes no sense: what the user said, and what would do.
+/// Why a scenario makes no sense: what the user asked for, and what would work.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct ScenarioError(String);
@@ -198,7 +198,7 @@ impl From<catalogue::CatalogueError> for ScenarioError {
 }
 
 impl Scenario {
-    /// The scenario that was saved in a file, or in the folder of a run; not [checked](Scenario::check).
+    /// Reads the scenario saved in a file or in a run's folder; it is not [checked](Scenario::check).
     pub fn read(file_or_folder: &Path) -> Result<Scenario, ScenarioError> {
         let file = if file_or_folder.is_dir() { file_or_folder.join(FILE) } else { file_or_folder.to_path_buf() };
         let text = std::fs::read_to_string(&file).map_err(|error| {
@@ -214,7 +214,7 @@ impl Scenario {
         })
     }
 
-    /// Refuses numbers that make no sense, before anything is started; names the flag and what it may be.
+    /// Rejects numbers that make no sense before anything starts, naming the flag and its valid values.
     pub fn check(&self) -> Result<(), ScenarioError> {
         within("--clients", self.clients, 1..=100)?;
         match (self.workload.lock.is_granted_by_controller(), self.nodes) {
@@ -276,7 +276,7 @@ impl Scenario {
         self.lock_settings(Vec::new()).map(|_| ())
     }
 
-    /// Whether what is done without a lock has a place to be done.
+    /// Checks that a workload without a lock fits its resource and topology.
     fn check_unlocked(&self) -> Result<(), ScenarioError> {
         let Workload { topology, lock, resource, operations, claims, .. } = &self.workload;
         let wrong = match (resource.kind, operations) {
@@ -304,7 +304,7 @@ impl Scenario {
         Err(ScenarioError(format!("workload {}: {wrong}", self.workload_name)))
     }
 
-    /// Whether there can be such a group of nodes, and whether the lock can live on it.
+    /// Checks that such a group of nodes is possible, and that the lock can work on it.
     fn check_topology(&self) -> Result<(), ScenarioError> {
         let Workload { topology, lock, .. } = &self.workload;
         let replicas = topology.replicas_each(self.nodes);
@@ -327,7 +327,7 @@ impl Scenario {
         Err(ScenarioError(format!("workload {}: {wrong}", self.workload_name)))
     }
 
-    /// The lock as the clients are told of it, every length resolved.
+    /// The lock settings that clients are given, with every length resolved.
     pub fn lock_settings(&self, nodes: Vec<String>) -> Result<LockSettings, ScenarioError> {
         let options = self.workload.lock.options(self.ttl);
         let options = options.map_err(|error| ScenarioError(format!("workload {}: {error}", self.workload_name)))?;

@@ -1,6 +1,6 @@
-//! The options of a run, as a user says them by flags or in the `with` of a suite's file, and the scenario that they mean.
+//! The options of a run, from flags or from `with` in a suite file, and the scenario that they mean.
 //!
-//! What is not said is left to the workload and the nemesis, and else to the usual values, which are here.
+//! What is not given comes from the workload and the nemesis, or else from the defaults here.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use crate::nemesis::Expectation;
 use crate::topology::{ClientMount, ClusterKind, OwnClient, Persistence, Program};
 use crate::units::{Length, LengthRange};
 
-/// Enough that some client always waits for the lock.
+/// Enough that some client is always waiting for the lock.
 const CLIENTS: u32 = 5;
-/// Long against what a request takes, short against anybody's patience.
+/// Long compared with a request, short compared with anyone's patience.
 const TTL: Duration = Duration::from_secs(1);
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 const RATE: f64 = 50.0;
@@ -81,8 +81,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The run that these options mean, checked. A client of the user's own starts in `folder`, where it runs on this machine;
-    /// other paths start at this process's folder (see [`Options::in_folder`]).
+    /// The run that these options mean, checked. A user's own client that runs on this machine starts in `folder`;
+    /// other paths are relative to this process's working directory (see [`Options::in_folder`]).
     pub fn scenario(&self, workload: &str, nemesis: &str, seed: u64, folder: &Path) -> Result<Scenario, ScenarioError> {
         let (workload_name, workload) = catalogue::workload(workload)?;
         let (nemesis_name, nemesis) = catalogue::nemesis(nemesis)?;
@@ -132,7 +132,7 @@ impl Options {
             };
         };
         let unclosed = || ScenarioError(format!("--client-cmd: a quote is not closed in `{command}`"));
-        // Paths in the command mean what they say, wherever the run is repeated from.
+        // Paths in the command keep their meaning, wherever the run is repeated from.
         let folder = match self.client_image {
             None => Some(whole("--client-cmd", folder)?),
             Some(_) => None,
@@ -145,7 +145,7 @@ impl Options {
         }))
     }
 
-    /// These options, and where they say nothing the others.
+    /// These options, completed with the other ones.
     pub fn or(&self, other: &Options) -> Options {
         let (this, other) = (self.clone(), other.clone());
         Options {
@@ -168,9 +168,9 @@ impl Options {
         }
     }
 
-    /// The same with paths that start at this folder, as those in a file do.
+    /// The same options with paths relative to this folder, as paths in a file are.
     pub fn in_folder(&self, folder: &Path) -> Options {
-        // What is joined to an absolute path is that path.
+        // Joining an absolute path yields that path.
         let host = |mount: &String| folder.join(mount).display().to_string();
         Options {
             redis_server: self.redis_server.as_ref().map(|path| folder.join(path)),
@@ -179,7 +179,7 @@ impl Options {
         }
     }
 
-    /// Each option that is given, by the name of its flag and as it would be typed.
+    /// Each option that is given, by the name of its flag and as a user would type it.
     pub fn said(&self) -> Vec<(&'static str, String)> {
         fn text(value: Option<impl ToString>) -> Option<String> {
             value.map(|value| value.to_string())
@@ -210,8 +210,8 @@ impl Options {
         one_each.into_iter().chain(mounts).filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
-    /// `redjepsen run` with these options, as a user would type it, without the seed. None where that would be another run
-    /// elsewhere: a client of the user's own starts in its folder.
+    /// `redjepsen run` with these options, as a user would type it, without the seed. None if it would mean a different
+    /// run elsewhere, because a user's own client starts in its folder.
     pub fn command(&self, workload: &str, nemesis: &str, expect: Option<Expectation>) -> Option<String> {
         if self.client_cmd.is_some() && self.client_image.is_none() {
             return None;
@@ -224,7 +224,7 @@ impl Options {
     }
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell if necessary.
 pub fn quoted(word: &str) -> String {
     shlex::try_quote(word).map_or_else(|_| word.to_string(), |word| word.into_owned())
 }
@@ -236,7 +236,7 @@ fn absolute(flag: &str, length: Option<Length>) -> Result<Option<Duration>, Scen
 }
 
 fn whole(flag: &str, path: &Path) -> Result<PathBuf, ScenarioError> {
-    // The empty path is that of this process's folder.
+    // The empty path means this process's working directory.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     std::path::absolute(path).map_err(|error| ScenarioError(format!("{flag} {}: {error}", path.display())))
 }

@@ -1,6 +1,6 @@
-//! What a suite's file says: blocks of cells, each a product of workloads and nemeses, with their options.
+//! A suite file: blocks of cells, each block a product of workloads and nemeses, with options.
 //!
-//! A typo is refused with its line and what was expected. Whether the workloads and nemeses exist is found out when the
+//! A typo is rejected with its line and what was expected. Whether the workloads and nemeses exist is checked when the
 //! cells are [planned](super::plan).
 
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use crate::nemesis::Expectation;
 use crate::scenario::catalogue::{self, CatalogueError, SUITES};
 use crate::scenario::{Options, one_or_more};
 
-/// A suite by name or path, with the name that it is filed under and the folder in which the paths in it start.
+/// A suite by name or path, with the name that it is filed under and the folder that its paths are relative to.
 pub fn open(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), CatalogueError> {
     let (name, suite) = catalogue::find("suite", SUITES, name_or_path)?;
     let folder = if catalogue::is_path(name_or_path) { Path::new(name_or_path).parent() } else { None };
     Ok((name, suite, folder.map(Path::to_path_buf).unwrap_or_default()))
 }
 
-/// A suite, as its file says it.
+/// A suite file's content.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteFile {
     /// One line for `redjepsen list`.
     pub description: String,
-    /// How often each cell is run, unless it says otherwise; each time with the next seed.
+    /// How often each cell is run, unless the cell says otherwise; each run takes the next seed.
     #[serde(default = "once")]
     pub runs: u32,
     /// The seed of each cell's first run.
@@ -36,29 +36,29 @@ pub struct SuiteFile {
     pub cells: Vec<Block>,
 }
 
-/// Every workload that is named, under every nemesis that is named. Where one of them is left out, it stands for all of
-/// which the files expect something with the other, but for the cells that other blocks name.
+/// Every named workload under every named nemesis. If one side is left out, it means all for which the files expect
+/// something in combination with the other side, except cells that other blocks name.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
     pub workload: Option<Names>,
     pub nemesis: Option<Names>,
     pub runs: Option<u32>,
-    /// In place of what the files of the workload and the nemesis expect.
+    /// Overrides what the files of the workload and the nemesis expect.
     pub expect: Option<Expected>,
-    /// In how many of the runs an expected violation has to be found.
+    /// In how many of the runs an expected violation must be found.
     pub found: Option<Found>,
     #[serde(default)]
     pub with: Options,
 }
 
-/// What a cell is to show.
+/// What a cell is expected to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expected {
     Valid,
     Violation,
-    /// Whatever it shows is only noted, also where a file expects something.
+    /// The result is only recorded, even if a file expects something.
     Nothing,
 }
 
@@ -72,17 +72,17 @@ impl Expected {
     }
 }
 
-/// In how many of a cell's runs an expected violation has to be found. (Where none is expected, none may be found.)
+/// In how many of a cell's runs an expected violation must be found. (If none is expected, none may be found.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Found {
-    /// In each: what is said of a scenario, which brings the moment about.
+    /// In every run: the default for scripted scenarios, which bring the situation about.
     Every,
-    /// In one at least: what is said of faults that come at random.
+    /// In at least one run: the default for random faults.
     Some,
 }
 
-/// One name or path, or several.
+/// One or several names or paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
 

@@ -1,4 +1,4 @@
-//! A suite's result as one value: `matrix.json`, and what the pages are made of. Shards are joined by it.
+//! A suite's result as one value: the content of `matrix.json`, from which pages are made and shards are joined.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,7 +11,7 @@ use super::plan::{Shard, Suite};
 use crate::checker::{LostUpdates, wilson_95};
 use crate::nemesis::Expectation;
 
-/// What a suite showed. Fields may be added; those that are there keep their names and meanings.
+/// What a suite showed. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
     pub suite: String,
@@ -20,45 +20,45 @@ pub struct Matrix {
     pub counts: Counts,
     /// RFC 3339.
     pub started: String,
-    /// How long its runs were expected to take, in seconds; those of other shards not counted.
+    /// How long its runs were expected to take, in seconds, not counting those of other shards.
     pub planned_s: f64,
-    /// How long the runs that were made took, in seconds, each by itself.
+    /// How long the runs that were made took, in seconds, added up.
     pub took_s: f64,
-    /// What it ran on, by name; several versions of one thing with ` / ` between them.
+    /// What it ran on, by name; several versions of the same thing are separated by ` / `.
     pub versions: BTreeMap<String, String>,
-    /// Which shards it is made of; empty where the suite was not cut.
+    /// Which shards it is made of; empty if the suite was not split.
     pub shards: Vec<Shard>,
-    /// Shards that are missing, so that not every cell is here.
+    /// Missing shards, whose cells are not here.
     pub missing_shards: Vec<Shard>,
-    /// The command that repeats all of it.
+    /// The command that repeats the whole suite.
     pub repeat: String,
     pub suite_sha256: String,
     pub cells: Vec<Cell>,
 }
 
-/// What neither the suite nor its runs say by themselves.
+/// What neither the suite nor its runs contain.
 #[derive(Clone, Debug, Default)]
 pub struct Circumstances {
     pub shard: Option<Shard>,
     /// RFC 3339.
     pub started: String,
     pub versions: BTreeMap<String, String>,
-    /// The command that repeats all of it.
+    /// The command that repeats the whole suite.
     pub repeat: String,
 }
 
-/// What the suite comes to.
+/// The overall result of a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overall {
     AsExpected,
-    /// At least one cell certainly shows something else than expected.
+    /// At least one cell certainly shows something other than expected.
     Surprise,
-    /// No surprise, but not every cell that something is expected of was run and proved it.
+    /// No surprise, but not every cell with an expectation was run and proved it.
     Unknown,
 }
 
-/// Cells by what they are.
+/// How many cells have which status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub as_expected: u64,
@@ -72,7 +72,7 @@ pub struct Counts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     pub name: String,
-    /// Its place in the whole suite, from 0.
+    /// Its index in the whole suite, from 0.
     #[serde(default)]
     pub place: u32,
     pub workload: String,
@@ -88,13 +88,12 @@ pub struct Cell {
     pub runs: Vec<RunOutcome>,
 }
 
-/// The numbers of a cell that compare with others', over all of its runs.
+/// The comparable numbers of a cell, over all of its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellNumbers {
     /// Of all runs together.
     pub lost_updates: LostUpdates,
-    /// Between which shares of acknowledged updates the true one lies with a confidence of 95 %, see [`wilson_95`]; none
-    /// where nothing was acknowledged.
+    /// The 95 % confidence interval of the share of lost updates, see [`wilson_95`]; None if nothing was acknowledged.
     pub lost_95: Option<(f64, f64)>,
     pub overlaps: u64,
     pub holds: u64,
@@ -103,7 +102,7 @@ pub struct CellNumbers {
     pub per_second: Option<Spread>,
 }
 
-/// A number as several runs have it.
+/// How a number varies between runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub least: f64,
@@ -117,7 +116,7 @@ pub struct Spread {
 pub struct MergeError(String);
 
 impl Matrix {
-    /// The matrix of a suite with the runs that have been made of it.
+    /// The matrix of a suite and of the runs made so far.
     pub fn new(suite: &Suite, runs: &[RunOutcome], circumstances: Circumstances) -> Matrix {
         let Circumstances { shard, started, versions, repeat } = circumstances;
         let cells = suite.cells.iter().map(|cell| {
@@ -158,7 +157,7 @@ impl Matrix {
         matrix
     }
 
-    /// Joins shards of one suite, each with where its folder is, seen from the folder of the whole.
+    /// Joins shards of one suite, each given with the path from the joined suite's folder to its own.
     pub fn join(parts: Vec<(String, Matrix)>) -> Result<Matrix, MergeError> {
         let mut parts = parts.into_iter();
         let Some((folder, mut whole)) = parts.next() else { return Err(MergeError("there is nothing to join".into())) };
@@ -206,7 +205,7 @@ impl Matrix {
         }
     }
 
-    /// Counts the cells and says what they come to.
+    /// Counts the cells and sets the overall result.
     fn conclude(&mut self) {
         let count = |standing| self.cells.iter().filter(|cell| cell.standing == standing).count() as u64;
         self.counts = Counts {
@@ -227,7 +226,7 @@ impl Matrix {
         };
     }
 
-    /// What it comes to, in one sentence.
+    /// The overall result in one sentence.
     pub fn headline(&self) -> String {
         let Counts { as_expected, surprise, unknown, not_run, observed } = self.counts;
         let held = as_expected + surprise + unknown + not_run;
@@ -273,7 +272,7 @@ impl CellNumbers {
 }
 
 impl Spread {
-    /// None of no numbers at all; the lower one of two medians.
+    /// None without any number; the lower of two medians.
     pub fn of(numbers: impl Iterator<Item = f64>) -> Option<Spread> {
         let mut sorted: Vec<f64> = numbers.filter(|number| number.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);

@@ -2,14 +2,14 @@
 //!
 //! A suite is a matrix of workloads, nemeses and seeds that is held against what each cell is expected to show.
 //!
-//! - [`mod@file`]: what a suite's file says
-//! - [`plan`]: the cells that it means, complete, with how long they take and which machine takes which
-//! - [`outcome`]: what a run showed, and what its cell therefore is
-//! - [`state`]: the runs that are done, on disk one by one, so that an interrupted suite goes on where it was
-//! - [`matrix`]: all of it as one value, which the pages are made of, and which shards are joined by
+//! - [`mod@file`]: a suite file
+//! - [`plan`]: the cells that it means, complete, with their planned duration and their shard
+//! - [`outcome`]: what a run showed, and the status of its cell that follows
+//! - [`state`]: the finished runs, written to disk one by one, so that an interrupted suite can continue
+//! - [`matrix`]: everything as one value, from which pages are made and shards are joined
 //!
-//! Everything but [`state`] is pure. A suite repeats runs to see how often something is found, never to get a result that
-//! it would like better.
+//! Everything but [`state`] is pure. A suite repeats runs to see how often something is found, never to get a result
+//! that it likes better.
 
 pub mod file;
 pub mod matrix;

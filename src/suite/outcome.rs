@@ -1,4 +1,4 @@
-//! What a run showed, and what its cell is by that. Pure.
+//! What a run showed, and the status of its cell that follows. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,11 @@ pub struct RunOutcome {
     /// Which run of the cell, counted from 1.
     pub run: u32,
     pub seed: u64,
-    /// None where the run could not be made, so that there is no verdict.
+    /// None if the run could not be made, so that there is no verdict.
     pub valid: Option<Validity>,
     /// What happened, in one sentence.
     pub summary: String,
-    /// The run's folder, seen from the suite's; empty where there is none.
+    /// The run's folder, relative to the suite's; empty if there is none.
     pub folder: String,
     /// The command that repeats it.
     pub repeat: String,
@@ -27,7 +27,7 @@ pub struct RunOutcome {
     pub numbers: Numbers,
 }
 
-/// The numbers of one run that compare with others'.
+/// The comparable numbers of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
     pub acknowledged: u64,
@@ -71,11 +71,11 @@ impl Results {
     }
 }
 
-/// What a cell is, by its runs.
+/// The status of a cell, by its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellStatus {
-    /// It certainly shows something else than expected.
+    /// It certainly shows something other than expected.
     Surprise,
     /// Its runs prove too little.
     Unknown,
@@ -86,7 +86,7 @@ pub enum CellStatus {
     Observed,
 }
 
-/// How many runs of a cell ended how.
+/// How many runs of a cell ended in which way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     pub planned: u32,
@@ -114,8 +114,8 @@ impl Tally {
         self.valid + self.invalid + self.unknown + self.could_not_run
     }
 
-    /// What a cell with these runs is. One run that contradicts what is expected decides, whatever the others prove; a
-    /// run that proves nothing never counts for what is expected.
+    /// The status of a cell with these runs. One run that contradicts the expectation decides, whatever the others
+    /// prove; a run that proves nothing never counts for the expectation.
     pub fn standing(&self, expected: Option<Expectation>, found: Option<Found>) -> CellStatus {
         let complete = self.done() >= self.planned;
         let proven = self.unknown + self.could_not_run == 0;
@@ -152,7 +152,7 @@ mod tests {
             (tally(2, 0, 1, 0), Some(Valid), None, Unknown),
             (tally(2, 0, 0, 1), Some(Valid), None, Unknown),
             (tally(2, 0, 0, 0), Some(Valid), None, NotRun),
-            // Failed ranks above unknown and above not yet run.
+            // A surprise outranks an unknown run and one that was not made.
             (tally(1, 1, 1, 0), Some(Valid), None, Surprise),
             (tally(0, 1, 0, 0), Some(Valid), None, Surprise),
             (tally(0, 3, 0, 0), Some(Violation), Some(Found::Every), AsExpected),

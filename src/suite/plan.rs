@@ -1,4 +1,4 @@
-//! The cells that a suite's file means: complete, checked before anything starts, with the time that they take.
+//! The cells that a suite file means: complete, checked before anything starts, with their planned duration.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,35 +15,35 @@ use crate::scenario::catalogue::{self, CatalogueError};
 use crate::scenario::{Options, Scenario};
 use crate::topology::ClusterKind;
 
-/// A suite whose every cell can be run.
+/// A suite of which every cell can be run.
 #[derive(Clone, Debug)]
 pub struct Suite {
     pub name: String,
     pub description: String,
     pub cells: Vec<PlannedCell>,
-    /// SHA-256 of all that decides what is run, in hexadecimal: what cells, workloads and nemeses say.
+    /// SHA-256 of everything that decides what is run, in hexadecimal: cells, workloads and nemeses.
     pub sha256: String,
 }
 
-/// One workload under one nemesis, to be run some times.
+/// One workload under one nemesis, to be run one or more times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedCell {
     /// Unique in the suite, for people and for the state: `redlock under pause with ttl 400ms`.
     pub name: String,
-    /// Its place in the suite, from 0, which it keeps in a shard.
+    /// Its index in the suite, from 0, which it keeps in a shard.
     pub place: u32,
     pub workload: String,
     pub nemesis: String,
     /// The options that this cell does not share with the suite.
     pub with: String,
-    /// Whether the nemesis brings one moment about step by step.
+    /// Whether the nemesis is a script that brings about one situation step by step.
     pub scripted: bool,
     pub expected: Option<Expectation>,
-    /// In how many runs a violation has to be found, where one is expected.
+    /// In how many runs a violation must be found, if one is expected.
     pub found: Option<Found>,
-    /// `redjepsen run` with all that it takes but the seed; none where only a saved scenario can say all of it.
+    /// `redjepsen run` with all its arguments but the seed; None if only a saved scenario can express them.
     pub command: Option<String>,
-    /// Its first run.
+    /// The scenario of its first run.
     pub scenario: Scenario,
     /// The seed of each run.
     pub seeds: Vec<u64>,
@@ -51,25 +51,25 @@ pub struct PlannedCell {
     pub planned_ms: u64,
 }
 
-/// A suite's file, and where it is from.
+/// A suite file, and where it comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     pub name: &'a str,
     pub file: &'a SuiteFile,
-    /// Where paths in the file start.
+    /// The folder that paths in the file are relative to.
     pub folder: &'a Path,
 }
 
-/// What the clusters are made of.
+/// Which kind of cluster to use.
 #[derive(Clone, Copy, Debug)]
 pub struct Clusters {
-    /// What the user wants in place of all that the file says of it.
+    /// The user's choice, which overrides whatever the file says.
     pub instead: Option<ClusterKind>,
-    /// What there is where anything will do; [`ClusterKind::Auto`] as long as nobody has looked.
+    /// The kind to use for scenarios that accept any; [`ClusterKind::Auto`] until it is determined.
     pub auto: ClusterKind,
 }
 
-/// Which part of a suite a machine takes: shard `index` of `of`, counted from 1.
+/// The part of a suite that one machine runs: shard `index` of `of`, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
     pub index: u32,
@@ -81,7 +81,7 @@ pub struct Shard {
 #[error("{0}")]
 pub struct SuiteError(String);
 
-/// More runs than anybody waits for are a slip of the keyboard.
+/// More runs than this are a typo: nobody would wait for them.
 const MOST_RUNS: u32 = 1000;
 
 impl Suite {
@@ -90,7 +90,7 @@ impl Suite {
         let Source { name, file, folder } = *source;
         let refuse = |text: String| Err(SuiteError(format!("suite {name}: {text}")));
         let mut cells: Vec<PlannedCell> = Vec::new();
-        // What is named goes before what is only meant, whatever their order in the file; the matrix has the file's.
+        // Named cells win over implied ones, whatever their order in the file; the matrix keeps the file's order.
         let mut order: Vec<(usize, &Block)> = file.cells.iter().enumerate().collect();
         order.sort_by_key(|(_, block)| block.is_open());
         let mut blocks = Vec::new();
@@ -135,7 +135,7 @@ impl Suite {
         Ok(Suite { name: name.to_string(), description: file.description.clone(), cells, sha256 })
     }
 
-    /// How long it is expected to take, in milliseconds.
+    /// How long the suite is expected to take, in milliseconds.
     pub fn planned_ms(&self) -> u64 {
         self.cells.iter().map(|cell| cell.planned_ms).sum()
     }
@@ -145,8 +145,8 @@ impl Suite {
         self.cells.iter().map(|cell| cell.seeds.len()).sum()
     }
 
-    /// The part of it that a shard takes. Each cell goes, the longest first, to the shard that has the least to do by
-    /// then, so that the same suite is cut in the same way on every machine and no shard has much more to do than others.
+    /// The part of the suite that a shard runs. Cells are dealt out longest first, each to the shard with the least
+    /// work so far, so that every machine splits the suite in the same way and the shards take about the same time.
     pub fn shard(mut self, shard: Shard) -> Suite {
         let mut places: Vec<usize> = (0..self.cells.len()).collect();
         places.sort_by_key(|place| std::cmp::Reverse(self.cells[*place].planned_ms));
@@ -164,14 +164,14 @@ impl Suite {
 }
 
 impl PlannedCell {
-    /// The command that makes a run of it again; none where only its saved scenario can say all of it.
+    /// The command that repeats one of its runs; None if only the run's saved scenario can express it.
     pub fn repeat(&self, seed: u64) -> Option<String> {
         Some(format!("{} --seed {seed}", self.command.as_ref()?))
     }
 }
 
 impl Block {
-    /// Whether it says less than which workloads are run under which nemeses.
+    /// Whether the block leaves out its workloads or its nemeses.
     fn is_open(&self) -> bool {
         self.workload.is_none() || self.nemesis.is_none()
     }
@@ -216,7 +216,7 @@ fn pairs(block: &Block, folder: &Path) -> Result<Vec<[String; 2]>, CatalogueErro
     Ok(pairs)
 }
 
-/// A path that starts at the suite's own folder; names, phrases and absolute paths as they are.
+/// A path, made relative to the suite's folder; names, phrases and absolute paths stay as they are.
 fn in_folder(names: &str, folder: &Path) -> String {
     let one = |name: &str| {
         let is_path = !name.contains(' ') && (name.contains('/') || name.ends_with(".toml"));
@@ -271,7 +271,7 @@ fn cell(
     let with_own = own.join(", ");
     Ok(PlannedCell {
         name: if own.is_empty() { named } else { format!("{named} with {with_own}") },
-        // Known once all are.
+        // Set once all cells are known.
         place: 0,
         workload: scenario.workload_name.clone(),
         nemesis: scenario.nemesis_name.clone(),
@@ -286,7 +286,7 @@ fn cell(
     })
 }
 
-/// What the files of the nemesis and of the workload say of each other.
+/// What the files of the nemesis and of the workload expect of each other.
 fn expected_by_files(scenario: &Scenario) -> Result<Option<Expectation>, String> {
     let by_nemesis = scenario.nemesis.expect.get(&scenario.workload_name);
     let by_workload = scenario.workload.expect.get(&scenario.nemesis_name);
@@ -298,8 +298,8 @@ fn expected_by_files(scenario: &Scenario) -> Result<Option<Expectation>, String>
     }
 }
 
-/// How long clients work. A script ends when its last step is over; what it waits for comes at once, or not at all, and
-/// once somebody waits until a lock has expired. (Within a second or two of what the scenarios take.)
+/// How long clients work. A script ends after its last step; what it waits for comes at once or not at all, except for
+/// one wait until a lock has expired. (Within a second or two of what scenarios actually take.)
 fn run_ms(scenario: &Scenario, plan: &Plan) -> u64 {
     let time_limit = scenario.time_limit.as_millis() as u64;
     if plan.script.is_empty() {
@@ -314,11 +314,11 @@ fn run_ms(scenario: &Scenario, plan: &Plan) -> u64 {
     (steps.sum::<u64>() + scenario.ttl.as_millis() as u64).min(time_limit)
 }
 
-/// How long a fault takes to come or to go.
+/// How long it takes to inject or heal a fault.
 const STEP_MS: u64 = 100;
 
-/// What a run takes before and after its clients work: the cluster's start, the final reads, the cluster's end, the check
-/// and the report. Measured on two cores; where the kind of cluster is yet to be found out, it is the slower one.
+/// What a run takes before and after its clients work: starting the cluster, the final reads, stopping the cluster, the
+/// check and the report. Measured on two cores; if the kind of cluster is not yet known, the slower one counts.
 fn around_ms(cluster: ClusterKind) -> u64 {
     match cluster {
         ClusterKind::Local => 1_000,

@@ -1,8 +1,8 @@
-//! The runs of a suite that are done: one line of JSON each, written at once, so that a suite that was interrupted, or
-//! killed, goes on where it was.
+//! The finished runs of a suite: one line of JSON each, written at once, so that a suite that was interrupted or killed
+//! can continue.
 //!
-//! The file's first line says which suite by which program it is of. A last line that was cut off was not finished: its run
-//! is made again. While a suite runs it holds a lock on the file, so that no two go on with the same one.
+//! The file's first line names the suite and the program. If the last line is cut off, its run is made again. A running
+//! suite holds a lock on the file, so that no two processes continue the same suite.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -18,7 +18,7 @@ use super::plan::Shard;
 /// The file's name in the suite's folder.
 pub const FILE: &str = "state.jsonl";
 
-/// What the runs in the file are of. Runs of one identity make one table.
+/// What the runs in the file belong to; all of them have the same identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub suite: String,
@@ -37,29 +37,29 @@ enum Line {
         started: String,
     },
     Run(Box<RunOutcome>),
-    /// Nothing more is to be run.
+    /// No more runs follow.
     End,
 }
 
-/// A suite's folder, being worked on by this process.
+/// A suite's folder that this process is working on.
 pub struct State {
     folder: PathBuf,
     file: File,
     pub started: String,
-    /// What is done, in the order in which it was.
+    /// The finished runs, in the order in which they finished.
     pub runs: Vec<RunOutcome>,
 }
 
-/// What there is to go on with.
+/// An earlier suite to continue, if any.
 pub enum Earlier {
     Unfinished(State),
     Nothing,
-    /// An unfinished one, but it is of something else: its folder, and what differs.
+    /// An unfinished suite, but of something else: its folder, and what differs.
     Changed {
         folder: PathBuf,
         why: &'static str,
     },
-    /// Another process is at it.
+    /// Another process is working on it.
     Busy {
         folder: PathBuf,
     },
@@ -76,8 +76,8 @@ impl State {
         Ok(state)
     }
 
-    /// Whether the newest of these folders, of the same shard, can be gone on with; the newest comes first. What is older
-    /// was given up. A file that can't be read is no reason not to run: it is passed over.
+    /// Whether the newest of these folders that is of the same shard can be continued; the folders are given newest
+    /// first. Older ones count as given up. A file that can't be read is skipped, since it is no reason not to run.
     pub fn find(folders: &[PathBuf], identity: &Identity) -> Earlier {
         for folder in folders {
             let Ok(Some((file, content))) = open(folder) else { continue };
@@ -107,19 +107,19 @@ impl State {
         &self.folder
     }
 
-    /// Whether this run of a cell has been made. One that could not be made is to be tried again.
+    /// Whether this run of a cell has been made. A run that could not be made is tried again.
     pub fn is_done(&self, cell: &str, run: u32) -> bool {
         self.runs.iter().any(|done| done.cell == cell && done.run == run && done.valid.is_some())
     }
 
-    /// Adds a finished run, on disk when this returns.
+    /// Adds a finished run; it is on disk when this returns.
     pub fn add(&mut self, run: RunOutcome) -> io::Result<()> {
         self.write(&Line::Run(Box::new(run.clone())))?;
         put(&mut self.runs, run);
         Ok(())
     }
 
-    /// Says that nothing more is to be run.
+    /// Records that no more runs follow.
     pub fn end(&mut self) -> io::Result<()> {
         self.write(&Line::End)
     }
@@ -132,23 +132,23 @@ impl State {
     }
 }
 
-/// A run replaces the attempt at it that came to nothing.
+/// A run replaces an earlier failed attempt at it.
 fn put(runs: &mut Vec<RunOutcome>, run: RunOutcome) {
     runs.retain(|earlier| (&earlier.cell, earlier.run) != (&run.cell, run.run));
     runs.push(run);
 }
 
-/// What a file says.
+/// The content of a state file.
 struct Content {
     identity: Identity,
     started: String,
     runs: Vec<RunOutcome>,
     ended: bool,
-    /// How many bytes of it are whole lines that make sense.
+    /// How many bytes at the start of the file are complete, valid lines.
     whole: u64,
 }
 
-/// The file and what it says; none where its first line says nothing.
+/// The file and its content; None if its first line can't be read.
 fn open(folder: &Path) -> io::Result<Option<(File, Content)>> {
     let mut file = OpenOptions::new().read(true).append(true).open(folder.join(FILE))?;
     Ok(read(&mut file)?.map(|content| (file, content)))
@@ -161,7 +161,7 @@ fn read(file: &mut File) -> io::Result<Option<Content>> {
     let mut content: Option<Content> = None;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let parsed = if line.ends_with(b"\n") { serde_json::from_slice(line).ok() } else { None };
-        // What comes after a line that was cut off is not to be trusted either.
+        // Whatever follows a cut-off line can't be trusted either.
         let Some(parsed) = parsed else { break };
         match (parsed, &mut content) {
             (Line::Suite { identity, started }, None) => {
@@ -178,12 +178,12 @@ fn read(file: &mut File) -> io::Result<Option<Content>> {
     Ok(content)
 }
 
-/// Takes a file over; none where another process has it.
+/// Takes a file over; None if another process holds it.
 fn resume(folder: &Path, mut file: File) -> io::Result<Option<State>> {
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(None);
     }
-    // Whoever had it until now may have written since it was read.
+    // The previous owner may have written after it was read.
     let Some(content) = read(&mut file)?.filter(|content| !content.ended) else { return Ok(None) };
     file.set_len(content.whole)?;
     Ok(Some(State { folder: folder.to_path_buf(), file, started: content.started, runs: content.runs }))

@@ -1,9 +1,9 @@
-//! Which model a history is one of, as far as its operations tell.
+//! Which model a history fits, as far as its operations tell.
 
 use crate::history::Outcome;
 use linearizability::history::{Content, Op, OpFunction, Table, Value};
 
-/// The model that the operations fit, or why none can be told.
+/// The model that the operations fit, or why none can be chosen.
 pub fn model(table: &Table) -> Result<&'static str, String> {
     use OpFunction::*;
     let mut functions = Vec::new();
@@ -68,7 +68,7 @@ mod tests {
             ("acquire nil nil, release nil nil", "owner-mutex"),
             ("acquire nil 3, release nil nil", "fenced-mutex"),
             ("acquire nil 3, acquire nil nil", "owner-mutex"),
-            // What an acquire was asked for with is no token when it comes back.
+            // The argument of an acquire is not a token when its completion repeats it.
             ("acquire 3 3", "owner-mutex"),
             ("acquire nil nil, read nil nil", "no model has all of acquire, read"),
         ] {

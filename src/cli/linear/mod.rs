@@ -17,7 +17,7 @@ use linearizability::history::{Content, Op, OpFunction, Table, Value};
 use linearizability::words::{self, Words};
 use linearizability::{Answer, Conflict, Limits, ModelSpec, Object};
 
-/// The models by their names, and what each is.
+/// The models by name, with the operations of each.
 pub const MODELS: [(&str, &str); 12] = [
     ("register", "read, write"),
     ("cas-register", "read, write, cas"),
@@ -33,7 +33,7 @@ pub const MODELS: [(&str, &str); 12] = [
     ("semaphore:N", "acquire, release by an owner, up to N at once"),
 ];
 
-/// Loads, checks and prints.
+/// Loads a history, checks it and prints the answer.
 pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Result<Exit, Failure> {
     let file = source.name().to_string();
     let start = Instant::now();
@@ -106,10 +106,10 @@ fn answers(loaded: &mut Loaded, spec: ModelSpec, flags: &CheckFlags) -> Vec<KeyA
     objects.into_iter().map(|object| answer(object, loaded, spec, &options)).collect()
 }
 
-/// How long the search for small counterexamples may take; what it has not shrunk by then is told as it is.
+/// How long the search for small counterexamples may take; one that is not shrunk by then is shown as it is.
 const EXPLAINING: Duration = Duration::from_secs(5);
 
-/// The answer for one object, with its counterexample made small and its places counted in the whole history.
+/// The answer for one object, with its counterexample minimized and its places counted in the whole history.
 fn answer(object: Object, loaded: &Loaded, spec: ModelSpec, options: &linearizability::Options) -> KeyAnswer {
     let Object { key, operations, mut answer, how, evidence } = object;
     let of = operations.len() as u64;
@@ -145,7 +145,7 @@ fn explain(
     explanation.counted_in(operations)
 }
 
-/// What the object holds at first, as the user wrote it: nothing, a number, or a text.
+/// The object's initial value, as the user wrote it: nothing, a number, or a text.
 fn initial(table: &mut Table, text: Option<&str>) -> Value {
     match text.map(|text| (text, text.parse::<i64>())) {
         None | Some(("nil" | "null", _)) => Value::NIL,
@@ -154,8 +154,8 @@ fn initial(table: &mut Table, text: Option<&str>) -> Value {
     }
 }
 
-/// One violation decides, one open question leaves the rest open; and where nothing could have been found wrong on any key,
-/// nothing was shown.
+/// One violation makes the result invalid. Otherwise one undecided key makes it unknown, and so does a history in which
+/// nothing could have been found wrong on any key.
 fn conclude(answers: &[KeyAnswer]) -> Validity {
     let any = |matches: fn(&Answer) -> bool| answers.iter().any(|key| matches(&key.answer));
     if any(|answer| matches!(answer, Answer::NotLinearizable(_))) {
@@ -167,7 +167,7 @@ fn conclude(answers: &[KeyAnswer]) -> Validity {
     }
 }
 
-/// The model of this name; a name that is no model's is refused with the list.
+/// The model with this name; an unknown name is rejected with the list of models.
 pub fn known(model: &str) -> Result<ModelSpec, Failure> {
     model.parse().map_err(|_| no_model(&format!("there is no model `{model}`")))
 }

@@ -1,4 +1,4 @@
-//! `redjepsen suite --merge`: the shards of a suite, run on several machines, as one matrix.
+//! `redjepsen suite --merge`: joins the shards of a suite, run on several machines, into one matrix.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -7,7 +7,7 @@ use super::{Exit, Failure, conclude};
 use crate::runs;
 use crate::suite::matrix::Matrix;
 
-/// Joins the matrices in these folders, or right below them, into a new folder of the store.
+/// Joins the matrices in these folders, or directly below them, into a new folder of the store.
 pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
     let mut parts = Vec::new();
     for folder in folders {
@@ -27,14 +27,14 @@ pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
         let parts = parts.iter().map(|(folder, matrix)| (relative(folder, home), matrix.clone())).collect();
         Matrix::join(parts).map_err(|error| Failure::arguments(format!("--merge: {error}")))
     };
-    // What can't be joined is found out before a folder is made for it.
+    // Shards that can't be joined are rejected before a folder is created.
     joined(into)?;
     let failed = |error| Failure::could_not_run(format!("--store {}: {error}", into.display()));
     let home = runs::create_suite(into, &name).map_err(failed)?;
     conclude(&joined(&home.canonicalize().map_err(failed)?)?, &home)
 }
 
-/// The way from one absolute folder to another.
+/// The relative path from one absolute folder to another.
 fn relative(to: &Path, from: &Path) -> String {
     let shared = to.components().zip(from.components()).take_while(|(one, other)| one == other).count();
     let up = from.components().skip(shared).map(|_| Component::ParentDir);

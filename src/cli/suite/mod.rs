@@ -1,4 +1,4 @@
-//! `redjepsen suite`: from a suite's file to its matrix and exit code.
+//! `redjepsen suite`: from a suite file to its matrix and exit code.
 
 mod merge;
 mod progress;
@@ -57,7 +57,7 @@ pub struct SuiteFlags {
 
 pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let Some(wanted) = &flags.suite else { return merge::merge(&flags.merge, &flags.store) };
-    // Everything that can be wrong with any cell is found before anything is started.
+    // Everything that can be wrong with any cell is found before anything starts.
     let unsettled = flags.plan(wanted, ClusterKind::Auto)?;
     if flags.dry_run {
         print(format!("{}\n{}\n", pages::planned(&unsettled), announcement(&unsettled)))?;
@@ -118,13 +118,13 @@ impl SuiteFlags {
         })
     }
 
-    /// The command that makes all these runs again, whichever of them this process makes.
+    /// The command that repeats the whole suite, whichever of its runs this process makes.
     fn repeat(&self, wanted: &str) -> String {
         let cluster = self.cluster.map_or(String::new(), |cluster| format!(" --cluster {}", cluster.word()));
         format!("redjepsen suite {}{cluster}", quoted(wanted))
     }
 
-    /// The state of an earlier suite that was interrupted, where there is one that this one may go on with; else a new one.
+    /// The state of an interrupted suite if there is one to continue, else a new one.
     fn state(&self, suite: &Suite) -> Result<State, Failure> {
         let identity = Identity {
             suite: suite.name.clone(),
@@ -164,7 +164,7 @@ fn announcement(suite: &Suite) -> String {
     )
 }
 
-/// Writes the matrix, shows it, and says how the program ends.
+/// Writes the matrix, shows it, and returns the exit code.
 fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
     pages::write(folder, matrix).map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.display())))?;
     let matrix_page = folder.join("matrix.html");
@@ -177,7 +177,7 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
     })
 }
 
-/// What the runs ran on, as each says by itself.
+/// The versions that the runs ran on, as each reported them.
 fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
     let mut versions: BTreeMap<String, String> = BTreeMap::new();
     for run in runs.iter().filter(|run| !run.folder.is_empty()) {

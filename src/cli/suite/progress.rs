@@ -1,5 +1,5 @@
-//! Shows how far a suite has come: a line for each run that ended, with the time that is left; on a terminal also what the
-//! one under way is doing.
+//! Shows the progress of a suite: a line for each finished run, with the time left; on a terminal also what the current
+//! run is doing.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -21,9 +21,9 @@ pub struct Progress {
     all: usize,
     done: usize,
     began: Instant,
-    /// What the runs that are still to be made were planned for.
+    /// The planned duration of the runs still to be made.
     left: Duration,
-    /// What those that were made now were planned for.
+    /// The planned duration of the runs made so far by this process.
     passed: Duration,
 }
 
@@ -80,7 +80,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// What is planned for the rest, at the pace of the runs so far.
+    /// The planned duration of the rest, adjusted to the pace of the runs so far.
     fn left_in_words(&self) -> String {
         let pace = match self.passed {
             Duration::ZERO => 1.0,

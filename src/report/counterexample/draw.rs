@@ -1,4 +1,4 @@
-//! Gives a scene its places and writes it as SVG. Text comes from foreign files: maud escapes all of it.
+//! Lays out a scene and writes it as SVG. Text comes from foreign files: maud escapes all of it.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -11,33 +11,33 @@ use crate::report::plots::text_width;
 use crate::words::{line as tamed, plural};
 use linearizability::explain::Because;
 
-/// What drawings on a page need beside the style of an incident's, once.
+/// What drawings on a page need besides the style of incidents, once per page.
 pub const STYLE: &str = include_str!("style.css");
 
 const WIDTH: f64 = 940.0;
-/// On a page it shrinks no further.
+/// On a page the drawing shrinks no further than this.
 const NARROWEST: f64 = 640.0;
 const GUTTER: f64 = 122.0;
-/// Room before the first event, and after the last.
+/// Room before the first event and after the last.
 const LEAD: f64 = 14.0;
 const RIGHT: f64 = 14.0;
-/// From one row to the next: where arrows and their labels run between the bars, and where none do.
+/// From one row to the next: with arrows and their labels between the bars, and without.
 const ROW: f64 = 88.0;
 const ROW_WITHOUT_ARROWS: f64 = 54.0;
 const BAR: f64 = 40.0;
-/// Above the first row's bars and below the last row's where arrows go round them, and where none do.
+/// Above the first row's bars and below the last row's, if arrows go round them, and if none do.
 const MARGIN: f64 = 44.0;
 const MARGIN_WITHOUT_ARROWS: f64 = 14.0;
 const AXIS: f64 = 30.0;
 const LEGEND: f64 = 24.0;
 const CAPTION_LINE: f64 = 19.0;
-/// Between the edge of a file of its own and the drawing.
+/// Between the edge of a standalone file and the drawing.
 const EDGE: f64 = 20.0;
 /// Sizes of labels, as in the style sheets.
 const TEXT: f64 = 12.5;
 const SMALL: f64 = 11.5;
 const WHO: f64 = 15.0;
-/// A sentence is broken into at most so many lines.
+/// A sentence is broken into at most this many lines.
 const LINES: usize = 4;
 
 const BY_TIME: &str = "by time";
@@ -47,7 +47,7 @@ const BY_VALUE: &str = "by value";
 pub fn inline(example: &Counterexample) -> Markup {
     let drawing = Drawing::new(example);
     let view = format!("0 0 {} {}", px(drawing.width), px(drawing.height));
-    // Where it is wide the page lets it be moved, rather than making its labels too small to read.
+    // The page lets a wide drawing scroll, rather than making its labels too small to read.
     let narrowest = if drawing.width > WIDTH { drawing.width } else { NARROWEST };
     html! {
         svg class="incident counterexample" xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(px(drawing.width))
@@ -57,7 +57,7 @@ pub fn inline(example: &Counterexample) -> Markup {
     }
 }
 
-/// The drawing with a heading and its sentences, on paper of its own.
+/// The drawing with a heading and its sentences, on its own background.
 pub fn standalone(example: &Counterexample) -> Markup {
     let drawing = Drawing::new(example);
     let mut caption: Vec<(f64, String)> = Vec::new();
@@ -70,7 +70,7 @@ pub fn standalone(example: &Counterexample) -> Markup {
     let below = heading + drawing.height + 10.0;
     let (width, height) = (drawing.width + 2.0 * EDGE, below + caption.len() as f64 * CAPTION_LINE + 2.0 * EDGE);
     let view = format!("{0} {0} {1} {2}", px(-EDGE), px(width), px(height));
-    // The style is ours alone: nothing of a file's is in it.
+    // The style is ours alone and contains nothing from the file.
     let style = format!("{}{}{}", incident::colours(), incident::style(), STYLE);
     html! {
         svg class="incident counterexample" xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(px(width))
@@ -87,13 +87,13 @@ pub fn standalone(example: &Counterexample) -> Markup {
     }
 }
 
-/// A scene with its places.
+/// A scene with its layout.
 struct Drawing {
     scene: Scene,
     axis: Axis,
     /// From one row to the next.
     row: f64,
-    /// The upper edge of the first row's bars, and the time axis.
+    /// The upper edge of the first row's bars, and the position of the time axis.
     top: f64,
     bottom: f64,
     width: f64,
@@ -163,7 +163,7 @@ impl Drawing {
         }
     }
 
-    /// The labels of the arrows; where one finds no room, the legend has to do.
+    /// The labels of the arrows; an arrow without room for a label is explained by the legend alone.
     fn labels(&self, curves: &[(Arrow, Curve)], bars: &[Area]) -> Markup {
         let within = Area { left: GUTTER, top: 2.0, right: self.width - RIGHT, bottom: self.bottom - 2.0 };
         let mut taken = bars.to_vec();
@@ -182,7 +182,7 @@ impl Drawing {
         }
     }
 
-    /// Times below the drawing where they are known, as many as there is room for.
+    /// Times below the drawing if they are known, as many as there is room for.
     fn ticks(&self, bottom: f64, right: f64) -> Markup {
         let mut free = GUTTER;
         let mut shown = Vec::new();
@@ -206,10 +206,10 @@ impl Drawing {
     }
 }
 
-/// Where every rank lies, with room for what is written at it; at equal distances as far as that allows.
+/// Where every rank lies, with room for its labels, spaced as evenly as those allow.
 fn plan(scene: &Scene) -> Axis {
     let mut planner = Planner::default();
-    // Beyond the last event there is only what has no end.
+    // After the last event come only operations without an end.
     let open = scene.bars.iter().any(|bar| bar.to.is_none());
     let end = if open { scene.end() } else { scene.end().saturating_sub(1) };
     planner.moment(0);
@@ -227,7 +227,7 @@ fn plan(scene: &Scene) -> Axis {
     }
     for arrow in scene.arrows.iter().filter(|arrow| arrow.because == Because::RealTime) {
         let (from, to) = (&scene.bars[arrow.from], &scene.bars[arrow.to]);
-        // On one row the label lies between the two, else between the rows.
+        // On one row the label lies between the two bars, else between the rows.
         let room = if from.row == to.row { text_width(BY_TIME, TEXT, true) + 44.0 } else { 48.0 };
         planner.room(from.to.unwrap_or(from.from), to.from, room);
     }
@@ -247,7 +247,7 @@ fn bar_of(bar: &Bar, area: &Area) -> Markup {
             @if bar.to.is_some() {
                 rect class=(class) x=(px(left)) y=(px(top)) width=(px((right - left).max(2.0))) height=(px(bottom - top)) rx="3" {}
             } @else {
-                // It has no end, so it is not closed, and goes out.
+                // It has no end, so its bar stays open and fades out.
                 @let solid = (right - 34.0).max(left);
                 path class=(class) d={ "M" (px(solid)) " " (px(top)) "H" (px(left)) "V" (px(bottom)) "H" (px(solid)) } {}
                 (line("outgoing", solid + 5.0, top, right, top))
@@ -282,7 +282,7 @@ fn arrow_of(arrow: &Arrow, curve: &Curve) -> Markup {
     }
 }
 
-/// What the arrows and colours say, and what is not drawn.
+/// What the arrows and colours mean, and what is not drawn.
 fn legend(scene: &Scene, top: f64) -> Markup {
     let mut x = GUTTER;
     let mut entries = Vec::new();
@@ -310,7 +310,7 @@ fn legend(scene: &Scene, top: f64) -> Markup {
     }
 }
 
-/// As much of a name as there is room for before the first bar.
+/// As much of a name as fits before the first bar.
 fn fitting(name: &str) -> String {
     let fits = |longest: &usize| text_width(&tamed(name, *longest), WHO, true) <= GUTTER - 8.0;
     tamed(name, (4..24).rev().find(fits).unwrap_or(3))
@@ -338,7 +338,7 @@ fn line(class: &str, x1: f64, y1: f64, x2: f64, y2: f64) -> Markup {
     html! { line class=(class) x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) {} }
 }
 
-/// A tenth of a pixel is as fine as anyone sees.
+/// Nobody sees more than a tenth of a pixel.
 fn px(number: f64) -> String {
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map(str::to_string).unwrap_or(text)

@@ -1,7 +1,7 @@
 //! The smallest set of operations that no order explains, ready to be told, listed and drawn.
 //!
-//! Built from a checker's [`Explanation`], which counts operations; here they have names, lines, words and times, and
-//! places in [`Counterexample::operations`].
+//! Built from a checker's [`Explanation`], which refers to operations by number; here they have names, lines, words and
+//! times, and are referred to by their index in [`Counterexample::operations`].
 
 mod draw;
 mod route;
@@ -21,24 +21,24 @@ use linearizability::words::{called, label, value};
 #[derive(Clone, Copy)]
 pub struct Origin<'a> {
     pub table: &'a Table,
-    /// When each event happened, in nanoseconds, by its place in the order of events; empty where nobody knows.
+    /// When each event happened, in nanoseconds, by its place in the order of events; empty if unknown.
     pub times: &'a [i64],
-    /// The name of a process, a number where it has none.
+    /// The name of a process, or its number if it has none.
     pub process: &'a dyn Fn(u32) -> String,
 }
 
 /// Why the operations on one key are not linearizable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counterexample {
-    /// None where the history has no keys.
+    /// None if the history has no keys.
     pub key: Option<String>,
     /// How many operations there are on the key.
     pub of: u64,
-    /// Those that no order explains, by invocation.
+    /// The operations that no order explains, ordered by invocation.
     pub operations: Vec<Told>,
-    /// Whether without any one of them the others have an order.
+    /// Whether the others have an order once any one of them is left out.
     pub minimal: bool,
-    /// Who must come before whom, in a circle, and what that rests on.
+    /// Which operation must come before which, in a cycle, and what that rests on.
     pub cycle: Vec<Precedence>,
     pub basis: Vec<Precedence>,
     pub dead_ends: Vec<DeadEnd>,
@@ -46,29 +46,29 @@ pub struct Counterexample {
     pub legal: Legal,
 }
 
-/// An operation as it is told.
+/// An operation, as shown to people.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Told {
-    /// Line of its invocation.
+    /// The line of its invocation.
     pub line: u32,
     pub process: String,
     pub f: &'static str,
     pub outcome: &'static str,
     /// What it did and found: `cas 1 -> 2`.
     pub text: String,
-    /// As much of that as matters here.
+    /// The part of that text that matters here.
     #[serde(skip)]
     pub short: String,
-    /// Only what it did matters here, not what it found.
+    /// Whether only what it did matters here, not what it found.
     pub weakened: bool,
-    /// Places in the order of the events of operations; no completion where nobody knows when it took effect.
+    /// Places in the order of all operations' events; no completion if nobody knows when it took effect.
     pub invoked_event: u32,
     pub completed_event: Option<u32>,
     pub invoked_ns: Option<i64>,
     pub completed_ns: Option<i64>,
 }
 
-/// One must come before another. Places in [`Counterexample::operations`].
+/// One operation must come before another. Indices into [`Counterexample::operations`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Precedence {
     pub before: usize,
@@ -76,30 +76,30 @@ pub struct Precedence {
     pub because: Because,
 }
 
-/// An order that goes no further. Places in [`Counterexample::operations`].
+/// An order that can't be continued. Indices into [`Counterexample::operations`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadEnd {
     pub order: Vec<usize>,
-    /// What the object is then, where that can be said.
+    /// The state of the object then, if it can be told.
     pub state: Option<String>,
     pub refused: usize,
 }
 
-/// How far the history was linearizable.
+/// How much of the history is linearizable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Legal {
-    /// So many events of operations.
+    /// This many events of operations.
     pub events: u32,
-    /// The operation whose return no order explains; none where that was not found out.
+    /// The operation whose return no order explains; None if that was not determined.
     pub fails_at: Option<Told>,
-    /// The end of one order of what came before.
+    /// The end of one order of the operations before it.
     pub order: Vec<Told>,
-    /// How many come before those.
+    /// How many operations come before those.
     pub omitted: u32,
 }
 
 impl Counterexample {
-    /// `explanation` counts operations in the origin's table.
+    /// `explanation` refers to operations of the origin's table.
     pub fn new(origin: &Origin, key: Option<&str>, of: u64, explanation: &Explanation) -> Counterexample {
         let op = |place: &u32| origin.table.operations.get(*place as usize);
         let tell = |place: &u32| Some(told(origin, op(place)?, explanation.weakened.contains(place)));
@@ -142,7 +142,7 @@ impl Counterexample {
         Counterexample::new(&origin, Some(&minimal_counterexample.key), of, &minimal_counterexample.explanation)
     }
 
-    /// What these operations are, as a heading.
+    /// A heading that says what these operations are.
     pub fn title(&self) -> String {
         let operations = match self.operations.len() as u64 {
             1 => "The operation that no order explains".to_string(),
@@ -170,19 +170,19 @@ impl Counterexample {
         draw::inline(self)
     }
 
-    /// The drawing as an SVG file of its own, with its sentences.
+    /// The drawing as a standalone SVG file, with its sentences.
     pub fn standalone(&self) -> String {
         draw::standalone(self).into_string()
     }
 }
 
-/// The style that drawings on a page need beside that of incidents, once.
+/// The style that drawings on a page need besides that of incidents, once per page.
 pub fn style() -> &'static str {
     draw::STYLE
 }
 
 impl Legal {
-    /// Where the history fails, in a sentence without its end; none where nothing is known of that.
+    /// Where the history fails, as a sentence without its end; None if that is unknown.
     pub fn sentence(&self) -> Option<String> {
         let until = match &self.fails_at {
             Some(op) => format!("until line {} returned ({}, {}) all was legal", op.line, called(&op.process), op.text),
@@ -191,7 +191,7 @@ impl Legal {
         };
         let all = self.order.len() as u64 + u64::from(self.omitted);
         let ends = if self.omitted > 0 { " ends" } else { "" };
-        // Without an order the sentence stands by itself.
+        // Without an order the sentence stands alone.
         Some(match all {
             0 => format!("{until} for {}", plural(self.events.into(), "event")),
             1 => format!("{until}; the one operation before"),
@@ -208,7 +208,7 @@ impl Legal {
     }
 }
 
-/// An operation of the table as it is told.
+/// An operation of the table, as shown to people.
 fn told(origin: &Origin, op: &Op, weakened: bool) -> Told {
     let time = |event: u32| origin.times.get(event as usize).copied();
     let values = &origin.table.values;

@@ -1,15 +1,15 @@
-//! Which way an arrow takes from one bar to another, and where on it its label finds room.
+//! Which route an arrow takes from one bar to another, and where its label fits.
 
 use linearizability::explain::Because;
 
-/// A place on the drawing.
+/// A point on the drawing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     pub x: f64,
     pub y: f64,
 }
 
-/// What is taken up on the drawing.
+/// A rectangle that is taken up on the drawing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Area {
     pub left: f64,
@@ -18,13 +18,13 @@ pub struct Area {
     pub bottom: f64,
 }
 
-/// A curve by its ends and what they are pulled towards.
+/// A cubic curve: its start, two control points, and its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve(pub [Point; 4]);
 
-/// How far an arrow swings out of its way.
+/// How far an arrow swings out to get around something.
 const SWING: f64 = 36.0;
-/// What an arrow leaves between its head and the bar.
+/// The gap between an arrow's head and the bar.
 const HEAD: f64 = 8.0;
 
 impl Area {
@@ -42,7 +42,7 @@ impl Area {
 }
 
 impl Curve {
-    /// The way from one bar to another; `bars` are all that it had better not cross.
+    /// The way from one bar to another that crosses the fewest of `bars`.
     pub fn between(from: Area, to: Area, because: Because, bars: &[Area]) -> Curve {
         let ways = match because {
             Because::RealTime => onwards(from, to),
@@ -58,7 +58,7 @@ impl Curve {
         (1..40).map(|step| self.at(f64::from(step) / 40.0))
     }
 
-    /// The point at a share of the way.
+    /// The point at a fraction of the way, from 0 to 1.
     pub fn at(&self, share: f64) -> Point {
         let Curve([a, b, c, d]) = *self;
         let rest = 1.0 - share;
@@ -68,7 +68,7 @@ impl Curve {
         Point { x: blend(a.x, b.x, c.x, d.x), y: blend(a.y, b.y, c.y, d.y) }
     }
 
-    /// Which way the head of the arrow points, as a vector of length 1.
+    /// The direction of the arrow's head, as a vector of length 1.
     pub fn direction(&self) -> Point {
         let Curve([_, _, c, d]) = *self;
         let (x, y) = (d.x - c.x, d.y - c.y);
@@ -76,7 +76,7 @@ impl Curve {
         Point { x: x / length, y: y / length }
     }
 
-    /// Where a label of this size lies on the curve or beside it and meets nothing of `taken`.
+    /// Where a label of this size fits on the curve or beside it, without touching anything in `taken`.
     pub fn label(&self, width: f64, height: f64, within: Area, taken: &[Area]) -> Option<Area> {
         let shares = [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82];
         let offsets = [0.0, -height, height];
@@ -95,7 +95,7 @@ impl Curve {
     }
 }
 
-/// From the end of a bar to the beginning of a later one: straight or in an S, or over or under what lies between.
+/// From the end of a bar to the start of a later one: straight or in an S, or over or under what lies between.
 fn onwards(from: Area, to: Area) -> Vec<Curve> {
     let (start, end) = (Point { x: from.right, y: from.middle().y }, Point { x: to.left - HEAD, y: to.middle().y });
     let reach = ((end.x - start.x) / 2.0).max(SWING / 2.0);
@@ -108,8 +108,8 @@ fn onwards(from: Area, to: Area) -> Vec<Curve> {
     ways
 }
 
-/// What the values ask for: round both bars, on the side where an arrow by time between the two is not; or straight across
-/// where the two overlap, so that there is none.
+/// An arrow that follows from values: around both bars, on the side where no arrow by time runs between them; or
+/// straight across if the bars overlap in time, since then no arrow by time exists.
 fn back(from: Area, to: Area) -> Vec<Curve> {
     let leave = from.left + 30.0_f64.min((from.right - from.left) * 0.4);
     let arrive = (to.left + to.right) / 2.0;
@@ -125,7 +125,7 @@ fn back(from: Area, to: Area) -> Vec<Curve> {
     let mut ways = if is_above || is_ahead { vec![over, under] } else { vec![under, over] };
     let (left, right) = (from.left.max(to.left), from.right.min(to.right));
     if left < right && (is_above || is_below) {
-        // Two that point at each other go side by side.
+        // Two arrows that point at each other run side by side.
         let x = left + (right - left) * if is_above { 0.3 } else { 0.7 };
         let (start, end) = if is_above { (from.bottom, to.top - HEAD) } else { (from.top, to.bottom + HEAD) };
         let at = |share: f64| Point { x, y: start + (end - start) * share };

@@ -1,6 +1,6 @@
-//! What a counterexample's drawing shows, before anything has a place: bars in rows, and the arrows between them.
+//! What a counterexample's drawing shows, before layout: bars in rows, and the arrows between them.
 //!
-//! Only the order of events matters to the argument, so a moment is the rank of its event among those that are drawn.
+//! Only the order of events matters to the argument, so a moment is the rank of its event among those drawn.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use crate::words::{length, line, moment};
 use linearizability::explain::Because;
 use linearizability::words::called;
 
-/// More operations make no picture that anyone could follow.
+/// A picture with more operations than this would be too hard to follow.
 pub const DRAWN: usize = 20;
-/// With more operations than this, labels are cut shorter.
+/// With more operations than this, labels are shorter.
 const FEW: usize = 6;
 
 /// Everything that the drawing shows.
 pub struct Scene {
-    /// From top to bottom: a row for each process, and more where it left operations open and went on.
+    /// From top to bottom: a row for each process, and more if it left operations open and went on.
     pub rows: Vec<Row>,
     /// By invocation.
     pub bars: Vec<Bar>,
     pub arrows: Vec<Arrow>,
-    /// What the time was at each rank, where that is known.
+    /// The time at each rank, if known.
     pub moments: Vec<Option<i64>>,
-    /// Operations that there was no room for.
+    /// How many operations there was no room for.
     pub omitted: usize,
 }
 
 pub struct Row {
-    /// The process, in its first row.
+    /// The process, in its first row only.
     pub name: Option<String>,
 }
 
@@ -36,12 +36,12 @@ pub struct Row {
 pub struct Bar {
     pub row: usize,
     pub from: u64,
-    /// None where it may take effect at any later time.
+    /// None if it may take effect at any later time.
     pub to: Option<u64>,
     pub label: String,
-    /// Its line, and how it ended where that is not `ok`.
+    /// Its line, and how it ended unless that was `ok`.
     pub under: String,
-    /// All that is known, for those who point at it.
+    /// Everything known about it, shown on hover.
     pub full: String,
     pub look: Look,
 }
@@ -49,13 +49,13 @@ pub struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     Plain,
-    /// It does not fit where an order of the others has come to it.
+    /// It does not fit where an order of the others has arrived.
     Refused,
     /// Nobody knows whether it happened.
     Open,
 }
 
-/// One must come before the other.
+/// One operation must come before the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrow {
     pub from: usize,
@@ -115,7 +115,7 @@ impl Scene {
         self.moments.len() as u64
     }
 
-    /// The times at the ranks: the first one as it is, the others by their distance from it.
+    /// The times at the ranks: the first one as it is, the others relative to it.
     pub fn times(&self) -> Vec<(u64, String)> {
         let mut first = None;
         let mut told = Vec::new();
@@ -133,8 +133,8 @@ impl Scene {
     }
 }
 
-/// The operations that are drawn: those of the circle before all others, then those that were invoked last, as it is there
-/// that things go wrong.
+/// The operations to draw: first those of the cycle, then those that were invoked last, because things go wrong at the
+/// end.
 fn chosen(example: &Counterexample) -> Vec<usize> {
     let all = example.operations.len();
     if all <= DRAWN {
@@ -164,7 +164,7 @@ fn ranks(told: &[&Told]) -> (BTreeMap<u32, u64>, Vec<Option<i64>>) {
     (ranks, events.into_values().collect())
 }
 
-/// Those that orders of the others end at, where no circle is the reason.
+/// The operations at which orders of the others get stuck, unless a cycle is the reason.
 fn refused(example: &Counterexample) -> Vec<usize> {
     if !example.cycle.is_empty() {
         return Vec::new();
@@ -174,7 +174,7 @@ fn refused(example: &Counterexample) -> Vec<usize> {
     example.dead_ends.iter().map(|end| end.refused).chain(last).collect()
 }
 
-/// The first row of its process that is free when an operation begins; a row by its process and when it is free again.
+/// The first free row of the operation's process. Each row is given as its process and when it is free again.
 fn row_for(rows: &mut Vec<(String, Option<u32>)>, op: &Told) -> usize {
     let free = |(process, until): &(String, Option<u32>)| {
         *process == op.process && until.is_some_and(|until| until < op.invoked_event)
@@ -187,7 +187,7 @@ fn row_for(rows: &mut Vec<(String, Option<u32>)>, op: &Told) -> usize {
     row
 }
 
-/// Rows of one process stand together: where each goes, and the rows in their order.
+/// Groups the rows of each process: where each row goes, and the rows in their new order.
 fn grouped(rows: &[(String, Option<u32>)]) -> (Vec<usize>, Vec<Row>) {
     let first = |process: &str| rows.iter().position(|(other, _)| other == process);
     let mut order: Vec<usize> = (0..rows.len()).collect();

@@ -1,4 +1,4 @@
-//! The lower part of the page: plots, gates, what the terms mean, what was run and how to run it again.
+//! The lower part of the page: plots, gates, a glossary, what was run and how to repeat it.
 
 use base64::Engine as _;
 use maud::{Markup, PreEscaped, html};
@@ -12,9 +12,9 @@ use crate::report::terminal::in_folder;
 use crate::scenario::{Fencing, Scenario};
 use crate::words::{length, line, list, moment, tame};
 
-/// More faults than this are cut from the table.
+/// The table shows at most this many faults.
 const ROWS: usize = 300;
-/// A table of more faults than this is folded.
+/// A table with more faults than this is collapsed.
 const ROWS_UNFOLDED: usize = 12;
 
 pub fn plots(story: &Story) -> Markup {
@@ -26,7 +26,7 @@ pub fn plots(story: &Story) -> Markup {
     }
 }
 
-/// The plot as vectors where they are few, as pixels where they are many.
+/// The plot as vectors if it has few shapes, else as pixels.
 fn plot_of(plot: &Plot) -> Markup {
     let drawn = if plot.picture.is_large() {
         plots::fine_png(&plot.picture).map(|png| {
@@ -76,10 +76,10 @@ pub fn gates(story: &Story) -> Markup {
     }
 }
 
-/// What a lost update is where the next write hides it.
+/// What a lost update is if the next write hides it.
 const ROLLED_BACK: &str = "An acknowledged update that was undone: a later read found a value from before it, and nobody saw it again. An update that is merely overwritten is not lost, and one that nobody read before the next write is not counted.";
 
-/// Whether a term is about locks alone.
+/// Whether a term is only about locks.
 fn of_locks(term: &str) -> bool {
     matches!(term, "overlap" | "TTL, validity")
 }
@@ -199,7 +199,7 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Settings that say nothing where there is no lock.
+/// Settings that mean nothing without a lock.
 const OF_LOCKS: [&str; 4] = ["lock", "lock's TTL", "holders think for", "wait for the lock"];
 
 pub fn faults(story: &Story) -> Markup {

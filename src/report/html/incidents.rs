@@ -12,12 +12,12 @@ use crate::report::story::{Incident, Story, fault_words};
 use crate::report::{INCIDENTS_IN_FULL, incident};
 use crate::words::{count, list, moment, plural, tame};
 
-/// A table longer than this is read by programs, and they have results.json.
+/// Longer tables are for programs, which have results.json.
 const ROWS: usize = 200;
 
 pub fn incidents(story: &Story) -> Markup {
     let total = story.incidents.len();
-    // What does no harm is shown, not dwelt on.
+    // Harmless incidents are shown, but only two of them in full.
     let full = if story.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
     let rest = total.saturating_sub(full);
     html! {
@@ -72,7 +72,7 @@ pub fn incidents(story: &Story) -> Markup {
     }
 }
 
-/// The smallest argument for the verdict, which needs no clock and no lock to be followed.
+/// The smallest argument for the verdict, which can be followed without clocks or locks.
 pub fn minimal_counterexample(example: &Counterexample) -> Markup {
     html! {
         section id="minimal_counterexample" {
@@ -153,7 +153,7 @@ fn fault(incident: &Incident) -> String {
         .map_or("–".to_string(), |fault| format!("{} of {}", fault_words(fault.kind).0, targets(&fault.targets)))
 }
 
-/// Where to look it up.
+/// Where to find the incident in the history.
 fn cited(incident: &Incident) -> Markup {
     let lines: Vec<String> = incident.operations.iter().take(8).map(|operation| operation.index.to_string()).collect();
     html! {

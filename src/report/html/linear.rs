@@ -9,9 +9,9 @@ use crate::words::{count, line, plural, quoted, tame};
 use linearizability::Answer;
 use linearizability::words::called;
 
-/// Keys that are told in full.
+/// How many keys are told in full.
 const KEYS: usize = 10;
-/// Operations that are listed of each.
+/// How many operations of each are listed.
 const ROWS: usize = 50;
 
 /// The page.

@@ -1,4 +1,4 @@
-//! `report.html`: one file without scripts or network, the verdict first, then the incidents, then the evidence.
+//! `report.html`: one file without scripts or network access. First the verdict, then the incidents, then the evidence.
 
 mod evidence;
 mod incidents;
@@ -42,8 +42,8 @@ fn page(title: &[&str], content: &Markup) -> String {
     whole_page(title, &[incident::style(), counterexample::style()], &html! { main { (content) } })
 }
 
-/// A whole page that needs nothing but itself. Its title is these words and our name; it has these styles beside the
-/// common one.
+/// A whole, self-contained page. Its title consists of these words and our name; these styles are added to the common
+/// one.
 pub(super) fn whole_page(title: &[&str], styles: &[&str], body: &Markup) -> String {
     html! {
         (DOCTYPE)
@@ -69,7 +69,7 @@ fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
     }
 }
 
-/// Text whose parts between backticks are values.
+/// Text in which the parts between backticks are values.
 fn prose(text: &str) -> Markup {
     html! {
         @for (number, part) in text.split('`').enumerate() {

@@ -1,4 +1,4 @@
-//! The top of the page: what came out, for which claim, and the numbers to it.
+//! The top of the page: the result, the claims it is about, and the numbers behind it.
 
 use std::cmp::Reverse;
 
@@ -132,7 +132,7 @@ fn numbers(story: &Story) -> Markup {
 /// More keys than this are counted, not listed.
 const KEYS: usize = 12;
 
-/// What each of several keys came to, those that lost most first.
+/// The final state of each of several keys, those that lost most first.
 fn keys(story: &Story) -> Markup {
     let mut keys: Vec<&KeyEnd> = story.report.verdict.keys.iter().collect();
     if keys.len() < 2 {

@@ -1,4 +1,4 @@
-//! Gives a scene its places and writes it as SVG. Text comes from users' clients: maud escapes all of it.
+//! Lays out a scene and writes it as SVG. Text comes from users' clients: maud escapes all of it.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -9,7 +9,7 @@ use crate::words::length;
 
 const WIDTH: f64 = 940.0;
 const GUTTER: f64 = 122.0;
-/// Room between the gutter and the first moment, where those wait who wait.
+/// Room between the gutter and the first moment, for waits that began earlier.
 const LEAD: f64 = 26.0;
 const RIGHT: f64 = 10.0;
 const HEADER_ROW: f64 = 21.0;
@@ -23,7 +23,7 @@ const AXIS: f64 = 28.0;
 const TEXT: f64 = 12.5;
 const SMALL: f64 = 11.5;
 
-/// The scene as an SVG element; with a style of its own where it stands alone.
+/// The scene as an SVG element, with its own style if it stands alone.
 pub fn draw(scene: &Scene, title: &str, style: Option<&str>) -> Markup {
     let axis = plan(scene);
     let at = |time: u64| GUTTER + LEAD + axis.x(time);
@@ -36,7 +36,7 @@ pub fn draw(scene: &Scene, title: &str, style: Option<&str>) -> Markup {
     let resource_top = thin_top + scene.elsewhere.len() as f64 * THIN_LANE;
     let bottom = resource_top + RESOURCE;
     let height = bottom + AXIS;
-    // On its own it has no page around it to keep it off the edge.
+    // A standalone drawing has no page around it to keep it off the edge.
     let margin = if style.is_some() { 16.0 } else { 0.0 };
     let (full_width, full_height) = (width + 2.0 * margin, height + 2.0 * margin);
     let view = format!("{0} {0} {1} {2}", px(-margin), px(full_width), px(full_height));
@@ -44,7 +44,7 @@ pub fn draw(scene: &Scene, title: &str, style: Option<&str>) -> Markup {
         svg class="incident" xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(px(full_width)) height=(px(full_height))
             role="img" aria-label=(title) {
             @if let Some(style) = style {
-                // A file of its own has no page to be painted on. The style is ours alone: nothing of a user's is in it.
+                // A standalone file has no page as its background. The style contains nothing from users.
                 title { (title) }
                 style { (PreEscaped(style)) }
                 rect x=(px(-margin)) y=(px(-margin)) width=(px(full_width)) height=(px(full_height)) fill="var(--paper)" {}
@@ -76,10 +76,10 @@ pub fn draw(scene: &Scene, title: &str, style: Option<&str>) -> Markup {
     }
 }
 
-/// Where every moment lies, with room for what is written at it.
+/// Where every moment lies, with room for its labels.
 fn plan(scene: &Scene) -> Axis {
     let mut planner = Planner::default();
-    // Beyond everything, so that the last labels have an end to stay clear of.
+    // After everything else, so that the last labels have an end to keep clear of.
     let end = scene.end.saturating_add((scene.end - scene.start) / 40).saturating_add(1);
     planner.moment(scene.start);
     planner.moment(end);
@@ -106,7 +106,7 @@ fn plan(scene: &Scene) -> Axis {
     for overlap in &scene.overlaps {
         planner.room(overlap.from, overlap.to, 10.0);
     }
-    // Whatever else asks for room: what happened one after the other is seen to be so.
+    // Apart from labels, events that follow one another need enough room to be told apart.
     let mut telling = telling_times(scene);
     telling.sort_unstable();
     telling.dedup();
@@ -116,13 +116,13 @@ fn plan(scene: &Scene) -> Axis {
     planner.place(WIDTH - GUTTER - LEAD - RIGHT)
 }
 
-/// When a lane is crossed from top to bottom: by what upper lanes send and get, and by the end of the lock.
+/// When something crosses a lane from top to bottom: messages of the lanes above, and the expiry of the lock.
 fn crossing_times(scene: &Scene, lane: usize) -> Vec<u64> {
     let arrows = scene.lanes.iter().take(lane).flat_map(|lane| &lane.arrows).map(|arrow| arrow.to);
     arrows.chain(scene.expiry.iter().map(|(time, _)| *time)).collect()
 }
 
-/// The moments that the drawing is about, the more telling ones first.
+/// The moments that the drawing is about, most important first.
 fn telling_times(scene: &Scene) -> Vec<u64> {
     let arrows = || scene.lanes.iter().flat_map(|lane| &lane.arrows);
     let shades = scene.lanes.iter().flat_map(|lane| &lane.pauses).chain(&scene.elsewhere);
@@ -151,7 +151,7 @@ fn lane_of(lane: &Lane, crossing: &[u64], at: &impl Fn(u64) -> f64, top: f64) ->
         text class={ "small" @if lane.under_name == "update lost" { " badtext strong" } } x="0" y=(px(middle + 13.0)) { (lane.under_name) }
         @if let Some(token) = lane.token { text class="small" x="0" y=(px(middle + 28.0)) { "token " (token) } }
         @if let Some(from) = lane.waits_from {
-            // Waiting began before the drawing does, or at the place that it names.
+            // The line starts a little early, since the wait may have begun before the drawing does.
             @let from = at(from) - if from == lane.hold.start { 0.0 } else { LEAD - 8.0 };
             (line("wait", from, middle, left - 2.0, middle))
             @let room = left - 14.0 - text_width("waits for the lock", SMALL, false);
@@ -242,7 +242,7 @@ fn resource(scene: &Scene, at: &impl Fn(u64) -> f64, top: f64, right: f64) -> Ma
     }
 }
 
-/// Times below the drawing, the more telling ones first where there is no room for all.
+/// Times below the drawing; the most important come first if there is no room for all.
 fn ticks(scene: &Scene, at: &impl Fn(u64) -> f64, bottom: f64, right: f64) -> Markup {
     let mut taken: Vec<(f64, f64)> = Vec::new();
     let mut shown = Vec::new();
@@ -285,7 +285,7 @@ fn rect(class: &str, x1: f64, y1: f64, x2: f64, y2: f64) -> Markup {
     html! { rect class=(class) x=(px(x1)) y=(px(y1)) width=(px((x2 - x1).max(0.5))) height=(px(y2 - y1)) rx="2" {} }
 }
 
-/// A tenth of a pixel is as fine as anyone sees.
+/// Nobody sees more than a tenth of a pixel.
 fn px(number: f64) -> String {
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map(str::to_string).unwrap_or(text)

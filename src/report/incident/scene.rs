@@ -1,4 +1,4 @@
-//! What an incident's drawing shows, before anything has a place: lanes, marks on them, the values of the register.
+//! What an incident's drawing shows, before layout: lanes, marks on them, the values of the register.
 
 use crate::history::{Function, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::report::explain::cast;
@@ -6,7 +6,7 @@ use crate::report::moments::{self, Hold};
 use crate::report::story::{Incident, Story, fault_words};
 use crate::words::{count, length, tame};
 
-/// More values than this in the resource's lane are drawn as one.
+/// If the resource's lane has more values than this, they are drawn as one.
 const VALUES_ONE_BY_ONE: usize = 4;
 
 /// Everything that the drawing shows.
@@ -14,13 +14,13 @@ pub struct Scene {
     pub start: u64,
     pub end: u64,
     pub lanes: Vec<Lane>,
-    /// Faults on members that have no lane of their own, such as nodes.
+    /// Faults on members without their own lane, such as nodes.
     pub elsewhere: Vec<Shade>,
     pub resource: Vec<Value>,
     pub resource_name: String,
-    /// When the lock of a holder ran out, and the label of that moment.
+    /// When a holder's lock expired, and the label of that moment.
     pub expiry: Option<(u64, String)>,
-    /// Times at which two held the lock at once, as lanes and moments.
+    /// Times at which two clients held the lock at once, as lanes and moments.
     pub overlaps: Vec<Overlap>,
 }
 
@@ -30,7 +30,7 @@ pub struct Lane {
     pub under_name: String,
     pub token: Option<u64>,
     pub hold: Hold,
-    /// Whether `hold` is the lock's or just the operation from end to end.
+    /// Whether `hold` is the time in which the lock was held, or just the operation from end to end.
     pub held: bool,
     pub waits_from: Option<u64>,
     pub marks: Vec<Mark>,
@@ -53,7 +53,7 @@ pub struct Shade {
     pub whose: String,
 }
 
-/// What travels between a client and the resource.
+/// A message between a client and the resource.
 pub struct Arrow {
     pub from: u64,
     pub to: u64,
@@ -66,7 +66,7 @@ pub enum ArrowKind {
     Write,
     /// A write that wiped out what others had written.
     BadWrite,
-    /// A write that was refused, or of which nobody knows whether it arrived.
+    /// A write that was refused, or that may not have arrived.
     NoWrite,
 }
 
@@ -85,7 +85,7 @@ pub struct Overlap {
 }
 
 impl Scene {
-    /// None where there is nothing to draw.
+    /// None if there is nothing to draw.
     pub fn new(story: &Story, incident: &Incident) -> Option<Scene> {
         let cast = cast(incident);
         let holds: Vec<(Hold, bool)> = cast.iter().map(|operation| extent(operation)).collect();
@@ -134,7 +134,7 @@ impl Scene {
     }
 }
 
-/// The operation's hold, or the operation from end to end where it never said that it held the lock.
+/// The operation's hold, or the operation from end to end if it never reported that it held the lock.
 fn extent(operation: &Operation) -> (Hold, bool) {
     match moments::hold(operation) {
         Some(hold) => (hold, true),
@@ -162,7 +162,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         Reading::Empty => Some("nothing".to_string()),
         Reading::Value(value) => Some(shown(story, operation, 0, value)),
     };
-    // What a read found it says with its answer.
+    // A read operation reports what it found with its answer.
     let read =
         read.or(operation.completed.filter(|_| operation.f == Function::Read && operation.outcome == Outcome::Ok));
     if let Some(time) = read {
@@ -186,7 +186,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
             Outcome::Info if write.acknowledged.is_some() => "stored".to_string(),
             Outcome::Info => "no answer".to_string(),
         };
-        // The answer has a mark of its own only where it is a story of its own.
+        // The answer gets its own mark only if it came late enough to be worth showing.
         match answer.filter(|answer| moments::is_slow(operation, sent, *answer)) {
             Some(time) => {
                 marks.push(Mark { time: sent, label, bad: overwrites });
@@ -214,7 +214,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         .collect();
     let asked = moments::at(operation, Phase::Acquiring).unwrap_or(operation.invoked);
     marks.sort_by_key(|mark| mark.time);
-    // Of one and the same moment there can be only one label.
+    // One moment can have only one label.
     marks.dedup_by(|later, earlier| {
         let same = later.time == earlier.time;
         if same {
@@ -241,7 +241,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
     }
 }
 
-/// A value, or the number of a counter in its place, which is `more` than the operation had read.
+/// A value, or for a counter the number in its place, which is `more` than the operation had read.
 fn shown(story: &Story, operation: &Operation, more: u64, value: &str) -> String {
     match (&operation.amount, story.resource()) {
         (Some(amount), Some(ResourceKind::Counter)) => count(amount.count().saturating_add(more)),
@@ -249,7 +249,7 @@ fn shown(story: &Story, operation: &Operation, more: u64, value: &str) -> String
     }
 }
 
-/// Whether the operation replaced a value other than the one that it had read.
+/// Whether the operation replaced a value other than the one it had read.
 fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
     match (story.overwritten(operation).and_then(|last| last.new.as_ref()), &operation.old) {
         (Some(replaced), Reading::Value(read)) => replaced != read,
@@ -258,7 +258,7 @@ fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
     }
 }
 
-/// What the register held while the incident went on, as far as the writes that were reported tell.
+/// What the register held during the incident, as far as the reported writes tell.
 fn resource(story: &Story, incident: &Incident, cast: &[&Operation], start: u64, end: u64) -> Vec<Value> {
     let writes = story.writes(incident.key, start, end);
     let first_read = cast

@@ -1,4 +1,4 @@
-//! A check against a model for programs. Fields may be added; those that are there keep their names and meanings.
+//! A check against a model, for programs. Fields may be added; existing ones keep their names and meanings.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::report::counterexample::{Counterexample, Precedence, Told};
 use linearizability::{Answer, FailedCas};
 
 impl LinearReport<'_> {
-    /// One object.
+    /// The report as one JSON object.
     pub fn json(&self) -> String {
         let table = &self.loaded.table;
         let [ok, fail, info] = self.outcomes();
@@ -55,7 +55,7 @@ impl LinearReport<'_> {
     }
 }
 
-/// An operation as `conflict` has always had it.
+/// An operation, in the fields that `conflict` has always had.
 fn brief(op: &Told) -> Value {
     json!({ "line": op.line, "process": op.process, "f": op.f, "outcome": op.outcome, "text": op.text })
 }

@@ -13,21 +13,21 @@ use linearizability::{Answer, FailedCas, ModelSpec, evidence};
 /// The answer for one key.
 #[derive(Clone, Debug)]
 pub struct KeyAnswer {
-    /// Its place in [`Table::keys`](linearizability::history::Table::keys).
+    /// Its index in [`Table::keys`](linearizability::history::Table::keys).
     pub key: u32,
-    /// How many operations there are on it.
+    /// How many operations the history has on this key.
     pub operations: u64,
     /// Which check decided, in one word.
     pub how: String,
     /// The operations of a conflict are places in [`Table::operations`](linearizability::history::Table::operations).
     pub answer: Answer,
-    /// Whether anything could have been found wrong.
+    /// Whether the history could have shown a violation.
     pub evidence: bool,
-    /// Where it is not linearizable: why.
+    /// Why, if the key is not linearizable.
     pub counterexample: Option<Counterexample>,
 }
 
-/// All that a check against a model found.
+/// Everything that a check against a model found.
 #[derive(Debug)]
 pub struct LinearReport<'a> {
     pub file: String,
@@ -65,13 +65,13 @@ impl LinearReport<'_> {
         }
     }
 
-    /// Why a key on which some order explains everything shows nothing all the same.
+    /// Why a key proves nothing even though some order explains it.
     pub fn no_evidence(&self) -> String {
         let missing = evidence::what_is_missing(self.model);
         format!("no operation returned anything that could contradict another: {missing}")
     }
 
-    /// What a reader should know beside the verdict.
+    /// What a reader should know besides the verdict.
     pub fn notes(&self) -> Vec<String> {
         let bare = self.answers.iter().filter(|key| key.answer == Answer::Linearizable && !key.evidence).count() as u64;
         let keys = self.valid == Validity::Valid && bare > 0;
@@ -79,25 +79,25 @@ impl LinearReport<'_> {
         self.loaded.notes.iter().cloned().chain(keys).collect()
     }
 
-    /// The first counterexample, which is the one to look at first.
+    /// The first counterexample, the one to look at first.
     pub fn counterexample(&self) -> Option<&Counterexample> {
         self.answers.iter().find_map(|key| key.counterexample.as_ref())
     }
 
-    /// The keys without a clean answer: those that are not linearizable before those that nobody knows of.
+    /// The keys without a clean answer: first those that are not linearizable, then the undecided ones.
     pub fn troubled(&self) -> Vec<&KeyAnswer> {
         let mut keys: Vec<&KeyAnswer> = self.answers.iter().filter(|key| key.answer != Answer::Linearizable).collect();
         keys.sort_by_key(|key| matches!(key.answer, Answer::Undecided(_)));
         keys
     }
 
-    /// The name of a key; none where the history has no keys.
+    /// The name of a key; None if the history has no keys.
     pub fn key(&self, key: u32) -> Option<&str> {
         let name = self.loaded.table.keys.get(key as usize)?;
         Some(name.as_str()).filter(|name| !name.is_empty())
     }
 
-    /// What was checked, as names and texts.
+    /// What was checked, as pairs of name and text.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let table = &self.loaded.table;
         let [ok, fail, info] = self.outcomes();

@@ -1,4 +1,4 @@
-//! A check against a model in the terminal: what a person reads in half a minute.
+//! A check against a model, on the terminal: what a person reads in half a minute.
 
 use std::fmt::Write;
 
@@ -8,15 +8,15 @@ use crate::report::counterexample::Counterexample;
 use crate::words;
 use linearizability::Answer;
 
-/// Keys without a clean answer that are told in full.
+/// How many keys without a clean answer are told in full.
 const TOLD: usize = 5;
-/// Operations of a counterexample that are listed.
+/// How many operations of a counterexample are listed.
 const LISTED: usize = 20;
-/// Operations that are told of a legal order.
+/// How many operations of a legal order are shown.
 const ORDER: usize = 5;
 
 impl LinearReport<'_> {
-    /// For people.
+    /// The report as text for people.
     pub fn text(&self, color: bool) -> String {
         let mut text = String::new();
         let (verdict, paint) = match self.valid {
@@ -70,7 +70,7 @@ fn operations(text: &mut String, example: &Counterexample) {
     }
 }
 
-/// Where in the history it fails, and what was legal before.
+/// Where in the history it fails, and what was legal before that.
 fn place(text: &mut String, example: &Counterexample) {
     let Some(sentence) = example.legal.sentence() else { return };
     if example.legal.order.is_empty() {

@@ -1,4 +1,4 @@
-//! `matrix.html`: one file without scripts or network. The verdict, the matrix, what is not as expected, the numbers.
+//! `matrix.html`: one file without scripts or network access. Verdict, matrix, alarming cells, numbers.
 
 use maud::{Markup, html};
 
@@ -57,12 +57,12 @@ fn alarms(matrix: &Matrix) -> Markup {
     }
 }
 
-/// Whether there are too many workloads for cells that say it all; then they say what was seen, and link to the rest.
+/// Whether there are too many workloads for full cells; then cells show only the result and link to the details.
 fn is_dense(matrix: &Matrix) -> bool {
     phrases::distinct(matrix.cells.iter().map(|cell| cell.workload.as_str())).len() > 8
 }
 
-/// Workloads across, nemeses down; those that come at random first, then the scripted scenarios.
+/// Workloads across, nemeses down: random ones first, then the scripted scenarios.
 fn grid(matrix: &Matrix) -> Markup {
     let workloads = phrases::distinct(matrix.cells.iter().map(|cell| cell.workload.as_str()));
     html! {
@@ -126,7 +126,7 @@ fn slot(matrix: &Matrix, workload: &str, nemesis: &str) -> Markup {
     }
 }
 
-/// Links in a cell of the matrix; the table of numbers has them all.
+/// At most this many links in a cell of the matrix; the table of numbers has them all.
 const MOST_LINKS: usize = 5;
 
 fn verdict_note(cell: &Cell) -> &'static str {
@@ -147,7 +147,7 @@ fn runs(cell: &Cell, most: usize) -> Markup {
     }
 }
 
-/// A link to a run's report, by what it showed.
+/// A link to a run's report, worded by what the run showed.
 fn link(run: &RunOutcome, text: &str) -> Markup {
     use crate::checker::Validity;
     let (class, word) = match run.valid {
@@ -163,7 +163,7 @@ fn link(run: &RunOutcome, text: &str) -> Markup {
     }
 }
 
-/// The address of a run's report beside this page. A folder is never taken for an address of another kind.
+/// The address of a run's report, relative to this page. A folder name is never taken for another kind of address.
 fn reference(folder: &str) -> String {
     let mut address = String::new();
     for byte in format!("{folder}/report.html").bytes() {

@@ -1,12 +1,12 @@
-//! The matrix as JUnit XML, which CI systems show: a test case for each cell.
+//! The matrix as JUnit XML, which CI systems show: one test case per cell.
 
 use super::phrases;
 use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::CellStatus;
 use crate::words::line;
 
-/// The content of `junit.xml`: a surprise is a failure, an unknown cell an error, and a cell that nothing is expected of, or
-/// that was not run, is skipped.
+/// The content of `junit.xml`: a surprise is a failure, an unknown cell an error, and a cell without an expectation, or
+/// one that was not run, is skipped.
 pub fn junit(matrix: &Matrix) -> String {
     let counts = matrix.counts;
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
@@ -47,7 +47,7 @@ fn finding(cell: &Cell) -> String {
     }
 }
 
-/// Text as XML takes it, in elements and in attributes; [`line()`] has taken away the characters that it does not take.
+/// Escapes text for XML elements and attributes; [`line()`] has already removed the characters that XML does not allow.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

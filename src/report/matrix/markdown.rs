@@ -5,10 +5,10 @@ use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::CellStatus;
 use crate::words::{count, line};
 
-/// GitHub takes 1 MiB of summary a step, and shows none of it beyond that; readers take less.
+/// GitHub accepts 1 MiB of summary per step, and shows none of it beyond that; readers want less.
 const LONGEST: usize = 200_000;
 
-/// The content of `matrix.md`: the verdict, the cells that alarm, the matrix, and every cell's numbers as far as they fit.
+/// The content of `matrix.md`: the verdict, the alarming cells, the matrix, and as many cells' numbers as fit.
 pub fn markdown(matrix: &Matrix) -> String {
     let (word, _) = phrases::verdict(matrix.verdict);
     let mut text = format!("## {}: {word}\n\n{}\n\n", escaped(&matrix.suite), escaped(&matrix.headline()));
@@ -27,7 +27,7 @@ pub fn markdown(matrix: &Matrix) -> String {
     text
 }
 
-/// Adds the parts as long as there is room, and then says how many are left out.
+/// Adds parts as long as there is room, then says how many are left out.
 fn fill(text: &mut String, parts: impl ExactSizeIterator<Item = String>, room: usize) {
     let all = parts.len();
     for (number, part) in parts.enumerate() {
@@ -56,7 +56,7 @@ fn alarm(cell: &Cell) -> String {
     text + "\n"
 }
 
-/// Workloads across, nemeses down. A grid that is too large for a summary is left to the page.
+/// Workloads across, nemeses down. A grid too large for a summary is left to the page.
 fn grid(matrix: &Matrix) -> String {
     let workloads = phrases::distinct(matrix.cells.iter().map(|cell| cell.workload.as_str()));
     let nemeses = phrases::distinct(matrix.cells.iter().map(|cell| cell.nemesis.as_str()));
@@ -113,7 +113,7 @@ fn row(cell: &Cell) -> String {
     format!("| {} |\n", fields.join(" | "))
 }
 
-/// Text that means nothing in Markdown or HTML, and stays on its line.
+/// Escapes text so that it means nothing in Markdown or HTML, and stays on its line.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in line(text, 1000).chars() {
@@ -121,7 +121,7 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
-            // So that a backtick always begins or ends what we set off.
+            // So that only our own backticks begin or end a quotation.
             '`' => escaped.push_str("&#96;"),
             '\\' | '*' | '_' | '[' | ']' | '|' | '#' | '~' => escaped.extend(['\\', c]),
             c => escaped.push(c),

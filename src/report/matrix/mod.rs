@@ -1,7 +1,7 @@
-//! What a person takes away from a suite: which lock is broken by what, as expected or not.
+//! What a person takes away from a suite: which lock is broken by what, and whether that was expected.
 //!
-//! Pure functions of a [`Matrix`]; only [`write()`] touches the disk. The same words everywhere: on the terminal, on one
-//! self-contained page whose cells lead to the reports of their runs, as Markdown for a CI job's summary, as JUnit XML.
+//! Pure functions of a [`Matrix`]; only [`write()`] touches the disk. The words are the same everywhere: on the
+//! terminal, on a self-contained page with links to the runs' reports, as Markdown for a CI summary, as JUnit XML.
 
 mod html;
 mod junit;

@@ -7,10 +7,10 @@ use crate::suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
 use crate::suite::outcome::{CellStatus, RunOutcome};
 use crate::words::{count, length, percent};
 
-/// Where there is nothing to say.
+/// Shown if there is nothing to say.
 pub const NOTHING: &str = "–";
 
-/// The verdict in a word, and its class on the page.
+/// The verdict in a word, and its CSS class.
 pub fn verdict(overall: Overall) -> (&'static str, &'static str) {
     match overall {
         Overall::AsExpected => ("AS EXPECTED", "valid"),
@@ -38,7 +38,7 @@ pub fn expected(expected: Option<Expectation>, found: Option<Found>) -> &'static
     }
 }
 
-/// What a cell's runs showed, in a word and its class.
+/// What a cell's runs showed, in a word, and its CSS class.
 pub fn shown(cell: &Cell) -> (&'static str, &'static str) {
     match cell.tally {
         tally if tally.done() == 0 => ("not run", "open"),
@@ -70,12 +70,12 @@ pub fn seen(cell: &Cell) -> String {
     text
 }
 
-/// What a cell is called beside its workload.
+/// A cell's name without its workload.
 pub fn nemesis(cell: &Cell) -> String {
     if cell.with.is_empty() { cell.nemesis.clone() } else { format!("{} with {}", cell.nemesis, cell.with) }
 }
 
-/// `12 of 610`; nothing where nothing was acknowledged.
+/// `12 of 610`; [`NOTHING`] if nothing was acknowledged.
 pub fn lost(numbers: &CellNumbers) -> String {
     match numbers.lost_updates.acknowledged {
         0 => NOTHING.to_string(),
@@ -83,8 +83,8 @@ pub fn lost(numbers: &CellNumbers) -> String {
     }
 }
 
-/// The share with its interval: `2 % (1.1 to 3.4)`. Nothing for a scenario, in which the share says how long the script
-/// is, not how often updates are lost.
+/// The share with its confidence interval: `2 % (1.1 to 3.4)`. [`NOTHING`] for a scripted scenario, whose share
+/// reflects the length of the script, not how often updates are lost.
 pub fn share(cell: &Cell) -> String {
     let numbers = &cell.numbers;
     let Some((low, high)) = numbers.lost_95.filter(|_| !cell.scripted) else { return NOTHING.to_string() };
@@ -100,7 +100,7 @@ pub fn overlaps(numbers: &CellNumbers) -> String {
     }
 }
 
-/// A length of time that several runs have: the median, and the ends where they differ.
+/// A duration over several runs: the median, and the extremes if they differ.
 pub fn seconds(spread: Option<Spread>) -> String {
     let text = |seconds: f64| length((seconds.max(0.0) * 1e9) as u64);
     spread_text(spread, text)
@@ -116,7 +116,7 @@ fn spread_text(spread: Option<Spread>, text: impl Fn(f64) -> String) -> String {
     if least == most { median } else { format!("{median} ({least} to {most})") }
 }
 
-/// What it took and on what: for the head of a page.
+/// How long it took and what it ran on, for the head of a page.
 pub fn about(matrix: &Matrix) -> Vec<String> {
     let runs: usize = matrix.cells.iter().map(|cell| cell.runs.len()).sum();
     let mut about = vec![
@@ -132,7 +132,7 @@ pub fn about(matrix: &Matrix) -> Vec<String> {
     about
 }
 
-/// The cells that a reader has to look at, surprises first.
+/// The cells that a reader should look at, surprises first.
 pub fn alarming(matrix: &Matrix) -> Vec<&Cell> {
     let mut cells: Vec<&Cell> = matrix
         .cells
@@ -143,7 +143,7 @@ pub fn alarming(matrix: &Matrix) -> Vec<&Cell> {
     cells
 }
 
-/// Names in the order in which they first come.
+/// Distinct names, in order of first appearance.
 pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut distinct = Vec::new();
     for name in names {
@@ -154,7 +154,7 @@ pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     distinct
 }
 
-/// Whether this run is why its cell alarms: it is not what was expected, or proves nothing.
+/// Whether this run is why its cell alarms: it is not as expected, or proves nothing.
 pub fn alarms(cell: &Cell, run: &RunOutcome) -> bool {
     let as_expected = match cell.expected {
         Some(Expectation::Valid) => Some(Validity::Valid),

@@ -1,4 +1,4 @@
-//! The matrix on a terminal: a line for each cell, under the name of its workload.
+//! The matrix on a terminal: one line per cell, grouped by workload.
 
 use super::phrases;
 use crate::suite::matrix::Matrix;
@@ -6,7 +6,7 @@ use crate::suite::outcome::CellStatus;
 use crate::suite::plan::Suite;
 use crate::words::{length, tame};
 
-/// The verdict, a line for each cell, and what a surprise showed; with ANSI colours if `color`.
+/// The verdict, one line per cell, and what a surprise showed; with ANSI colours if `color`.
 pub fn terminal(matrix: &Matrix, color: bool) -> String {
     let paint = |code: &str, text: &str| if color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() };
     let (word, class) = phrases::verdict(matrix.verdict);
@@ -60,7 +60,7 @@ pub fn terminal(matrix: &Matrix, color: bool) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Runs of an alarming cell that are told of.
+/// How many runs of an alarming cell are described.
 const MOST_RUNS: usize = 3;
 
 /// What a suite would run, and for how long.
@@ -87,7 +87,7 @@ pub fn planned(suite: &Suite) -> String {
     lines.collect()
 }
 
-/// Each column as wide as its widest field, with two spaces after it.
+/// Makes each column as wide as its widest field, followed by two spaces.
 fn aligned(rows: &[[String; 5]]) -> Vec<[String; 5]> {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 5] = std::array::from_fn(width);

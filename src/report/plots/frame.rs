@@ -14,7 +14,7 @@ const RIGHT: f64 = WIDTH - 18.0;
 const SMALL: f64 = 11.5;
 const FAULT_LANE: f64 = 11.0;
 
-/// A plot's inner rectangle and what its horizontal axis means.
+/// A plot's inner rectangle, and what its horizontal axis means.
 pub struct Frame {
     pub picture: Picture,
     pub left: f64,
@@ -53,7 +53,7 @@ impl Frame {
         self.left + (self.right - self.left) * share
     }
 
-    /// Marks and labels the time axis, with light lines upwards.
+    /// Marks and labels the time axis, with light vertical grid lines.
     pub fn time_axis(&mut self) {
         let step = nice_step(self.seconds, 10.0);
         let mut tick = 0.0;
@@ -68,19 +68,19 @@ impl Frame {
         self.picture.text((middle, HEIGHT - 13.0), "time since the run began, s", SMALL, Anchor::Center, Ink::MUTED);
     }
 
-    /// A line across with a label on the left.
+    /// A horizontal line with a label on the left.
     pub fn level(&mut self, y: f64, label: &str, strong: bool) {
         let ink = if strong { Ink::GRID } else { Ink::GRID.faded(0.55) };
         self.picture.line(vec![(self.left, y), (self.right, y)], 1.0, ink);
         self.picture.text((self.left - 8.0, y), label, SMALL, Anchor::Right, Ink::MUTED);
     }
 
-    /// What the vertical axis means.
+    /// Labels the unit of the vertical axis.
     pub fn unit(&mut self, text: &str) {
         self.picture.text((16.0, 48.0), text, SMALL, Anchor::Left, Ink::MUTED);
     }
 
-    /// A vertical axis of round numbers from 0 to at least `highest`; gives back how to place a number.
+    /// A vertical axis of round numbers from 0 to at least `highest`; returns how to place a number.
     pub fn linear_axis(&mut self, highest: f64) -> impl Fn(f64) -> f64 + use<> {
         let highest = if highest.is_finite() && highest > 0.0 { highest } else { 1.0 };
         let step = nice_step(highest, 6.0);
@@ -95,7 +95,7 @@ impl Frame {
         place
     }
 
-    /// A logarithmic vertical axis over the numbers given; gives back how to place a number.
+    /// A logarithmic vertical axis for this range; returns how to place a number.
     pub fn log_axis(&mut self, lowest: f64, highest: f64) -> impl Fn(f64) -> f64 + use<> {
         let lowest = lowest.max(1e-3);
         let highest = highest.max(lowest * 1.5);
@@ -125,7 +125,7 @@ impl Frame {
         place
     }
 
-    /// Shades the windows of faults: strongly in a lane for each kind from the top, lightly below it.
+    /// Shades fault windows: strongly in a lane per kind of fault at the top, lightly below it.
     pub fn faults(&mut self, story: &Story) {
         let mut kinds = Vec::new();
         for window in happened(story) {
@@ -145,7 +145,7 @@ impl Frame {
                     continue;
                 }
                 self.picture.rect((from, top), (to.max(from + 1.0), self.bottom), ink.faded(0.22));
-                // Of more windows than that the edges would be all that one sees.
+                // With more windows than this, their edges would be all that one sees.
                 if number <= 200 {
                     for x in [from, to] {
                         self.picture.line(vec![(x, top), (x, self.bottom)], 1.0, ink.faded(0.6));
@@ -161,7 +161,7 @@ impl Frame {
         self.legend.push((key, text.into()));
     }
 
-    /// Where there is nothing to draw.
+    /// Says that there is nothing to draw.
     pub fn nothing(&mut self, text: &str) {
         let middle = ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0);
         self.picture.text(middle, text, 13.0, Anchor::Center, Ink::MUTED);
@@ -188,12 +188,12 @@ impl Frame {
     }
 }
 
-/// Faults that were ordered and not given up.
+/// Faults that were ordered and not skipped.
 pub fn happened<'a>(story: &Story<'a>) -> impl Iterator<Item = &'a FaultWindow> + use<'a> {
     story.report.history.faults.iter().filter(|window| window.skipped.is_none())
 }
 
-/// A round number (1, 2 or 5 times a power of ten) of which about `wanted` make up `range`.
+/// A round number (1, 2 or 5 times a power of ten) that fits into `range` about `wanted` times.
 pub fn nice_step(range: f64, wanted: f64) -> f64 {
     let raw = (range / wanted).max(1e-9);
     let power = 10f64.powf(raw.log10().floor());
@@ -215,7 +215,7 @@ fn round_up(value: f64) -> f64 {
         .unwrap_or(power * 10.0)
 }
 
-/// A number with the digits that tell neighbours apart.
+/// A number with enough digits to tell neighbouring ticks apart.
 fn decimal(number: f64, step: f64) -> String {
     let digits = if step >= 1.0 { 0 } else { (-step.log10()).ceil().max(0.0) as usize };
     let text = format!("{number:.digits$}");

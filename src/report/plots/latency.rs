@@ -22,7 +22,7 @@ pub fn latency(story: &Story) -> Picture {
     let lowest = points.iter().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
     let highest = points.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
     let y = frame.log_axis(lowest, highest);
-    // Points that fall on the same spot are drawn once: a million operations do not make a picture any darker.
+    // Points on the same spot are drawn once: a million operations do not make a picture any darker.
     let mut drawn = HashSet::new();
     for outcome in OUTCOMES {
         for (operation, ms) in points.iter().filter(|(operation, _)| operation.outcome == outcome) {
@@ -51,7 +51,7 @@ pub fn latency(story: &Story) -> Picture {
     frame.finish()
 }
 
-/// From the invocation to the answer; an operation of nanoseconds would have no place on a logarithmic axis.
+/// From the invocation to the answer. At least 0.01 ms, since a shorter one has no place on a logarithmic axis.
 pub fn latency_ms(operation: &Operation) -> Option<f64> {
     let ns = operation.completed?.saturating_sub(operation.invoked);
     Some((ns as f64 / 1e6).max(0.01))

@@ -1,4 +1,4 @@
-//! Who believed to hold the lock, over time: a lane for each client, red where the checker found two at once.
+//! Who believed that they held the lock, over time: a lane per client, red where the checker found two holders at once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::report::moments;
 use crate::report::story::{Story, fault_words};
 use crate::words::tame;
 
-/// Lanes closer together than this are named only now and then.
+/// If lanes are closer together than this, only some are named.
 const NAMED: f64 = 14.0;
 
 pub fn locks(story: &Story) -> Picture {
@@ -37,7 +37,7 @@ pub fn locks(story: &Story) -> Picture {
         let (from, to) = window.span();
         let (from, to) = (frame.x(from), to.map_or(right, |to| frame.x(to)));
         for target in &window.targets {
-            // A client's fault is its lane's; what befalls a node befalls all of them.
+            // A client's fault belongs to its lane; a node's fault affects all lanes.
             let (y0, y1) = match by_name.get(target.as_str()) {
                 Some(lane) => (top_of(*lane), top_of(*lane) + height),
                 None => (top, bottom),
@@ -92,7 +92,7 @@ pub fn locks(story: &Story) -> Picture {
                 frame.picture.rect((from, y0), (to, y1), Ink::BAD);
             }
         }
-        // An overlap of milliseconds would be a hairline; the pointer above it is what catches the eye.
+        // An overlap of milliseconds would be a hairline; the pointer above it catches the eye.
         let middle = (from + to) / 2.0;
         let ends = vec![(middle, top + 12.0), (middle - 4.5, top + 3.0), (middle + 4.5, top + 3.0)];
         frame.picture.shapes.push(super::picture::Shape::Polygon { points: ends, ink: Ink::BAD });
@@ -110,11 +110,11 @@ pub fn locks(story: &Story) -> Picture {
     frame.finish()
 }
 
-/// Each process's lane, and the lanes' names: all processes of one client share its lane.
+/// The lane of each process, and the names of the lanes: all processes of one client share its lane.
 fn lanes(story: &Story) -> (BTreeMap<Process, usize>, Vec<String>) {
     let mut processes: Vec<Process> = story.client_operations().map(|operation| operation.process).collect();
     if let Some(run) = &story.report.history.run {
-        // A client that never did anything has an empty lane, which says so.
+        // A client that never did anything gets an empty lane, which shows just that.
         processes.extend((0..run.clients.min(200)).map(Process::Client));
     }
     processes.sort_unstable();

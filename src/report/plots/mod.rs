@@ -1,5 +1,5 @@
-//! The four plots, as Jepsen's users know them: 900 x 400, latency on a logarithmic axis, one colour for each kind of
-//! answer, fault windows shaded in lanes from the top. `locks` is ours: who believed to hold the lock, over time.
+//! The four plots, in Jepsen's style: 900 x 400, latency on a logarithmic axis, one colour for each outcome, fault
+//! windows shaded in lanes from the top. `locks` is our own: who believed that they held the lock, over time.
 
 mod frame;
 mod latency;
@@ -14,14 +14,14 @@ use super::story::Story;
 use crate::history::{FaultKind, Function, Outcome};
 use picture::Ink;
 
-/// A plot with its file name and what to see in it.
+/// A plot with its file name and what to look for.
 pub struct Plot {
     pub name: &'static str,
     pub caption: &'static str,
     pub picture: Picture,
 }
 
-/// All plots, the most telling first; without that of the locks where nobody took any.
+/// All plots, the most informative first; the plot of locks only if a client asked for one or nobody wrote.
 pub fn all(story: &Story) -> Vec<Plot> {
     let mut plots = vec![
         Plot {
@@ -46,7 +46,7 @@ pub fn all(story: &Story) -> Vec<Plot> {
     plots
 }
 
-/// Jepsen's colours for the ends of operations.
+/// Jepsen's colours for outcomes.
 fn outcome_ink(outcome: Outcome) -> Ink {
     match outcome {
         Outcome::Ok => Ink(0x81, 0xbf, 0xfc, 1.0),

@@ -1,7 +1,7 @@
-//! A plot as a list of shapes, and its way to PNG and SVG.
+//! A plot as a list of shapes, and its conversion to PNG and SVG.
 //!
-//! Plots are made of shapes first and painted afterwards, so that the same drawing becomes a file and a part of the
-//! page, and so that it is known beforehand how many shapes the page would have to carry.
+//! Plots are made of shapes first and painted afterwards, so that the same drawing becomes a file and part of the page,
+//! and so that it is known in advance how many shapes the page would have to carry.
 
 use std::sync::Once;
 
@@ -9,14 +9,14 @@ use plotters::prelude::{BitMapBackend, DrawingBackend, IntoFont, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color as _, FontStyle, RGBAColor, ShapeStyle, TextStyle, register_font};
 
-/// Size of every plot, as Jepsen's.
+/// Size of every plot, the same as Jepsen's.
 pub const WIDTH: f64 = 900.0;
 pub const HEIGHT: f64 = 400.0;
 
 const FONT: &str = "sans-serif";
-/// Pixels of the canvas for a pixel of the picture: the backends draw whole pixels only.
+/// Canvas pixels per picture pixel: the backends draw whole pixels only.
 const FINENESS: u32 = 2;
-/// Beyond this many shapes the page carries pixels instead.
+/// Plots with more shapes than this go onto the page as pixels.
 const SHAPES_ON_A_PAGE: usize = 2000;
 
 /// A colour with its opacity.
@@ -48,7 +48,7 @@ pub enum Anchor {
     Right,
 }
 
-/// Something drawn, in pixels of the picture from its upper left corner.
+/// A shape, in pixels from the picture's upper left corner.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     Rect { x0: f64, y0: f64, x1: f64, y1: f64, ink: Ink },
@@ -91,30 +91,30 @@ impl Picture {
         self.shapes.push(Shape::Text { x, y, text, size, bold: true, anchor: Anchor::Left, ink });
     }
 
-    /// Whether the page should rather carry pixels.
+    /// Whether the page should carry pixels instead.
     pub fn is_large(&self) -> bool {
         self.shapes.len() > SHAPES_ON_A_PAGE
     }
 }
 
-/// The width of a line of text in a font no narrower than what browsers use; `size` as in CSS.
+/// The width of a line of text in a font at least as wide as those of browsers; `size` as in CSS.
 pub fn text_width(text: &str, size: f64, bold: bool) -> f64 {
     fonts();
     let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
-    // Glyphs that the font lacks are counted as full squares, as browsers would draw them.
+    // Glyphs that the font lacks count as full squares, as browsers draw them.
     let foreign = text.chars().filter(|c| *c as u32 >= 0x2e80).count() as f64;
     let width = (FONT, size * EM, style).into_font().box_size(text).map(|(width, _)| f64::from(width));
     width.unwrap_or(size * 0.65 * text.chars().count() as f64) + foreign * size * 0.5
 }
 
-/// The font's height for one em; the library's sizes are heights, those of CSS are ems.
+/// The font's height per em: the library's sizes are heights, those of CSS are ems.
 const EM: f64 = 1.164;
 
-/// Without a registered font every text fails. The licence of DejaVu allows carrying it along.
+/// Without a registered font, drawing any text fails. The licence of DejaVu allows bundling it.
 fn fonts() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        // A font that cannot be read shows as an error of the first text drawn.
+        // A font that can't be read shows up as an error when the first text is drawn.
         let _ = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
         let _ = register_font(FONT, FontStyle::Bold, dejavu::sans::bold());
     });
@@ -137,7 +137,7 @@ pub fn png(picture: &Picture) -> Result<Vec<u8>, String> {
     let step = FINENESS as usize;
     let row = width as usize * 3;
     let (width, height) = (width as usize / step, height as usize / step);
-    // Averaging the fine pixels smooths the edges that the library leaves jagged.
+    // Averaging the fine pixels smooths edges that the library leaves jagged.
     let mut coarse = Vec::with_capacity(width * height * 3);
     let mut sums = vec![0u32; width * 3];
     for rows in fine.chunks_exact(row * step) {
@@ -191,7 +191,7 @@ fn paint<B: DrawingBackend>(picture: &Picture, backend: &mut B, scale: f64) -> R
         match shape {
             Shape::Rect { x0, y0, x1, y1, ink } => {
                 let ((left, top), (right, bottom)) = (at(*x0, *y0), at(*x1, *y1));
-                // The library draws both edges; a width of nothing is still one pixel.
+                // The library draws both edges; a shape without width still gets one pixel.
                 let corner = ((right - 1).max(left), (bottom - 1).max(top));
                 backend.draw_rect((left, top), corner, &ink.color(), true)
             }

@@ -8,7 +8,7 @@ use super::picture::{Ink, Picture};
 use crate::history::Outcome;
 use crate::report::story::Story;
 
-/// Jepsen's quantiles, from the calm to the loud.
+/// Jepsen's quantiles, from the lowest to the highest.
 const QUANTILES: [(f64, &str, Ink); 4] = [
     (0.5, "0.5", Ink(0x81, 0xbf, 0xfc, 1.0)),
     (0.95, "0.95", Ink(0x3f, 0x7f, 0xbf, 1.0)),
@@ -22,7 +22,7 @@ pub fn quantiles(story: &Story) -> Picture {
     frame.time_axis();
     frame.faults(story);
     let acknowledged = || story.client_operations().filter(|operation| operation.outcome == Outcome::Ok);
-    // The highest quantiles of a handful of operations are all the same one.
+    // With only a handful of operations, the highest quantiles would all be the same.
     let wanted = (acknowledged().count() as f64 / 20.0).clamp(4.0, 30.0);
     let window = nice_step(frame.seconds, wanted).max(0.001);
     let mut windows: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -58,7 +58,7 @@ pub fn quantiles(story: &Story) -> Picture {
     frame.finish()
 }
 
-/// The smallest of the sorted numbers that at least `share` of them do not exceed.
+/// The smallest of the sorted numbers such that at least `share` of them do not exceed it.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(place.max(1) - 1).or(sorted.last()).copied().unwrap_or(0.0)

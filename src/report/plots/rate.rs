@@ -1,4 +1,4 @@
-//! Answers a second, by function and by how the operation ended.
+//! Answers per second, by function and outcome.
 
 use super::frame::{Frame, Key, nice_step};
 use super::picture::Picture;
@@ -12,7 +12,7 @@ pub fn rate(story: &Story) -> Picture {
     frame.time_axis();
     frame.faults(story);
     let window = nice_step(frame.seconds, 40.0).max(0.001);
-    // What is left over at the end belongs to the last window: a sliver of its own would look like a collapse.
+    // The remainder at the end belongs to the last window: a sliver of its own would look like a collapse.
     let places = ((frame.seconds / window).round() as usize).max(1);
     let seconds = frame.seconds;
     let bounds = move |number: usize| {
