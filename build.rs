@@ -1,9 +1,8 @@
-//! Builds the preload library (`nemeses/clock/`), which the program then carries inside itself.
+//! Builds the preload library (`nemeses/clock/`), which is then embedded in the program.
 //!
-//! With this same compiler and its linker, into OUT_DIR; nothing else is needed. The library asks nothing of any libc,
-//! so it is built for the host's own target wherever the architecture is the same, also where the program itself is
-//! built for musl. For another architecture it is built with the program's target and linker (seen to compile nowhere
-//! else than on x86_64 so far).
+//! Built with this same compiler and its linker, into OUT_DIR; nothing else is needed. The library needs no libc, so it
+//! is built for the host's own target if the architecture is the same, even if the program itself is built for musl.
+//! For another architecture it is built with the program's target and linker (so far only seen to compile on x86_64).
 
 use std::env;
 use std::path::PathBuf;
@@ -15,7 +14,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={SOURCE}");
     if let Err(reason) = build() {
-        // Cargo shows what comes after this, and fails.
+        // Cargo prints what follows this, and fails.
         println!("cargo::error=cannot build the preload library in {SOURCE}: {reason}");
     }
 }
@@ -29,7 +28,7 @@ fn build() -> Result<(), String> {
     rustc.arg(format!("{SOURCE}/lib.rs")).arg("-o").arg(&library);
     rustc.args(["--crate-name=redjepsen_clock", "--crate-type=cdylib", "--edition=2024"]);
     rustc.args(["-Copt-level=2", "-Cpanic=abort", "-Ccodegen-units=1", "-Cstrip=symbols"]);
-    // musl's loader takes shared objects, whatever this compiler links its programs like.
+    // musl's loader accepts shared objects, however this compiler links its programs.
     rustc.arg("-Ctarget-feature=-crt-static");
     for argument in ["-nostdlib", "-nostartfiles", "-Wl,--hash-style=both", "-Wl,-soname,redjepsen-clock"] {
         rustc.arg(format!("-Clink-arg={argument}"));
@@ -46,7 +45,7 @@ fn build() -> Result<(), String> {
     if !output.status.success() {
         return Err(format!("{}, {}", output.status, messages.trim().replace('\n', " | ")));
     }
-    // Warnings of a build script's own children are shown to nobody otherwise.
+    // Otherwise nobody would see the warnings of a build script's child processes.
     for line in messages.lines() {
         println!("cargo::warning={line}");
     }

@@ -1,6 +1,6 @@
-//! How long it takes from a file to an answer with its reasons, and how much memory: all of `redjepsen check FILE --json`,
-//! by a process of its own. `cargo bench --bench answers [-- WORD...]` runs the rows that have every WORD, such as
-//! `-- Cas 1000000`; all of them take some minutes.
+//! Time and memory from a file to an answer with its reasons: all of `redjepsen check FILE --json`, in a separate
+//! process. `cargo bench --bench answers [-- WORD...]` runs the rows that contain every WORD, such as `-- Cas 1000000`;
+//! all of them together take several minutes.
 
 #[path = "../crates/linearizability/benches/histories/mod.rs"]
 mod histories;
@@ -16,7 +16,7 @@ use linearizability::formats::word;
 use linearizability::history::Outcome;
 use linearizability::history::{Content, NEVER, Op, OpFunction, Table, Value};
 
-/// Tells this program to write the history of a row, by its number.
+/// Tells this program to write the history of the row with this number.
 const WRITE: &str = "--write";
 
 fn main() {
@@ -32,7 +32,7 @@ fn main() {
     for (number, shape) in shapes().into_iter().enumerate() {
         let name = format!("{:?}: {shape}", shape.object);
         if words.iter().all(|word| name.contains(word)) {
-            // In another process, since a child's peak is at least what its parent has.
+            // In another process, since a child's peak memory is at least its parent's.
             let this = std::env::current_exe().expect("this program");
             Command::new(this).args([WRITE, &number.to_string()]).status().expect("this program again");
             row(&name, shape, &path).expect("a file to check");
@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-/// Registers in every way; of each other object a large history, good and bad.
+/// Registers in every variant; for each other object a large history, good and bad.
 fn shapes() -> Vec<Shape> {
     let mut shapes = Vec::new();
     let places = [Violation::None, Violation::Start, Violation::Middle, Violation::End];
@@ -55,7 +55,7 @@ fn shapes() -> Vec<Shape> {
         }
     }
     for object in [Object::Owner, Object::Fenced, Object::Counter, Object::Set, Object::List] {
-        // Whoever does not know whether it got a lock gives it back here, which other histories do not allow.
+        // A client that does not know whether it got the lock releases it here, which other histories do not allow.
         let info_percent = if matches!(object, Object::Owner | Object::Fenced) { 0 } else { 5 };
         let (operations, clients) = (1_000_000, 50);
         let shape = |violation| Shape { object, operations, clients, info_percent, violation, seed: 7 };
@@ -64,7 +64,7 @@ fn shapes() -> Vec<Shape> {
     shapes
 }
 
-/// Checks a history and prints what that took.
+/// Checks a history and prints its time and memory.
 fn row(name: &str, shape: Shape, path: &Path) -> io::Result<()> {
     let model = match shape.object {
         Object::Register => "register",
@@ -104,12 +104,12 @@ fn row(name: &str, shape: Shape, path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// Waits for a child; the most memory that it ever had.
+/// Waits for a child; returns its peak memory.
 fn peak_bytes(child: u32) -> u64 {
-    // SAFETY: numbers only, for which all zeros are valid.
+    // SAFETY: it holds only numbers, for which all zeros are valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let mut status = 0;
-    // SAFETY: both places live until the call returns, and nobody else waits for this child.
+    // SAFETY: both places are valid until the call returns, and nobody else waits for this child.
     unsafe { libc::wait4(child.cast_signed(), &mut status, 0, &mut usage) };
     usage.ru_maxrss.unsigned_abs() * 1024
 }
@@ -129,7 +129,7 @@ fn write(table: &Table, object: Object, path: &Path) -> io::Result<()> {
             (false, Outcome::Fail) => "fail",
             (false, _) => "ok",
         };
-        // Who adds one knows from the beginning what is to be replaced by what: a compare-and-set in a file.
+        // An increment knows in advance what replaces what, so in the file it is a compare-and-set.
         let f = if object == Object::Increments { OpFunction::Cas } else { op.f };
         let value = match f {
             OpFunction::Read | OpFunction::Acquire if invoked => "null".to_string(),

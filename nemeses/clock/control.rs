@@ -1,14 +1,14 @@
 //! The control page: the one place where the agent says what a process's wall clock shall show, and where the preload
-//! library says what it saw and what was synced.
+//! library reports what it saw and what was synced.
 //!
-//! The library (`nemeses/clock/lib.rs`) and the agent (`src/faults/clock/`) both compile this file, so it needs nothing
-//! but `core`. Both map the same file, shared, and reach it through atomics alone: either may die at any instruction
-//! and the other goes on, since nothing here is ever locked.
+//! The library (`nemeses/clock/lib.rs`) and the agent (`src/faults/clock/`) both compile this file, so it needs only
+//! `core`. Both map the same file, shared, and access it only through atomics. Nothing here is ever locked, so either
+//! may die at any instruction and the other continues.
 //!
-//! What the clock shows is a [`State`]. The page keeps the last [`STATES`] of them under rising generations. The agent
-//! fills the oldest one and then publishes its generation; a reader that was overtaken by so many states meanwhile
-//! reads again. So readers never see half a state, never wait for a writer, and a writer that dies half-way changed
-//! nothing.
+//! What the clock shows is a [`State`]. The page keeps the last [`STATES`] of them, with rising generations. The agent
+//! fills the oldest cell, then publishes its generation. A reader that was overtaken by that many states meanwhile
+//! reads again. So readers never see half a state and never wait for a writer, and a writer that dies half-way has
+//! changed nothing.
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 
@@ -16,36 +16,36 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 pub const PAGE_BYTES: usize = 4096;
 /// The first eight bytes of a control file.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"rj-clock");
-/// Of this layout. The library changes nothing where it finds another one.
+/// The version of this layout. The library changes nothing if it finds another one.
 pub const VERSION: u64 = 1;
 /// How many states the page keeps.
 const STATES: u64 = 8;
-/// How many files can be remembered as synced: what is left of the page.
+/// How many synced files can be remembered: as many as fit in the rest of the page.
 pub const FILES: usize = 144;
-/// A rate of 1 in the fixed-point numbers of [`State::excess`].
+/// A rate of 1, in the fixed-point format of [`State::excess`].
 #[allow(dead_code, reason = "only the agent makes states")]
 pub const ONE: i64 = 1 << RATE_BITS;
 const RATE_BITS: u32 = 32;
-/// The part of [`SyncedFile::durable`] that is a length in bytes; a ticket stands above it.
+/// Bits of [`SyncedFile::durable`] that hold a length in bytes; the bits above hold a ticket.
 const LENGTH_BITS: u32 = 48;
 /// The longest length that can be remembered, in bytes.
 pub const MAX_LENGTH: u64 = (1 << LENGTH_BITS) - 1;
 
-/// The page as both sides map it. All zero but for `magic` and `version` means: the true time, nothing read, nothing
+/// The page as both sides map it. All zeros except `magic` and `version` means: the true time, nothing read, nothing
 /// synced.
 #[repr(C)]
 pub struct Page {
     pub magic: AtomicU64,
     pub version: AtomicU64,
-    /// Of the state in force; rises by one with each state.
+    /// Generation of the current state; increases by one with each state.
     pub generation: AtomicU64,
     unused: [u64; 5],
     cells: [Cell; STATES as usize],
-    /// How many times the wall clock was read, by all processes that have this page.
+    /// How many times the wall clock was read, by all processes that share this page.
     pub readings: AtomicU64,
-    /// The highest generation that a reading was made under.
+    /// The highest generation under which a reading was made.
     pub applied: AtomicU64,
-    /// Not 0 when a sync could not be remembered, so that the table below cannot be trusted.
+    /// Not 0 if a sync could not be recorded, so that the table below cannot be trusted.
     pub incomplete: AtomicU64,
     unused_too: [u64; 5],
     pub files: [SyncedFile; FILES],
@@ -69,11 +69,11 @@ struct Cell {
 /// A file whose content was synced.
 #[repr(C)]
 pub struct SyncedFile {
-    /// What [`file_key`] says; 0: free.
+    /// The result of [`file_key`]; 0 means free.
     pub key: AtomicU64,
-    /// The last ticket drawn by a sync of this file.
+    /// The last ticket drawn for a sync of this file.
     pub tickets: AtomicU64,
-    /// Ticket and length of the newest sync that came back: the length that survives a loss of power.
+    /// Ticket and length of the newest sync that returned: the length that survives a power failure.
     pub durable: AtomicU64,
 }
 
@@ -86,23 +86,23 @@ pub struct State {
     pub real_ns: i64,
     /// How far ahead of the true time the clock is at that moment, in ns.
     pub offset_ns: i64,
-    /// The clock's rate less 1, in units of 1 / [`ONE`].
+    /// The clock's rate minus 1, in units of 1 / [`ONE`].
     pub excess: i64,
-    /// The same for the time until `base_ns`, so that one rate can follow another at a moment that is still to come
-    /// when the state is published, without a jump.
+    /// The same for the time before `base_ns`, so that one rate can follow another without a jump, at a moment that is
+    /// still in the future when the state is published.
     pub excess_before: i64,
-    /// Added in every other period, the first one included, in ns.
+    /// Added in every other period, starting with the first, in ns.
     pub strobe_ns: i64,
-    /// Length of such a period in ns; 0: no strobe.
+    /// Length of such a period in ns; 0 means no strobe.
     pub period_ns: i64,
 }
 
 impl State {
-    /// What the clock shows when the true wall clock says `real_ns`, without the strobe; all in ns.
+    /// What the clock shows when the true wall clock reads `real_ns`, without the strobe; all in ns.
     ///
-    /// Under a rate this takes the time that went by from `mono_ns` alone, since two clocks that are read one after the
-    /// other disagree by as long as the reader was interrupted between them, and a rate of 100 would show a hundred
-    /// times that. A true clock that is set by hand meanwhile is therefore not followed while the rate is not 1.
+    /// Under a rate, elapsed time is taken from `mono_ns` alone: two clocks read one after the other disagree by as
+    /// long as the reader was interrupted in between, and a rate of 100 would show a hundred times that. So while the
+    /// rate is not 1, the clock does not follow if somebody sets the true clock by hand.
     pub fn steady_ns(&self, real_ns: i64, mono_ns: impl FnOnce() -> i64) -> i64 {
         if self.excess == 0 && self.excess_before == 0 {
             return real_ns.saturating_add(self.offset_ns);
@@ -114,13 +114,13 @@ impl State {
         self.real_ns.saturating_add(self.offset_ns).saturating_add(elapsed).saturating_add(extra)
     }
 
-    /// What the clock shows when the true wall clock says `real_ns`, all in ns. CLOCK_MONOTONIC is read only if needed.
+    /// What the clock shows when the true one reads `real_ns`, all in ns. CLOCK_MONOTONIC is read only if needed.
     pub fn shown_ns(&self, real_ns: i64, mut mono_ns: impl FnMut() -> i64) -> i64 {
         let steady = self.steady_ns(real_ns, &mut mono_ns);
         if self.period_ns <= 0 {
             return steady;
         }
-        // A coarse clock may be a tick behind the moment when the state was made.
+        // A coarse clock may be a tick behind the moment at which the state was made.
         let elapsed = mono_ns().saturating_sub(self.base_ns).max(0);
         let is_away = elapsed.checked_div(self.period_ns).is_some_and(|periods| periods % 2 == 0);
         if is_away { steady.saturating_add(self.strobe_ns) } else { steady }
@@ -128,23 +128,23 @@ impl State {
 }
 
 impl Page {
-    /// The state in force and its generation.
+    /// The current state and its generation.
     pub fn state(&self) -> (u64, State) {
         loop {
             let generation = self.generation.load(Ordering::Acquire);
             let state = self.cells[(generation % STATES) as usize].load();
-            // Pairs with the fence in `publish`: whoever saw a value of a later state sees that state's forerunner
-            // here.
+            // Pairs with the fence in `publish`: whoever read a value of a later state sees at least the generation
+            // before that state here.
             fence(Ordering::Acquire);
             let now = self.generation.load(Ordering::Relaxed);
-            // The cell is filled again once its generation is STATES - 1 behind.
+            // The cell is reused once its generation is STATES - 1 behind.
             if now.wrapping_sub(generation) < STATES - 1 {
                 return (generation, state);
             }
         }
     }
 
-    /// Puts a state in force and returns its generation. One writer at a time.
+    /// Makes a state the current one and returns its generation. One writer at a time.
     #[allow(dead_code, reason = "only the agent writes")]
     pub fn publish(&self, state: &State) -> u64 {
         let next = self.generation.load(Ordering::Relaxed).wrapping_add(1);
@@ -181,20 +181,20 @@ impl Cell {
 }
 
 impl SyncedFile {
-    /// Draws a ticket for a sync of this file; before its length is looked at.
+    /// Draws a ticket for a sync of this file, before its length is read.
     #[allow(dead_code, reason = "only the library sees syncs")]
     pub fn begin(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::AcqRel).wrapping_add(1)
     }
 
-    /// Remembers that the first `length` bytes are durable, unless a sync that began later said so already: two threads
-    /// may sync one file, and the one that looked first may come back last.
+    /// Records that the first `length` bytes are durable, unless a sync that began later has already recorded its own:
+    /// two threads may sync one file, and the one that read the length first may return last.
     #[allow(dead_code, reason = "only the library sees syncs")]
     pub fn end(&self, ticket: u64, length: u64) {
         let ticket = ticket as u16;
         let new = (u64::from(ticket) << LENGTH_BITS) | length.min(MAX_LENGTH);
         let mut old = self.durable.load(Ordering::Relaxed);
-        // Only syncs that overlap compete, so that 16 bits are enough to tell who began later.
+        // Only overlapping syncs compete, so 16 bits are enough to tell which one began later.
         while old == 0 || (ticket.wrapping_sub((old >> LENGTH_BITS) as u16) as i16) > 0 {
             match self.durable.compare_exchange_weak(old, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -203,7 +203,7 @@ impl SyncedFile {
         }
     }
 
-    /// How many bytes of the file are durable; `None` where no sync came back yet.
+    /// How many bytes of the file are durable; `None` if no sync has returned yet.
     #[allow(dead_code, reason = "only the agent asks")]
     pub fn durable_bytes(&self) -> Option<u64> {
         match self.durable.load(Ordering::Acquire) {
@@ -213,9 +213,9 @@ impl SyncedFile {
     }
 }
 
-/// One number for a file: device, inode, and when it was made (ns since 1970, 0 if the file system does not say), since
-/// inodes are used again as soon as a file is gone. Never 0. That two files of a run share one is as likely as that two
-/// of a few hundred random 64-bit numbers are equal.
+/// One number for a file, from its device, inode and creation time (ns since 1970, 0 if the file system does not record
+/// it), since inodes are reused as soon as a file is gone. Never 0. Two files of a run are as unlikely to share one as
+/// two of a few hundred random 64-bit numbers are to be equal.
 pub fn file_key(device: u64, inode: u64, born_ns: u64) -> u64 {
     let mut key = 0;
     for word in [device, inode, born_ns] {

@@ -1,21 +1,21 @@
-//! The environment that the process was started with, and its auxiliary vector, read from /proc: libc's own copies may
-//! not be there yet when the library is called first.
+//! The process's initial environment and its auxiliary vector, read from /proc: libc's own copies may not exist yet
+//! when the library is first called.
 
 use core::mem::MaybeUninit;
 
 use crate::system::{self, File};
 
-/// The longest value that is looked at, in bytes with its final zero: as long as a path can be.
+/// The longest value accepted, in bytes including its final zero: the maximum length of a path.
 const VALUE_BYTES: usize = 4096;
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 512;
 
-/// Calls `use_it` with the value, ended by a zero, of the variable whose name and `=` are given. `None` where there is
-/// no such variable, or where its value is empty or too long.
+/// Calls `use_it` with the zero-terminated value of the variable, given its name and `=`. `None` if there is no such
+/// variable, or if its value is empty or too long.
 pub fn with_variable<T>(name_and_equals: &[u8], use_it: impl FnOnce(*const core::ffi::c_char) -> T) -> Option<T> {
     let mut value = [const { MaybeUninit::<u8>::uninit() }; VALUE_BYTES];
     let mut length = 0;
-    // How many bytes of this variable are as they should be; `None` once one is not.
+    // How many bytes of this variable have matched so far; `None` after a mismatch.
     let mut matched = Some(0);
     let mut is_complete = false;
     let mut put = |byte: u8| -> Option<bool> {
@@ -53,12 +53,12 @@ pub fn with_variable<T>(name_and_equals: &[u8], use_it: impl FnOnce(*const core:
     is_complete.then(|| use_it(value.as_ptr().cast()))
 }
 
-/// An entry of the auxiliary vector: where the kernel tells a process about itself.
+/// An entry of the auxiliary vector, in which the kernel tells a process about itself.
 pub fn auxiliary(wanted: usize) -> Option<usize> {
     const WORD: usize = size_of::<usize>();
     let file = system::open(c"/proc/self/auxv".as_ptr(), system::READ_ONLY).ok()?;
     let mut found = None;
-    // Chunks hold whole entries, as the kernel gives all that is asked for until the end.
+    // Chunks hold whole entries, as the kernel returns as much as requested until the end.
     'file: while let Some(bytes) = chunk(&file, &mut [const { MaybeUninit::uninit() }; CHUNK_BYTES]) {
         for entry in bytes.chunks_exact(2 * WORD) {
             if let Some((kind, value)) = entry.split_first_chunk::<WORD>()
@@ -74,7 +74,7 @@ pub fn auxiliary(wanted: usize) -> Option<usize> {
     found
 }
 
-/// The next bytes of a file, at most as many as the buffer takes; `None` at the end or on an error.
+/// The next bytes of a file, at most a buffer full; `None` at the end or on an error.
 fn chunk<'a>(file: &File, buffer: &'a mut [MaybeUninit<u8>]) -> Option<&'a [u8]> {
     let bytes = file.read(buffer).ok()?;
     (!bytes.is_empty()).then_some(bytes)

@@ -1,20 +1,20 @@
-//! A library to be preloaded (LD_PRELOAD) into a process, whose wall clock then shows what the agent wants it to show,
-//! and which tells the agent how much of each file the process has synced.
+//! A library to be preloaded (LD_PRELOAD) into a process. The process's wall clock then shows what the agent wants it
+//! to show, and the agent learns how much of each file the process has synced.
 //!
-//! Built by `build.rs` as a shared object that needs no other one: no libc, so that it loads into any image, glibc or
-//! musl, of any age; no allocator, no thread-local storage, no constructor order, so that it may be called at any time,
-//! even by the allocator of the process while that starts. All memory that it uses is on the stack, in two words of
-//! its own, and in the control page (`control.rs`), which it finds by the environment variable `REDJEPSEN_CLOCK`.
-//! Without that variable, or where it does not name a control file that can be read and written, it changes nothing.
+//! Built by `build.rs` as a shared object that depends on no other. It has no libc, so it loads into any image, glibc
+//! or musl, of any age. It has no allocator, no thread-local storage and no constructor order, so it may be called at
+//! any time, even by the process's allocator during startup. All its memory is on the stack, in two words of its own,
+//! and in the control page (`control.rs`), which it finds through the environment variable `REDJEPSEN_CLOCK`. Without
+//! that variable, or if it does not name a readable and writable control file, the library changes nothing.
 //!
-//! It stands before libc's `clock_gettime` (CLOCK_REALTIME and CLOCK_REALTIME_COARSE; every other clock is left alone),
-//! `gettimeofday`, `time`, `timespec_get`, `fsync` and `fdatasync`. Forked children keep the page and programs that
+//! It replaces libc's `clock_gettime` (CLOCK_REALTIME and CLOCK_REALTIME_COARSE; every other clock is left alone),
+//! `gettimeofday`, `time`, `timespec_get`, `fsync` and `fdatasync`. Forked children keep the page, and programs that
 //! they execute find it again, since both inherit what they need.
 //!
-//! Deliberately absent: programs that are linked statically or ask the kernel without libc (Go's do both, Rust's rustix
-//! the latter); points in time given *to* the kernel or libc, such as the deadline of `pthread_cond_timedwait` on
-//! CLOCK_REALTIME, and times of files, all of which stay true; syncs by any other way (`msync`, `sync`, `O_SYNC`,
-//! io_uring; `sync_file_range` promises nothing). `fsync` is no cancellation point any more.
+//! Deliberately absent: programs that are statically linked or call the kernel without libc (Go's do both, Rust's
+//! rustix the latter); times passed *to* the kernel or libc, such as the deadline of `pthread_cond_timedwait` on
+//! CLOCK_REALTIME, and file times, all of which stay true; syncs by other means (`msync`, `sync`, `O_SYNC`, io_uring;
+//! `sync_file_range` promises nothing). `fsync` is no longer a cancellation point.
 
 #![no_std]
 
@@ -45,7 +45,7 @@ pub struct Timeval {
     microseconds: c_long,
 }
 
-/// Looks for the page while the process is young: some (Redis is one) later write their titles over the environment.
+/// Looks for the page early: some programs (Redis is one) later write their titles over the environment.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = {
@@ -56,26 +56,26 @@ static AT_START: extern "C" fn() = {
 };
 
 /// # Safety
-/// As libc's: `time` points to a timespec.
+/// As for libc's: `time` points to a timespec.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     let outcome = match clock {
         CLOCK_REALTIME | CLOCK_REALTIME_COARSE => wall_clock(clock).map(|now| {
-            // SAFETY: the caller says so.
+            // SAFETY: guaranteed by the caller.
             unsafe { time.write(now) };
         }),
-        // SAFETY: the caller says so.
+        // SAFETY: guaranteed by the caller.
         _ => unsafe { vdso::clock_gettime(clock, time) },
     };
     system::to_c(outcome)
 }
 
 /// # Safety
-/// As libc's: `time` and `zone` each point to their structure or are null.
+/// As for libc's: `time` and `zone` each point to their structure or are null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut c_void) -> c_int {
     if !zone.is_null() {
-        // SAFETY: the caller says so of the zone, and the kernel takes a null for the time.
+        // SAFETY: the caller guarantees it for the zone, and the kernel accepts null for the time.
         if let Err(errno) = unsafe { system::time_zone(zone) } {
             return system::to_c(Err(errno));
         }
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut c_void) -> 
         return 0;
     }
     system::to_c(wall_clock(CLOCK_REALTIME).map(|now| {
-        // SAFETY: the caller says so.
+        // SAFETY: guaranteed by the caller.
         unsafe { time.write(Timeval { seconds: now.seconds, microseconds: now.nanoseconds / 1000 }) };
     }))
 }
@@ -93,27 +93,27 @@ pub unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut c_void) -> 
 /// As libc's: `time` points to a time_t or is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn time(time: *mut c_long) -> c_long {
-    // The coarse clock, as the kernel's own `time` takes it.
+    // The coarse clock, as in the kernel's own `time`.
     let seconds = match wall_clock(CLOCK_REALTIME_COARSE) {
         Ok(now) => now.seconds,
         Err(errno) => c_long::from(system::to_c(Err(errno))),
     };
     if !time.is_null() {
-        // SAFETY: the caller says so.
+        // SAFETY: guaranteed by the caller.
         unsafe { time.write(seconds) };
     }
     seconds
 }
 
-/// Knows TIME_UTC alone, and says so of any other base by returning 0.
+/// Supports only TIME_UTC, and returns 0 for any other base.
 ///
 /// # Safety
-/// As libc's: `time` points to a timespec.
+/// As for libc's: `time` points to a timespec.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
     match wall_clock(CLOCK_REALTIME) {
         Ok(now) if base == TIME_UTC => {
-            // SAFETY: the caller says so.
+            // SAFETY: guaranteed by the caller.
             unsafe { time.write(now) };
             base
         }
@@ -138,9 +138,9 @@ fn wall_clock(clock: c_int) -> Result<Timespec, Errno> {
     let (generation, shown_ns) = loop {
         let (generation, state) = page.state();
         let real_ns = read_clock(clock)?.to_ns();
-        // Where this clock can't be read, none can.
+        // If this clock cannot be read, none can.
         let shown_ns = state.shown_ns(real_ns, || read_clock(mono).map_or(state.base_ns, |now| now.to_ns()));
-        // A thread that was interrupted above would show what an old rate had made of a time that is no more its own.
+        // If interrupted above, this thread would show an old rate applied to a later time.
         if page.generation.load(Ordering::Acquire) == generation {
             break (generation, shown_ns);
         }
@@ -154,7 +154,7 @@ fn wall_clock(clock: c_int) -> Result<Timespec, Errno> {
 
 fn read_clock(clock: c_int) -> Result<Timespec, Errno> {
     let mut now = Timespec { seconds: 0, nanoseconds: 0 };
-    // SAFETY: it is a timespec.
+    // SAFETY: it points to a timespec.
     unsafe { vdso::clock_gettime(clock, &raw mut now) }?;
     Ok(now)
 }
@@ -175,11 +175,11 @@ fn page() -> Option<&'static Page> {
     if page.is_null() {
         page = find_page();
     }
-    // SAFETY: what is not `NO_PAGE` is a page that stays mapped.
+    // SAFETY: anything but `NO_PAGE` is a page that stays mapped.
     (page != NO_PAGE).then(|| unsafe { &*page })
 }
 
-/// Null until somebody looked for it; [`NO_PAGE`] where there is none.
+/// Null until the first search; [`NO_PAGE`] if there is none.
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(ptr::null_mut());
 const NO_PAGE: *mut Page = ptr::dangling_mut();
 
@@ -198,7 +198,7 @@ fn find_page() -> *mut Page {
     }
 }
 
-/// Maps the control file that the environment names, if it is one.
+/// Maps the control file that the environment names, if it really is one.
 fn map_page() -> Option<*mut Page> {
     let file = environment::with_variable(b"REDJEPSEN_CLOCK=", |path| system::open(path, system::READ_WRITE))?.ok()?;
     let page = map(&file);
@@ -212,7 +212,7 @@ fn map(file: &system::File) -> Option<*mut Page> {
         return None;
     }
     let page: *mut Page = file.map_shared(PAGE_BYTES).ok()?.cast();
-    // SAFETY: the file was long enough, so that the whole page is there, and every value is one of its words.
+    // SAFETY: the file was long enough, so the whole page is there, and any bits are valid for its words.
     let (magic, version) = unsafe { ((*page).magic.load(Ordering::Relaxed), (*page).version.load(Ordering::Relaxed)) };
     if magic != MAGIC || version != VERSION {
         // SAFETY: nobody has seen this mapping.
@@ -222,7 +222,7 @@ fn map(file: &system::File) -> Option<*mut Page> {
     Some(page)
 }
 
-/// Nothing here panics; this is for the compiler, and would end the process by an illegal instruction.
+/// Nothing here panics. The compiler requires this; it would end the process with an illegal instruction.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     system::trap()

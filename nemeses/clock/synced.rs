@@ -1,4 +1,4 @@
-//! Remembers in the control page how much of each file is synced.
+//! Records in the control page how much of each file is synced.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering;
 use crate::control::{FILES, Page, SyncedFile};
 use crate::system::{Errno, FileKind, status};
 
-/// Syncs a file and remembers, if that went well, how long it was *before*: what is written while the sync is under way
-/// may or may not be part of it.
+/// Syncs a file. On success, records how long the file was *before* the sync, since what is written during a sync may
+/// or may not be part of it.
 pub fn note(page: Option<&Page>, file: c_int, sync: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
     let Some(page) = page else { return sync() };
     let begun = begin(page, file);
@@ -26,14 +26,14 @@ enum Begun<'a> {
         ticket: u64,
         length: u64,
     },
-    /// It has no length that a loss of power could cut: a folder, a device.
+    /// It has no length that a power failure could cut: a folder, a device.
     NotOurs,
-    /// The table is full, or the kernel does not say what file it is.
+    /// The table is full, or the kernel does not identify the file.
     NoRoom,
 }
 
 fn begin(page: &Page, file: c_int) -> Begun<'_> {
-    // Which file it is does not change, but its length does, and must be read after the ticket was drawn.
+    // The file's identity does not change, but its length does, and must be read after the ticket is drawn.
     let Ok(identity) = status(file) else { return Begun::NoRoom };
     if identity.kind != FileKind::Regular {
         return Begun::NotOurs;
@@ -46,7 +46,7 @@ fn begin(page: &Page, file: c_int) -> Begun<'_> {
     }
 }
 
-/// The file's slot in the table, taken now if it has none yet.
+/// The file's slot in the table; takes a free one if it has none yet.
 fn slot(page: &Page, key: u64) -> Option<&SyncedFile> {
     let (before, from) = page.files.split_at_checked((key % FILES as u64) as usize)?;
     from.iter().chain(before).find(|slot| match slot.key.load(Ordering::Acquire) {

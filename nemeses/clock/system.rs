@@ -1,4 +1,4 @@
-//! The kernel without libc: the few calls that the library makes, for x86_64 and aarch64.
+//! System calls without libc: the few that the library makes, for x86_64 and aarch64.
 
 use core::arch::asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
@@ -49,18 +49,18 @@ mod number {
 compile_error!("nemeses/clock knows the system calls of x86_64 and aarch64 only");
 
 /// # Safety
-/// The kernel does whatever the arguments say, to any memory that they name.
+/// The kernel does whatever the arguments say, to any memory that they refer to.
 unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Errno> {
     let [a, b, c, d, e, f] = arguments;
     let result: isize;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the kernel's convention: it changes nothing but rax, rcx, r11 and what the caller agreed to.
+    // SAFETY: by the kernel's convention, it changes only rax, rcx, r11 and what the caller agreed to.
     unsafe {
         asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
             in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: the kernel's convention: it changes nothing but x0 and what the caller agreed to.
+    // SAFETY: by the kernel's convention, it changes only x0 and what the caller agreed to.
     unsafe {
         asm!("svc 0", in("x8") number, inlateout("x0") a => result, in("x1") b, in("x2") c, in("x3") d, in("x4") e,
             in("x5") f, options(nostack));
@@ -75,42 +75,42 @@ unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Errno> {
 /// # Safety
 /// `time` points to a timespec.
 pub unsafe fn clock_gettime(clock: c_int, time: *mut Timespec) -> Result<(), Errno> {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     unsafe { call(number::CLOCK_GETTIME, [clock as usize, time as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
-/// Fills the time zone that gettimeofday tells of.
+/// Fills in the time zone that gettimeofday reports.
 ///
 /// # Safety
 /// `zone` points to a struct timezone.
 pub unsafe fn time_zone(zone: *mut c_void) -> Result<(), Errno> {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     unsafe { call(number::GETTIMEOFDAY, [0, zone as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
 pub fn fsync(file: c_int) -> Result<(), Errno> {
-    // SAFETY: touches no memory.
+    // SAFETY: accesses no memory.
     unsafe { call(number::FSYNC, [file as usize, 0, 0, 0, 0, 0]) }.map(drop)
 }
 
 pub fn fdatasync(file: c_int) -> Result<(), Errno> {
-    // SAFETY: touches no memory.
+    // SAFETY: accesses no memory.
     unsafe { call(number::FDATASYNC, [file as usize, 0, 0, 0, 0, 0]) }.map(drop)
 }
 
-/// A file that the library opened for itself. Not closed by itself, as there is nobody to tell if that fails.
+/// A file that the library opened for itself. It is not closed on drop, since nobody could be told if that failed.
 pub struct File(usize);
 
 pub const READ_ONLY: usize = 0;
 pub const READ_WRITE: usize = 2;
 
-/// Opens the file whose path, ended by a zero, is given.
+/// Opens the file with this zero-terminated path.
 pub fn open(path: *const c_char, access: usize) -> Result<File, Errno> {
     const AT_FDCWD: isize = -100;
     const O_NONBLOCK: usize = 0o4000;
     const O_CLOEXEC: usize = 0o2_000_000;
     let flags = access | O_CLOEXEC | O_NONBLOCK;
-    // SAFETY: the kernel reads the path, and says so where it can't.
+    // SAFETY: the kernel reads the path, and returns an error if it cannot.
     unsafe { call(number::OPENAT, [AT_FDCWD as usize, path as usize, flags, 0, 0, 0]) }.map(File)
 }
 
@@ -119,26 +119,26 @@ impl File {
         self.0 as c_int
     }
 
-    /// Reads what there is, at most a buffer full; nothing at the end.
+    /// Reads what is available, at most a buffer full; empty at the end.
     pub fn read<'a>(&self, buffer: &'a mut [MaybeUninit<u8>]) -> Result<&'a [u8], Errno> {
         let start = buffer.as_mut_ptr().cast::<u8>();
         // SAFETY: the kernel fills the buffer.
         let count = unsafe { call(number::READ, [self.0, start as usize, buffer.len(), 0, 0, 0]) }?;
-        // SAFETY: it filled so many bytes of it.
+        // SAFETY: the kernel filled this many bytes of it.
         Ok(unsafe { core::slice::from_raw_parts(start, count.min(buffer.len())) })
     }
 
-    /// Maps the first bytes to read and write, shared with every other process that does.
+    /// Maps the first bytes for reading and writing, shared with every other process that does so.
     pub fn map_shared(&self, bytes: usize) -> Result<*mut c_void, Errno> {
         const PROT_READ_WRITE: usize = 3;
         const MAP_SHARED: usize = 1;
-        // SAFETY: a new mapping, where nothing was.
+        // SAFETY: a new mapping, where nothing was before.
         let address = unsafe { call(number::MMAP, [0, bytes, PROT_READ_WRITE, MAP_SHARED, self.0, 0]) }?;
         Ok(address as *mut c_void)
     }
 
     pub fn close(self) {
-        // SAFETY: nobody else knows this descriptor.
+        // SAFETY: nobody else uses this descriptor.
         let _ = unsafe { call(number::CLOSE, [self.0, 0, 0, 0, 0, 0]) };
     }
 }
@@ -146,7 +146,7 @@ impl File {
 /// # Safety
 /// It was mapped by [`File::map_shared`] and nobody uses it any more.
 pub unsafe fn unmap(address: *mut c_void, bytes: usize) {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     let _ = unsafe { call(number::MUNMAP, [address as usize, bytes, 0, 0, 0, 0]) };
 }
 
@@ -161,11 +161,11 @@ pub struct Status {
     pub kind: FileKind,
     /// In bytes.
     pub length: u64,
-    /// As the control page names the file.
+    /// The key of the file in the control page.
     pub key: u64,
 }
 
-/// struct statx, as far as it matters here.
+/// struct statx, as far as it is needed here.
 #[repr(C)]
 struct Statx {
     mask: u32,
@@ -200,8 +200,8 @@ struct StatxTime {
 
 const _: () = assert!(size_of::<Statx>() == 256);
 
-/// Looks an open file up. Fails also where the kernel (before 4.11) or its filters have no statx: stat alone can't tell
-/// a file from one that got its inode later.
+/// Looks up an open file. Also fails if the kernel (before 4.11) or its filters lack statx, because stat alone cannot
+/// tell a file from a later one with the same inode.
 pub fn status(file: c_int) -> Result<Status, Errno> {
     const AT_EMPTY_PATH: usize = 0x1000;
     const TYPE_INODE_SIZE: u32 = 0x301;
@@ -236,19 +236,19 @@ pub fn status(file: c_int) -> Result<Status, Errno> {
     Ok(Status { kind, length: found.length, key: file_key(device, found.inode, born_ns) })
 }
 
-/// As stat's st_dev packs it, which is what others know the file's device by.
+/// Packed like stat's st_dev, by which others know the file's device.
 fn device_number(major: u32, minor: u32) -> u64 {
     let (major, minor) = (u64::from(major), u64::from(minor));
     ((major & 0xffff_f000) << 32) | ((major & 0xfff) << 8) | ((minor & 0xffff_ff00) << 12) | (minor & 0xff)
 }
 
-/// What a C function returns for such an outcome, having set errno.
+/// The return value of a C function for this outcome; sets errno.
 pub fn to_c(outcome: Result<(), Errno>) -> c_int {
     match outcome {
         Ok(()) => 0,
         Err(Errno(errno)) => {
             if let Some(location) = errno_location() {
-                // SAFETY: it is where this thread's errno is.
+                // SAFETY: this is the address of this thread's errno.
                 unsafe { location().write(errno) };
             }
             -1
@@ -256,8 +256,8 @@ pub fn to_c(outcome: Result<(), Errno>) -> c_int {
     }
 }
 
-/// libc's function that tells where errno is: it has this name in glibc and musl. Taken by a weak reference without a
-/// version, so that the library asks nothing of the libc that it meets, nor even that there is one.
+/// libc's function that returns the address of errno; it has this name in glibc and musl. It is a weak reference
+/// without a version, so the library requires nothing of the libc that it meets, not even that there is one.
 fn errno_location() -> Option<extern "C" fn() -> *mut c_int> {
     let address: usize;
     #[cfg(target_arch = "x86_64")]
@@ -272,11 +272,11 @@ fn errno_location() -> Option<extern "C" fn() -> *mut c_int> {
         asm!(".weak __errno_location", "adrp {0}, :got:__errno_location", "ldr {0}, [{0}, :got_lo12:__errno_location]",
             out(reg) address, options(nostack, pure, readonly, preserves_flags));
     }
-    // SAFETY: null, which makes it `None`, or the address of that function.
+    // SAFETY: it is null, which becomes `None`, or the address of that function.
     unsafe { core::mem::transmute::<usize, Option<extern "C" fn() -> *mut c_int>>(address) }
 }
 
-/// Ends the process by an illegal instruction.
+/// Ends the process with an illegal instruction.
 pub fn trap() -> ! {
     // SAFETY: does not return.
     unsafe {

@@ -1,7 +1,7 @@
-//! The kernel's own clock_gettime that needs no system call: code that it maps into every process, the vDSO. A call
-//! through it takes a tenth of the time, which a server that reads the clock several times a request would miss.
+//! The kernel's own clock_gettime, which needs no system call: code in the vDSO, which is mapped into every process. A
+//! call through it takes a tenth of the time, which matters to a server that reads the clock several times per request.
 //!
-//! Where it is not found, for whatever reason, the system call does the same.
+//! If it is not found, for whatever reason, the system call does the same.
 
 use core::ffi::{CStr, c_int};
 use core::ptr;
@@ -17,7 +17,7 @@ const NAME: &CStr = c"__kernel_clock_gettime";
 
 type ClockGettime = unsafe extern "C" fn(c_int, *mut Timespec) -> c_int;
 
-/// Null until somebody looked for it; [`NOT_THERE`] where there is none.
+/// Null until the first search; [`NOT_THERE`] if there is none.
 static FUNCTION: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 const NOT_THERE: *mut u8 = ptr::dangling_mut();
 
@@ -35,7 +35,7 @@ pub unsafe fn clock_gettime(clock: c_int, time: *mut Timespec) -> Result<(), Err
             return Ok(());
         }
     }
-    // SAFETY: the caller says so. Also what says why it failed.
+    // SAFETY: guaranteed by the caller. If the vDSO failed, the system call also reports the error.
     unsafe { system::clock_gettime(clock, time) }
 }
 
@@ -45,7 +45,7 @@ fn look() -> *mut u8 {
     let image = environment::auxiliary(AT_SYSINFO_EHDR).filter(|address| *address != 0);
     // SAFETY: the kernel says that its image is there.
     let function = image.and_then(|address| unsafe { find(address as *const u8) }).unwrap_or(NOT_THERE);
-    // Whoever else looks finds the same.
+    // Another thread that searches finds the same.
     FUNCTION.store(function, Ordering::Release);
     function
 }
@@ -90,7 +90,7 @@ struct Symbol {
 /// The function in the vDSO whose ELF header is at `image`.
 ///
 /// # Safety
-/// A complete, well-formed ELF image of the kernel's is mapped there.
+/// The kernel's complete, well-formed ELF image is mapped there.
 unsafe fn find(image: *const u8) -> Option<*mut u8> {
     const PT_LOAD: u32 = 1;
     const PT_DYNAMIC: u32 = 2;
@@ -99,7 +99,7 @@ unsafe fn find(image: *const u8) -> Option<*mut u8> {
     const DT_STRTAB: u64 = 5;
     const DT_SYMTAB: u64 = 6;
     const DT_GNU_HASH: u64 = 0x6fff_fef5;
-    // SAFETY: every offset and count is the image's own, and the caller vouches for them.
+    // SAFETY: every offset and count comes from the image itself, and the caller vouches for the image.
     unsafe {
         let header = &*image.cast::<Header>();
         if header.identity.get(..5) != Some(b"\x7fELF\x02") {
@@ -139,7 +139,7 @@ unsafe fn find(image: *const u8) -> Option<*mut u8> {
             let is_it = NAME.to_bytes_with_nul().iter().enumerate().all(|(at, byte)| *name.add(at) == *byte);
             (is_it && symbol.section != 0).then(|| base.wrapping_add(symbol.value as usize).cast_mut())
         };
-        // A kernel may have left out either table.
+        // The kernel may have omitted either table.
         match (hash, gnu_hash) {
             (Some(hash), _) => (0..*hash.add(1)).find_map(matches),
             (None, Some(table)) => gnu_chain(table).find_map(matches),
@@ -148,17 +148,17 @@ unsafe fn find(image: *const u8) -> Option<*mut u8> {
     }
 }
 
-/// The symbols that may have the name, by a table of the kind DT_GNU_HASH.
+/// The symbols that may have the name, from a table of type DT_GNU_HASH.
 ///
 /// # Safety
-/// It is one.
+/// `table` points to such a table.
 unsafe fn gnu_chain(table: *const u32) -> impl Iterator<Item = u32> {
     let mut wanted: u32 = 5381;
     for byte in NAME.to_bytes() {
         wanted = wanted.wrapping_mul(33).wrapping_add(u32::from(*byte));
     }
-    // SAFETY: every count is the table's own: buckets, the first symbol, words of a filter (64 bits each) and a shift;
-    // the filter; the buckets; the chains.
+    // SAFETY: every count comes from the table itself: buckets, the first symbol, filter words (64 bits each) and a
+    // shift; then the filter, the buckets and the chains.
     unsafe {
         let (buckets, first, filters) = (*table, *table.add(1), *table.add(2));
         let bucket = table.add(4 + 2 * filters as usize);
@@ -167,7 +167,7 @@ unsafe fn gnu_chain(table: *const u32) -> impl Iterator<Item = u32> {
         let mut next = (start >= first && start != 0).then_some(start);
         core::iter::from_fn(move || {
             let symbol = next?;
-            // A chain's last entry has its lowest bit set.
+            // The last entry of a chain has its lowest bit set.
             let is_last = *chains.add((symbol - first) as usize) & 1 == 1;
             next = if is_last { None } else { symbol.checked_add(1) };
             Some(symbol)

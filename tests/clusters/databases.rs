@@ -1,5 +1,5 @@
-//! Servers that are no Redis, in both kinds of clusters: each group gets ready, its members are hit by faults and come back,
-//! and all is removed. That their locks do what theory says is for the gallery of scenarios.
+//! Servers other than Redis, in both kinds of clusters: each group gets ready, its members are hit by faults and
+//! recover, and everything is removed. The gallery of scenarios tests whether their locks behave as theory says.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use redjepsen::topology::{Persistence, Program, Topology};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What there is, how many of it, and what it calls itself.
+/// The kinds of servers, how many nodes of each, and how each names itself.
 const KINDS: [(Program, u32, &str); 3] =
     [(Program::Etcd, 3, "etcd 3."), (Program::Zookeeper, 3, "zookeeper 3."), (Program::Postgres, 1, "postgresql 1")];
 
@@ -34,7 +34,7 @@ fn redjepsen() -> PathBuf {
     env!("CARGO_BIN_EXE_redjepsen").into()
 }
 
-/// Pauses and kills its first node, which each time is missed and comes back.
+/// Pauses and kills the group's first node; each time its absence is noticed and it comes back.
 async fn is_hit_and_comes_back(cluster: &Cluster, version: &str) {
     assert!(cluster.describe().server.contains(version), "{:?}", cluster.describe());
     let url = cluster.node_urls().remove(0);
@@ -85,7 +85,7 @@ async fn locally() {
     for (program, nodes, version) in KINDS {
         let local = Local::find(None, Some(redjepsen())).expect("this test needs a redis-server");
         let local = match local.with_nodes(program) {
-            // PostgreSQL refuses to be root, and somebody without privileges can be nobody else there.
+            // PostgreSQL refuses to run as root, and an unprivileged user cannot switch to another user there.
             Err(ClusterError::Program { reason, .. }) if reason.contains("refuses to be root") => continue,
             other => other.unwrap(),
         };

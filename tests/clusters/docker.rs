@@ -1,4 +1,4 @@
-//! Clusters on a real engine. These tests fail where no Docker engine answers: a skipped test proves nothing.
+//! Clusters on a real engine. These tests fail if no Docker engine answers: a skipped test proves nothing.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -51,7 +51,7 @@ fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
     }
 }
 
-/// Starts a cluster, with an image for the clients that has their program.
+/// Starts a cluster; the clients' image contains their program.
 async fn start(docker: &Docker, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
     let mut images = images(docker).await;
     if let ClientCommand::Own(own) = &spec.client
@@ -80,7 +80,7 @@ async fn ping(cluster: &Cluster, url: &str, limit: Duration) -> Result<(), Strin
     }
 }
 
-/// Nothing of a run is left in the engine. Not asked of `clean`, which would remove what other tests are about to look at.
+/// Nothing of a run is left in the engine. Does not use `clean`, which would remove what other tests check.
 async fn assert_gone(run_id: &str) {
     let engine = bare_engine().await;
     let label = HashMap::from([("label", vec![format!("redjepsen.run={run_id}")])]);
@@ -92,7 +92,7 @@ async fn assert_gone(run_id: &str) {
     assert!(networks.is_empty(), "{networks:?}");
 }
 
-/// The engine without redjepsen in between.
+/// The engine, without redjepsen in between.
 async fn bare_engine() -> bollard::Docker {
     bollard::Docker::connect_with_defaults().unwrap().negotiate_version().await.unwrap()
 }
@@ -123,7 +123,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     assert!(bound.error_ns < 50_000_000, "{bound:?}");
     eprintln!("clock bound: {bound:?}");
 
-    // Every client answers, and none mixes up its lines with another's.
+    // Every client answers, and none mixes its lines with another's.
     let mut clients = Vec::new();
     for client in 0..5 {
         clients.push(cluster.start_client(client).await.unwrap());
@@ -135,7 +135,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     pauses_a_client(&cluster, &mut clients[3]).await;
     pauses_a_node(&cluster).await;
 
-    // A client that is killed while it stands still comes back as a new process at the same address.
+    // A client killed while paused comes back as a new process at the same address.
     assert!(pause(&cluster, "c1").await.unwrap().observed);
     let began = Instant::now();
     let mut again = cluster.restart_client(1).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     assert_gone(&run_id).await;
 }
 
-/// Pauses a member; the fault's number is its number in the name, and 100 more for a node.
+/// Pauses a member. The fault's number is the one in the member's name, plus 100 for a node.
 async fn pause(cluster: &Cluster, member: &str) -> Result<Observation, AgentError> {
     let number: u32 = member[1..].parse().unwrap();
     let fault = if member.starts_with('n') { 100 + number } else { number };
@@ -188,7 +188,7 @@ async fn pauses_a_client(cluster: &Cluster, client: &mut ClientProcess) {
 async fn pauses_a_node(cluster: &Cluster) {
     let url = &cluster.node_urls()[2];
     let seen = pause(cluster, "n2").await.unwrap();
-    // A Redis has threads of its own, and all of them stand still.
+    // Redis has threads of its own, and all of them are stopped.
     assert!(seen.observed && seen.processes.iter().all(|process| process.states == "T"), "{seen:?}");
     assert!(ping(cluster, url, Duration::from_millis(300)).await.is_err());
     assert!(ping(cluster, &cluster.node_urls()[1], LIMIT).await.is_ok(), "the others do not mind");
@@ -221,7 +221,7 @@ async fn a_killed_node_comes_back_with_what_it_persisted() {
         assert!(cluster.agent.heal(0).await.unwrap().observed);
         let found = cluster.agent.redis(url, RedisCommand::Exists("lock".to_string()), LIMIT).await.unwrap();
         assert_eq!(found, RedisReply::Count(kept), "{persistence:?}");
-        // It is a member like any other again.
+        // It is an ordinary member again.
         assert!(pause(&cluster, "n1").await.unwrap().observed);
         assert!(cluster.agent.heal(101).await.unwrap().observed);
         cluster.stop().await.unwrap();
@@ -257,17 +257,17 @@ async fn the_agent_heals_when_its_controller_is_gone() {
     let error = pause(&cluster, "c7").await.unwrap_err().to_string();
     assert!(error.contains("no member `c7`"), "{error}");
 
-    // What the engine does to the agent's stdin when the controller dies.
+    // This is what the engine does to the agent's stdin when the controller dies.
     cluster.agent.close().await;
     echo(&mut client, "going on").await;
-    // It ends once it has healed, and says by its exit code that it could.
+    // The agent ends once it has healed everything; its exit code says that it could.
     assert!(state_once_ended(&cluster, "agent").await.contains("(0)"));
     assert!(pause(&cluster, "c0").await.is_err());
     cluster.stop().await.unwrap();
 }
 
-/// A controller that is killed leaves nothing paused, and what it leaves is removed. Part of the test of `clean`, since
-/// another test's `clean` would get in its way.
+/// A controller that is killed leaves nothing paused, and its remains are removed. Part of the test of `clean`, because
+/// another test's `clean` would interfere.
 async fn cleans_up_after_a_killed_controller(docker: &Docker) {
     let mut controller = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "docker::to_be_killed", "--ignored", "--nocapture"])
@@ -375,7 +375,7 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
     let error = message(ClusterSpec { subnet, ..good.clone() }).await;
     assert!(error.contains("room for 1"), "{error}");
 
-    // A client that ends at once fails the start, or is handed over and has ended; its last words are there either way.
+    // A client that exits at once fails the start, or is handed over as ended. Its last words are kept.
     match start(&docker, ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good.clone() }).await {
         Err(error) => assert!(error.to_string().contains("nonsense"), "{error}"),
         Ok(cluster) => {
@@ -442,7 +442,7 @@ async fn images_that_were_named_are_never_substituted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_floods_or_ends_is_noticed() {
     let docker = engine().await;
-    // The image has only the shell, so the script does without other programs.
+    // The image has only a shell, so the script uses no other programs.
     let script = "echo starting >&2; x=xxxxxxxxxxxxxxxx; \
         for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do x=$x$x; done; \
         read go; echo $x; echo fine; printf cut-off; exit 3";
@@ -456,7 +456,7 @@ async fn a_client_that_floods_or_ends_is_noticed() {
     assert_eq!(next(&mut client).await, ClientOutput::Stdout(b"cut-off".to_vec()));
     assert_eq!(next(&mut client).await, ClientOutput::Closed(None));
     assert!(state_once_ended(&cluster, "c0").await.contains("(3)"));
-    // So is a server that somebody kills by hand.
+    // The same for a server that somebody kills by hand.
     let n0 = cluster.members().find(|member| member.name == "n0").unwrap();
     bare_engine().await.kill_container(n0.container.as_deref().unwrap(), None).await.unwrap();
     assert!(state_once_ended(&cluster, "n0").await.contains("(137)"));
@@ -468,7 +468,7 @@ async fn a_client_that_floods_or_ends_is_noticed() {
     cluster.stop().await.unwrap();
 }
 
-/// Waits for the engine to note that a member ended; it lets go of the streams a moment before.
+/// Waits for the engine to notice that a member ended; it closes the streams slightly earlier.
 async fn state_once_ended(cluster: &Cluster, member: &str) -> String {
     for _ in 0..200 {
         let states = cluster.member_states().await.unwrap();

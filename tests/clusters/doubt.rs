@@ -1,5 +1,5 @@
-//! A client whose write brought no answer keeps its lock until that write can't arrive any more; nothing else keeps a lock from
-//! being blamed for what its client did. On local clusters, which need a redis-server.
+//! A client whose write got no answer keeps its lock until that write can no longer arrive; this alone spares a lock
+//! the blame for what its client did. On local clusters, which need a redis-server.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// The exit code, what was printed, and the history.
+/// Exit code, output and history.
 struct Outcome {
     code: Option<i32>,
     text: String,
     history: Vec<Value>,
 }
 
-/// A run on a local cluster, whose nemesis is this script.
+/// A run on a local cluster; the nemesis is this script.
 fn run(script: &[&str], arguments: &str) -> Outcome {
     let store = tempfile::tempdir().unwrap();
     let nemesis = store.path().join("script.toml");
@@ -31,13 +31,13 @@ fn run(script: &[&str], arguments: &str) -> Outcome {
 }
 
 impl Outcome {
-    /// The place in the history of the last line that has these.
+    /// The index in the history of the last line with these fields.
     fn last(&self, fields: &[(&str, &str)]) -> Option<usize> {
         self.history.iter().rposition(|line| fields.iter().all(|(name, value)| line[*name] == *value))
     }
 }
 
-/// The answer is to come later than anybody waits for it, and long before the lock expires.
+/// The answer comes later than anybody waits for it, but long before the lock expires.
 const LATE: [&str; 8] = [
     "start client:0 to before-write",
     "delay 1m client:0 to resource",
@@ -74,7 +74,7 @@ fn who_does_not_know_what_became_of_its_write_keeps_the_lock() {
     }
 }
 
-/// The holder dies with its write in the network.
+/// The holder dies while its write is still in the network.
 const DEAD: [&str; 9] = [
     "start client:0 to before-write",
     "delay 1m client:0 to resource",
@@ -83,7 +83,7 @@ const DEAD: [&str; 9] = [
     "kill client:0",
     "start client:1",
     "await client:1 end within 3ttl",
-    // A new process can't reach the resource before.
+    // Until then no new process can reach the resource.
     "heal delay 1m client:0 to resource",
     "heal kill client:0",
 ];
@@ -92,7 +92,7 @@ const DEAD: [&str; 9] = [
 fn the_perfect_lock_is_free_once_nothing_of_a_dead_holder_can_arrive() {
     let perfect = run(&DEAD, "--workload perfect --ttl 1s --seed 1");
     assert_eq!(perfect.code, Some(0), "{}", perfect.text);
-    // What it had sent does arrive, where nobody sees to it.
+    // If nobody prevents it, what the dead client had sent does arrive.
     let single = run(&DEAD, "--workload single --ttl 1s --seed 1");
     assert_eq!(single.code, Some(1), "{}", single.text);
 }

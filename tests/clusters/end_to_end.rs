@@ -1,7 +1,6 @@
-//! The main job against a real engine: real Redis servers, real signals, the verdicts that theory expects.
+//! End-to-end runs on a real engine: real Redis servers, real signals, and the verdicts that theory expects.
 //!
-//! These tests fail where no engine answers; they never skip. What is expected of a lock here is what the file of its
-//! workload says.
+//! These tests fail if no engine answers; they never skip. What is expected of a lock is what its workload file says.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use redjepsen::cluster::{CleanOptions, Docker};
 use serde_json::Value;
 
-/// One run of the program in a store of its own.
+/// One run of the program, with its own store.
 struct Outcome {
     code: Option<i32>,
     text: String,
@@ -101,7 +100,7 @@ fn expect_nothing_left(folder: &Path) {
     assert_eq!(left_of(folder), Vec::<String>::new(), "left in the engine");
 }
 
-/// The engine's answer to a GET, asked by curl's plain cousin: a socket.
+/// The engine's answer to a GET, over a plain socket.
 fn engine(address: &str, path: &str) -> Value {
     use std::io::{Read, Write};
     let socket = address.strip_prefix("unix://").expect("these tests need a local engine");
@@ -122,7 +121,7 @@ fn history_lines(folder: &Path) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Waits until the history shows something; the run is given 30 s to come there.
+/// Waits until the history shows something, for at most 30 s.
 fn wait_for(store: &Path, what: &str, shown: impl Fn(&str) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -139,13 +138,13 @@ fn kill(pid: u32, signal: &str) {
     assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }
 
-/// One run breaks everything that it has, the other does not notice, and each leaves nothing.
+/// One run injects every fault that it has; the other does not notice; and neither leaves anything behind.
 fn two_at_once(cluster: &str) {
     let broken =
         "--workload redlock-guarded --nemesis pause-node,kill-node,partition --ttl 400ms --time-limit 8s --seed 1";
     let (broken, broken_store) = start(&format!("{broken} --cluster {cluster}"));
     wait_for(broken_store.path(), "its first operation", |history| history.contains("\"invoke\""));
-    // It begins and ends while the other one breaks things.
+    // It starts and ends while the other one injects faults.
     let whole =
         run(&format!("--workload single --nemesis none --ttl 400ms --time-limit 5s --seed 2 --cluster {cluster}"));
     let broken = outcome(broken.wait_with_output().unwrap(), broken_store);
@@ -178,7 +177,7 @@ fn redlock_loses_updates_when_its_holder_is_paused_and_the_report_explains_it() 
     assert!(number(&results, "/lost_updates/acknowledged") >= 10, "{results}");
     assert!(number(&results, "/mutual_exclusion/violations") >= 1, "{results}");
 
-    // A fault is real when the kernel says so, before and after.
+    // A fault counts only if the kernel confirms it, both before and after.
     let steps: Vec<(String, bool)> = history_lines(&outcome.folder)
         .iter()
         .filter(|line| line["process"] == "nemesis" && line["observed"].is_boolean())
@@ -209,7 +208,7 @@ fn redlock_loses_updates_when_its_holder_is_paused_and_the_report_explains_it() 
     }
     outcome.expect_nothing_left();
 
-    // The folder and the bare history give the same verdict again.
+    // Checking the folder or just its history gives the same verdict again.
     for path in [outcome.folder.clone(), outcome.folder.join("history.jsonl")] {
         let again = program().arg("check").arg(&path).output().unwrap();
         assert_eq!(again.status.code(), Some(1));
@@ -290,7 +289,7 @@ fn of_several_keys_the_primary_of_the_one_that_is_meant_is_hit() {
     for fault in plan["faults"].as_array().unwrap() {
         let injected = |line: &&Value| line["step"] == "injected" && line["fault"] == fault["fault"];
         let injected = lines.iter().find(injected).unwrap_or_else(|| panic!("{fault}: {}", outcome.text));
-        // Slots of lock:k0 to lock:k4, in thirds: nobody becomes a primary here, so they stay with n0, n1 and n2.
+        // The slots of lock:k0 to lock:k4, in thirds: no node is promoted here, so the primaries remain n0, n1 and n2.
         let primary = match fault["key"].as_str().unwrap() {
             "k2" => "n0",
             "k0" | "k3" | "k4" => "n1",
@@ -319,7 +318,7 @@ fn ctrl_c_heals_reports_and_removes_everything_within_five_seconds() {
     let outcome = outcome(child.wait_with_output().unwrap(), store);
     let took = asked.elapsed();
     assert!(matches!(outcome.code, Some(1 | 2)), "{:?} {}", outcome.code, outcome.text);
-    // Not a measurement: a hang would take the engine's own time limits, which are far longer.
+    // Not a measurement: a hang would last as long as the engine's own time limits, which are much longer.
     assert!(took < Duration::from_secs(15), "took {took:?}");
     println!("from Ctrl-C to the end: {took:?}");
     assert!(outcome.folder.join("report.html").is_file());
@@ -336,7 +335,7 @@ async fn a_killed_controller_leaves_a_history_that_checks_and_nothing_that_clean
     wait_for(store.path(), "a pause", |history| history.contains("\"injected\""));
     let folder = fs::canonicalize(store.path().join("latest")).unwrap();
 
-    // While the run lives, nobody else's clean touches it.
+    // While the run is alive, no other process's `clean` touches it.
     let docker = Docker::connect().await.unwrap();
     docker.clean(&CleanOptions::default()).await.unwrap();
     assert!(left_of(&folder).len() >= 12, "a living run is left alone");
@@ -396,7 +395,7 @@ fn an_image_that_is_not_there_and_a_network_that_is_taken_are_one_clear_line() {
     }
 }
 
-/// A network that the engine has, or that this machine has a route to.
+/// A network that the engine has, or to which this machine has a route.
 fn a_taken_network() -> String {
     let api = std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".into());
     let networks = engine(&api, "/networks");
@@ -410,12 +409,12 @@ fn a_taken_network() -> String {
         let (network, length) = (std::net::Ipv4Addr::from(number(fields[1])), number(fields[7]).count_ones());
         (length > 0).then(|| format!("{network}/{length}"))
     };
-    // Those of other tests' clusters may be gone in a moment.
+    // Networks of other tests' clusters may disappear at any moment.
     let mut lasting = table.lines().skip(1).filter(|line| !line.starts_with("rj-"));
     of_engine.or_else(|| lasting.find_map(route)).expect("a network of the engine or the machine")
 }
 
-/// Flags that run a Python program of ours as the client, in an image made of this machine's Python.
+/// Flags that run one of our Python programs as the client, in an image built from this machine's Python.
 async fn python(program: &str) -> String {
     let docker = Docker::connect().await.unwrap();
     let find =
@@ -468,7 +467,7 @@ async fn clients_that_print_garbage_die_or_hang_are_reported_and_never_valid() {
         let ended: Vec<Value> =
             history_lines(&outcome.folder).into_iter().filter(|line| line["client"] == "ended").collect();
         assert!(!ended.is_empty() && ended[0]["text"].as_str().unwrap().contains(words), "{behaviour}: {ended:?}");
-        // What it was doing is indeterminate, and a process that ended never acts again.
+        // Its operation is indeterminate, and a process that ended never acts again.
         assert!(history_lines(&outcome.folder).iter().any(|line| line["error"] == "crash"), "{behaviour}");
         outcome.expect_nothing_left();
     }

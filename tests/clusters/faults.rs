@@ -1,5 +1,5 @@
-//! Every family of faults on both kinds of cluster: injected, seen, healed, seen; and a second time, on what the first has
-//! left. With REDJEPSEN_REPETITIONS=10 it does so ten times each. The medians are printed as a table.
+//! Every family of faults on both kinds of clusters: injected, observed, healed, observed; then once more on the
+//! result. REDJEPSEN_REPETITIONS=10 repeats this ten times each. The medians are printed as a table.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::Path;
@@ -33,7 +33,7 @@ fn names(words: &str) -> Vec<String> {
     words.split_whitespace().map(str::to_string).collect()
 }
 
-/// Every way between the clients and these nodes, both directions.
+/// Every network path between the clients and these nodes, in both directions.
 fn ways(nodes: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for client in names("c0 c1") {
@@ -72,7 +72,7 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
     ]
 }
 
-/// Injects and heals, and fails where either was not seen. Milliseconds that each took for the controller.
+/// Injects and heals, and fails if either was not observed. Returns the milliseconds each took for the controller.
 async fn once(cluster: &Cluster, number: u32, label: &str, injection: &Injection) -> (f64, f64) {
     let timed = Instant::now();
     let seen = cluster.agent.inject(number, injection).await.unwrap();
@@ -97,7 +97,7 @@ fn assert_seen(label: &str, what: &str, seen: &Observation) {
 async fn every_fault(cluster: &Cluster, kind: &str) {
     let repetitions =
         std::env::var("REDJEPSEN_REPETITIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_u32).max(1);
-    // Clients are there as processes with an address; nobody asks them for anything.
+    // The clients are just processes with an address; nobody sends them requests.
     let mut clients = Vec::new();
     for client in 0..CLIENTS {
         clients.push(cluster.start_client(client).await.unwrap());
@@ -117,7 +117,7 @@ async fn every_fault(cluster: &Cluster, kind: &str) {
     assert!(cluster.agent.heal_all().await.unwrap().is_empty(), "all was healed");
 }
 
-/// Whatever becomes of the faults, the cluster is removed.
+/// Runs every fault, then removes the cluster even if one failed.
 async fn every_fault_and_stop(cluster: &Cluster, kind: &str) {
     let faults = AssertUnwindSafe(every_fault(cluster, kind)).catch_unwind();
     let outcome = tokio::time::timeout(Duration::from_secs(240), faults).await;
@@ -150,8 +150,8 @@ async fn every_fault_happens_locally_and_is_undone() {
     every_fault_and_stop(&cluster, "local").await;
 }
 
-/// One fault kills the only node for most of the time, another one pauses it: never while it is down, since there would be
-/// nothing to see, and no doubt about the run comes of that.
+/// One fault keeps the only node down most of the time, another one pauses it. The pause is skipped while the node is
+/// down, since nothing could be observed, and the run is not in doubt because of that.
 #[test]
 fn a_node_that_is_down_is_not_paused_and_the_history_says_why() {
     let store = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Every scenario of the catalogue, with every lock that it says something of: what it breaks must break, what it spares
-//! must be spared, on real servers. One test a scenario, so that a failure names it. On this machine with every lock; in
-//! Docker, where the same code does the same, with one that it breaks and one that it spares.
+//! Every scenario of the catalogue on real servers, with each lock it has expectations for: what it breaks must break,
+//! what it spares must hold. One test per scenario, so that a failure names it. All locks are tried on this machine; in
+//! Docker, where the same code does the same, one lock that breaks and one that is spared.
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use redjepsen::nemesis::Expectation;
 use redjepsen::scenario::catalogue;
 
-/// Plays a scenario with each of its locks, and holds the runs to what it expects.
+/// Plays a scenario with each of its locks, and compares the runs with what it expects.
 fn with_every_lock(scenario: &str) {
     let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
     play(scenario, "local", nemesis.expect.iter());
 }
 
-/// Plays a scenario with one lock that it breaks, and one that it spares.
+/// Plays a scenario with one lock that it breaks and one that it spares.
 fn with_one_of_each(scenario: &str) {
     let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
     let first = |wanted| nemesis.expect.iter().find(|(_, expectation)| **expectation == wanted);
     play(scenario, "docker", [Expectation::Violation, Expectation::Valid].into_iter().filter_map(first));
 }
 
-/// Runs wait more than they work, and two at once see nothing of each other (tests/local.rs, tests/end_to_end.rs).
+/// Runs mostly wait, and two at once do not affect each other (tests/clusters/local.rs, tests/clusters/end_to_end.rs).
 const AT_ONCE: usize = 2;
 
 fn play<'e>(scenario: &str, cluster: &str, expected: impl Iterator<Item = (&'e String, &'e Expectation)>) {
@@ -43,7 +43,7 @@ fn play<'e>(scenario: &str, cluster: &str, expected: impl Iterator<Item = (&'e S
     assert!(failures.is_empty(), "{scenario} on {cluster}:\n{}", failures.join("\n"));
 }
 
-/// One run; all that it said, where it was not as expected.
+/// Plays one run. If it was not as expected, the error is its whole output.
 fn run(scenario: &str, cluster: &str, workload: &str, expectation: Expectation) -> Result<(), String> {
     let expected = match expectation {
         Expectation::Valid => "valid",

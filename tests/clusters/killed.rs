@@ -1,6 +1,6 @@
-//! A controller that is killed at any moment, some of them inside an injection, leaves nothing of its run that
-//! `redjepsen clean` does not remove. Only what belongs to the run is looked at: a stranger's redis-server beside it is
-//! not counted, and lives on.
+//! If a controller is killed at any moment, even in the middle of an injection, `redjepsen clean` removes everything
+//! that its run left. Only what belongs to the run is checked: a separate redis-server next to it is not counted, and
+//! lives on.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,19 +16,19 @@ use serde_json::Value;
 
 const NAMESPACES: [&str; 4] = ["net", "mnt", "pid", "user"];
 
-/// What is known of one run: enough to find what is left of it.
+/// What we know about one run: enough to find what is left of it.
 struct Traces<'a> {
-    /// The run's working directory and its folder for temporary files. Nobody else has that.
+    /// The run's working directory and its folder for temporary files; no other process uses it.
     folder: &'a Path,
     controller: u32,
-    /// Namespaces that its processes were in, and this test is not.
+    /// Namespaces that its processes were in and this test is not.
     namespaces: BTreeSet<PathBuf>,
-    /// The names of its containers and networks, and of the network devices that the engine made for it.
+    /// Names of its containers and networks, and of the network devices that the engine created for it.
     names: BTreeSet<String>,
 }
 
 impl Traces<'_> {
-    /// Everything of the run that there is now. Remembers what it finds, since later finds follow from it.
+    /// Everything of the run that exists now. Remembers what it finds, as later finds depend on it.
     fn left(&mut self) -> Vec<String> {
         let mut left = self.in_engine();
         left.extend(self.processes());
@@ -54,7 +54,7 @@ impl Traces<'_> {
         for container in listed(&format!("/containers/json?all=1&filters={filters}")) {
             let id = container["Id"].as_str().unwrap();
             left.push(format!("container {}", container["Names"]));
-            // It may have been removed since.
+            // It may be gone by now.
             let details: Value = serde_json::from_str(&engine(&format!("/containers/{id}/json"))).unwrap_or_default();
             if let Some(pid) = details["State"]["Pid"].as_u64().filter(|pid| *pid > 0) {
                 self.learn_namespaces(&PathBuf::from(format!("/proc/{pid}")));
@@ -63,7 +63,7 @@ impl Traces<'_> {
         for network in listed(&format!("/networks?filters={filters}")) {
             let (name, id) = (network["Name"].as_str().unwrap(), network["Id"].as_str().unwrap());
             left.push(format!("network {name}"));
-            // The table of the run's packet rules is called as its network is.
+            // The table of the run's packet rules has the same name as its network.
             self.names.insert(name.to_string());
             let bridge = network["Options"]["com.docker.network.bridge.name"].as_str();
             self.names.insert(bridge.map_or_else(|| format!("br-{}", &id[..12]), str::to_string));
@@ -125,19 +125,19 @@ fn listed(path: &str) -> Vec<Value> {
     serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
 }
 
-/// The program with its temporary files in this folder, so that what it leaves is found there, and there alone.
+/// The program with its temporary files in this folder, so everything it leaves is found there and nowhere else.
 fn redjepsen(arguments: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
     command.args(arguments).stdin(Stdio::null()).current_dir(folder).env("TMPDIR", folder);
     command
 }
 
-/// Kills a run after so long, and cleans up until nothing of it is left. Gives what there was of it when it was killed.
+/// Kills a run after this long, and cleans up until nothing is left. Returns what existed when it was killed.
 fn killed_after(cluster: &str, moment: Duration) -> Vec<String> {
     let own = tempfile::tempdir().unwrap();
-    // As the kernel tells it.
+    // In the form that the kernel reports.
     let folder = own.path().canonicalize().unwrap();
-    // Faults all the time, several at once.
+    // Constant faults, several at once.
     let flags = "--nemesis all --ttl 300ms --clients 3 --time-limit 20s --cluster";
     let run: Vec<&str> = ["run"].into_iter().chain(flags.split(' ')).chain([cluster]).collect();
     let mut controller = redjepsen(&run, &folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -164,7 +164,7 @@ fn killed_after(cluster: &str, moment: Duration) -> Vec<String> {
     }
 }
 
-/// A server that is none of ours, started before any run.
+/// A server that is not ours, started before any run.
 struct Stranger {
     server: Child,
     _folder: tempfile::TempDir,
@@ -173,7 +173,7 @@ struct Stranger {
 impl Stranger {
     fn start() -> Stranger {
         let folder = tempfile::tempdir().unwrap();
-        // Debian's tools of Redis have the server as well, under another name.
+        // Debian's Redis tools package includes the server too, under another name.
         let start = |program: &str| {
             let mut server = Command::new(program);
             server.arg0("redis-server").args(["--port", "0", "--save", "", "--unixsocket"]);
@@ -198,8 +198,8 @@ impl Drop for Stranger {
     }
 }
 
-/// Runs are killed ten times, at moments from the start of the cluster to the middle of its faults, a different set in
-/// each run of the test; two at once, which see nothing of each other either.
+/// Kills ten runs, at moments from the start of the cluster to the middle of its faults; each run of the test uses
+/// other moments. Two runs go on at once, and do not affect each other.
 fn killed(cluster: &str, first: Duration, of_a_run: &[&str]) {
     let mut stranger = Stranger::start();
     let seed = u64::from(std::process::id());
@@ -214,7 +214,7 @@ fn killed(cluster: &str, first: Duration, of_a_run: &[&str]) {
         found.extend(other.join().unwrap());
         found
     });
-    // What is looked for can be found: runs had all of this before they were cleaned up after, and the stranger was not in it.
+    // The search can find things: before the cleanup the runs had all of this, and the other server was not included.
     for what in of_a_run {
         assert!(found.iter().any(|found| found.contains(what)), "no {what} of any run was seen: {found:#?}");
     }

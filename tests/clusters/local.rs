@@ -1,5 +1,5 @@
-//! Clusters of this machine's own programs. They need a redis-server, and a system that lets this user have namespaces;
-//! where it does not, these tests fail: a skipped test proves nothing.
+//! Clusters of programs on this machine. They need a redis-server, and a system that lets this user create namespaces.
+//! Without those the tests fail: a skipped test proves nothing.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -18,8 +18,8 @@ use tokio::io::AsyncWriteExt;
 
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// A client that sends each line that it is given, `ADDRESS COMMAND`, to the Redis there, and says the first line of the
-/// answer. Bash can do that by itself.
+/// A client that reads lines `ADDRESS COMMAND`, sends each command to the Redis at that address, and prints the first
+/// line of the answer. Bash can do that alone.
 const REDIS_CLIENT: &str = "while read -r address command; do
     if exec 3<>/dev/tcp/$address/6379; then printf '%s\\r\\n' \"$command\" >&3; read -r reply <&3; echo \"${reply%?}\"; exec 3>&-
     else echo unreachable; fi; done 2>/dev/null";
@@ -90,7 +90,7 @@ fn members(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_string()).collect()
 }
 
-/// The processes of a run, by the root that they have, each with its network namespace.
+/// The processes of a run, found by their root directory, each with its network namespace.
 fn processes_of(run_id: &str) -> Vec<(u32, PathBuf)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -107,7 +107,7 @@ fn folder_of(run_id: &str) -> PathBuf {
     std::env::temp_dir().join(format!("redjepsen-run-{run_id}"))
 }
 
-/// No process is left, and no namespace, since nothing else keeps one.
+/// No process is left, and so no namespace, since nothing else keeps one alive.
 fn assert_gone(run_id: &str, namespaces: &[PathBuf]) {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -157,7 +157,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     }
     eprintln!("there and back: {:?}", began.elapsed() / 200);
 
-    // A client that is silent, or never reads, holds nobody up.
+    // A client that stays silent or never reads holds nobody up.
     inject(&cluster, 3, Injection::Pause { members: members(&["c3"]) }).await;
     clients[3].stdin.write_all(b"are you there?\n").await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(200), clients[3].output.recv()).await.is_err());
@@ -173,7 +173,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     heal(&cluster, 102).await;
     ask(&cluster, url, RedisCommand::Ping).await.unwrap();
 
-    // A client that is killed while it stands still comes back as a new process at the same address.
+    // A client killed while paused comes back as a new process at the same address.
     inject(&cluster, 1, Injection::Pause { members: members(&["c1"]) }).await;
     let began = Instant::now();
     let mut again = cluster.restart_client(1).await.unwrap();
@@ -287,7 +287,7 @@ async fn members_look_like_machines_of_their_own() {
     let script = "sleep 60 & sleep 60 & read go; echo $$; cat /proc/sys/kernel/hostname; ls /redjepsen; ls -d /proc/[0-9]* | wc -l; pwd; \
         cat /proc/sys/net/ipv4/tcp_rto_max_ms 2>/dev/null || echo none; read end";
     let cluster = local().start(spec("machines", 1, 2, &["/bin/bash", "-c", script])).await.unwrap();
-    // Held, since a client whose stdin ends goes.
+    // Kept open, since a client exits when its stdin ends.
     let mut clients = Vec::new();
     for (number, name) in [(0, "c0"), (1, "c1")] {
         let mut client = cluster.start_client(number).await.unwrap();
@@ -306,11 +306,11 @@ async fn members_look_like_machines_of_their_own() {
         assert!(["1000", "none"].contains(&lines[4].as_str()), "{lines:?}");
         clients.push(client);
     }
-    // Its children go with it, however it ends.
+    // However it ends, its children end with it.
     let count = processes_of(cluster.run_id()).len();
     inject(&cluster, 0, Injection::Kill { members: members(&["c0"]) }).await;
     assert!(processes_of(cluster.run_id()).len() <= count - 3);
-    // The agent sees the end at once; whoever started the process hears of it from the kernel a moment later.
+    // The agent sees the end at once; the kernel tells the process's parent slightly later.
     let noted = async {
         while !cluster.member_states().await.unwrap().iter().any(|state| state.text == "Exited (137)") {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -418,7 +418,7 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
     let subnet = Some("10.212.0.0/30".parse().unwrap());
     let error = message(ClusterSpec { subnet, ..good() }).await;
     assert!(error.contains("room for 1"), "{error}");
-    // One that ends at once fails the start, or is handed over and has ended.
+    // A client that exits at once either fails the start or is handed over as ended.
     match local().start(ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good() }).await {
         Err(error) => assert!(error.to_string().contains("nonsense"), "{error}"),
         Ok(cluster) => {
@@ -438,10 +438,10 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
     first.stop().await.unwrap();
 }
 
-/// Runs the program with a store of its own; gives its exit code and what it said.
+/// Runs the program with its own store; returns its exit code and output.
 fn run(configure: impl FnOnce(&mut Command), arguments: &str) -> (Option<i32>, String, tempfile::TempDir) {
     let store = tempfile::tempdir().unwrap();
-    // For whoever it is to run as.
+    // Accessible to whatever user it runs as.
     fs::set_permissions(store.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let mut command = Command::new(program());
     command.args(shlex::split(&format!("run {arguments}")).unwrap()).arg("--store").arg(store.path());
@@ -463,7 +463,7 @@ fn redlock_is_judged_as_in_docker() {
     assert_eq!(code, Some(1), "{text}");
 }
 
-/// A workload of this resource and lock, and the words that every report of a run without faults has of it.
+/// A workload with this resource and lock, and the words that every report of a fault-free run about it contains.
 fn other_resource(store: &std::path::Path, kind: &str, fencing: &str, base: &str) -> String {
     let (_, file) = redjepsen::scenario::catalogue::WORKLOADS.iter().find(|(name, _)| *name == base).unwrap();
     let file = file.replace("kind = \"register\"", &format!("kind = \"{kind}\""));
@@ -503,14 +503,14 @@ fn a_list_ends_short_of_what_was_acknowledged() {
     let number = |name: &str| results["keys"][0][name].as_u64().unwrap();
     assert!(number("lost") > 0, "{text}");
     assert_eq!(number("amount") + number("lost"), number("acknowledged") + number("unacknowledged"), "{text}");
-    // The same from the history as a stranger's, which knows the identities only.
+    // The same, if the history is checked as a foreign one, which has only the identities.
     let check = Command::new(program()).arg("check").arg(store.path().join("latest")).args(["--model", "rmw"]).output();
     assert_eq!(check.unwrap().status.code(), Some(1));
 }
 
 #[test]
 fn nobody_special_can_run_it() {
-    // From root, which these tests may be run as, to somebody without any privileges, who need not get at what root has.
+    // From root, as which these tests may run, to a user without any privileges, who may lack access to root's files.
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     let place = tempfile::tempdir().unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -533,12 +533,12 @@ fn nobody_special_can_run_it() {
     let flags = "--workload single --nemesis pause --ttl 400ms --time-limit 5s --seed 4";
     let (code, text) = as_nobody(&prefix, flags);
     assert_eq!(code, Some(1), "{text}");
-    // Clocks and packets, too, though they take more than signals.
+    // Clocks and packets too, though these faults take more than signals.
     let flags = "--nemesis clock,partition --ttl 400ms --time-limit 5s --seed 4";
     let (code, text) = as_nobody(&prefix, flags);
     assert!(matches!(code, Some(0 | 1)) && !text.contains(" 0 observed"), "{text}");
 
-    // In a namespace where this user is nobody at all, the kernel refuses.
+    // The kernel refuses this in a namespace where the user has no identity.
     prefix.extend(["unshare", "--user"]);
     let (code, text) = as_nobody(&prefix, flags);
     assert_eq!(code, Some(255), "{text}");
@@ -561,7 +561,7 @@ fn a_client_of_the_users_own_runs_as_it_is() {
         assert_eq!(code, Some(0), "{text}");
         assert!(text.contains(&format!("the {kind} k0 ends")), "{text}");
     }
-    // With one that writes what is no counter nothing is proven, and what it wrote is shown.
+    // If a client writes something that is not a counter, nothing is proved, and the report shows what it wrote.
     let careless = fs::read_to_string("workloads/clients/python/client.py").unwrap();
     let careless = careless.replace("updated(kind, text, new))", "new)");
     let path = store.path().join("careless.py");
@@ -595,7 +595,7 @@ fn what_cannot_be_had_is_one_clear_line() {
         assert!(words.iter().all(|word| text.contains(word)) && text.lines().count() == 1, "{flags}: {text}");
         assert!(!store.path().join("latest").exists(), "nothing was begun");
     }
-    // Without an engine, what this machine has will do.
+    // Without an engine, this machine's own programs are used.
     let no_engine = |command: &mut Command| {
         command.env("DOCKER_HOST", "unix:///nowhere/docker.sock");
     };

@@ -1,4 +1,4 @@
-//! What needs real servers: clusters in Docker and on this machine, faults, runs and suites. These take turns, see
+//! Tests that need real servers: clusters in Docker and on this machine, faults, runs and suites. They take turns, see
 //! `.config/nextest.toml`.
 
 mod databases;

@@ -1,4 +1,4 @@
-//! Runs of a suite that share a cluster: it is as new for each of them, or they get another one; and nothing is left at the end.
+//! Suite runs that share a cluster: each gets it in its initial state, or a new one; nothing is left at the end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,10 +14,10 @@ use redjepsen::topology::{Persistence, Program, Topology};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(2);
-/// Whatever a server says when it starts.
+/// What every server logs when it starts.
 const FIRST_WORDS: &str = "Ready to accept connections";
 
-/// Two nodes, two clients, faults on the network.
+/// Two nodes, two clients, network faults enabled.
 async fn start(kind: &str, test: &str) -> Cluster {
     let spec = ClusterSpec {
         run_id: format!("reset-{test}-{}", std::process::id()),
@@ -70,7 +70,7 @@ fn cut() -> Injection {
     Injection::Network { pairs: pairs.into(), effect: Effect::Drop }
 }
 
-/// Whatever a run can leave on a cluster that is renewed is gone, and faults go by their numbers again.
+/// Everything that a run can leave on a cluster is gone after a reset, and fault numbers can be used again.
 async fn what_a_run_leaves_is_gone(kind: &str) {
     let cluster = start(kind, kind).await;
     let new = cluster.initial_state().await.unwrap();
@@ -128,7 +128,7 @@ async fn a_cluster_that_cannot_be_made_as_new_says_why() {
         ("setting", "n1 cannot be reset: its setting `hz 20` changed"),
         ("killed", "the cluster cannot be reset: n1: was not started again"),
         ("gone", "exit code 137"),
-        // Whichever of the two is missed first: the agent is a part of the sandbox.
+        // Depends on which is missed first: the agent is part of the sandbox.
         ("agent", "is gone"),
     ] {
         let cluster = start("local", test).await;
@@ -148,7 +148,7 @@ async fn a_cluster_that_cannot_be_made_as_new_says_why() {
     }
 }
 
-/// The processes of a local run, which have a root of their own.
+/// The processes of a local run, recognized by their root directory.
 fn processes_of(run_id: &str) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
         fs::read_link(entry.path().join("root")).is_ok_and(|root| root.to_string_lossy().contains(run_id))
@@ -156,7 +156,7 @@ fn processes_of(run_id: &str) -> Vec<String> {
     processes.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Ends one of the servers of a local run, as somebody might who does not know whose it is.
+/// Kills one of the servers of a local run, as someone might who does not know whose it is.
 fn kill_a_server(run_id: &str) {
     let is_server = |pid: &String| {
         fs::read(format!("/proc/{pid}/cmdline"))
@@ -172,7 +172,7 @@ fn engine(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 
-/// What there is of a run, wherever it was.
+/// Everything of a run that still exists, in either kind of cluster.
 fn left_of(run_id: &str) -> Vec<String> {
     let label = format!("label=redjepsen.run={run_id}");
     let mut left: Vec<String> =
@@ -194,7 +194,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
-/// Two scenarios that can share a cluster, and one that can't, since it skews clocks.
+/// Two scenarios that can share a cluster, and one that cannot, since it skews clocks.
 fn suite(folder: &Path, cluster: &str, clock: bool) {
     let clock = if clock {
         "[[cells]]\nworkload = \"redlock-guarded\"\nnemesis = \"clock\"\nruns = 1\nexpect = \"nothing\"\n"
@@ -208,7 +208,7 @@ fn suite(folder: &Path, cluster: &str, clock: bool) {
     fs::write(folder.join("mine.toml"), suite).unwrap();
 }
 
-/// The folders of a suite's runs, in the order in which they were made.
+/// The folders of a suite's runs, in the order of their creation.
 fn runs(folder: &Path) -> Vec<PathBuf> {
     let tests = fs::read_dir(folder.join("store/suites/mine/latest/runs")).into_iter().flatten().flatten();
     let runs =
@@ -223,14 +223,14 @@ fn log(run: &Path) -> String {
     fs::read_to_string(run.join("redjepsen.log")).unwrap_or_default()
 }
 
-/// The cluster that a run left up, by its name.
+/// The name of the cluster that a run left running.
 fn cluster_left_by(run: &Path) -> Option<String> {
     let log = log(run);
     let line = log.lines().find(|line| line.contains("cluster left up"))?;
     Some(line.split('"').nth(1)?.to_string())
 }
 
-/// Which facts hold in a history, by their names.
+/// The names of the facts that hold in a history.
 fn facts_that_hold(run: &Path) -> Vec<String> {
     let history = fs::read_to_string(run.join("history.jsonl")).unwrap();
     let events = history.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -298,7 +298,7 @@ fn every_run_has_a_cluster_of_its_own_where_that_is_wanted() {
     assert!(runs.iter().all(|run| log(run).contains("cluster started") && log(run).contains("cluster removed")));
 }
 
-/// What `suite` starts, spoken to by hand.
+/// The process that `suite` starts, driven by hand here.
 struct Maker(Child, BufReader<std::process::ChildStdout>);
 
 impl Maker {
@@ -310,7 +310,7 @@ impl Maker {
         Maker(child, answers)
     }
 
-    /// Has a run made; none where the process ended with it.
+    /// Requests a run; None if the process ended with it.
     fn make(&mut self, kind: &str, seed: u64, more: bool) -> Option<i32> {
         let options: Options = toml::from_str(&format!("cluster = \"{kind}\"\ntime_limit = \"3s\"")).unwrap();
         let scenario = options.scenario("redlock-guarded", "none", seed, Path::new("")).unwrap();
@@ -363,8 +363,8 @@ fn requests_that_make_no_sense_are_refused() {
     }
 }
 
-/// A suite that is killed on a shared cluster leaves nothing: its process removes the cluster, or, where that was killed as
-/// well, `redjepsen clean` does.
+/// A suite killed on a shared cluster leaves nothing: its process removes the cluster. If that was killed as well,
+/// `redjepsen clean` does.
 fn a_killed_suite_leaves_nothing(kind: &str, with_its_process: bool) {
     let folder = tempfile::tempdir().unwrap();
     suite(folder.path(), kind, false);
@@ -375,7 +375,7 @@ fn a_killed_suite_leaves_nothing(kind: &str, with_its_process: bool) {
         assert!(Instant::now() < deadline && suite.try_wait().unwrap().is_none());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Into its faults.
+    // Long enough to be in the middle of its faults.
     std::thread::sleep(Duration::from_millis(1500));
     let cluster = cluster_left_by(&runs(folder.path())[0]).unwrap();
     assert!(!left_of(&cluster).is_empty());

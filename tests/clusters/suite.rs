@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Four scenarios that take some seconds each.
+/// Four scenarios of a few seconds each.
 const QUICK: &str = r#"
 description = "Quick"
 [with]
@@ -17,7 +17,7 @@ workload = ["none", "single", "redlock", "redlock-guarded"]
 nemesis = "pause-before-write"
 "#;
 
-/// A suite in a store of its own.
+/// A suite with its own store.
 struct Bench {
     folder: tempfile::TempDir,
 }
@@ -57,7 +57,7 @@ impl Bench {
         fs::read_to_string(self.store().join("suites/mine/latest/state.jsonl")).unwrap_or_default()
     }
 
-    /// Waits until so many runs are done and the next one is under way.
+    /// Waits until this many runs are done and the next one is in progress.
     fn wait_for_runs(&self, number: usize) {
         let deadline = Instant::now() + Duration::from_secs(60);
         let done = |state: String| {
@@ -90,7 +90,7 @@ fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// The runs of a suite that still live: those that were told of its process.
+/// The runs of a suite that are still alive, recognized by the parent process in their environment.
 fn runs_of(suite: u32) -> Vec<String> {
     let told = format!("REDJEPSEN_PARENT={suite}");
     let mut living = Vec::new();
@@ -103,7 +103,7 @@ fn runs_of(suite: u32) -> Vec<String> {
     living
 }
 
-/// The table: everything but times, and what differs from run to run because the runs are real.
+/// The table without times and without anything else that varies between real runs.
 fn table(matrix: &Value) -> Vec<[Value; 6]> {
     let cells = matrix["cells"].as_array().unwrap().iter();
     cells
@@ -126,14 +126,14 @@ fn the_smoke_suite_comes_out_as_expected() {
     let page = fs::read_to_string(folder.join("matrix.html")).unwrap();
     for run in cells.iter().flat_map(|cell| cell["runs"].as_array().unwrap()) {
         let report = format!("{}/report.html", run["folder"].as_str().unwrap());
-        // In an address a plus stands as its code.
+        // In a URL, a plus sign is percent-encoded.
         let address = report.replace('+', "%2B");
         assert!(folder.join(&report).is_file() && page.contains(&address), "{report}");
     }
     for file in ["matrix.md", "junit.xml"] {
         assert!(fs::metadata(folder.join(file)).unwrap().len() > 500, "{file}");
     }
-    // Numbers that compare.
+    // The matrix holds numbers that can be compared.
     let broken =
         cells.iter().find(|cell| cell["name"].as_str().unwrap().starts_with("redlock under pause with")).unwrap();
     let numbers = &broken["numbers"];
@@ -158,7 +158,7 @@ fn a_suite_runs_in_docker_as_well() {
 #[test]
 fn a_suite_runs_a_client_of_the_users_own_and_its_runs_can_be_repeated() {
     let bench = Bench::new("");
-    // The suite and the client lie together, and elsewhere than where the suite is started.
+    // The suite and the client are in one folder, and the suite is started from elsewhere.
     let home = bench.folder.path().join("ours");
     fs::create_dir(&home).unwrap();
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python/client.py");
@@ -208,7 +208,7 @@ fn what_was_interrupted_goes_on_and_gives_the_same_table() {
     let expected = table(&whole.matrix("mine"));
 
     let bench = Bench::new(QUICK);
-    // Killed in the middle of the second run.
+    // Kill it in the middle of the second run.
     let mut killed = bench.start();
     bench.wait_for_runs(1);
     killed.kill().unwrap();
@@ -220,10 +220,10 @@ fn what_was_interrupted_goes_on_and_gives_the_same_table() {
     }
     let first = bench.state();
     let state = bench.latest("mine").join("state.jsonl");
-    // As if it had been killed while it wrote.
+    // As if it had been killed while writing.
     fs::write(&state, format!("{first}{{\"run\":{{\"cell\":\"single und")).unwrap();
 
-    // Interrupted in the middle of what is now the second run.
+    // Interrupt it in the middle of what is now the second run.
     let interrupted = bench.start();
     bench.wait_for_runs(2);
     signal(&interrupted, "-INT");
@@ -293,7 +293,7 @@ expect = "nothing"
     let standings: Vec<&Value> = matrix["cells"].as_array().unwrap().iter().map(|cell| &cell["standing"]).collect();
     assert_eq!(standings, ["unknown", "surprise", "not-run"]);
 
-    // A suite that was stopped is over: the next one is another one, and this time it goes to its end.
+    // A suite that was stopped is over: the next one is new, and this time it completes.
     let text = bench.run(&["./mine.toml"], 1);
     assert!(!text.contains("going on with"), "{text}");
     assert!(text.contains("none under none: SURPRISE") && text.contains("0 of 2 cells"), "{text}");

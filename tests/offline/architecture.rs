@@ -1,10 +1,10 @@
-//! The walls of the house: which module of `src/` may know which others. docs/architecture.md says why.
+//! The architecture as a test: which module of `src/` may use which others. docs/architecture.md says why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each module with all that it may name, from the ground up: a module may only name ones that stand above it here.
+/// Each module with those that it may name, in layers: a module may name only modules listed above it.
 pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("words", &[]),
@@ -54,7 +54,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The code of a module without its tests and comments.
+/// The code of a module, without its tests and comments.
 fn code_of(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
@@ -74,7 +74,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What each module names, with a file that does.
+/// Which modules each one names, with a file that does so.
 fn named(src: &Path) -> BTreeMap<(String, String), PathBuf> {
     let mut paths = Vec::new();
     files(src, &mut paths);
@@ -114,8 +114,8 @@ fn modules_name_only_what_stands_below_them() {
     }
 }
 
-/// What is on a run's way: code that could run in virtual time, and repeats by its seed. Not so the agent's own work on real
-/// processes and packets, nor what measures only for its own limits and progress lines (cli, checker, suite).
+/// The code of a run that could use virtual time, and that a seed repeats. Not the agent's own work on real processes
+/// and packets, nor code that reads the clock only for its own limits and progress lines (cli, checker, suite).
 const ON_A_RUNS_WAY: &[&str] = &[
     "client",
     "cluster",
@@ -128,8 +128,8 @@ const ON_A_RUNS_WAY: &[&str] = &[
     "plan",
 ];
 
-/// What may not be named there: time that no test can make virtual, and draws that no seed repeats. A hash map is a draw where
-/// somebody goes through it: its order is another one in each process.
+/// What such code must not name: time that no test can virtualize, and randomness that no seed repeats. Iterating over
+/// a hash map is random too: its order differs in each process.
 const UNREPEATABLE: &[&str] = &[
     "clock_gettime",
     "getrandom",
@@ -141,7 +141,7 @@ const UNREPEATABLE: &[&str] = &[
     "HashSet",
 ];
 
-/// Where it may be named all the same, and why.
+/// Where it may be named anyway, and why.
 const MAY_BE_UNREPEATABLE: &[(&str, &str, &str)] = &[
     ("client/machine.rs", "clock_gettime", "the seam itself"),
     ("client/machine.rs", "std::time::SystemTime", "the seam itself"),
@@ -152,7 +152,7 @@ const MAY_BE_UNREPEATABLE: &[(&str, &str, &str)] = &[
     ("cluster/sandbox", "HashMap", "a process of its own, and looked up by name"),
 ];
 
-/// The words of [`UNREPEATABLE`] that code names, and `select!` where the order of its branches is drawn.
+/// The words of [`UNREPEATABLE`] that the code names, and `select!` if the order of its branches is random.
 fn unrepeatable(code: &str) -> BTreeSet<String> {
     let mut words: BTreeSet<String> = UNREPEATABLE
         .iter()

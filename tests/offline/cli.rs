@@ -1,4 +1,4 @@
-//! The command line as a user meets it, without an engine: what is refused, with which words and which exit code.
+//! The command line as users see it, without an engine: what is refused, in which words and with which exit code.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use redjepsen::topology::ClusterKind;
 
 fn redjepsen() -> Command {
     let mut command = Command::cargo_bin("redjepsen").unwrap();
-    // Nothing here may start anything: an engine that is not there proves that the refusal came before.
+    // Nothing here may start anything: with an engine that does not exist, the refusal must have come earlier.
     command.env("DOCKER_HOST", "unix:///nonexistent/docker.sock");
     command
 }
@@ -90,7 +90,7 @@ fn a_saved_scenario_that_cannot_be_repeated_is_refused_with_its_place() {
     let options = Options { cluster: Some(ClusterKind::Docker), ..Options::default() };
     let good = toml::to_string(&options.scenario("redlock", "pause", 7, Path::new("")).unwrap()).unwrap();
     fs::write(&path, &good).unwrap();
-    // It is understood: what is missing is an engine.
+    // The argument is understood; only the engine is missing.
     for named in [file, folder.path().to_str().unwrap()] {
         redjepsen()
             .current_dir(&folder)
@@ -367,7 +367,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         .stderr(contains("unknown suite `smok`; expected nightly, perfect, smoke"));
     redjepsen().args(["suite", "smoke", "--shard", "3/2"]).assert().code(254).stderr(contains("`3/2` is not a shard"));
     redjepsen().arg("suite").assert().code(254);
-    // Where nothing can be started, nothing is written.
+    // If nothing can be started, nothing is written.
     redjepsen()
         .current_dir(&folder)
         .args(["suite", "smoke", "--cluster", "docker"])
@@ -392,7 +392,7 @@ fn what_a_block_leaves_out_is_whatever_something_is_expected_of() {
     assert!(
         cells("[[cells]]\nworkload = \"redlock-guarded\"\n").iter().any(|cell| cell.contains("pause-before-write"))
     );
-    // What another block names is not meant by the one that leaves something out, wherever it stands.
+    // A combination that another block names is not part of the block that leaves something out, in either order.
     let named = "[[cells]]\nworkload = \"redlock\"\nnemesis = \"lost-reply\"\nexpect = \"nothing\"\n";
     let both = cells(&format!("[[cells]]\nnemesis = \"lost-reply\"\n{named}"));
     assert_eq!(both.len(), of_nemesis);
@@ -409,7 +409,7 @@ fn paths_in_a_suite_start_at_its_own_folder() {
     fs::write(folder.path().join("mine.toml"), suite).unwrap();
     let assert = redjepsen().arg("suite").arg(folder.path().join("mine.toml")).arg("--dry-run").assert().code(0);
     let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
-    // What the workload's file expects of `pause` holds for it by that name; nobody has said anything of the phrase.
+    // The workload's file has an expectation for the name `pause`; nobody has stated one for the phrase.
     assert!(text.contains("theirs\n  pause") && text.contains("violation in some run"), "{text}");
     assert!(text.contains("pause-holder  nothing"), "{text}");
 }

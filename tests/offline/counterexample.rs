@@ -1,5 +1,5 @@
-//! Counterexamples as people meet them: in the terminal, as JSON, as a drawing, on a page. Each history is a file that
-//! somebody else might have written.
+//! Counterexamples as users see them: in the terminal, as JSON, as a drawing, on a page. Each history is a file that
+//! another program might have written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// An event: process, type, function, value.
 type Event = (Value, &'static str, &'static str, Value);
 
-/// An operation without others in between.
+/// An operation with no others in between.
 fn op(process: impl Into<Value>, f: &'static str, invoked: Value, found: Value) -> [Event; 2] {
     let process = process.into();
     [(process.clone(), "invoke", f, invoked), (process, "ok", f, found)]
@@ -44,7 +44,7 @@ fn stale() -> TempDir {
     )
 }
 
-/// Two that found the same value and replaced it, after a few that did as they should.
+/// Two operations that found and replaced the same value, after some correct ones.
 fn lost_update(before: u64) -> TempDir {
     let rmw = |process: u64, old: Value, new: &str| op(process, "rmw", json!([null, new]), json!([old, new]));
     let name = |number: u64| format!("c{}:{number}", number % 3);
@@ -134,7 +134,7 @@ fn json_has_the_whole_explanation() {
     assert_eq!(explanation["sentences"].as_array().map(Vec::len), Some(3));
     assert_eq!(explanation["fails_at"], read);
     assert_eq!(explanation["legal_prefix"], json!({ "events": 5, "operations": 2, "order": [one, two], "omitted": 0 }));
-    // What was there before is still there.
+    // Everything that was there before is still there.
     assert_eq!(
         result["results"][0]["conflict"][2],
         json!({ "line": 5, "process": "2", "f": "read", "outcome": "ok", "text": "read 1" })
@@ -194,7 +194,7 @@ fn one_operation_and_many_are_drawn_too() {
 #[test]
 fn drawings_of_every_size_have_labels_apart() {
     for count in 2..=22_u64 {
-        // So many hold a semaphore that has one place less; three at a time ask at once.
+        // This many processes hold a semaphore with one place fewer; three at a time ask at once.
         let mut events = Vec::new();
         let workers: Vec<Value> = (0..count).map(|number| json!(format!("worker-{number}"))).collect();
         for at_once in workers.chunks(3) {
@@ -305,7 +305,7 @@ fn files_that_cannot_or_should_not_be_written_are_refused() {
     assert!(!fine.path().join("none.svg").exists());
 }
 
-/// A history of a run that is kept as a file.
+/// A run's history that is kept as a file.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }

@@ -1,7 +1,7 @@
-//! README.md and docs/ say what the program says: their tables are made from it, their commands are understood, and what
-//! they point at exists.
+//! README.md and docs/ agree with the program: their tables are generated from it, their commands are understood, and
+//! what they link to exists.
 //!
-//! `UPDATE_DOCS=1 cargo nextest run --test offline docs` writes the tables anew.
+//! `UPDATE_DOCS=1 cargo nextest run --test offline docs` regenerates the tables.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,7 @@ fn redjepsen(arguments: &[&str]) -> assert_cmd::assert::Assert {
     command.env("DOCKER_HOST", "unix:///nonexistent/docker.sock").args(arguments).assert()
 }
 
-/// What `redjepsen list` says: each section by the first word of its title, with names and descriptions.
+/// The output of `redjepsen list`: each section by the first word of its title, with names and descriptions.
 fn listed() -> BTreeMap<String, Vec<(String, String)>> {
     let text = String::from_utf8(redjepsen(&["list"]).code(0).get_output().stdout.clone()).unwrap();
     let mut sections: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
@@ -74,7 +74,7 @@ fn code<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The tables that pages have, by their names.
+/// The tables that pages contain, by name.
 fn tables() -> BTreeMap<&'static str, String> {
     let (listed, expected) = (listed(), expectations());
     let link = |folder: &str, name: &str| format!("[`{name}`](../{folder}/{name}.toml)");
@@ -107,7 +107,7 @@ fn tables() -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// The text with what stands between the marks of each table made anew, and the names of these tables.
+/// The text with each table between its marks regenerated, and the names of these tables.
 fn with_tables(text: &str, tables: &BTreeMap<&'static str, String>) -> (String, Vec<String>) {
     let (mut parts, mut names) = (text.split("<!-- made by tests/offline/docs.rs: "), Vec::new());
     let mut made = parts.next().unwrap_or_default().to_string();
@@ -156,7 +156,7 @@ fn models_are_described_as_they_are_listed() {
     assert_eq!(described.collect::<Vec<_>>(), listed()["models"]);
 }
 
-/// The command lines of a page: what is typed in its examples, and what is quoted in a sentence.
+/// The command lines on a page: those typed in examples, and those quoted in sentences.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let mut lines: Vec<String> = Vec::new();
     let mut prose = String::new();
@@ -181,10 +181,10 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     of_ours.filter(|words: &Vec<String>| words.len() > 1).collect()
 }
 
-/// Why the program would not understand this command line, if so. Nothing is started.
+/// Why the program would not understand this command line, if so. Starts nothing.
 fn refusal(words: &[String]) -> Option<String> {
     let mut arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
-    // A placeholder such as NAME stands for any.
+    // A placeholder such as NAME stands for any name.
     let is_name = |word: &str| !word.contains('/') && !word.ends_with(".toml") && word != word.to_uppercase();
     for pair in arguments.windows(2).filter(|pair| is_name(pair[1])) {
         let unknown = match pair[0] {
@@ -204,7 +204,7 @@ fn refusal(words: &[String]) -> Option<String> {
         return (redjepsen(&arguments).get_output().status.code() != Some(0) && is_name(arguments[1]))
             .then(|| "is not listed".to_string());
     }
-    // What comes before it is understood first.
+    // Everything before `--help` is parsed first.
     arguments.push("--help");
     let assert = redjepsen(&arguments);
     let output = assert.get_output();
@@ -235,7 +235,7 @@ fn a_command_that_is_not_understood_is_found() {
     assert_eq!(refused, [false, true, true, true, true, true, false, false], "{commands:?}");
 }
 
-/// What a page points at: its links, and the files of this project that it names.
+/// What a page refers to: its links, and the project files that it names.
 fn targets(page: &Path, text: &str) -> Vec<PathBuf> {
     let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
     let of_here = links.filter(|link| !link.is_empty() && !link.contains("://"));

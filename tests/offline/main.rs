@@ -1,4 +1,4 @@
-//! What needs no engine, no root and no network: the checker, the pages and the command line.
+//! Tests that need no engine, no root and no network: the checker, the pages and the command line.
 
 mod architecture;
 mod checker;

@@ -1,4 +1,4 @@
-//! The pages of a suite: what they say, that strangers' words are text on them, and that they stay within bounds.
+//! The pages of a suite: what they say, that text from outside stays text, and that nothing exceeds its bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -98,7 +98,7 @@ fn each_page_says_what_came_out() {
         [pages::terminal(&matrix, false), pages::markdown(&matrix), pages::junit(&matrix)].join("\n----------\n\n");
     insta::assert_snapshot!(text);
     assert!(pages::terminal(&matrix, true).starts_with("\u{1b}[1;31mSURPRISE"));
-    // But for the last digits of numbers, JSON says it all.
+    // Except for the last digits of numbers, the JSON is complete.
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!((again.verdict, again.counts), (matrix.verdict, matrix.counts));
     assert_eq!(pages::html(&again), pages::html(&matrix));
@@ -117,7 +117,7 @@ fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     for run in matrix.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some()) {
         assert!(page.contains(&format!("href=\"{}/report.html\"", run.folder)), "{}", run.folder);
     }
-    // Colours are never all there is.
+    // Nothing is expressed by colour alone.
     for word in ["broken", "held", "unknown", "SURPRISE", "as expected", "observed", "expected: held"] {
         assert!(page.contains(word), "{word}");
     }
@@ -137,7 +137,7 @@ fn what_strangers_wrote_is_text() {
     let page = pages::html(&matrix);
     assert!(!page.contains("<script") && !page.contains("onload=\"") && !page.contains("href=\"javascript:"));
     let text = pages::markdown(&matrix);
-    // Between backticks everything is text.
+    // Between backticks everything is plain text.
     let text: String = text.split('`').step_by(2).collect();
     assert!(!text.contains("<script") && !text.contains("[x](javascript") && !text.contains("\n# z"));
     let junit = pages::junit(&matrix);

@@ -1,4 +1,4 @@
-//! What a reader of a report sees, and that no history can keep it from being written.
+//! What the reader of a report sees, and that no history can prevent a report.
 
 use crate::support::{Play, Run, pause, play};
 use linearizability::Limits;
@@ -9,7 +9,7 @@ use redjepsen::locks::{LockSpec, NoOptions};
 use redjepsen::report::{self, Counterexample, Report, RunFacts, Story};
 use redjepsen::scenario::Fencing;
 
-/// Writes sample reports where a person can look at them: `REPORTS_TO=/tmp/rep cargo test --test report samples`.
+/// Writes sample reports for people to look at: `REPORTS_TO=/tmp/rep cargo test --test offline samples`.
 #[test]
 fn samples() {
     let Ok(folder) = std::env::var("REPORTS_TO") else { return };
@@ -33,7 +33,7 @@ fn invalid() -> Run {
     play(&Play::default())
 }
 
-/// Two held the lock at once, and the resource saw to it that nothing came of it.
+/// Two clients held the lock at once, but the resource prevented any harm.
 fn harmless() -> Run {
     play(&Play { fencing: Fencing::CompareAndSet, ..Play::default() })
 }
@@ -43,7 +43,7 @@ fn valid() -> Run {
     play(&Play { pause_ms: (200, 400), ..Play::default() })
 }
 
-/// A run whose faults were not seen to take effect.
+/// A run whose faults were not observed to take effect.
 fn unknown() -> Run {
     let mut run = valid();
     for (fault, window) in run.history.faults.iter_mut().enumerate() {
@@ -141,7 +141,7 @@ fn the_headline_says_whose_claim_is_broken() {
     assert_eq!(headline(&unfounded), "This run proves nothing about the lock.");
 }
 
-/// The invalid run, over keys of this kind that came to this.
+/// The invalid run, over keys of this kind with these final states.
 fn over(kind: ResourceKind, ends: &[(u64, u64, u64, Option<u64>)]) -> Run {
     let mut run = invalid();
     run.scenario.workload.resource.kind = kind;
@@ -182,7 +182,7 @@ fn counters_and_lists_are_told_by_where_they_end() {
         told(ResourceKind::Counter, &[one, (18, 0, 0, Some(18))]),
         both("the 2 counters end at 192 in all.", "the 2 counters end at 192 in all after 200 acknowledged increments")
     );
-    // A register has no amount, and what was not read is not told.
+    // A register has no amount, and a value that was not read is not reported.
     assert_eq!(told(ResourceKind::Register, &[(182, 8, 0, None)]), (None, None));
     assert_eq!(told(ResourceKind::Counter, &[one, (18, 0, 0, None)]), (None, None));
     let headline = report::headline(&over(ResourceKind::Counter, &[one]).report());

@@ -1,13 +1,13 @@
-//! Histories on which a verdict was wrong once, each with what `redjepsen check` may say of it now.
+//! Histories that once got a wrong verdict, each with what `redjepsen check` may say about it now.
 //!
-//! They lie beside the project, with a table of why: `../shared/repro/README.md`.
+//! They are kept next to the project, with a table of reasons: `../shared/repro/README.md`.
 
 use assert_cmd::Command;
 
 /// Refused, with a reason.
 const REFUSED: [i32; 2] = [254, 255];
 
-/// A file, arguments, and the exit codes that are right: 0 valid, 1 invalid, 2 unknown.
+/// A file, arguments, and the acceptable exit codes: 0 valid, 1 invalid, 2 unknown.
 const ROWS: &[(&str, &[&str], &[i32])] = &[
     ("01_incr_delayed_write_ttl2s_LIVE.jsonl", &[], &[2]),
     ("02a_k1_stuck_forever.jsonl", &[], &[1]),
@@ -27,7 +27,7 @@ const ROWS: &[(&str, &[&str], &[i32])] = &[
     ("11_tok_float.jsonl", &["--model", "fenced-mutex"], &REFUSED),
     ("11_tok_float.jsonl", &[], &REFUSED),
     ("12_semaphore_three_owners_of_two.jsonl", &["--model", "semaphore:2"], &[1]),
-    // Nil says nothing of a register, unless the user says that it does.
+    // Nil says nothing about a register, unless the user says that it does.
     ("15c_nil_read_knossos.edn", &[], &[2]),
     ("15c_nil_read_knossos.edn", &["--nil-reads", "empty"], &[1]),
     ("15d_log_named_process_dropped.log", &["--nil-reads", "empty"], &[1]),
@@ -40,7 +40,7 @@ const ROWS: &[(&str, &[&str], &[i32])] = &[
     ("15f_colon_field_escaped.jsonl", &[], &[2]),
 ];
 
-/// Runs `redjepsen check` on a file of the table: its exit code and all that it said.
+/// Runs `redjepsen check` on a file of the table; returns the exit code and the whole output.
 fn checked(file: &str, arguments: &[&str]) -> (i32, String) {
     let path = format!("{}/../shared/repro/{file}", env!("CARGO_MANIFEST_DIR"));
     let output = Command::cargo_bin("redjepsen").unwrap().arg("check").arg(&path).args(arguments).output().unwrap();

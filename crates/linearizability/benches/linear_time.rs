@@ -1,4 +1,4 @@
-//! How long the checks without a search take, from operations in memory to an answer, and how much memory.
+//! How long the near-linear checks take, from operations in memory to an answer, and how much memory they use.
 
 #[path = "histories/mod.rs"]
 mod histories;
@@ -42,7 +42,7 @@ fn model(object: Object) -> ModelSpec {
     }
 }
 
-/// The answer, which has to be the near-linear check's.
+/// The answer, which must come from the near-linear check.
 fn answer(table: &Table, object: Object) -> Answer {
     let options = Options { failed_cas: FailedCas::Check, ..Options::default() };
     let object = check(table, model(object), &options).remove(0);
@@ -50,12 +50,12 @@ fn answer(table: &Table, object: Object) -> Answer {
     object.answer
 }
 
-/// Measures one shape of history, after a look whether the answer is right.
+/// Measures one kind of history, after verifying the answer.
 fn measure(bencher: Bencher, shape: Shape) {
     let table = history(shape);
     match (shape.violation, answer(&table, shape.object)) {
         (Violation::None, Answer::Linearizable) => {}
-        // An operation of which nobody knows what it wrote may explain what is wrong.
+        // An operation that may have written anything can explain what is wrong.
         (_, Answer::Linearizable) if shape.object == Object::Unknown && shape.info_percent > 0 => {}
         (Violation::Start | Violation::Middle | Violation::End, Answer::NotLinearizable(_)) => {}
         (_, answer) => panic!("{shape}: {answer:?}"),
@@ -63,7 +63,7 @@ fn measure(bencher: Bencher, shape: Shape) {
     bencher.counter(ItemsCount::new(table.operations.len())).bench(|| answer(&table, shape.object));
 }
 
-/// By size and clients; by what is indeterminate; by where the violation is.
+/// By size and number of clients; by share of indeterminate operations; by position of the violation.
 fn shapes(object: Object) -> Vec<Shape> {
     let usual =
         Shape { object, operations: 1_000_000, clients: 50, info_percent: 5, violation: Violation::None, seed: 7 };
@@ -128,14 +128,14 @@ fn list_append(bencher: Bencher, shape: Shape) {
     measure(bencher, shape);
 }
 
-/// What a million operations take in memory, and how much more while they are checked. Only where the system tells.
+/// The memory of a million operations, and how much more it takes to check them. Only if the system reports it.
 fn print_memory() {
     println!("\nresident memory, a million operations:");
     for object in OBJECTS {
         let shape = shapes(object)[7];
         let table = history(shape);
         let held = table.operations.len() * size_of::<Op>();
-        // Linux starts a new peak on this.
+        // On Linux this resets the peak.
         let Ok(before) = std::fs::write("/proc/self/clear_refs", "5").map(|()| resident("VmRSS:")) else { return };
         let answer = answer(&table, object);
         let peak = resident("VmHWM:");
@@ -149,7 +149,7 @@ fn print_memory() {
     }
 }
 
-/// KiB of this process, by the name of the field.
+/// A memory field of this process, in KiB.
 fn resident(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));

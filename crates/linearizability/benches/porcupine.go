@@ -1,5 +1,5 @@
-// Checks histories with the user's own copy of Porcupine, see porcupine.sh. Prints what `cargo bench --bench porcupine`
-// does: name, operations, whether it is linearizable, microseconds (the best of several runs, checking only).
+// Checks histories with the user's own copy of Porcupine, see porcupine.sh. Prints the same as `cargo bench --bench
+// porcupine`: name, operations, whether it is linearizable, microseconds (the best of several runs, checking only).
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 
 type input struct{ f, key, a, b string }
 
-// What an operation returned: a value, `fail`, or that it is not known.
+// What an operation returned: a value, `fail`, or unknown.
 type output struct {
 	value         string
 	fail, unknown bool
@@ -116,7 +116,7 @@ func read(path string) ([]porcupine.Event, int) {
 			events = append(events, porcupine.Event{Kind: porcupine.ReturnEvent, Value: out, Id: open[process]})
 			delete(open, process)
 		} else {
-			// Its return comes at the end, and its process goes on.
+			// Its return comes at the end; meanwhile its process continues.
 			open["info "+fmt.Sprint(open[process])] = open[process]
 			delete(open, process)
 		}

@@ -1,7 +1,7 @@
-//! How long the search takes on Porcupine's public histories: `cargo bench --bench porcupine -- DIR`, DIR being the
-//! user's own copy of github.com/anishathalye/porcupine. Prints a line for each file: its name, operations, whether it
-//! is linearizable, microseconds (the best of several runs, checking only). `benches/porcupine.sh` compares with
-//! Porcupine itself.
+//! How long the search takes on Porcupine's public histories: `cargo bench --bench porcupine -- DIR`, where DIR is your
+//! own copy of github.com/anishathalye/porcupine. Prints a line for each file: its name, operations, whether it is
+//! linearizable, microseconds (the best of several runs, checking only). `benches/porcupine.sh` compares the times with
+//! Porcupine's own.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn files(folder: &Path, spec: ModelSpec) -> Vec<(PathBuf, ModelSpec)> {
     paths
 }
 
-/// The best of many runs, as long as they are short.
+/// The best of several runs; the shorter they are, the more of them.
 fn measure(table: &Table, spec: ModelSpec) -> (bool, Duration) {
     let (mut best, mut legal) = (Duration::MAX, true);
     let started = Instant::now();

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs Porcupine, a copy of which is at DIR, and our search on Porcupine's public histories, one after the other, and
-# prints how many times as long Porcupine takes. Needs Go. Usage: benches/porcupine.sh --porcupine DIR
+# Runs Porcupine, from your copy at DIR, and then our search on Porcupine's public histories, and prints how many times
+# longer Porcupine takes. Needs Go. Usage: benches/porcupine.sh --porcupine DIR
 set -eu
 [ "${1:-}" = --porcupine ] && [ -d "${2:-}" ] || { echo "usage: $0 --porcupine DIR" >&2; exit 254; }
 porcupine=$(cd "$2" && pwd)

@@ -1,5 +1,5 @@
-//! How long the general search takes, and how much memory, where it is hard: many clients, indeterminate operations,
-//! repeated values, a violation at the end. `cargo bench --bench search [-- WORD]` runs the rows that have WORD.
+//! Time and memory of the general search on hard histories: many clients, indeterminate operations, repeated values, a
+//! violation at the end. `cargo bench --bench search [-- WORD]` runs the rows that contain WORD.
 
 #[path = "histories/random.rs"]
 mod random;
@@ -18,7 +18,7 @@ struct Counting;
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is passed on to the system's allocator as it came.
+// SAFETY: every call is passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -95,7 +95,7 @@ enum Phase {
     Happened(usize),
 }
 
-/// Clients that take turns at random on an object that behaves; a bad end is a last read of what was there long before.
+/// Clients take random turns on a correct object. A bad end is a last read of a value from long before.
 fn history(
     spec: ModelSpec,
     clients: u32,
@@ -174,8 +174,8 @@ fn history(
         }
     }
     if ends_badly {
-        // When all is quiet: a value that was there only once is read after another one. Of a mutex and of a counter, what
-        // comes last does not fit; only an indeterminate release may explain the mutex.
+        // Once all is quiet, a value that was there only once is read again after another one. For a mutex or a
+        // counter, the last operation does not fit; only an indeterminate release may explain the mutex.
         let mut number = |number| values.intern(Content::Int(number));
         let (once, then) = (number(1 << 40), number(1 << 41));
         let end = match spec {

@@ -14,11 +14,11 @@ use crate::history::{Content, Op, OpFunction, Outcome, Table, Value, Values};
 /// How a history is checked.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// What a register holds at first; of a counter its first number, 0 if it is none.
+    /// The initial value of a register. For a counter its first number, or 0 if it is not a number.
     pub initial: Value,
-    /// What a failed compare-and-set says.
+    /// What a failed compare-and-set tells us.
     pub failed_cas: FailedCas,
-    /// For each search.
+    /// Limits of each search.
     pub limits: Limits<'a>,
 }
 
@@ -31,7 +31,7 @@ impl Default for Options<'_> {
 /// Which kind of check decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// One in near-linear time, see [`linear_time`].
+    /// A near-linear check, see [`linear_time`].
     LinearTime,
     /// The general search, see [`crate::search`].
     Search,
@@ -47,22 +47,22 @@ impl How {
     }
 }
 
-/// What was concluded about one key.
+/// The result for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its place in [`Table::keys`].
+    /// Its index in [`Table::keys`].
     pub key: u32,
-    /// The places of its operations in [`Table::operations`]: what the places in `answer` count.
+    /// The indices of its operations in [`Table::operations`]. The places in `answer` are indices into this list.
     pub operations: Vec<u32>,
-    /// Its operations are places in `operations`.
+    /// Its places are indices into `operations`.
     pub answer: Answer,
-    /// Which check it comes from.
+    /// Which check it came from.
     pub how: How,
-    /// Whether anything could have been found wrong, see [`evidence`].
+    /// Whether a violation could have shown at all, see [`evidence`].
     pub evidence: bool,
 }
 
-/// Checks every key of a history apart, largest first, on as many threads as there are processors. In the order of keys.
+/// Checks every key separately, largest first, on one thread per processor. Results are in the order of the keys.
 pub fn check(table: &Table, spec: ModelSpec, options: &Options) -> Vec<Object> {
     let mut by_key: Vec<Vec<u32>> = vec![Vec::new(); table.keys.len().max(1)];
     for (place, op) in (0..).zip(&table.operations) {
@@ -90,7 +90,7 @@ pub fn check(table: &Table, spec: ModelSpec, options: &Options) -> Vec<Object> {
             }
         }
     };
-    // A thread takes longer to start than a small history to check.
+    // Starting a thread takes longer than checking a small history.
     let threads = match table.operations.len() {
         0..=WORTH_A_THREAD => 1,
         _ => std::thread::available_parallelism().map_or(1, usize::from).min(queue.len()),
@@ -111,7 +111,7 @@ pub fn check(table: &Table, spec: ModelSpec, options: &Options) -> Vec<Object> {
     objects
 }
 
-/// Operations that are checked before another thread would have started.
+/// This many operations are checked in the time a thread takes to start.
 const WORTH_A_THREAD: usize = 2_000;
 
 fn check_one(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> (Answer, How) {
@@ -121,7 +121,7 @@ fn check_one(spec: ModelSpec, operations: &[Op], values: &Values, options: &Opti
     }
 }
 
-/// The near-linear check for this model, undecided where there is none or it does not apply.
+/// The near-linear check for this model. Undecided if there is none or it does not apply.
 pub(super) fn linear_time_check(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
     let initial = options.initial;
     match spec {
@@ -141,7 +141,7 @@ fn failed_cas(op: &Op) -> bool {
     (op.f, op.outcome) == (OpFunction::Cas, Outcome::Fail)
 }
 
-/// An operation that the model does not have.
+/// An operation that the model does not support.
 fn foreign(spec: ModelSpec, operations: &[Op]) -> Option<&Op> {
     use OpFunction::*;
     let known: &[OpFunction] = match spec {
@@ -156,7 +156,7 @@ fn foreign(spec: ModelSpec, operations: &[Op]) -> Option<&Op> {
     operations.iter().find(|op| !known.contains(&op.f))
 }
 
-/// The search for the operations of one object, in the order of their invocations.
+/// Searches the operations of one object, which are in the order of their invocations.
 pub fn search_object(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
     struct Search<'a, 'b>(&'a [Op], &'a Limits<'b>);
     impl WithModel for Search<'_, '_> {
@@ -171,7 +171,7 @@ pub fn search_object(spec: ModelSpec, operations: &[Op], values: &Values, option
     }
 }
 
-/// As [`search_object`], with all that is known in the end.
+/// Like [`search_object`], but returns everything the search found out.
 pub fn examine_object(
     spec: ModelSpec,
     operations: &[Op],
@@ -189,15 +189,15 @@ pub fn examine_object(
     with_model(spec, operations, values, options, Examine(operations, &options.limits, strategy))
 }
 
-/// What is to be done with a model, whichever it is.
+/// Code to run with a model, whatever its type.
 pub trait WithModel {
-    /// What comes of it.
+    /// Its result.
     type Output;
-    /// Does it.
+    /// Runs it.
     fn with<M: Model>(self, model: &M) -> Self::Output;
 }
 
-/// Makes the model for the operations of one object.
+/// Builds the model for the operations of one object and runs the code with it.
 pub fn with_model<W: WithModel>(
     spec: ModelSpec,
     operations: &[Op],
@@ -221,16 +221,16 @@ pub fn with_model<W: WithModel>(
     }
 }
 
-/// Why a model cannot be held against these operations, if it cannot.
+/// Why a model cannot be applied to these operations, if it cannot.
 fn refusal(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Option<String> {
     use OpFunction::*;
     if let Some(op) = foreign(spec, operations) {
         return Some(format!("line {}: the model {spec} has no such operation", op.line));
     }
     let shaped = |op: &Op| match (spec, op.f, values.content(op.a)) {
-        // Whether nothing is 0 is not for us to say.
+        // It is not for us to say whether nil means 0.
         (ModelSpec::Counter, _, Some(Content::Nil)) => false,
-        // Not known, or nothing: no token, an empty set or list.
+        // Unknown or nil: no token, an empty set or list.
         (_, _, None | Some(Content::Nil)) => true,
         (ModelSpec::Counter, ..) | (ModelSpec::FencedMutex, Acquire, _) => values.int(op.a).is_some(),
         (ModelSpec::Set | ModelSpec::ListAppend, Read, Some(content)) => matches!(content, Content::List(_)),

@@ -1,12 +1,12 @@
-//! Whether anything on an object could have been found wrong. Where not, that some order explains it all shows nothing.
+//! Whether a violation could have shown on an object at all. If not, finding a legal order proves nothing.
 
 use super::{FailedCas, ModelSpec, Options};
 use crate::history::{Op, OpFunction, Outcome, Value};
 
 /// Whether some operation returned something that another one could have contradicted.
 ///
-/// What is read says what was there before, and so does the success of what compares or replaces what it found. That an
-/// acquire succeeded says something only beside others that it could have excluded, and a token beside another token.
+/// A read says what was there before, and so does a successful compare-and-set or read-modify-write. A successful
+/// acquire says something only next to others that it could have excluded, and a token only next to another token.
 pub fn is_there(spec: ModelSpec, operations: &[Op], options: &Options) -> bool {
     let mut acquired = operations.iter().filter(|op| op.f == OpFunction::Acquire && op.outcome == Outcome::Ok);
     match spec {
@@ -27,7 +27,7 @@ pub fn is_there(spec: ModelSpec, operations: &[Op], options: &Options) -> bool {
     }
 }
 
-/// What there is none of where there is no evidence.
+/// What is missing when there is no evidence.
 pub fn what_is_missing(spec: ModelSpec) -> String {
     match spec {
         ModelSpec::Mutex | ModelSpec::OwnerMutex => "fewer than two acquires succeeded".into(),

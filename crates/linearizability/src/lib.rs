@@ -1,18 +1,18 @@
 //! Is this history of concurrent operations linearizable? If not, which few operations show it, and why?
 //!
-//! The modules in the order in which a history flows through them:
+//! The modules, in the order in which a history passes through them:
 //!
 //! - [`formats`]: reads EDN, JSON lines and logs, compressed or not, and refuses what cannot be a history
-//! - [`history`]: operations in a compact form, whatever they came from
-//! - [`models`]: what an object may do: registers, counters, sets, lists, locks; [`Model`] for one of your own
-//! - [`value_graph`]: values that are written once, and the order of operations that follows from them
-//! - [`linear_time`]: checks in near-linear time, where theory has one
-//! - [`search`]: the general search, where it has none
-//! - [`explain`]: few operations that have no order by themselves, and the reason in words
-//! - [`words`]: operations and values as people write them
+//! - [`history`]: operations in a compact form, whatever file they came from
+//! - [`models`]: what an object may do: registers, counters, sets, lists, locks; implement [`Model`] for your own
+//! - [`value_graph`]: values that are written once, and the order of operations that follows
+//! - [`linear_time`]: near-linear checks, for models that have one
+//! - [`search`]: the general search, for everything else
+//! - [`explain`]: a few operations that by themselves have no legal order, and the reason in words
+//! - [`words`]: operations and values in readable form
 //!
-//! Each key is an object of its own (P-compositionality: Horn and Kroening 2015). [`check`] takes a whole history and a
-//! built-in model and decides each object; [`check_object`] searches with a model of one's own.
+//! Each key is a separate object (P-compositionality: Horn and Kroening 2015). [`check`] takes a whole history and a
+//! built-in model, and decides each object. [`check_object`] searches with your own model.
 
 #![warn(missing_docs)]
 
@@ -33,7 +33,7 @@ pub use model::{Model, Step};
 pub use models::{FailedCas, ModelSpec};
 pub use search::{Limits, check_object};
 
-/// The example in the README holds.
+/// Compiles the README's example as a doctest.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -43,31 +43,31 @@ struct Readme;
 pub enum Answer {
     /// Some order of the operations is legal and agrees with real time.
     Linearizable,
-    /// No order is.
+    /// No order of them is legal and agrees with real time.
     NotLinearizable(Conflict),
-    /// Not decided: the check does not apply to such a history, or a limit was reached.
+    /// Not decided: the check does not apply to such a history, or it hit a limit.
     Undecided(String),
 }
 
 impl Answer {
-    /// No order is; see [`Conflict::new`].
+    /// Not linearizable; see [`Conflict::new`].
     fn refused(operations: Vec<u32>, reason: String) -> Answer {
         Answer::NotLinearizable(Conflict::new(operations, reason))
     }
 }
 
-/// Why there is no legal order, as far as the check that found it can tell.
+/// Why there is no legal order, as far as the check that noticed can tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Places in the list of operations that was checked: operations that by themselves have no legal order, few but not
-    /// always the fewest.
+    /// Indices into the list of operations that was checked. These operations have no legal order by themselves; they
+    /// are few, but not always the fewest.
     pub operations: Vec<u32>,
-    /// One plain sentence.
+    /// One sentence.
     pub reason: String,
 }
 
 impl Conflict {
-    /// Puts the operations in order, each once; those that are none ([`linear_time::NONE`]) are left out.
+    /// Sorts the operations and removes duplicates and placeholders ([`linear_time::NONE`]).
     fn new(mut operations: Vec<u32>, reason: impl Into<String>) -> Conflict {
         operations.sort_unstable();
         operations.dedup();

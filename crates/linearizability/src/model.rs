@@ -1,7 +1,7 @@
 //! What an object is: its states, and what an operation does to one.
 //!
-//! A model needs [`Model::initial`] and [`Model::step`]; the rest are hints that make the search faster or the
-//! counterexamples smaller, and their defaults are right for every model. The built-in ones are in [`super::models`].
+//! A model needs [`Model::initial`] and [`Model::step`]. The rest are hints that make the search faster or the
+//! counterexamples smaller; their defaults are right for every model. The built-in models are in [`super::models`].
 //!
 //! ```
 //! use linearizability::{Answer, Model, Step, check_object};
@@ -43,14 +43,14 @@ use std::hash::Hash;
 use super::words::Words;
 use crate::history::{NEVER, Op, Outcome};
 
-/// A sequential specification. Deterministic: an operation leads from a state to one state at most.
+/// A sequential specification. Deterministic: an operation leads from a state to at most one state.
 ///
-/// An operation whose outcome is `info` is stepped as if it had happened; where its result is unknown, every result
-/// fits. One whose outcome is `fail` is stepped too: [`Step::Same`] where the object may refuse it, else
-/// [`Step::Illegal`]. A step may depend on what the operation does and on who performs it, not on when, and not on
-/// whether it is `ok` or `info`: the search takes operations that agree in `f`, `a`, `b` and `process` to be identical.
+/// An operation whose outcome is `info` is stepped as if it had happened; if its result is unknown, every result fits.
+/// One whose outcome is `fail` is stepped too: [`Step::Same`] if the object may refuse it in this state, else
+/// [`Step::Illegal`]. A step may depend on what the operation does and who performs it, but not on when, nor on whether
+/// it is `ok` or `info`: the search treats operations with the same `f`, `a`, `b` and `process` as identical.
 pub trait Model: Sync {
-    /// What there is to know of the object at one moment.
+    /// Everything there is to know about the object at one moment.
     type State: Clone + Eq + Hash + Send;
 
     /// The state before the first operation.
@@ -59,34 +59,34 @@ pub trait Model: Sync {
     /// What the operation does in this state.
     fn step(&self, state: &Self::State, operation: &Op) -> Step<Self::State>;
 
-    /// What is known of an operation whatever the state.
+    /// What is known of an operation in every state.
     fn effect(&self, _operation: &Op) -> Effect {
         Effect::Any
     }
 
-    /// Whether it matters who performs an operation. Where it does not, more operations are identical.
+    /// Whether it matters who performs an operation. If not, more operations are identical.
     fn has_owners(&self) -> bool {
         true
     }
 
-    /// Takes away operations that cannot matter, and makes those alike that differ in nothing that matters, so that
-    /// the rest has a legal order if and only if all had.
+    /// Removes operations that cannot matter, and makes alike those that differ in nothing that matters, so that the
+    /// rest has a legal order if and only if all the operations had.
     fn simplify(&self, _operations: &mut Vec<Candidate>) {}
 
-    /// Whether operations that do not overwrite the state ([`Effect::Overwrites`]) could lead from it to one that fits
-    /// a read ([`Effect::Nothing`]). Where they cannot, and the read is about to return, the search turns back at once.
+    /// Whether operations other than overwrites ([`Effect::Overwrites`]) could lead from the state to one that fits a
+    /// read ([`Effect::Nothing`]). If not, and the read is about to return, the search backtracks at once.
     fn leads_to(&self, _state: &Self::State, _read: &Op) -> bool {
         true
     }
 
     /// The place of an operation that fits no state that these operations could lead to, in whatever order: a read of
-    /// what nobody wrote. Of several, that which returned first.
+    /// what nobody wrote. If there are several, the one that returned first.
     fn absurd(&self, _operations: &[Op]) -> Option<u32> {
         None
     }
 
-    /// Sets of places in `operations`. Any of the sets can be taken away from a legal order of these operations and
-    /// leave a legal order of the others: what the search for a small counterexample may delete.
+    /// Sets of indices into `operations`. Taking any one of the sets out of a legal order of these operations leaves a
+    /// legal order: this is what the search for a small counterexample may delete.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let idle = |op: &Op| op.outcome == Outcome::Fail || self.effect(op) == Effect::Nothing;
         (0..operations.len() as u32)
@@ -95,14 +95,14 @@ pub trait Model: Sync {
             .collect()
     }
 
-    /// Indeterminate operations that stand for whatever else may have happened, where it matters that something may
-    /// have: with them at the beginning of `operations`, more of those are [`Model::omissible`].
+    /// Indeterminate operations that stand for whatever else may have happened, if it matters that something may have.
+    /// With them at the start of `operations`, more of those are [`Model::omissible`].
     fn bystanders(&self, _operations: &[Op]) -> Vec<Op> {
         Vec::new()
     }
 
-    /// What must stay, of all operations, for those in `kept` to be illegal not only for want of it: all but what could
-    /// be left out. None where that cannot be told.
+    /// The other operations that must stay so that those in `kept` are not illegal merely because these are missing.
+    /// None if that cannot be told.
     fn needed(&self, operations: &[Op], kept: &[u32]) -> Option<Vec<u32>> {
         if operations.len() > MANY {
             return None;
@@ -117,8 +117,8 @@ pub trait Model: Sync {
         Some((0..operations.len() as u32).filter(|place| stays[*place as usize] && !kept.contains(place)).collect())
     }
 
-    /// The operation with less to say, so that it fits where it fitted and does the same: a compare-and-set as a write.
-    /// None where it says as little as it can.
+    /// The operation with less to say, which fits wherever the original did and does the same: a compare-and-set
+    /// becomes a write. None if it already says as little as it can.
     fn weaken(&self, _operation: &Op) -> Option<Op> {
         None
     }
@@ -129,28 +129,28 @@ pub trait Model: Sync {
     }
 }
 
-/// Of more operations it takes longer to ask what could be left out than it helps.
+/// With more operations, finding out what can be left out costs more time than it saves.
 const MANY: usize = 100_000;
 
 /// What an operation does in a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<S> {
-    /// It fits and changes nothing.
+    /// It fits, and changes nothing.
     Same,
-    /// It fits and leads to another state.
+    /// It fits, and leads to another state.
     To(S),
     /// It does not fit.
     Illegal,
 }
 
-/// What is known of an operation whatever the state.
+/// What is known of an operation in every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It changes no state: a read.
+    /// It never changes the state: a read.
     Nothing,
-    /// It fits every state and leads to one and the same: a write.
+    /// It fits every state, and always leads to the same one: a write.
     Overwrites,
-    /// It fits every state, and any two such operations can be swapped with the same result: an addition.
+    /// It fits every state, and two such operations can be swapped without changing the result: an addition.
     Commutes,
     /// Nothing is known.
     Any,
@@ -159,19 +159,19 @@ pub enum Effect {
 /// An operation on its way into the search.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// Its place in the list of operations that is checked.
+    /// Its index in the list of operations being checked.
     pub place: u32,
     /// The operation.
     pub op: Op,
-    /// What could notice that it happened is pending only from this event on, up to `until`. So an indeterminate one
-    /// is of use only between them.
+    /// What could notice this operation is pending only from this event on, up to `until`. So an indeterminate
+    /// operation is of use only in between.
     pub from: u32,
     /// See `from`.
     pub until: u32,
 }
 
 impl Candidate {
-    /// One that may be of use at any time after its invocation.
+    /// An operation that may be of use at any time after its invocation.
     pub fn new(place: u32, op: Op) -> Candidate {
         Candidate { place, op, from: op.invoked, until: NEVER }
     }

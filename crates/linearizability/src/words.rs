@@ -1,25 +1,25 @@
-//! Operations and values as people read them. Values come from foreign files, so long ones are cut and nothing in them
-//! reaches a terminal unescaped.
+//! Operations and values in readable form. Values come from files of other programs, so long ones are cut, and nothing
+//! in them reaches a terminal unescaped.
 
 use crate::formats::word;
 use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
 
-/// What is needed to speak of the operations of a history.
+/// What is needed to describe the operations of a history.
 #[derive(Clone, Copy)]
 pub struct Words<'a> {
     /// What the values of the operations stand for.
     pub values: &'a Values,
-    /// What to call a process: `process 3`, `c3`.
+    /// The display name of a process: `process 3`, `c3`.
     pub process: &'a dyn Fn(u32) -> String,
 }
 
-/// What to call a process of which only the number is known.
+/// The display name of a process that has only a number.
 pub fn numbered(process: u32) -> String {
     format!("process {process}")
 }
 
 impl Words<'_> {
-    /// What an operation did: `process 3 read 7 (line 5)`.
+    /// Describes an operation: `process 3 read 7 (line 5)`.
     pub fn operation(&self, op: &Op) -> String {
         let (a, b) = (value(self.values, op.a), value(self.values, op.b));
         let token = if op.a == Value::NIL { String::new() } else { format!(" with token {a}") };
@@ -46,17 +46,17 @@ impl Words<'_> {
     }
 }
 
-/// What to call a process of this name: a number is a process, a name speaks for itself.
+/// The display name for a name in a file: a number gets `process` before it, a real name stands alone.
 pub fn called(name: &str) -> String {
     match name.bytes().all(|byte| byte.is_ascii_digit()) {
         true => format!("process {name}"),
-        // Where nothing has to be escaped or cut, it needs no quotes either.
+        // If nothing is escaped or cut, it needs no quotes either.
         false if text(name).len() == name.len() + 2 => name.to_string(),
         false => text(name),
     }
 }
 
-/// An operation with its values, as in a table or on a drawing: `write 3`, `cas 1 -> 2`.
+/// An operation with its values, for tables and drawings: `write 3`, `cas 1 -> 2`.
 pub fn label(values: &Values, op: &Op) -> String {
     let value = |which| value(values, which);
     match op.f {
@@ -68,14 +68,14 @@ pub fn label(values: &Values, op: &Op) -> String {
     }
 }
 
-/// More characters of a text are not shown.
+/// How many characters of a text are shown.
 const LONGEST_TEXT: usize = 40;
-/// More elements of a list are not shown.
+/// How many elements of a list are shown.
 const LONGEST_LIST: usize = 12;
-/// Lists within lists are not shown below this.
+/// How deeply nested lists are shown.
 const DEEPEST: u32 = 2;
 
-/// A value: `nil`, a number, a text in quotes, a list in brackets; `?` where it is not known.
+/// A value: `nil`, a number, a text in quotes, a list in brackets; `?` if unknown.
 pub fn value(values: &Values, value: Value) -> String {
     at_depth(values, value, 0)
 }
@@ -85,7 +85,7 @@ pub fn list(values: &Values, list: &[Value]) -> String {
     in_brackets(values, list, 0)
 }
 
-/// A text in quotes; of a long one the start.
+/// A text in quotes; a long one is cut.
 pub fn text(text: &str) -> String {
     match text.char_indices().nth(LONGEST_TEXT) {
         None => format!("{text:?}"),

@@ -1,4 +1,4 @@
-//! What holds for nodes that belong together in either kind of cluster.
+//! Tests of replicated nodes that hold for both kinds of clusters.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use redjepsen::members::Role;
 use redjepsen::topology::{ClusterOptions, SentinelOptions, Topology};
 
 const KEY: &str = "lock:k0";
-/// A failover takes two or three seconds; one whose first election fails, twice that.
+/// A failover takes two or three seconds, and twice that if its first election fails.
 const FAILOVER_LIMIT: Duration = Duration::from_secs(15);
-/// A primary that was deposed is told so after eight seconds.
+/// A deposed primary learns of it after eight seconds.
 const SETTLED_LIMIT: Duration = Duration::from_secs(30);
 
-/// Each topology of nodes with roles, with a number of nodes for it.
+/// Each topology whose nodes have roles, with a suitable number of nodes.
 pub fn topologies() -> [(&'static str, u32, Topology); 2] {
     let (down_after, failover_timeout) = (Duration::from_secs(1), Duration::from_secs(2));
     let sentinel = SentinelOptions { sentinels: 3, down_after, failover_timeout };
@@ -21,8 +21,8 @@ pub fn topologies() -> [(&'static str, u32, Topology); 2] {
     [("sentinel", 3, Topology::Sentinel(sentinel)), ("cluster", 6, Topology::Cluster(cluster))]
 }
 
-/// All know their places from the start; when the primary is killed another node takes its place, and when it is started
-/// again it follows that one.
+/// All nodes know their roles from the start. When the primary is killed, another node takes over; when the old primary
+/// is restarted, it follows the new one.
 pub async fn get_over_the_loss_of_the_primary(cluster: &Cluster) {
     let roles = cluster.settled_roles().await.unwrap().unwrap();
     eprintln!("{roles}");

@@ -1,5 +1,5 @@
-//! Counters and lists: amounts that agree with the updates are never accused, others always; and what is lost is exactly
-//! what a simulation knows to be.
+//! Counters and lists: amounts that agree with the updates are never accused, all others are; and what is reported lost
+//! is exactly what a simulation knows to be lost.
 
 use proptest::prelude::*;
 use redjepsen::checker::{AnomalyKind, Verdict};
@@ -10,13 +10,13 @@ use redjepsen::resource::ResourceValue;
 use super::build::Build;
 
 impl Build {
-    /// What the operation invoked at this moment read is so much.
+    /// The operation invoked at this moment read this count.
     fn count(&mut self, invoked: u64, count: u64) -> &mut Build {
         self.operation(invoked).amount = Some(Amount::Count(count));
         self
     }
 
-    /// What the operation invoked at this moment read is all of this.
+    /// The operation invoked at this moment read these elements.
     fn elements(&mut self, invoked: u64, elements: &[&str]) -> &mut Build {
         let elements = elements.iter().map(|element| element.to_string()).collect();
         self.operation(invoked).amount = Some(Amount::Elements(elements));
@@ -28,7 +28,7 @@ fn lost_update(verdict: &Verdict) -> Vec<&redjepsen::checker::Anomaly> {
     verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::LostUpdate).collect()
 }
 
-/// Three increments, of which the second is overwritten by the third.
+/// Three increments, the second of which is overwritten by the third.
 fn overwritten() -> Build {
     let mut build = Build::new();
     build.ok(0, 10, 20, "-", "a").count(10, 0);
@@ -79,7 +79,7 @@ fn another_count_than_the_writer_left_is_an_impossible_read() {
     assert_eq!(found(|build| _ = build.count(10_000, 3)), impossible(&[10_000, 30]));
     assert_eq!(found(|build| _ = build.count(10_000, 1)), impossible(&[10_000, 30]));
     assert_eq!(found(|build| _ = build.count(10, 1)), [impossible(&[10]), impossible(&[30, 10])].concat());
-    // Nobody has to say how much it read, but whoever does has to say the same.
+    // Nobody has to report the amount that it read, but reported amounts must agree.
     assert_eq!(found(|build| build.operation(30).amount = None), []);
     let mut untold = Build::new();
     untold.ok(0, 10, 20, "-", "a").read(1, 30, 40, "a").count(30, 1).final_read("a").count(10_000, 2);
@@ -121,13 +121,13 @@ fn a_list_shows_every_update_in_its_place_or_is_impossible() {
         let found: Vec<_> = flaws.map(|anomaly| (anomaly.kind, anomaly.operations.clone())).collect();
         assert_eq!(found, [(AnomalyKind::ImpossibleRead, operations)], "{elements:?}: {:#?}", verdict.anomalies);
     }
-    // A last update from nowhere is told once.
+    // A last update from nowhere is reported once.
     build.final_read_again("x", &["a", "b", "x"]);
     assert_eq!(build.found()[0], (AnomalyKind::ImpossibleRead, vec![10_000], vec![]));
     assert_eq!(build.check().anomalies.iter().filter(|one| one.kind == AnomalyKind::ImpossibleRead).count(), 1);
 }
 
-/// b's client told nobody what it had read, and c was acknowledged before b began: was c there before b, or lost?
+/// b's client did not report what it had read, and c was acknowledged before b began. Was c there before b, or lost?
 fn untold() -> Build {
     let mut build = Build::new();
     build.ok(0, 10, 20, "-", "c").count(10, 0).info(1, 30, 40, "?", "b").ok(2, 50, 60, "b", "d");
@@ -163,7 +163,7 @@ fn a_counter_has_no_room_for_more_updates_than_its_number() {
         minimal_counterexample: None,
     };
     assert!(report::html(&report).contains("leaves no room for 1 more"));
-    // Of two that may have been there before, one was.
+    // Of two updates that may have been there before, one was.
     let mut one = untold();
     one.ok(3, 22, 28, "c", "e").count(22, 1).count(50, 2).count(10_000, 3);
     assert_eq!(one.check().lost_updates.count, 1);
@@ -177,16 +177,16 @@ impl Build {
     }
 }
 
-/// How one operation of a simulated run goes.
+/// What happens to one operation of a simulated run.
 #[derive(Clone, Debug)]
 struct Step {
     key: u8,
     outcome: Outcome,
     /// Whether the write of an indeterminate operation takes effect.
     happens: bool,
-    /// Whether the client says what it read, where its operation does not end well.
+    /// Whether the client reports what it read if its operation does not succeed.
     told: bool,
-    /// How many other operations begin before it writes; none where a lock keeps them out.
+    /// How many other operations begin before it writes; with a lock, none.
     late: u8,
 }
 
@@ -196,23 +196,23 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|(key, outcome, happens, told, late)| Step { key, outcome, happens, told, late })
 }
 
-/// What a simulated run did, and what it knows of each key: what is in it at the end, and what was acknowledged.
+/// The history of a simulated run, and for each key what it finally contains and what was acknowledged.
 struct Simulated {
     build: Build,
     kept: [Vec<String>; 2],
     acknowledged: [Vec<String>; 2],
 }
 
-/// Plays the steps on a store of texts, as clients do: read, build, write.
+/// Plays the steps on a store of texts the way clients work: read, build, write.
 fn simulate(kind: ResourceKind, steps: &[Step], locked: bool) -> Simulated {
     let mut build = Build::new();
     build.header().resource = kind;
     build.header().clients = 1_000;
     let mut store: [Option<String>; 2] = Default::default();
-    // What is in each key, which the simulation knows whatever the kind.
+    // The contents of each key, which the simulation knows whatever the kind.
     let mut kept: [Vec<String>; 2] = Default::default();
     let mut acknowledged: [Vec<String>; 2] = Default::default();
-    // Reads at even moments and writes at odd ones, right after the read or after those of as many others.
+    // Reads happen at even moments, writes at odd ones: right after the read, or `late` steps later.
     let mut moments: Vec<(usize, bool, usize)> = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let late = if locked { 0 } else { usize::from(step.late) };
@@ -272,7 +272,7 @@ proptest! {
         }
     }
 
-    /// Of a list exactly, whoever kept silent; of a counter too, where every writer whose value was seen said what it read.
+    /// Exact for a list, whoever kept silent; for a counter too if every writer whose value was seen reported its read.
     #[test]
     fn what_an_unlocked_one_loses_is_known_to_the_last(kind in kind(), steps in prop::collection::vec(step(), 1..60)) {
         let Simulated { build, kept, acknowledged } = simulate(kind, &steps, false);
@@ -297,7 +297,7 @@ proptest! {
                     .collect();
                 prop_assert!(lost.iter().all(|value| named.contains(value)) && named.len() == lost.len(), "{}", shown());
             }
-            // The number leaves no room for more: what is acknowledged beyond it is always seen to be lost.
+            // The count leaves no room for more: acknowledged updates beyond it are always reported lost.
             let beyond = end.acknowledged.saturating_sub(end.amount.unwrap_or_default());
             prop_assert!(end.lost >= beyond, "{}", shown());
             all += end.lost;
@@ -307,7 +307,7 @@ proptest! {
         prop_assert!(!impossible, "{:#?}", verdict.anomalies);
     }
 
-    /// A client that writes back another amount, or a list without one of its elements, gives itself away.
+    /// A client that writes back a wrong amount, or a list without one of its elements, is always found.
     #[test]
     fn a_number_that_is_changed_is_always_found(
         kind in kind(),

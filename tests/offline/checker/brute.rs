@@ -1,7 +1,7 @@
-//! The checker against every order there is: on small random histories, an anomaly iff no order is legal.
+//! The checker against every possible order: on small random histories, there is an anomaly iff no order is legal.
 //!
-//! Shares nothing with the checker but the meaning of a register: it tries the operations one after the other, each
-//! only once everything that had completed before its invocation is in place.
+//! Shares nothing with the checker except the meaning of a register: it tries the operations one by one, each only
+//! after everything that had completed before its invocation.
 
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use redjepsen::checker::{AnomalyKind, LostUpdates, check};
 use redjepsen::history::{Function, History, Operation, Outcome, Process, Reading};
 
-/// Something that must or may find its place in the order.
+/// Something that must, or may, have a place in the order.
 struct Step {
     invoked: u64,
     completed: u64,
@@ -24,7 +24,7 @@ fn steps(history: &History) -> Vec<Step> {
         let completed = operation.completed_index.unwrap_or(u64::MAX);
         let writes = operation.new.clone().filter(|_| operation.f.writes());
         let ok = operation.outcome == Outcome::Ok;
-        // What an operation read it read by its end, whether or not its write ever takes effect.
+        // What an operation read, it read before it ended, whether or not its write ever takes effect.
         if operation.old != Reading::Unknown && !(ok && writes.is_some()) {
             let sees = operation.old.clone();
             steps.push(Step { invoked: operation.index, completed, must: true, sees, writes: None });
@@ -69,11 +69,11 @@ pub fn is_legal(history: &History) -> bool {
     some_order_is_legal(&steps, &mut vec![false; steps.len()], &None)
 }
 
-/// A small history on one key, of reads and of updates of these functions. Mostly it begins as a legal run of a register, and then something in it is changed.
+/// A small history on one key, with reads and these kinds of updates. Usually a legal run of a register, then altered.
 pub fn random_history(rng: &mut ChaCha8Rng, updates: &[Function]) -> History {
     let count = rng.random_range(1..=6);
     let width = rng.random_range(1..=8u32);
-    // Each operation takes effect at its own moment, some time before and after which it is invoked and completed.
+    // Each operation takes effect at its own moment; its invocation and completion are some time before and after.
     let mut moments: Vec<(u32, bool, usize)> = Vec::new();
     for operation in 0..count {
         let moment = 10 + 4 * operation as u32;
@@ -179,7 +179,7 @@ fn agrees_on(updates: &[Function]) {
         }
         if expected { legal += 1 } else { illegal += 1 }
     }
-    // The generator must not leave a side, or a kind of anomaly, untried.
+    // The generator must not neglect either side, or any kind of anomaly.
     assert!(legal > cases / 6 && illegal > cases / 6, "{legal} legal, {illegal} illegal");
     for kind in
         [AnomalyKind::LostUpdate, AnomalyKind::StaleRead, AnomalyKind::ImpossibleRead, AnomalyKind::OrderViolation]
@@ -188,7 +188,7 @@ fn agrees_on(updates: &[Function]) {
     }
 }
 
-/// The most acknowledged updates that any legal order ending in the final read can hold, whatever else is left out.
+/// The most acknowledged updates in any legal order that ends with the final read, whatever else is left out.
 fn most_that_survive(steps: &[Step], order: &mut Vec<usize>, state: &Option<String>, last: &Reading) -> Option<usize> {
     let ends_here = match (last, state) {
         (Reading::Empty, None) => true,
@@ -214,7 +214,7 @@ fn most_that_survive(steps: &[Step], order: &mut Vec<usize>, state: &Option<Stri
     most
 }
 
-/// A write was over when somebody had its value, if not before.
+/// A write had completed by the time somebody read its value, if not earlier.
 fn known_ends(mut steps: Vec<Step>) -> Vec<Step> {
     for step in 0..steps.len() {
         let Some(value) = steps[step].writes.clone().map(Reading::Value) else { continue };
@@ -224,7 +224,7 @@ fn known_ends(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-/// Never more than are certainly lost; and exactly those where every old value is known and the rest is in order.
+/// Never counts more than are lost; counts all of them if every old value is known and nothing else is wrong.
 #[test]
 fn the_count_of_lost_updates_is_a_lower_bound_and_exact_where_nothing_is_indeterminate() {
     let mut rng = ChaCha8Rng::seed_from_u64(8);

@@ -1,5 +1,5 @@
-//! Histories written by hand, in few words. Times are milliseconds; an operation is named by the moment of its
-//! invocation, which is its index too, so no two events of a test may share a millisecond.
+//! Histories written by hand, in few words. Times are in milliseconds. An operation is named by the moment of its
+//! invocation, which is also its index, so no two events of a test may share a millisecond.
 
 use redjepsen::checker::{Anomaly, AnomalyKind, Verdict, check};
 use redjepsen::history::{
@@ -9,7 +9,7 @@ use redjepsen::history::{
 
 pub const MS: u64 = 1_000_000;
 
-/// What an operation read: `?` stands for nobody knows, `-` for the empty register.
+/// What an operation read: `?` means unknown, `-` the empty register.
 pub fn reading(text: &str) -> Reading {
     match text {
         "?" => Reading::Unknown,
@@ -24,7 +24,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Five clients, every property claimed, an empty resource, so that a violation is believed; and nothing else.
+    /// Five clients, every property claimed, an empty resource so that violations count; and nothing else.
     pub fn new() -> Build {
         let header = Header {
             format: 1,
@@ -50,7 +50,7 @@ impl Build {
         Build { history: History { run: Some(header), clock, facts: vec![empty], ..History::default() } }
     }
 
-    /// A run that passes every gate: three clients take turns on `base`, each waiting while another works.
+    /// A run that passes every gate: three clients take turns on `base`, and one always waits while another works.
     pub fn sound() -> Build {
         let mut build = Build::new();
         build.header().clients = 3;
@@ -199,7 +199,7 @@ impl Build {
         self
     }
 
-    /// An operation that held the lock of `k0` for certain from `acquired` to `releasing`.
+    /// An operation that certainly held the lock of `k0` from `acquired` to `releasing`.
     pub fn hold(&mut self, client: u32, acquired: u64, releasing: u64) -> &mut Build {
         let new = format!("hold:{acquired}");
         self.rmw("k0", Outcome::Info, client, acquired - 1, Some(releasing + 1), "?", &new);
@@ -231,7 +231,7 @@ impl Build {
         check(&self.history)
     }
 
-    /// What was found on `k0`: kind, operations, lost updates.
+    /// The anomalies on `k0`: kind, operations, lost updates.
     pub fn found(&self) -> Vec<(AnomalyKind, Vec<u64>, Vec<u64>)> {
         let anomalies: Vec<Anomaly> = self.check().anomalies;
         anomalies.into_iter().map(|anomaly| (anomaly.kind, anomaly.operations, anomaly.lost)).collect()

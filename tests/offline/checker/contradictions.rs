@@ -1,4 +1,4 @@
-//! A client that contradicts itself is told so with the line, and what it said of that operation is evidence for nothing.
+//! If a client contradicts itself, the line is named, and nothing it said about that operation is evidence.
 
 use std::io::Cursor;
 
@@ -7,7 +7,7 @@ use redjepsen::history::{Contradiction, History, Outcome, Process, Reading, load
 
 const SOUND: &str = include_str!("../../fixtures/pause-healed-in-time.jsonl");
 
-/// The sound history with some of its lines changed, which are found by what they contain.
+/// The sound history with some lines changed; lines are found by text that they contain.
 fn changed(changes: &[(&str, &str, &str)]) -> History {
     let mut text = String::new();
     let mut changes = changes.to_vec();
@@ -28,7 +28,7 @@ fn changed(changes: &[(&str, &str, &str)]) -> History {
     load_reader(Cursor::new(text), "history.jsonl").unwrap()
 }
 
-// The first operation of c1, which is answered in line 22.
+// The first operation of c1, answered in line 22.
 const READ: &str = r#""index":17,"#;
 const BEFORE_WRITE: &str = r#""index":18,"#;
 const WRITTEN: &str = r#""index":19,"#;
@@ -41,11 +41,11 @@ fn what_agrees_is_no_contradiction() {
         vec![],
         vec![(READ, r#""value":"c0:1""#, r#""value":"c0:1","count":1"#)],
         vec![(READ, r#""value":"c0:1""#, r#""value":"c0:1","count":1"#), (ANSWER, "}", r#","count":1}"#)],
-        // Only one of the two says it.
+        // Only one of the two lines says it.
         vec![(READ, r#","value":"c0:1""#, "")],
         vec![(READ, r#""read""#, r#""extended""#), (BEFORE_WRITE, "before-write", "read")],
         vec![(WRITTEN, r#""phase":"written""#, r#""phase":"before-write""#)],
-        // A commit that writes and gives the lock back at once.
+        // A commit that both writes and releases the lock.
         vec![(WRITTEN, r#""phase":"written""#, r#""phase":"releasing""#), (RELEASING, "releasing", "written")],
     ] {
         let history = changed(&changes);
@@ -118,7 +118,7 @@ fn what_can_not_all_be_true_is_told_and_counts_for_nothing() {
     ] {
         let history = changed(&changes);
         if said.is_empty() {
-            // The commit of a transaction: what follows its release may be the word that it was written.
+            // The commit of a transaction: the report that it was written may follow the release.
             assert_eq!(history.contradictions, []);
             continue;
         }

@@ -1,4 +1,4 @@
-//! Each claim demands evidence: where too little could have falsified it, it is unknown, and the run with it.
+//! Each claim needs evidence: if too little could have refuted it, the claim is unknown, and so is the run.
 
 use redjepsen::checker::{AnomalyKind, ClaimVerdict, LEAST_EVIDENCE, Validity};
 use redjepsen::history::{Amount, Claim, Outcome, Phase, Process, Reading, ResourceKind};
@@ -9,7 +9,7 @@ fn claim(build: &Build, claim: Claim) -> ClaimVerdict {
     build.check().claims.into_iter().find(|verdict| verdict.claim == claim).expect("a claim")
 }
 
-/// Expects that a sound run becomes unknown for want of evidence for one claim, and says what is missing.
+/// Expects that a sound run becomes unknown because one claim lacks evidence, and that the reason says what is missing.
 fn lacks(of: Claim, reason: &str, change: impl FnOnce(&mut Build)) {
     let mut build = Build::sound();
     change(&mut build);
@@ -28,7 +28,7 @@ fn a_sound_run_says_how_much_could_have_falsified_each_claim() {
         told,
         [
             (Claim::Updates, true, Validity::Valid, 30),
-            // Ten holds of each of three clients.
+            // Ten holds by each of three clients.
             (Claim::MutualExclusion, true, Validity::Valid, 300),
             (Claim::Liveness, false, Validity::Valid, 30),
         ]
@@ -54,7 +54,7 @@ fn exclusion_takes_stamps_of_every_client() {
     lacks(Claim::MutualExclusion, what, |build| {
         build.history.operations.iter_mut().for_each(|operation| operation.phases.clear());
     });
-    // Where only the beginning of each is known, no two of them can be seen to overlap.
+    // If only the start of each hold is known, no two can be seen to overlap.
     lacks(Claim::MutualExclusion, what, |build| {
         build.history.operations.iter_mut().for_each(|operation| operation.phases.truncate(1));
     });
@@ -62,7 +62,7 @@ fn exclusion_takes_stamps_of_every_client() {
     unstamped(&mut unclaimed, |_| true);
     unclaimed.header().claims.pop();
     assert_eq!(unclaimed.check().valid, Validity::Valid, "exclusion is not claimed");
-    // Of a client that died, nobody can ask when its hold ended.
+    // When a client dies, it cannot report when its hold ended.
     let mut died = Build::sound();
     let last = died.operation(2_901);
     last.outcome = Outcome::Info;
@@ -84,7 +84,7 @@ fn updates_take_what_they_replaced() {
     lacks(Claim::Updates, what, |build| untold(build, |_| true));
     lacks(Claim::Updates, "and c1 never does", |build| untold(build, |place| place % 3 == 1));
     lacks(Claim::Updates, "and c2 does so in only 9 of 10 cases", |build| untold(build, |place| place == 20));
-    // Seen, and in doubt all the same: it may have written over anything.
+    // Its value was seen, but it is still in doubt: it may have overwritten anything.
     lacks(Claim::Updates, what, |build| {
         untold(build, |place| place == 20);
         build.operation(2_001).outcome = Outcome::Info;
@@ -130,7 +130,7 @@ fn tokens_take_tokens() {
     let mut sound = Build::sound();
     granted(&mut sound, |_| true);
     assert_eq!(sound.check().valid, Validity::Valid);
-    // The first grants have none before them; the next began while the one before was under way.
+    // The first grants have no predecessor; the next one began while the previous one was in progress.
     assert_eq!(claim(&sound, Claim::Tokens).evidence, 29);
     lacks(
         Claim::Tokens,
@@ -180,7 +180,7 @@ fn a_violation_needs_no_more_evidence() {
     assert_eq!(claim(&build, Claim::Updates).missing, None);
 }
 
-/// c0 releases at 30 ms with its write under way, c1 holds from `acquired` on and is overwritten.
+/// c0 releases at 30 ms with its write still in flight; c1 holds from `acquired` on and is overwritten.
 fn late_write(acquired: u64, stamps: bool) -> Build {
     let mut build = Build::sound();
     let read = 4_000;
@@ -209,7 +209,7 @@ fn a_write_under_way_at_the_release_is_no_fault_of_the_lock() {
         assert_eq!(overlapping.valid, Validity::Invalid, "the lock ran out on the writer before it gave up");
         assert!(overlapping.anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::LostUpdate));
     }
-    // Acknowledged, or never given back: the lock's own affair.
+    // If the write was acknowledged, or the lock never released, the lock is to blame.
     let mut acknowledged = late_write(40, true);
     acknowledged.operation(4_001).outcome = Outcome::Ok;
     assert_eq!(acknowledged.check().valid, Validity::Invalid);

@@ -1,4 +1,4 @@
-//! A run that proves nothing is unknown: every gate passed, and every gate failed.
+//! A run that proves nothing is unknown. Tests each gate, passed and failed.
 
 use redjepsen::checker::{Gate, Validity};
 use redjepsen::history::{
@@ -20,7 +20,7 @@ fn failed(build: &Build) -> Vec<Gate> {
     build.check().gates.into_iter().filter(|gate| !gate.passed).collect()
 }
 
-/// Expects that what was done to the run makes it unknown, through this gate alone, and says so.
+/// Expects that the change makes the run unknown through this gate alone, and that the reason says so.
 fn only_fails(name: &str, reason: &str, change: impl FnOnce(&mut Build)) {
     let mut build = with_fault();
     change(&mut build);
@@ -67,7 +67,7 @@ fn facts_must_be_said_and_hold() {
     }
 }
 
-/// Steps of a script, with how each came out.
+/// Adds the steps of a script, each with its outcome.
 fn play(build: &mut Build, outcomes: &[StepOutcome]) {
     build.header().script_steps = 3;
     for (number, outcome) in (1..).zip(outcomes) {
@@ -114,7 +114,7 @@ fn as_much_must_be_acknowledged_meanwhile_as_the_nemesis_leaves() {
         let mut build = Build::sound();
         build.header().faults_expected = true;
         build.header().progress = progress;
-        // Nothing both begins and ends within it.
+        // No operation both begins and ends during the fault.
         build.fault(0, "c1", 1_065, 1_095);
         build.check().valid
     };
@@ -187,7 +187,7 @@ fn ten_acknowledged_updates_are_the_least() {
         move |build: &mut Build| {
             let mut left = count;
             for operation in &mut build.history.operations {
-                // Before, during and after the fault, so that only their number changes.
+                // Before, during and after the fault, so that only the number of updates changes.
                 if operation.new.is_some() && !(8..8 + count as u64).contains(&(operation.index / 100)) {
                     operation.outcome = Outcome::Fail;
                     operation.old = redjepsen::history::Reading::Unknown;
@@ -238,7 +238,7 @@ fn faults_must_have_been_seen_and_healed() {
     only_fails("faults-healed", "fault 0 on c1 was not", |build| {
         build.history.faults[0].healed = Some((1_500 * MS, false));
     });
-    // One that was skipped is nobody's fault, unless there was no other.
+    // A skipped fault is no problem, unless there was no other.
     let mut build = with_fault();
     build.fault(1, "c2", 1_600, 1_700).history.faults[1].skipped = Some("no holder".into());
     assert_eq!(build.check().valid, Validity::Valid);
@@ -296,7 +296,7 @@ fn contention_is_between_two_that_both_got_the_lock() {
             operation.completed = operation.completed.map(|time| time.min(operation.invoked + 99 * MS));
             operation.completed_index = operation.completed.map(|time| time / MS);
         }
-        // Attempts in vain overlap with everything.
+        // Failed attempts overlap with everything.
         for turn in 0..30 {
             build.fail_on("base", turn as u32 % 3, 100 * turn + 4, 100 * turn + 99);
         }
@@ -328,7 +328,7 @@ fn a_fault_must_come_while_somebody_whom_it_concerns_has_the_lock() {
 
 #[test]
 fn a_fault_that_is_about_the_ttl_must_outlast_it() {
-    // c1 has the lock since 1,060 ms, for a second of TTL.
+    // c1 has had the lock since 1,060 ms, with a TTL of one second.
     let lasting = |to: u64| {
         move |build: &mut Build| {
             build.header().outlives = Some(Outlives::Ttl);
@@ -370,7 +370,7 @@ fn a_fault_that_stops_a_majority_or_the_resource_leaves_no_progress() {
         let mut build = with_fault();
         build.header().nodes = nodes;
         build.history.faults.clear();
-        // Nothing ends meanwhile, and nobody holds throughout.
+        // No operation ends during the fault, and nobody holds the lock throughout.
         build.fault(0, target, 1_055, 1_100).history.faults[0].kind = kind;
         build.check().valid
     };

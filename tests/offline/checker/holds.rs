@@ -1,4 +1,4 @@
-//! Overlapping belief: what is certain from the clients' stamps, and what is not.
+//! Overlapping holds: what is certain from the clients' timestamps, and what is not.
 
 use linearizability::{Answer, ModelSpec};
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ fn a_hold_counts_however_the_operation_ended() {
 
 #[test]
 fn a_hold_ends_with_the_last_act_of_a_holder() {
-    // c1 holds from 50 to 60. Does c0, which acquired at 10, hold for longer than that?
+    // c1 holds from 50 to 60. Did c0, which acquired at 10, still hold then?
     let violations = |phases: &[(Phase, u64)]| {
         let mut build = Build::new();
         build.rmw("k0", Outcome::Info, 0, 1, None, "?", "a").hold(1, 50, 60);
@@ -130,7 +130,7 @@ fn the_fault_on_the_earlier_holder_explains() {
     assert_eq!(build.check().anomalies[0].fault, Some(1));
 }
 
-/// Whether the lock of a run was a mutex, by the general model of one.
+/// Whether the lock of a run was a mutex, according to the general model of one.
 fn is_mutex(build: &Build, model: ModelSpec) -> bool {
     let (table, _) = lock_table(&build.history);
     let objects = linearizability::check(&table, model, &linearizability::Options::default());
@@ -160,7 +160,7 @@ fn a_run_is_checked_against_the_models_of_locks() {
     assert!(!is_mutex(&build, ModelSpec::OwnerMutex));
 }
 
-/// How a client had the lock: from when to when, and how it stopped.
+/// A client's hold: when it began and ended, and how it ended.
 #[derive(Clone, Debug)]
 struct Had {
     client: u32,
@@ -180,14 +180,14 @@ fn the_lock_alone_is_held_to_exclusion_and_to_nothing_that_it_does_not_do() {
     build.header().resource = redjepsen::history::ResourceKind::None;
     let verdict = build.check();
     assert_eq!((verdict.valid, verdict.lost_updates.acknowledged), (Validity::Valid, 0), "{:?}", verdict.reasons);
-    // The second client has it before the first gives it back.
+    // The second client acquires before the first releases.
     build.operation(101).phases[0].stamped = Some(130_000_000);
     let verdict = build.check();
     assert_eq!((verdict.valid, verdict.mutual_exclusion.violations), (Validity::Invalid, 1));
 }
 
 proptest! {
-    /// Two checks that know nothing of each other: a sweep over certain holds, and the model of a mutex.
+    /// Two checks that share nothing: a sweep over certain holds, and the model of a mutex.
     #[test]
     fn two_hold_at_once_exactly_where_the_lock_is_no_mutex(
         had in prop::collection::vec(
@@ -197,7 +197,7 @@ proptest! {
         )
     ) {
         let mut build = Build::new();
-        // When each client is free for its next operation; no two events of the test at one moment.
+        // When each client is free for its next operation. No two events of the test may share a moment.
         let mut free = [0_u64; 4];
         for (number, had) in had.iter().enumerate() {
             let unit = 10;
@@ -208,7 +208,7 @@ proptest! {
             build.rmw("k0", Outcome::Info, had.client, at(asked), None, "?", &new);
             build.phase(at(asked), Phase::Acquiring, at(asked)).phase(at(asked), Phase::Acquired, at(acquired));
             match had.end {
-                // Never heard of again after an act as the holder.
+                // Never heard from again after acting as the holder.
                 0 => build.phase(at(asked), Phase::BeforeWrite, at(gave_up)),
                 1 => build.phase(at(asked), Phase::Written, at(gave_up)).phase(at(asked), Phase::Lost, at(gave_up + 1)),
                 _ => {

@@ -1,4 +1,4 @@
-//! A free lock is to be had: stuck ones are found key by key, and what keeps a lock for good reasons is no fault of it.
+//! A free lock is available: stuck ones are found key by key, and a lock kept for good reasons is not at fault.
 
 use redjepsen::checker::AnomalyKind::NotObtained;
 use redjepsen::checker::{STUCK_AFTER_TTLS, Validity};
@@ -15,13 +15,13 @@ fn live() -> Build {
     build
 }
 
-/// The keys that are found to be stuck.
+/// The keys reported as stuck.
 fn stuck(build: &Build) -> Vec<String> {
     let anomalies = build.check().anomalies.into_iter();
     anomalies.filter(|anomaly| anomaly.kind == NotObtained).map(|anomaly| anomaly.key).collect()
 }
 
-/// After a fault healed at 100 ms, an attempt that ends so many milliseconds later.
+/// After a fault healed at 100 ms, an attempt that takes this many milliseconds.
 fn after_the_heal(tried_for: u64, acquires: bool) -> Build {
     let mut build = live();
     build.hold(0, 10, 20).fault(0, "n0", 30, 100).fail_on("k0", 1, 110, 100 + tried_for);
@@ -85,14 +85,14 @@ fn a_key_is_stuck_while_another_goes_on() {
     );
     assert_eq!(stuck(&build), ["k1"]);
     assert_eq!(build.check().valid, Validity::Invalid);
-    // With some attempts only, and long silence between them.
+    // Only a few attempts, with long gaps in between.
     build.history.operations.retain(|one| one.key != "k1" || one.index == 1 || one.index % 1_000 == 12);
     assert_eq!(stuck(&build), [""; 0]);
 }
 
 #[test]
 fn whoever_lives_and_holds_keeps_the_lock() {
-    /// Attempts of c1 that fail from 100 ms on for four seconds, while c0 holds from 10 ms on.
+    /// Attempts of c1 that fail for four seconds from 100 ms on, while c0 holds from 10 ms on.
     fn held(validity: Option<u64>, change: impl FnOnce(&mut Build)) -> Vec<String> {
         let mut build = live();
         build.rmw("k0", Outcome::Info, 0, 5, None, "?", "held").phase(5, Phase::Acquired, 10);

@@ -1,4 +1,4 @@
-//! Histories as files: two that were recorded whole, and every way in which a file can be broken.
+//! Histories as files: two complete recordings, and every way in which a file can be broken.
 
 use std::io::Cursor;
 
@@ -17,14 +17,14 @@ fn verdict(text: &str) -> Verdict {
     check(&read(text.as_bytes()).unwrap())
 }
 
-/// Expects that the file is refused, naming the line and the reason.
+/// Expects that the file is refused, and that the error names the line and the reason.
 fn refused(text: impl AsRef<[u8]>, line: u64, reason: &str) {
     let error = read(text.as_ref()).expect_err("a broken file").to_string();
     assert!(error.starts_with(&format!("history.jsonl, line {line}: ")), "{error}");
     assert!(error.contains(reason), "{error}");
 }
 
-/// The sound history with one line, counted from 1, replaced.
+/// The sound history with one line (counted from 1) replaced.
 fn with_line(line: usize, replace: impl Fn(&str) -> String) -> String {
     let lines = HEALED_IN_TIME.lines().enumerate();
     lines.map(|(number, text)| if number + 1 == line { replace(text) } else { text.to_string() } + "\n").collect()
@@ -157,7 +157,7 @@ fn amounts_are_taken_from_the_phase_or_the_answer_and_stay_with_their_value() {
     assert_eq!(counted("null", ""), empty(None));
     assert_eq!(counted("null,\"count\":0", ""), empty(Some(Amount::Count(0))));
     assert_eq!(counted("null", "\"count\":0,"), empty(Some(Amount::Count(0))));
-    // Two words that can't both be true are none.
+    // Two statements that cannot both be true count as none.
     assert_eq!(counted("null,\"count\":4", "\"count\":0,"), (Reading::Unknown, None));
     assert_eq!(counted("\"c9:9\",\"count\":4", ""), (Reading::Unknown, None));
     for (field, reason) in [("\"count\":-1,", "invalid value"), ("\"elements\":7,", "invalid type")] {
@@ -199,7 +199,7 @@ fn what_cannot_have_happened_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(crate::cases(500)))]
 
-    /// Whatever the bytes are: an answer, and `valid` only for a history that is whole and says so.
+    /// Any bytes get an answer, and `valid` only if the history is complete and supports it.
     #[test]
     fn mutated_histories_never_panic_and_are_valid_only_if_whole(
         outlives in any::<bool>(),
@@ -221,7 +221,7 @@ proptest! {
                 let verdict = check(&history);
                 let whole = history.truncated_at_line.is_none() && history.end.is_some_and(|end| end.completed);
                 prop_assert!(verdict.valid != Validity::Valid || (whole && !outlives));
-                // What the checker says must survive being written down.
+                // The checker's verdict must survive serialization.
                 let written = serde_json::to_string(&verdict).unwrap();
                 prop_assert_eq!(serde_json::from_str::<Verdict>(&written).unwrap(), verdict);
             }

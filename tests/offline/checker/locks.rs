@@ -1,4 +1,4 @@
-//! What a lock owes beside exclusion: rising tokens, a word when it is lost.
+//! What a lock must do besides exclusion: issue rising tokens, and tell a client when its lock is lost.
 
 use redjepsen::checker::AnomalyKind::TokenRegress;
 use redjepsen::checker::Validity;
@@ -6,7 +6,7 @@ use redjepsen::history::{Claim, Outcome, Phase};
 
 use super::build::{Build, MS};
 
-/// Acquisitions as (began, over, token), each by a client of its own.
+/// Acquisitions as (began, ended, token), each by a different client.
 fn tokens(grants: &[(u64, u64, u64)]) -> Vec<Vec<u64>> {
     let mut build = Build::new();
     for (client, &(began, over, token)) in (0..).zip(grants) {

@@ -1,4 +1,4 @@
-//! The checker, seen from outside: histories that it must accept beside ones that it must reject.
+//! The checker from the outside: histories that it must accept next to ones that it must reject.
 
 mod amounts;
 mod brute;

@@ -1,5 +1,5 @@
-//! Evidence that is dropped or blurred proves less, and never something else: an invalid history never becomes valid by it,
-//! and a valid one never invalid. `REDJEPSEN_CASES` sets how many mutated histories there are.
+//! Evidence that is dropped or blurred proves less, but never something else: an invalid history never becomes valid
+//! that way, nor a valid one invalid. `REDJEPSEN_CASES` sets the number of mutated histories.
 
 use std::io::Cursor;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const MS: u64 = 1_000_000;
 const CLIENTS: u64 = 3;
 const KEYS: u64 = 2;
-/// The clients' clock at the run's time 0.
+/// The clients' clock at time 0 of the run.
 const CLOCK: u64 = 77_000_000_000;
 
 /// What goes wrong in a run.
@@ -24,24 +24,24 @@ enum Flaw {
     Overlap,
     /// A token is not greater than the one before.
     Token,
-    /// After the heal nobody gets the lock of one key.
+    /// After the heal, nobody can acquire the lock of one key.
     Stuck,
-    /// The number of a counter is not that of its updates.
+    /// The count in a counter does not match its updates.
     Amount,
 }
 
-/// A run of a lock in a small world: operations one after the other on each key, contended, with a fault in the middle.
+/// A small simulated run of a lock: operations one after another on each key, contended, with a fault in the middle.
 #[derive(Clone, Debug)]
 struct Run {
     flaw: Flaw,
     counter: bool,
-    /// Where the flaw is, among the operations.
+    /// The number of the operation with the flaw.
     at: u64,
     /// How long each operation holds, in milliseconds.
     holds: Vec<u64>,
 }
 
-/// Lines in the making, with their times.
+/// The lines under construction, with their times.
 #[derive(Default)]
 struct Lines(Vec<(u64, Value)>);
 
@@ -58,7 +58,7 @@ impl Lines {
         self.add(time, line);
     }
 
-    /// In the order of their times, numbered.
+    /// The lines in the order of their times, numbered.
     fn text(mut self) -> Vec<Value> {
         self.0.sort_by_key(|(time, _)| *time);
         numbered(self.0.into_iter().map(|(time, mut line)| {
@@ -78,7 +78,7 @@ fn numbered(lines: impl Iterator<Item = Value>) -> Vec<Value> {
         .collect()
 }
 
-/// What one key holds: its last update, how many there are, and who has the lock until when.
+/// The state of one key: its last update, the number of updates, and when its lock is next free.
 #[derive(Clone, Default)]
 struct Key {
     value: Value,
@@ -148,7 +148,7 @@ impl Run {
         lines.text()
     }
 
-    /// One operation of the next client, which waits for the lock, and holds it.
+    /// One operation of the next client, which waits for the lock and holds it.
     #[allow(clippy::too_many_arguments)]
     fn operation(
         &self,
@@ -165,7 +165,7 @@ impl Run {
         let invoked = busy[process as usize];
         let acquired = key.free.max(invoked) + MS;
         let meets_another = flawed && matches!(self.flaw, Flaw::Lost | Flaw::Overlap);
-        // Long enough for the next one to be there already.
+        // Long enough for the next client to be there already.
         let released = acquired + (hold + if meets_another { 200 } else { 0 }) * MS;
         let token = if flawed && self.flaw == Flaw::Token { key.token } else { token };
         lines
@@ -191,7 +191,7 @@ impl Run {
         busy[process as usize] = released + MS;
         (key.value, key.count, key.token, key.free) = (new.into(), before.count + 1, token, released);
         if meets_another {
-            // The next one gets the lock while this one still has it, and reads what this one read, or waits for its write.
+            // The next one gets the lock while this one has it; it reads what this one read, or waits for its write.
             key.free = released - 3 * MS;
             if self.flaw == Flaw::Lost {
                 (key.value, key.count) = (before.value, before.count);
@@ -221,7 +221,7 @@ fn verdict(lines: &[Value]) -> Verdict {
     check(&load_reader(Cursor::new(text), "history.jsonl").unwrap())
 }
 
-/// What may be taken from a line, if anything: fields that a client may leave out, and lines that nothing else rests on.
+/// Removes something from a line, if possible: fields that a client may omit, or lines that no other line depends on.
 fn weaken(lines: &mut Vec<Value>, place: usize, how: u8) {
     let line = &mut lines[place];
     let kind = line["type"].as_str().unwrap_or_default().to_string();
@@ -239,7 +239,7 @@ fn weaken(lines: &mut Vec<Value>, place: usize, how: u8) {
         ("fact" | "clock" | "end", _) => _ = lines.remove(place),
         ("info", 0) if line["process"] == "nemesis" => _ = lines.remove(place),
         ("info", _) if line["process"] == "nemesis" => line["observed"] = false.into(),
-        // The final read: what was never asked is not answered either.
+        // The final read: remove both the question and the answer.
         ("invoke", 0) if line["process"] == "controller" => {
             lines.remove(place);
             lines.remove(place);
@@ -267,7 +267,7 @@ fn each_flaw_is_found_and_a_run_without_one_is_valid() {
 }
 
 proptest! {
-    // A run whose flaw comes too early to be one is passed over.
+    // If the flaw comes too early to matter, the run is skipped.
     #![proptest_config(ProptestConfig { cases: crate::cases(300), max_global_rejects: u32::MAX, ..ProptestConfig::default() })]
 
     #[test]
@@ -279,7 +279,7 @@ proptest! {
         let before = verdict(&lines);
         prop_assume!(before.valid != Validity::Unknown);
         for (place, how) in changes {
-            // The first line says what is claimed, which is no evidence.
+            // The first line states the claims, which are no evidence.
             let place = 1 + place.index(lines.len() - 1);
             weaken(&mut lines, place, how);
         }

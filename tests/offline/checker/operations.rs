@@ -1,4 +1,4 @@
-//! A run of ours read as operations, as `check RUN --model` does.
+//! A run of redjepsen read as operations, as `check RUN --model` does.
 
 use linearizability::formats::{Loaded, Options, Source, word};
 use linearizability::history::{Content, NEVER, Outcome, Table, Value};
@@ -16,7 +16,7 @@ fn means(text: &str, expected: &[&str]) {
     assert_eq!(told(&loaded.table), expected, "{text}");
 }
 
-/// The operations of a table, one a line: `3 rmw@k "a" "b" ok 0..1`.
+/// The operations of a table, one per line: `3 rmw@k "a" "b" ok 0..1`.
 fn told(table: &Table) -> Vec<String> {
     let value = |value: Value| match table.values.content(value) {
         None => "?".to_string(),
@@ -37,7 +37,7 @@ fn told(table: &Table) -> Vec<String> {
     table.operations.iter().map(line).collect()
 }
 
-/// A run of these operations, each `process type f value`.
+/// A run with these operations, each written as `process type f value`.
 fn run(lines: &[&str]) -> String {
     let header = OUTLIVES_LOCK.lines().next().unwrap();
     let line = |(line, index): (&&str, u32)| {
@@ -62,14 +62,14 @@ fn a_run_is_read_without_what_is_no_operation() {
     assert_eq!(told(&loaded.table)[0], "0 rmw@k0 nil \"c0:1\" ok 0..1");
     assert_eq!(loaded.process_name(loaded.table.operations[count - 1].process), "controller");
 
-    // Counters and lists are known by the identities of their updates; how much there was is for the run's own verdict.
+    // Counters and lists appear as the identities of their updates; amounts only matter to the run's verdict.
     let amounts = OUTLIVES_LOCK
         .replace("\"value\":[\"", "\"count\":7,\"value\":[\"")
         .replace("\"f\":\"read\",", "\"f\":\"read\",\"count\":2,\"elements\":[\"c0:1\",\"a\\\"b\"],");
     assert!(amounts.contains("\"elements\""));
     assert_eq!(load(amounts.as_bytes()).unwrap().table, loaded.table);
 
-    // A line that a dying writer left unfinished is no reason to refuse the rest.
+    // The rest is not refused because a dying writer left its last line unfinished.
     let cut = load(&OUTLIVES_LOCK.as_bytes()[..OUTLIVES_LOCK.len() - 5]).unwrap();
     assert_eq!(cut.truncated_at_line, Some(OUTLIVES_LOCK.lines().count() as u64));
     assert_eq!(cut.table, loaded.table);
@@ -79,7 +79,7 @@ fn a_run_is_read_without_what_is_no_operation() {
 fn a_client_may_go_on_after_it_did_not_know_and_may_tell_what_it_had_read() {
     let lines = ["0 invoke rmw [null,\"b\"]", "0 info rmw [\"a\",\"b\"]", "0 invoke rmw [null,\"c\"]"];
     means(&run(&lines), &["0 rmw@k \"a\" \"b\" info 0..", "0 rmw@k ? \"c\" info 1.."]);
-    // What an answer leaves out was not an empty key.
+    // If an answer omits the old value, that does not mean an empty key.
     let untold = run(&["0 invoke rmw [null,\"b\"]", "0 ok rmw [null,\"b\"]"]);
     means(&untold.replace("\"ok\",", "\"ok\",\"untold\":true,"), &["0 rmw@k ? \"b\" ok 0..1"]);
 }
@@ -112,7 +112,7 @@ fn a_token_is_a_number_and_time_never_runs_backwards() {
         let error = lock_operations(source, &Options::default()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("file, line {line}: ")) && error.contains(reason), "{error}");
     }
-    // One clock stamps all events of a run.
+    // All events of a run are stamped by one clock.
     let start: String = OUTLIVES_LOCK.lines().take(2).map(|line| format!("{line}\n")).collect();
     let late = "{\"index\":2,\"time\":5,\"type\":\"end\",\"completed\":true}";
     let early = "{\"index\":3,\"time\":4,\"type\":\"end\",\"completed\":true}";

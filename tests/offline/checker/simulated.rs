@@ -1,4 +1,4 @@
-//! Runs of a simulated lock: a correct one is never accused, and one lost update is always found.
+//! Simulated runs of a lock: a correct lock is never accused, and a single lost update is always found.
 
 use proptest::prelude::*;
 use redjepsen::checker::AnomalyKind;
@@ -6,7 +6,7 @@ use redjepsen::history::{Outcome, Process};
 
 use super::build::Build;
 
-/// How one operation of a simulated run goes.
+/// What happens to one operation of a simulated run.
 #[derive(Clone, Debug)]
 struct Step {
     key: u8,
@@ -36,21 +36,21 @@ fn step() -> impl Strategy<Value = Step> {
     )
 }
 
-/// An acknowledged update, and the one that came right after it.
+/// An acknowledged update, and the update right after it.
 struct Pair {
     first: u64,
     second: u64,
     old: String,
 }
 
-/// A register per key to which the steps happen one by one, each somewhere between its invocation and its completion.
+/// One register per key. The steps take effect one by one, each somewhere between its invocation and completion.
 fn simulate(steps: &[Step]) -> (Build, Vec<Pair>) {
     let mut build = Build::new();
     let mut state = ["-".to_string(), "-".to_string()];
-    // Per key the last update: its invocation, whether it was acknowledged, and what it replaced.
+    // For each key the last update: its invocation, whether it was acknowledged, and what it replaced.
     let mut last: [Option<(u64, bool, String)>; 2] = [None, None];
     let mut pairs = Vec::new();
-    // Each step has a thousand moments of its own, so that it can reach back and forth over its neighbours.
+    // Each step has a thousand moments of its own, so that it can overlap its neighbours on both sides.
     for (number, step) in steps.iter().enumerate() {
         let unique = number as u64;
         let moment = 10_000 + 1_000 * unique;
@@ -65,7 +65,7 @@ fn simulate(steps: &[Step]) -> (Build, Vec<Pair>) {
         }
         let ok = step.outcome == Outcome::Ok;
         let told = if ok || step.told { old.as_str() } else { "?" };
-        // The write of an indeterminate operation may have come long after its client gave up.
+        // The write of an indeterminate operation may have arrived long after its client gave up.
         let completed = match step.outcome {
             Outcome::Info if !step.ends => None,
             Outcome::Info if !step.told => Some(invoked + 1),
@@ -114,7 +114,7 @@ proptest! {
     }
 }
 
-/// Every operation chained to the one before, two hundred thousand of them: minutes if anything were quadratic.
+/// Every operation builds on the one before, two hundred thousand in all: minutes if anything were quadratic.
 #[test]
 fn long_histories_are_checked_in_one_go() {
     let mut build = Build::new();
@@ -125,7 +125,7 @@ fn long_histories_are_checked_in_one_go() {
         operation.index = 4 * turn;
         operation.completed_index = Some(4 * turn + 6);
         (operation.invoked, operation.completed) = (4 * turn, Some(4 * turn + 6));
-        // Every tenth is lost: the next one reads what it read.
+        // Every tenth is lost: the next operation reads the same value.
         let before = if turn % 10 == 5 { turn - 2 } else { turn - u64::from(turn > 0) };
         operation.old = super::build::reading(&if turn == 0 { "-".to_string() } else { format!("v{before}") });
         operation.new = Some(format!("v{turn}"));

@@ -1,4 +1,4 @@
-//! Writes and compare-and-sets without a lock: what is merely overwritten, and what is lost.
+//! Writes and compare-and-sets without a lock: which are merely overwritten, and which are lost.
 
 use linearizability::history::{Content, NEVER, Op, OpFunction, Value, Values};
 use linearizability::{Answer, FailedCas, ModelSpec, Options, search_object};
@@ -20,7 +20,7 @@ fn what_is_overwritten_is_not_lost() {
         .cas(2, 10, 12, "b", "c")
         .final_read("c")
         .accepted();
-    // Two writes at once, and a client that sees them in either order.
+    // Two concurrent writes, which a client may see in either order.
     Build::new().write(0, 1, 9, "a").write(1, 2, 8, "b").read(2, 10, 11, "a").final_read("a").accepted();
     Build::new().write(0, 1, 9, "a").write(1, 2, 8, "b").read(2, 10, 11, "b").final_read("b").accepted();
 }
@@ -36,7 +36,7 @@ fn a_write_of_which_an_older_value_is_the_successor_is_lost() {
         "c2 found k0 = a after 0.010 s; b had been acknowledged by then and came after that value, and nobody ever saw \
          it again"
     );
-    // The nearest legal neighbours: the write was not over, or may have come before.
+    // The nearest legal neighbours: the write was still in progress, or may have come first.
     Build::new().write(0, 1, 5, "a").write(1, 6, 11, "b").read(2, 10, 12, "a").final_read("b").accepted();
     Build::new().write(0, 1, 7, "a").write(1, 6, 9, "b").read(2, 10, 12, "a").final_read("a").accepted();
     // Nobody knows whether it ever took effect.
@@ -57,12 +57,12 @@ fn a_read_that_is_merely_stale_loses_nothing() {
 fn all_that_came_since_is_lost_once_in_one_anomaly() {
     let mut build = Build::new();
     build.write(0, 1, 5, "a").cas(1, 6, 9, "a", "b").write(2, 10, 12, "c").cas(1, 13, 16, "c", "d");
-    // Three see it, and the register goes on from there.
+    // Three clients see the old value, and the register continues from there.
     build.read(3, 20, 22, "a").read(0, 21, 23, "a").cas(4, 24, 26, "a", "e").write(2, 27, 28, "f").final_read("f");
     let lost: Vec<u64> = build.check().anomalies.iter().flat_map(|anomaly| anomaly.lost.clone()).collect();
     assert_eq!(lost.len(), 3, "{:#?}", build.check().anomalies);
     assert_eq!(build.check().lost_updates.count, 3);
-    // A resource that lost all it had.
+    // A resource that lost everything.
     let mut build = Build::new();
     build.write(0, 1, 5, "a").write(1, 6, 9, "b").read(2, 10, 12, "-").write(3, 13, 15, "c").final_read("c");
     assert_eq!(build.found(), [(LostUpdate, vec![1, 10], vec![1, 6])]);
@@ -73,7 +73,7 @@ fn all_that_came_since_is_lost_once_in_one_anomaly() {
 
 #[test]
 fn the_side_that_is_thrown_away_accuses_nobody() {
-    // c0 stays with the old primary, c1 goes to the new one; what c0 wrote is gone in the end.
+    // c0 stays with the old primary, c1 moves to the new one; in the end c0's write is gone.
     let mut build = Build::new();
     build.write(2, 1, 5, "a").write(0, 6, 9, "x").read(1, 10, 12, "a").write(1, 13, 16, "b").write(1, 17, 19, "c");
     build.read(0, 20, 22, "x").read(1, 23, 25, "c").final_read("c");
@@ -100,7 +100,7 @@ fn a_compare_and_set_links_its_values_and_a_refused_one_only_read() {
     assert_eq!(build.found(), [(ImpossibleRead, vec![10, 6], vec![])]);
 }
 
-/// The operations as the general search has them, with what an operation read that came to no good end as a read.
+/// The operations for the general search. What an unsuccessful operation read becomes a separate read.
 fn table(history: &History) -> (Vec<Op>, Values) {
     let (mut operations, mut values) = (Vec::new(), Values::default());
     let places = history.operations.iter().map(|one| one.completed_index.unwrap_or(0).max(one.index));
@@ -168,11 +168,11 @@ fn agrees_with_the_general_search() {
     assert!(legal > cases / 5 && illegal > cases / 5, "{legal} legal, {illegal} illegal");
 }
 
-/// A register on which operations follow one another, which now and then forgets the last of them; the next operation is
-/// a read. Gives the history and how many acknowledged updates were forgotten. Some writes have no certain end if wanted.
+/// A register with sequential operations that sometimes forgets the latest ones; a read comes next. Returns the history
+/// and how many acknowledged updates were forgotten. With `uncertain`, some writes have no certain end.
 fn forgetful(rng: &mut ChaCha8Rng, uncertain: bool) -> (Build, u64) {
     let mut build = Build::new();
-    // The values so far, with whether they were acknowledged; the first is the empty register.
+    // The values so far, and whether each was acknowledged; the first stands for the empty register.
     let mut values = vec![("-".to_string(), false)];
     let (mut lost, mut time) = (0, 1);
     for number in 0..rng.random_range(5..60) {
@@ -219,7 +219,7 @@ fn exactly_what_was_forgotten_is_lost_and_no_more_where_something_is_uncertain()
         let verdict = build.check();
         let count = verdict.lost_updates.count;
         let shown = || format!("{count} of {lost}: {:#?}\n{:#?}", build.history.operations, verdict.anomalies);
-        // A write without a certain end may have taken effect after those that seem to be forgotten.
+        // A write without a certain end may have taken effect after the ones that seem forgotten.
         assert!(count == lost || (uncertain && count < lost), "{}", shown());
         let mut each: Vec<u64> = verdict.anomalies.iter().flat_map(|anomaly| anomaly.lost.clone()).collect();
         each.sort_unstable();
@@ -230,7 +230,7 @@ fn exactly_what_was_forgotten_is_lost_and_no_more_where_something_is_uncertain()
     assert!(some > cases / 3, "{some}");
 }
 
-/// Two hundred thousand operations, a fifth of which is lost: minutes if anything were quadratic.
+/// Two hundred thousand operations, a fifth of them lost: minutes if anything were quadratic.
 #[test]
 fn long_histories_are_checked_in_one_go() {
     let mut build = Build::new();
@@ -242,7 +242,7 @@ fn long_histories_are_checked_in_one_go() {
         operation.completed_index = Some(4 * turn + 2);
         (operation.invoked, operation.completed) = (4 * turn, Some(4 * turn + 2));
         operation.new = Some(format!("v{turn}"));
-        // Of ten, the last reads what the seventh wrote: two are lost.
+        // The last of every ten reads what the seventh wrote: two are lost.
         if turn % 10 == 9 {
             (operation.f, operation.new) = (Function::Read, None);
             operation.old = Reading::Value(format!("v{}", turn - 3));

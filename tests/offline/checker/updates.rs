@@ -1,4 +1,4 @@
-//! Lost updates, stale and impossible reads, contradictions of real time: each beside its nearest legal neighbour.
+//! Lost updates, stale and impossible reads, contradictions with real time: each next to its nearest legal neighbour.
 
 use redjepsen::checker::{AnomalyKind::*, Validity};
 use redjepsen::history::{Claim, Outcome, Phase, Process};
@@ -23,7 +23,7 @@ fn two_acknowledged_updates_of_one_value_lose_one() {
     assert_eq!(verdict.lost_updates.fraction, 1.0 / 3.0);
     assert_eq!(verdict.valid, Validity::Invalid);
     assert_eq!(verdict.reasons, ["1 of 3 acknowledged updates lost (33.3 %)"]);
-    // The same, were the first one not acknowledged.
+    // The same, if the first one were not acknowledged.
     Build::new().ok(0, 1, 5, "-", "a").info(1, 6, 9, "a", "b").ok(2, 10, 12, "a", "c").final_read("c").accepted();
 }
 
@@ -51,7 +51,7 @@ fn a_paused_holder_erases_a_whole_branch_in_one_event() {
 
 #[test]
 fn the_overwriter_is_the_write_that_came_after_wherever_the_lineage_parted() {
-    // c1 went on from v1 first; c0 wrote over that; c2, still holding b2, wrote over c0.
+    // c1 was the first to build on v1; c0 overwrote that; c2, still holding b2, overwrote c0.
     let mut build = Build::new();
     build
         .ok(4, 1, 5, "-", "v1")
@@ -72,7 +72,7 @@ fn many_losers_of_one_write_are_one_anomaly_and_every_write_that_overwrote_is_on
     let mut build = Build::new();
     build.ok(0, 1, 10, "-", "a").ok(1, 2, 11, "-", "b").ok(2, 3, 12, "-", "c").final_read("c");
     assert_eq!(build.found(), [(LostUpdate, vec![1, 3, 2], vec![1, 2])]);
-    // A branch that is lost had itself lost a branch before.
+    // A lost branch had itself overwritten another branch.
     let mut build = Build::new();
     build.ok(0, 1, 50, "-", "z").ok(1, 2, 11, "-", "a").ok(2, 12, 20, "a", "b").ok(3, 13, 21, "a", "c").final_read("z");
     assert_eq!(build.found(), [(LostUpdate, vec![12, 13], vec![12]), (LostUpdate, vec![2, 1], vec![2, 13])]);
@@ -98,7 +98,7 @@ fn a_final_value_that_was_replaced_loses_what_replaced_it() {
     build.clone().final_read("c").accepted();
     assert_eq!(build.clone().final_read("a").found(), [(LostUpdate, vec![6, 10_000], vec![6, 10])]);
     assert_eq!(build.clone().final_read("-").found(), [(LostUpdate, vec![1, 10_000], vec![1, 6, 10])]);
-    // Seen by somebody, but never acknowledged: nothing is lost, yet time ran backwards.
+    // Seen by a client but never acknowledged: nothing is lost, yet time ran backwards.
     let mut build = Build::new();
     build.ok(0, 1, 5, "-", "a").info(1, 6, 9, "a", "b").read(2, 20, 25, "b");
     build.clone().final_read("b").accepted();
@@ -107,13 +107,13 @@ fn a_final_value_that_was_replaced_loses_what_replaced_it() {
 
 #[test]
 fn an_update_outside_every_lineage_of_the_final_value_is_lost_although_nobody_read_the_same() {
-    // What c1 did begins with an indeterminate write that read nobody knows what, so it may stand anywhere...
+    // c1's branch starts with an indeterminate write whose read value is unknown, so it may be anywhere...
     let mut build = Build::new();
     build.ok(0, 1, 5, "-", "a").info(1, 6, 9, "?", "w").ok(2, 10, 20, "w", "x");
     build.clone().final_read("x").accepted();
-    // ...but not before the register's beginning.
+    // ...but not before the beginning of the register.
     assert_eq!(build.clone().final_read("a").found(), [(LostUpdate, vec![10, 10_000], vec![10])]);
-    // Another lineage of the kind, observed before x began and final: x is in neither.
+    // Another lineage of this kind, observed before x began, and final: x is in neither.
     let mut build = Build::new();
     build.info(3, 1, 8, "?", "y").info(1, 2, 9, "?", "w").ok(2, 20, 30, "w", "x");
     build.clone().read(4, 10, 15, "y").final_read("x").accepted();
@@ -131,7 +131,7 @@ fn a_lineage_that_begins_empty_leaves_no_room_before_it() {
 
 #[test]
 fn the_branch_that_may_have_survived_gets_the_benefit_of_the_doubt() {
-    // y was seen at 15 and is final, so what began later is lost; x, which began before, may be what y replaced.
+    // y was seen at 15 and is final, so what began later is lost. x began earlier, and may be what y replaced.
     let mut build = Build::new();
     build.info(3, 1, 8, "?", "y").info(1, 2, 9, "?", "w").read(4, 10, 15, "y").ok(0, 3, 30, "w", "x");
     build.clone().final_read("y").accepted();
@@ -197,7 +197,7 @@ fn a_read_of_a_replaced_value_is_stale() {
         "c2 read k0 = a after 0.010 s, but c1's write of b, a later value, was over by 0.009 s"
     );
     assert_eq!(build.check().reasons, ["2 stale reads"]);
-    // A failed operation saw what it saw.
+    // What a failed operation read still counts.
     let mut build = Build::new();
     build.ok(0, 1, 5, "-", "a").ok(1, 6, 9, "a", "b").final_read("b");
     build.clone().fail(2, 8, 20, "a", "f").accepted();
@@ -234,7 +234,7 @@ fn values_from_nowhere_from_failures_and_from_the_future_are_impossible() {
     assert_eq!(build.found(), [(ImpossibleRead, vec![1, 6], vec![])]);
     Build::new().read(1, 1, 7, "a").ok(0, 6, 9, "-", "a").accepted();
 
-    // Values do not travel between keys.
+    // Values do not move between keys.
     let mut build = Build::new();
     build.ok_on("k1", 0, 1, 5, "-", "a").read(1, 6, 7, "a");
     assert_eq!(build.found(), [(ImpossibleRead, vec![6], vec![])]);
@@ -253,7 +253,7 @@ fn a_circle_has_no_first() {
 
 #[test]
 fn the_order_of_values_must_be_the_order_in_time_also_over_several_steps() {
-    // c is written from b, b from a; c was over before a began, though neither was over before b began.
+    // c was written from b, and b from a. c completed before a began, though neither completed before b began.
     let mut build = Build::new();
     build.info(1, 1, 100, "a", "b").ok(2, 2, 10, "b", "c").ok(0, 20, 30, "-", "a").final_read("c");
     assert_eq!(build.found(), [(OrderViolation, vec![20, 2], vec![])]);
@@ -264,13 +264,13 @@ fn the_order_of_values_must_be_the_order_in_time_also_over_several_steps() {
 
 #[test]
 fn lineages_of_unknown_origin_must_fit_between_each_other() {
-    // y was seen before and after x: x's lineage fits neither before nor after.
+    // y was seen before and after x, so x's lineage fits neither before nor after it.
     let mut build = Build::new();
     build.info(0, 1, 2, "?", "y").info(1, 3, 4, "?", "x");
     build.clone().read(2, 10, 11, "y").read(3, 20, 21, "x").accepted();
     build.read(2, 10, 11, "y").read(3, 20, 21, "x").read(4, 30, 31, "y");
     assert_eq!(build.found(), [(StaleRead, vec![30, 20], vec![])]);
-    // The same, seen by a write that goes on from y.
+    // The same, but seen by a write that builds on y.
     let mut build = Build::new();
     build.info(0, 1, 2, "?", "y").info(1, 3, 4, "?", "x");
     build.read(2, 10, 11, "y").read(3, 20, 21, "x").info(4, 30, 31, "y", "z");

@@ -1,7 +1,7 @@
-//! A run as data, for tests of the report: clients, a lock with a TTL and a register, played through by the rules.
+//! A run as data, for tests of the report: clients, a lock with a TTL and a register, simulated by their rules.
 //!
-//! Times, values and losses follow from the play, so that the drawings show what a real run would; the verdict is
-//! counted from what was played, not by the checker.
+//! Times, values and losses follow from the simulation, so the drawings show what a real run would. The verdict is
+//! computed from the simulation, not by the checker.
 
 mod odd;
 mod svg;
@@ -24,7 +24,7 @@ pub use svg::{malformed, text_boxes};
 
 const MS: u64 = 1_000_000;
 
-/// What to play.
+/// What to simulate.
 #[derive(Clone, Debug)]
 pub struct Play {
     pub clients: u32,
@@ -32,7 +32,7 @@ pub struct Play {
     pub seconds: u64,
     pub ttl_ms: u64,
     pub think_ms: u64,
-    /// Every so many seconds the holder of that moment is paused; never if 0.
+    /// Seconds between pauses of whoever holds the lock then; 0 for never.
     pub pause_every_s: u64,
     pub pause_ms: (u64, u64),
     pub fencing: Fencing,
@@ -55,7 +55,7 @@ impl Default for Play {
     }
 }
 
-/// All that a report needs, owned.
+/// Everything that a report needs, owned.
 pub struct Run {
     pub scenario: Scenario,
     pub history: History,
@@ -88,7 +88,7 @@ struct Attempt {
     info: bool,
 }
 
-/// Plays a run through.
+/// Simulates a run.
 pub fn play(play: &Play) -> Run {
     let mut random = ChaCha8Rng::seed_from_u64(play.seed);
     let (attempts, refused, faults) = attempts(play, &mut random);
@@ -102,7 +102,7 @@ pub fn play(play: &Play) -> Run {
     let mut current: BTreeMap<usize, usize> = BTreeMap::new();
     let mut olds: Vec<Option<usize>> = vec![None; attempts.len()];
     let mut conflicts = vec![false; attempts.len()];
-    // Each late writer with those whose updates it wiped out.
+    // Each late writer, with the clients' updates that it overwrote.
     let mut late: Vec<(usize, Vec<usize>)> = Vec::new();
     for (_, is_write, number) in writes {
         let key = attempts[number].key;
@@ -286,7 +286,7 @@ pub fn play(play: &Play) -> Run {
     Run { scenario, history, verdict, facts: facts(play) }
 }
 
-/// A claim as the checker tells of it, with enough evidence.
+/// A claim as the checker reports it, with enough evidence.
 fn of_claim(claim: Claim, claimed: bool, broken: bool, facts: usize) -> ClaimVerdict {
     let valid = if broken { Validity::Invalid } else { Validity::Valid };
     let text = format!("{facts} facts");
@@ -295,12 +295,12 @@ fn of_claim(claim: Claim, claimed: bool, broken: bool, facts: usize) -> ClaimVer
 
 type Refused = (u32, usize, u64, u64);
 
-/// The values that a value was built on, itself first.
+/// The values that a value was built on, starting with itself.
 fn lineage(last: Option<usize>, olds: &[Option<usize>]) -> Vec<usize> {
     std::iter::successors(last, |number| olds[*number]).collect()
 }
 
-/// When each client got the lock, and how long it kept it: first come, first served, and free again at the TTL.
+/// When each client got the lock and how long it kept it: first come, first served, and free again after the TTL.
 fn attempts(play: &Play, random: &mut ChaCha8Rng) -> (Vec<Attempt>, Vec<Refused>, Vec<FaultWindow>) {
     let ttl = play.ttl_ms * MS;
     let mut next: Vec<u64> = (0..play.clients).map(|_| 200 * MS + some(random, 300)).collect();
@@ -354,7 +354,7 @@ fn some(random: &mut ChaCha8Rng, up_to_ms: u64) -> u64 {
     random.random_range(0..up_to_ms.max(1) * MS)
 }
 
-/// A pause that was seen to begin and to end.
+/// A pause that was observed to begin and to end.
 pub fn pause(fault: u32, target: String, from: u64, to: u64) -> FaultWindow {
     FaultWindow {
         fault,

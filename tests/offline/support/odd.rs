@@ -1,11 +1,11 @@
-//! Histories that load but that no run of ours would write.
+//! Histories that load, but that redjepsen would never write.
 
 use redjepsen::checker::*;
 use redjepsen::history::*;
 
 use super::{Play, Run, pause, play};
 
-/// The same run, with the pauses on a node and nothing known of the clients' clocks.
+/// The same run, with the pauses on a node, and without the clients' clocks.
 pub fn of_a_node(mut run: Run) -> Run {
     for fault in &mut run.history.faults {
         fault.targets = vec!["n2".into()];
@@ -42,7 +42,7 @@ fn nothing() -> Verdict {
     }
 }
 
-/// Each with a name, and with the run that has a scenario for it.
+/// Each with a name, and with the run that supplies a scenario for it.
 pub fn oddities() -> Vec<(&'static str, History, Verdict, Option<Run>)> {
     let mut all = vec![("empty", History::default(), nothing(), None)];
     let sample = || play(&Play { seconds: 9, ..Play::default() });

@@ -1,6 +1,6 @@
-//! What is needed to look at drawings without eyes.
+//! Tools for checking drawings without looking at them.
 
-/// Where a text lies in a drawing, by a guess at the width of its letters.
+/// Where a text is in a drawing, estimating the width of its letters.
 pub struct TextBox {
     pub text: String,
     left: f64,
@@ -14,7 +14,7 @@ impl TextBox {
     }
 }
 
-/// The texts of a drawing, each with its place.
+/// The texts of a drawing, each with its position.
 pub fn text_boxes(svg: &str) -> Vec<TextBox> {
     let attribute = |tag: &str, name: &str| {
         let start = tag.find(&format!(" {name}=\""))? + name.len() + 3;
@@ -40,8 +40,7 @@ pub fn text_boxes(svg: &str) -> Vec<TextBox> {
         .collect()
 }
 
-/// What is wrong with the XML of a drawing, if anything is: tags that do not match, attributes without quotes, characters
-/// that should have been escaped.
+/// What is wrong with a drawing's XML, if anything: mismatched tags, unquoted attributes, unescaped characters.
 pub fn malformed(svg: &str) -> Option<String> {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = svg;

@@ -1,6 +1,6 @@
-//! Histories of any size to measure checks with: of one object that works, with a violation where one is asked for.
+//! Histories of any size for measuring checks: of one object that works, or that violates on request.
 //!
-//! Clients take turns at random; each operation takes effect between its invocation and its completion, so histories
+//! Clients take random turns, and each operation takes effect between its invocation and completion. So histories
 //! without a violation are linearizable by construction.
 
 mod random;
@@ -13,18 +13,18 @@ use random::Random;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     Register,
-    /// A compare-and-set may fail, which says what was not there.
+    /// A compare-and-set may fail, which tells what was not there.
     Cas,
     Rmw,
-    /// Of those without an answer nobody knows what they read or wrote.
+    /// For operations without an answer, nobody knows what they read or wrote.
     Unknown,
-    /// Read-modify-writes that add one, so an update that was lost makes a number twice.
+    /// Read-modify-writes that add one, so a lost update makes a number appear twice.
     Increments,
     Owner,
     Fenced,
-    /// Ones are added.
+    /// Every addition adds one.
     Counter,
-    /// A set and a list are read twenty times, for what they show grows.
+    /// Sets and lists are read only twenty times, since what a read shows keeps growing.
     Set,
     List,
 }
@@ -38,13 +38,13 @@ pub enum Violation {
     End,
 }
 
-/// What a history is to be like.
+/// The kind of history to generate.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub object: Object,
     pub operations: usize,
     pub clients: usize,
-    /// How many operations in a hundred stay without an answer; half of them take effect.
+    /// Percentage of operations that never get an answer; half of them take effect.
     pub info_percent: u64,
     pub violation: Violation,
     pub seed: u64,
@@ -66,7 +66,7 @@ impl fmt::Display for Shape {
 struct Client {
     process: u32,
     holds: bool,
-    /// The operation it waits for, how that ends, and whether it took effect.
+    /// The operation it waits for, how that will end, and whether it has taken effect.
     open: Option<(usize, Fate, bool)>,
 }
 
@@ -91,7 +91,7 @@ struct State {
 
 const EMPTY: State = State { value: Value::NIL, holder: None, token: 0, sum: 0, elements: Vec::new() };
 
-/// Makes a history in the order of its invocations. Objects are empty at first; every value is written once.
+/// Generates a history in the order of its invocations. The object is initially empty; every value is written once.
 pub fn history(shape: Shape) -> Table {
     let mut random = Random(shape.seed);
     let mut values = Values::default();
@@ -105,7 +105,7 @@ pub fn history(shape: Shape) -> Table {
         Violation::Middle => shape.operations / 2,
         Violation::End => shape.operations - shape.operations / 20,
     };
-    // One wrong read is a violation; of two holders one may just be about to go, so a lock lets in several.
+    // One wrong read is a violation. But one of two lock holders may be about to release, so a lock lets in several.
     let mut wrong_ones = if matches!(shape.object, Object::Owner | Object::Fenced) { 20 } else { 1 };
     while ops.len() < shape.operations || clients.iter().any(|client| client.open.is_some()) {
         if shape.object == Object::Cas && wrong_ones > 0 && ops.len() >= violated_at {
@@ -121,7 +121,7 @@ pub fn history(shape: Shape) -> Table {
             }
             let (f, a, b) = asked(&shape, ops.len(), &state, client.holds, &mut random, &mut values);
             let fate = match random.below(200) {
-                // A lock whose release is lost would be held for good.
+                // A lock whose release is lost would be held forever.
                 chance if chance < shape.info_percent && f != OpFunction::Release => Fate::Lost,
                 chance if chance < 2 * shape.info_percent => Fate::Unheard,
                 _ => Fate::Answered,
@@ -136,12 +136,12 @@ pub fn history(shape: Shape) -> Table {
         if !effective && fate != Fate::Lost {
             let broken = wrong_ones > 0 && place >= violated_at && fate == Fate::Answered;
             if ops[place].f == OpFunction::Cas && random.below(8) > 0 {
-                // Mostly nobody came in between.
+                // Usually nobody came in between.
                 ops[place].a = state.value;
             }
             let (done, wrong) = effect(shape.object, &mut ops[place], &mut state, broken, &mut values);
             wrong_ones -= u32::from(wrong);
-            // A lock that is taken makes its client wait, until it loses patience or there is nothing more to come.
+            // A taken lock makes its client wait, until the client loses patience or no more operations follow.
             let patient = ops[place].f == OpFunction::Acquire && ops.len() < shape.operations;
             if done {
                 client.open = Some((place, fate, true));
@@ -160,7 +160,7 @@ pub fn history(shape: Shape) -> Table {
             continue;
         }
         if client.holds {
-            // A holder that never heard of its lock must not keep it for good.
+            // A holder that never learned of its lock must not keep it forever.
             event += 1;
             let mut release = Op { f: OpFunction::Release, a: Value::NIL, invoked: event, line: event, ..ops[place] };
             effect(shape.object, &mut release, &mut state, false, &mut values);
@@ -169,7 +169,7 @@ pub fn history(shape: Shape) -> Table {
         *client = Client { process: processes, holds: false, open: None };
         processes += 1;
     }
-    // Who adds one knows what it was to read and to write.
+    // An increment knows in advance what it was to read and write.
     let forgets = |op: &&mut Op| op.outcome == Outcome::Info && shape.object != Object::Increments;
     for op in ops.iter_mut().filter(forgets) {
         if matches!(op.f, OpFunction::Read | OpFunction::Rmw | OpFunction::Acquire) {
@@ -182,7 +182,7 @@ pub fn history(shape: Shape) -> Table {
     Table { operations: ops, values, keys: vec![String::new()] }
 }
 
-/// One process, while all others do nothing, writes a value, fails to replace it, and finds it.
+/// While all others are idle, one process writes a value, fails to replace it, and still reads it.
 fn refuse_without_reason(ops: &mut Vec<Op>, event: &mut u32, process: u32, state: &mut State, values: &mut Values) {
     let (here, never) = (values.len() as i64, values.len() as i64 + 1);
     let (here, never) = (values.intern(Content::Int(here)), values.intern(Content::Int(never)));
@@ -198,12 +198,12 @@ fn refuse_without_reason(ops: &mut Vec<Op>, event: &mut u32, process: u32, state
     }
 }
 
-/// A number of increments as a value: none is nothing.
+/// A number of increments as a value; zero is nil.
 fn counted(number: i64, values: &mut Values) -> Value {
     if number == 0 { Value::NIL } else { values.intern(Content::Int(number)) }
 }
 
-/// What a client does next.
+/// What a client invokes next.
 fn asked(
     shape: &Shape,
     place: usize,
@@ -236,8 +236,8 @@ fn asked(
     }
 }
 
-/// Lets an operation take effect if it can; says whether it did, and whether that broke the object. A broken lock lets in
-/// whoever asks, any other broken object shows nothing.
+/// Applies an operation, if possible. Returns whether it took effect, and whether that broke the object. A broken lock
+/// lets in anyone who asks; any other broken object shows nothing.
 fn effect(object: Object, op: &mut Op, state: &mut State, broken: bool, values: &mut Values) -> (bool, bool) {
     let value = state.value;
     match op.f {
@@ -268,7 +268,7 @@ fn effect(object: Object, op: &mut Op, state: &mut State, broken: bool, values: 
             }
         }
         OpFunction::Rmw if object == Object::Increments => {
-            // An update that is lost read what had been there before.
+            // A lost update read the value from before.
             let wrong = broken && state.sum > 0;
             state.sum += i64::from(!wrong);
             [op.a, op.b] = [state.sum - 1, state.sum].map(|number| counted(number, values));

@@ -7,24 +7,24 @@ use crate::history::Outcome;
 use crate::words::Words;
 use crate::{Model, Step};
 
-/// An order that is legal as far as it goes, and goes no further.
+/// An order that is legal up to a point and cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeadEnd {
     /// Operations that fit one after another, as places.
     pub order: Vec<u32>,
-    /// What the object holds then, where the model can tell.
+    /// What the object holds then, if the model can tell.
     pub state: Option<String>,
-    /// The operation that must come now, since it returned before all others did, and does not fit.
+    /// The operation that must come next, since it returned before all the others left, but does not fit.
     pub refused: u32,
 }
 
-/// More are not worth reading.
+/// More dead ends than this are not worth reading.
 const TOLD: usize = 6;
-/// Orders are tried only of so few.
+/// Orders are tried only for at most this many operations.
 const FEW: usize = 12;
 const STEPS: usize = 20_000;
 
-/// The longest orders that cannot go on; none where there are too many operations.
+/// The longest orders that cannot go on; empty if there are too many operations.
 pub fn dead_ends<M: Model>(model: &M, kept: &[Kept], words: &Words) -> Vec<DeadEnd> {
     let mut walk =
         Walk { model, kept, words, left: vec![true; kept.len()], order: Vec::new(), found: Vec::new(), steps: 0 };

@@ -1,5 +1,5 @@
-//! Counterexamples that a person can follow: the fewest operations that have no legal order, why they have none, and how
-//! far the history was legal.
+//! Counterexamples that a person can follow: the fewest operations that have no legal order, why they have none, and
+//! how far the history was legal.
 
 mod cycle;
 mod ends;
@@ -17,35 +17,35 @@ use super::words::Words;
 use super::{Answer, Conflict, Model, ModelSpec};
 use crate::history::{NEVER, Op, Outcome};
 
-/// Why a history is not linearizable. Places count the list of operations that was checked.
+/// Why a history is not linearizable. Places are indices into the list of operations that was checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// Operations that have no legal order, whatever else happened, by invocation.
+    /// Operations that have no legal order, whatever else happened, in the order of their invocations.
     pub operations: Vec<u32>,
-    /// Of these, the ones of which only what they did matters, not what they found.
+    /// Those among them for which only what they did matters, not what they found.
     pub weakened: Vec<u32>,
-    /// Whether without any one of them (or with less said by it) the others have a legal order.
+    /// Whether the others have a legal order once any one of them is removed or weakened.
     pub minimal: bool,
-    /// Who must come before whom, in a circle; empty where the reason is not as simple.
+    /// Who must come before whom, in a cycle. Empty if the reason is not that simple.
     pub cycle: Vec<Link>,
-    /// What else must be known to see a step of the cycle that the values ask for.
+    /// What else one must know to see a step of the cycle that follows from the values.
     pub basis: Vec<Link>,
-    /// How every order of `operations` ends, at most a few.
+    /// How every order of `operations` ends; only a few are listed.
     pub dead_ends: Vec<DeadEnd>,
     /// The reason in plain sentences.
     pub sentences: Vec<String>,
-    /// The operation whose return no order of the whole history explains; none where that was not found out.
+    /// The operation whose return no order of the whole history explains. None if that was not found out.
     pub fails_at: Option<u32>,
-    /// What happened before this place in the order of events is linearizable.
+    /// Everything before this place in the order of events is linearizable.
     pub legal_before: u32,
-    /// The end of one legal order of it.
+    /// The end of one legal order of that part.
     pub order: Vec<u32>,
-    /// How many operations come before those of `order`.
+    /// How many operations come before those in `order`.
     pub order_omitted: u32,
 }
 
 impl Explanation {
-    /// The same with places that count another list: `places` says where in it each operation is.
+    /// Translates the places to indices into another list: `places` says where each operation is there.
     pub fn counted_in(mut self, places: &[u32]) -> Explanation {
         let count = |place: &mut u32| *place = places.get(*place as usize).copied().unwrap_or(*place);
         self.operations.iter_mut().for_each(count);
@@ -69,9 +69,9 @@ impl Explanation {
 pub struct Link {
     /// The place of the operation that comes first.
     pub before: u32,
-    /// The place of the one that comes later.
+    /// The place of the operation that comes later.
     pub after: u32,
-    /// What says so.
+    /// Why it must.
     pub because: Because,
 }
 
@@ -79,20 +79,20 @@ pub struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Because {
-    /// The one had returned when the other was invoked.
+    /// The first had returned when the second was invoked.
     RealTime,
-    /// What they found and wrote says so.
+    /// It follows from what they found and wrote.
     Value,
 }
 
-/// How much of a legal order is told.
+/// How many operations of a legal order are shown.
 const TOLD: usize = 20;
-/// Of more operations a search takes much longer than all else takes here.
+/// With more operations, a search takes much longer than everything else here.
 const FEW: usize = 20_000;
-/// How often the search for a legal order may ask whether to give up, which it does every thousand steps.
+/// How often the search for a legal order may ask whether to give up. It asks every thousand steps.
 const PATIENCE: u32 = 200;
 
-/// Explains why operations have no legal order. `conflict` is what the check that found it says.
+/// Explains why operations have no legal order. `conflict` comes from the check that found this.
 pub fn explain<M: Model>(
     model: &M,
     operations: &[Op],
@@ -112,7 +112,7 @@ pub fn explain<M: Model>(
     explanation
 }
 
-/// The fewest of the operations, and what there is to say of them.
+/// Reduces the operations to the fewest, and explains those.
 fn shrunk<M: Model>(model: &M, operations: &[Op], words: &Words, conflict: &Conflict, limits: &Limits) -> Explanation {
     let (kept, minimal) = shrink::shrink(model, operations, &conflict.operations, limits);
     let mut explanation = Explanation {
@@ -126,7 +126,7 @@ fn shrunk<M: Model>(model: &M, operations: &[Op], words: &Words, conflict: &Conf
     explanation
 }
 
-/// Fills in the end of a legal order of what was legal, if a short search finds one.
+/// Fills in the end of a legal order of the legal part, if a short search finds one.
 fn put_in_order<M: Model>(model: &M, operations: &[Op], limits: &Limits, explanation: &mut Explanation) {
     if operations.partition_point(|op| op.invoked < explanation.legal_before) > FEW {
         return;
@@ -142,7 +142,7 @@ fn put_in_order<M: Model>(model: &M, operations: &[Op], limits: &Limits, explana
     }
 }
 
-/// [`explain`] with a built-in model. Where there is a near-linear check of it, that finds out where the history fails.
+/// [`explain`] with a built-in model. If it has a near-linear check, that finds where the history fails.
 pub fn explain_object(
     spec: ModelSpec,
     operations: &[Op],
@@ -180,15 +180,15 @@ pub fn explain_object(
 /// Where a history fails.
 struct Failure {
     legal_before: u32,
-    /// The first event by which there is none, where that was found out.
+    /// The first event by which there is no legal order, if that was found out.
     event: Option<u32>,
 }
 
-/// Conflicts that are looked for one before the other; if there are more, going back ever farther is faster, and then
-/// halving the rest.
+/// How many conflicts are looked for one after another. If there are more, it is faster to go back by growing steps,
+/// then to halve the rest.
 const ONE_BY_ONE: u32 = 3;
 
-/// Where a history fails, as the near-linear checks of what came before tell; none where that takes a search.
+/// Where a history fails, according to the near-linear checks of its prefixes. None if that takes a search.
 fn failure(
     spec: ModelSpec,
     operations: &[Op],
@@ -209,11 +209,11 @@ fn failure(
     };
     let mut by = returned(conflict, operations)?;
     let few = operations.len() <= FEW;
-    // A conflict that a search found has most of the operations; one that someone else names may be none.
+    // A conflict from a search holds most of the operations; one that the caller names may be no conflict at all.
     if conflict.operations.len() > FEW || few && check(by + 1).is_ok() {
         return None;
     }
-    // Some of the conflict may return later than it takes to see that there is one; unless it is for want of a writer.
+    // Part of the conflict may return later than needed to see it, unless only a missing writer makes it one.
     let set: Vec<Op> =
         conflict.operations.iter().filter_map(|place| operations.get(*place as usize).copied()).collect();
     if let Finding::Illegal { event, .. } = examine_object(spec, &set, words.values, options, Strategy::Race)
@@ -229,7 +229,7 @@ fn failure(
         match if (options.limits.give_up)() { Ok(false) } else { check(event) } {
             Ok(true) => failure.legal_before = event,
             Err(Some(earlier)) => by = earlier,
-            // Of a few operations a search finds it out.
+            // With few operations a search finds it.
             Ok(false) | Err(None) => return (!few).then_some(failure),
         }
         if failure.legal_before == by {

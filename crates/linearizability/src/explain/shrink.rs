@@ -1,8 +1,8 @@
-//! The fewest operations that have no legal order.
+//! Finds the fewest operations that have no legal order.
 //!
-//! Delta debugging (Zeller and Hildebrandt 2002), but only with deletions that are sound: those that the model says
-//! leave a legal order legal ([`Model::omissible`], [`Model::weaken`]). So what remains is illegal in the whole history
-//! too, not only for want of what was deleted.
+//! Delta debugging (Zeller and Hildebrandt 2002), but only with sound deletions: those that the model says keep a legal
+//! order legal ([`Model::omissible`], [`Model::weaken`]). So what remains is illegal in the whole history too, not just
+//! because something was deleted.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +20,11 @@ pub struct Kept {
     pub weakened: bool,
 }
 
-/// The operations that stay, and whether they are certainly the fewest. `hint` names some that are said to be illegal by
-/// themselves.
+/// Returns the operations that stay, and whether they are certainly the fewest. `hint` names some that are said to be
+/// illegal by themselves.
 ///
-/// Begun with what the hint names and what that would be illegal for want of. Where that is legal, or not few, with the
-/// hint alone if there are many operations, as long as it is illegal; else with all.
+/// Starts from the hint and what it depends on. If that is legal, or not few operations, starts from the hint alone,
+/// provided that there are many operations and the hint is illegal. Otherwise starts from all.
 pub fn shrink<M: Model>(model: &M, operations: &[Op], hint: &[u32], limits: &Limits) -> (Vec<Kept>, bool) {
     let keep = |place: u32| operations.get(place as usize).map(|op| Kept { place, op: *op, weakened: false });
     let mut shrinking = Shrinking { model, limits, besides: Vec::new(), kept: Vec::new(), sure: true };
@@ -51,7 +51,7 @@ pub fn shrink<M: Model>(model: &M, operations: &[Op], hint: &[u32], limits: &Lim
     }
 }
 
-/// What the hint names, with what it would be illegal for want of, which says as little as it can.
+/// The hint with all that it depends on; what was added is weakened where possible.
 fn complete<M: Model>(model: &M, operations: &[Op], hint: &[u32]) -> Option<Vec<Kept>> {
     let hint: BTreeSet<u32> = hint.iter().copied().filter(|place| (*place as usize) < operations.len()).collect();
     let places: Vec<u32> = hint.iter().copied().collect();
@@ -61,7 +61,7 @@ fn complete<M: Model>(model: &M, operations: &[Op], hint: &[u32]) -> Option<Vec<
         Some(op) => Kept { op, weakened: true, ..keep(place) },
         None => keep(place),
     }));
-    // What is needed and cannot say less may need others in turn: then nothing is gained by the hint.
+    // Operations that were added and cannot be weakened may need others in turn; then the hint is of no use.
     let closed = kept.iter().skip(places.len()).all(|kept| kept.weakened || kept.op.f == OpFunction::Write)
         || model.needed(operations, &kept.iter().map(|kept| kept.place).collect::<Vec<_>>())?.is_empty();
     kept.sort_unstable_by_key(|kept| kept.place);
@@ -71,7 +71,7 @@ fn complete<M: Model>(model: &M, operations: &[Op], hint: &[u32]) -> Option<Vec<
 struct Shrinking<'a, M> {
     model: &'a M,
     limits: &'a Limits<'a>,
-    /// What stands for all that is left out.
+    /// Operations that stand for everything left out.
     besides: Vec<Op>,
     kept: Vec<Kept>,
     /// No search gave up.
@@ -79,7 +79,7 @@ struct Shrinking<'a, M> {
 }
 
 impl<M: Model> Shrinking<'_, M> {
-    /// Begins with these operations, if they are illegal, with what may have happened besides or by themselves.
+    /// Starts from these operations if they are illegal: with bystanders, or by themselves.
     fn begin(&mut self, kept: Vec<Kept>, besides: bool) -> bool {
         let operations: Vec<Op> = kept.iter().map(|kept| kept.op).collect();
         self.besides = if besides { self.model.bystanders(&operations) } else { Vec::new() };
@@ -115,14 +115,14 @@ impl<M: Model> Shrinking<'_, M> {
         self.find(kept).is_some()
     }
 
-    /// Leaves out what was invoked after no order could be legal any more.
+    /// Drops what was invoked after the point where no order was legal any more.
     fn cut(&mut self) {
         if let Some(event) = self.find(&self.kept.clone()) {
             self.kept.retain(|kept| kept.op.invoked < event);
         }
     }
 
-    /// Leaves out what can be left out, many at a time at first.
+    /// Drops what can be dropped, many at a time at first.
     fn delete(&mut self) {
         let mut size = self.sets().len();
         while size > 0 {
@@ -154,7 +154,7 @@ impl<M: Model> Shrinking<'_, M> {
         sets.filter_map(of_kept).collect()
     }
 
-    /// Lets operations say less, many at a time at first.
+    /// Weakens operations, many at a time at first.
     fn weaken(&mut self) {
         let mut size = self.kept.len();
         while size > 0 {

@@ -1,4 +1,4 @@
-//! Takes plain JSON scalars off a line, eight bytes at a time; gives up on everything else.
+//! Parses plain JSON scalars from a line, eight bytes at a time. Gives up on everything else.
 
 /// A place in a line.
 pub(super) struct Cursor<'a> {
@@ -6,7 +6,7 @@ pub(super) struct Cursor<'a> {
     at: usize,
 }
 
-/// A value that is no list and no object.
+/// A value that is neither a list nor an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scalar<'a> {
     Null,
@@ -25,7 +25,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// A pattern for a text; one that is found nowhere where the text is too long for one.
+    /// A pattern for a text. If the text is too long for one, the pattern matches nowhere.
     pub fn of(text: &[u8]) -> Pattern {
         let mut bytes = [0; 16];
         match bytes.get_mut(..text.len()) {
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         self.at >= self.bytes.len()
     }
 
-    /// What was taken since the cursor was at `start`.
+    /// The bytes taken since the cursor was at `start`.
     pub fn since(&self, start: usize) -> &'a [u8] {
         &self.bytes[start..self.at]
     }
@@ -62,12 +62,12 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    /// The next eight bytes as a number, the first one lowest; none near the end of the line.
+    /// The next eight bytes as a number, the first one lowest. None near the end of the line.
     fn word(&self) -> Option<u64> {
         self.bytes.get(self.at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
     }
 
-    /// Past a text, if it comes next.
+    /// Moves past a text, if it comes next.
     #[inline]
     pub fn skip(&mut self, text: &[u8]) -> bool {
         let found = self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(text));
@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Past a text of up to 16 bytes, if it comes next and not too near to the end of the line.
+    /// Moves past a text of up to 16 bytes, if it comes next and is not too near the end of the line.
     #[inline]
     pub fn skip_pattern(&mut self, pattern: Pattern) -> bool {
         let next =
@@ -120,7 +120,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A whole number of at most 18 digits, written as JSON wants it.
+    /// An integer of at most 18 digits, in JSON's syntax.
     pub fn int(&mut self) -> Option<i64> {
         let negative = self.peek()? == b'-';
         self.at += usize::from(negative);
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
             if self.at - start > 18 {
                 return None;
             }
-            // Without a branch for each digit: how many there are can't be foreseen.
+            // No branch per digit: their number cannot be predicted.
             let Some(word) = self.word() else {
                 while let Some(digit @ b'0'..=b'9') = self.peek() {
                     if self.at - start >= 18 {
@@ -175,7 +175,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A whole number, or null for none.
+    /// An integer, or null for None.
     pub fn whole(&mut self) -> Option<Option<i64>> {
         match self.peek()? {
             b'n' => self.skip(b"null").then_some(None),
@@ -184,7 +184,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Marks each byte that is a quote, a backslash, a control or not ASCII. Above the lowest mark there may be false ones.
+/// Marks each byte that is a quote, a backslash, a control character or not ASCII. Marks above the lowest may be false.
 fn not_plain(word: u64) -> u64 {
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
     let quote = word ^ (ONES * u64::from(b'"'));
@@ -196,14 +196,14 @@ const ZEROS: u64 = ONES * b'0' as u64;
 
 const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// Marks each byte that is no digit.
+/// Marks each byte that is not a digit.
 fn not_digits(word: u64) -> u64 {
     let digits = word ^ ZEROS;
-    // What is 10 or more reaches the highest bit, and nothing carries beyond it.
+    // Values of 10 or more set the highest bit, and nothing carries beyond it.
     (((digits & !HIGH) + (0x80 - 10) * ONES) | digits) & HIGH
 }
 
-/// The number that eight digits mean: pairs, then fours, then all, each step in one multiplication.
+/// The number that eight digits spell: pairs, then fours, then all, each step in one multiplication.
 fn eight_digits(word: u64) -> u64 {
     let digits = word & (0x0f * ONES);
     let pairs = (digits.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;

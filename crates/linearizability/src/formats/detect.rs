@@ -1,9 +1,9 @@
-//! Which notation a history is written in, from how it begins.
+//! Detects the notation of a history from how it begins.
 
 use super::{Format, json};
 
-/// The format of what begins with `window`; none while that is too little to tell, and an error where nothing fits.
-/// `whole` says that nothing follows the window.
+/// The format of data that begins with `window`. None if that is too little to tell, an error if nothing fits. `whole`
+/// means that nothing follows the window.
 pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
     let mut bytes = window.iter().copied().filter(|byte| !byte.is_ascii_whitespace());
     let Some(first) = bytes.next() else {
@@ -23,7 +23,7 @@ pub(super) fn detect(window: &[u8], whole: bool) -> Option<Result<Format, String
     })
 }
 
-/// JSON: of a run of ours if it begins with the header of one.
+/// JSON; one of our own runs if it begins with a run's header.
 fn first_line(window: &[u8], whole: bool) -> Option<Result<Format, String>> {
     let start = window.trim_ascii_start();
     let line = match memchr::memchr(b'\n', start) {

@@ -1,31 +1,31 @@
-//! EDN, as much of it as histories use, which is nearly all: one form after another from the start of a window of bytes.
+//! EDN, or nearly all of it, as histories use it: one form after another from the start of a window of bytes.
 //!
-//! A form that reaches the end of the window is no error while more bytes may follow ([`Stop::More`]): the caller widens the
-//! window and parses the form again. Depth is bounded, so no file can exhaust the stack.
+//! A form that reaches the end of the window is no error while more bytes may follow ([`Stop::More`]): the caller
+//! widens the window and parses the form again. Depth is bounded, so no file can exhaust the stack.
 
 use std::borrow::Cow;
 
 use super::event::clip;
 use super::tree::Tree;
 
-/// Forms inside of forms are read up to this depth; histories have four or five.
+/// How deep forms may be nested; histories have four or five levels.
 const DEEPEST: usize = 100;
 
-/// Why there is no form.
+/// Why no form could be parsed.
 #[derive(Debug, PartialEq)]
 pub(super) enum Stop {
     /// The window ends too early.
     More,
-    /// What is wrong at this place of the window.
+    /// What is wrong, and where in the window.
     Bad(String, usize),
 }
 
 type Parsed<T> = Result<T, Stop>;
 
-/// Takes forms off the start of some bytes.
+/// Parses forms from the start of some bytes.
 pub(super) struct Parser<'a> {
     bytes: &'a [u8],
-    /// Whether nothing follows these bytes.
+    /// Whether these bytes are the last.
     last: bool,
     pub at: usize,
 }
@@ -35,7 +35,7 @@ impl<'a> Parser<'a> {
         Parser { bytes, last, at: 0 }
     }
 
-    /// The byte that comes next after blanks, comments and discarded forms, and stays; none at the end of everything.
+    /// The next byte after blanks, comments and discarded forms, without taking it. None at the end of the input.
     pub fn next_byte(&mut self, depth: usize) -> Parsed<Option<u8>> {
         loop {
             match self.bytes.get(self.at) {
@@ -94,12 +94,12 @@ impl<'a> Parser<'a> {
         Err(Stop::Bad(reason.into(), self.at))
     }
 
-    /// What to say where the window ends inside of something.
+    /// The error where the window ends inside something.
     fn cut<T>(&self, reason: &str) -> Parsed<T> {
         if self.last { self.bad(reason) } else { Err(Stop::More) }
     }
 
-    /// The forms up to the byte that closes them, past that byte.
+    /// The forms up to the closing byte, which is taken too.
     fn items(&mut self, close: u8, depth: usize) -> Parsed<Vec<Tree<'a>>> {
         self.at += 1;
         let mut items = Vec::new();
@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A set, a symbolic number such as `##NaN`, or a form with a tag.
+    /// A set, a symbolic number such as `##NaN`, or a tagged form.
     fn tagged(&mut self, depth: usize) -> Parsed<Tree<'a>> {
         self.at += 1;
         match self.bytes.get(self.at) {
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
         match self.bytes.get(start) {
             None => return self.cut("a `\\` without a character"),
             Some(byte) if is_blank(*byte) && *byte != b',' => return self.bad("a `\\` without a character"),
-            // The first letter belongs to the character even where it is a delimiter.
+            // The first letter is part of the character literal even if it is a delimiter.
             Some(byte) => self.at += usize::from(byte.is_ascii()),
         }
         self.token()?;
@@ -225,7 +225,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands after a backslash in a string.
+    /// The character that an escape stands for; its backslash is taken already.
     fn escape(&mut self) -> Parsed<char> {
         let Some(&letter) = self.bytes.get(self.at) else { return self.cut("a string without its end") };
         self.at += 1;
@@ -241,7 +241,7 @@ impl<'a> Parser<'a> {
                 if let Some(letter) = char::from_u32(first.into()) {
                     return Ok(letter);
                 }
-                // One half of a pair of UTF-16; its other half must follow.
+                // The first half of a UTF-16 surrogate pair; the second half must follow.
                 match self.bytes.get(self.at..self.at + 2) {
                     Some(b"\\u") => self.at += 2,
                     None => return self.cut("a string without its end"),
@@ -276,7 +276,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b',' | 0x0c)
 }
 
-/// A token that begins like a number is one, or nothing that can be a value; the rest are symbols.
+/// A token that begins like a number is a number, or nothing that can be a value. All others are symbols.
 fn number_or_symbol(token: &str) -> Tree<'_> {
     let digits = token.strip_prefix(['+', '-']).unwrap_or(token);
     if !digits.starts_with(|first: char| first.is_ascii_digit()) {

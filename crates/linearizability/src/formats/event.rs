@@ -1,7 +1,7 @@
-//! One event of a history as every format hands it on: words understood, value not yet.
+//! One event of a history as every format hands it on: keywords are understood, the value is not yet.
 //!
-//! A value is understood only when it is known whose it is: what a read was invoked with says nothing and may be anything,
-//! what it returned must be a value.
+//! A value can be understood only once its event is known: what a read was invoked with says nothing and may be
+//! anything, but what it returned must be a value.
 
 use crate::history::{OpFunction, Value, Values};
 
@@ -13,7 +13,7 @@ pub(super) struct Event<'a, V> {
     pub f: OpFunction,
     pub key: Option<Name<'a>>,
     pub value: V,
-    /// Nanoseconds since any moment.
+    /// Nanoseconds since an arbitrary moment.
     pub time: Option<i64>,
     pub index: Option<i64>,
     pub error: Remark<'a>,
@@ -34,26 +34,26 @@ pub(super) enum Name<'a> {
     Text(&'a str),
 }
 
-/// What an operation's `error` says.
+/// The `error` of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remark<'a> {
     None,
     Text(&'a str),
-    /// Something is there that is no plain word.
+    /// Something other than a plain word.
     Other,
 }
 
-/// A value as it stands in a file.
+/// A value as written in a file.
 pub(super) trait Written {
     /// The value, with its parts interned; the items of a list go to `items`, which starts out empty. An error says
-    /// what it is that can't be a value.
+    /// what cannot be a value.
     fn read(&self, values: &mut Values, items: &mut Vec<Value>) -> Result<Datum, String>;
 
-    /// The fencing token in what an acquire returned: a number, or a map with a number as its `fence` or `token`. An error
-    /// where a number stands there that can't be one.
+    /// The fencing token that an acquire returned: a number, or a map with a number as its `fence` or `token`. An error
+    /// if the number there cannot be a token.
     fn token(&self) -> Token;
 
-    /// The first of two items, if it may be a key, and what the second one is.
+    /// The first of two items, if it may be a key, and the kind of the second.
     fn keyed(&self) -> Option<(Name<'_>, Second)>;
 }
 
@@ -67,7 +67,7 @@ pub(super) enum Second {
     Other,
 }
 
-/// The token that a text is: none, and what looks like one is refused, as nobody can tell it from a name.
+/// The token in a text: None. A text that looks like a token is refused, since nobody can tell it from a name.
 pub(super) fn token_of_text(text: &str) -> Token {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_number = digits.starts_with(|first: char| first.is_ascii_digit())
@@ -86,9 +86,9 @@ pub(super) enum Datum {
     Absent,
     Nil,
     One(Value),
-    /// The items are in the list that the caller gave.
+    /// The items are in the list that the caller passed.
     List,
-    /// A truth or a word such as `:timed-out`: it says how it went, and is no value.
+    /// A boolean or a word such as `:timed-out`: it says how the operation went, and is not a value.
     Remark,
 }
 
@@ -104,10 +104,10 @@ impl Kind {
     }
 }
 
-/// The process that stands for faults.
+/// The process name of the nemesis.
 pub(super) const NEMESIS: &str = "nemesis";
 
-/// What an operation does, by the name that a file gives it.
+/// The operation for a function name in a file.
 pub(super) fn function(word: &[u8]) -> Option<OpFunction> {
     Some(match word {
         b"read" | b"get" => OpFunction::Read,
@@ -133,7 +133,7 @@ pub(super) fn unknown_type(word: &str) -> String {
     format!("unknown type `{}`; expected invoke, ok, fail or info", clip(word))
 }
 
-/// A text from a file as it may stand in a message: short, and on one line.
+/// A text from a file, fit for a message: short and on one line.
 pub(super) fn clip(text: &str) -> String {
     let mut short: String = text.chars().take(40).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(40).is_some() {

@@ -1,51 +1,51 @@
-//! A scanner for the lines that nearly every JSON history consists of: one flat object, short words, plain numbers.
+//! A scanner for the lines that make up nearly every JSON history: one flat object, short words, plain numbers.
 //!
-//! It understands a line completely or not at all. Whatever is unusual (an escape, a letter beyond ASCII, a float, an object
-//! inside) makes it give up, and the line goes to serde_json instead, so that what a line means never depends on this file;
-//! a property test holds the two against each other.
+//! It understands a line completely or not at all. On anything unusual (an escape, a non-ASCII character, a float, a
+//! nested object) it gives up, and the line goes to serde_json instead. So what a line means never depends on this
+//! file; a property test compares the two.
 //!
-//! Lines of one file name their fields in one order, so the scanner remembers how the last line went and first tries the
-//! same. ([`Shape`]).
+//! Lines of one file have their fields in the same order, so the scanner remembers the layout of the last line and
+//! tries that first ([`Shape`]).
 
 use super::cursor::{Cursor, Pattern, Scalar};
 use super::event::{Datum, Event, Kind, NEMESIS, Name, Remark, Second, Token, Written, function, token_of_text};
 use crate::history::{Value, Values};
 
-/// What a line is, where this scanner can tell.
+/// What a line is, if this scanner can tell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fast<'a> {
     Event(Event<'a, Flat<'a>>),
-    /// What the nemesis does.
+    /// An action of the nemesis.
     Nemesis,
 }
 
-/// A value without depth: the parts are as in the line.
+/// A value without nesting; the parts are as in the line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Flat<'a> {
     Absent,
     Scalar(Scalar<'a>),
     Pair(Scalar<'a>, Scalar<'a>),
-    /// The inside of a list of scalars, which has been walked through before.
+    /// The inside of a list of scalars, already scanned once.
     Longer(&'a [u8]),
 }
 
-/// A field by its place in [`FIELDS`]; one more for all others.
+/// A field, as its index in [`FIELDS`]; one more index stands for all others.
 type Field = u8;
 
 const FIELDS: [&[u8]; 8] = [b"index", b"time", b"type", b"process", b"f", b"key", b"value", b"error"];
 const OTHER: Field = FIELDS.len() as Field;
 
-/// The fields of the last line in their order, each with all that stood between the value before it and its own: `,"time":`.
+/// The fields of the last line in order, each with the text between the previous value and its own: `,"time":`.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
     fields: Vec<(Pattern, Field)>,
 }
 
-/// Of a line with more fields, these are remembered.
+/// How many fields of a line are remembered.
 const REMEMBERED: usize = 16;
 
 impl Shape {
-    /// The field that follows, as on the last line or not; the cursor stands before its value then.
+    /// The next field, as on the last line or not. Leaves the cursor before its value.
     #[inline]
     fn next(&mut self, place: usize, cursor: &mut Cursor) -> Option<Field> {
         if let Some((pattern, field)) = self.fields.get(place)
@@ -63,7 +63,7 @@ impl Shape {
         cursor.byte(if place == 0 { b'{' } else { b',' })?;
         cursor.blank();
         let name = cursor.string()?;
-        // As a keyword of Clojure may be written.
+        // Clojure's keywords may have a colon.
         let name = name.strip_prefix(b":").unwrap_or(name);
         cursor.blank();
         cursor.byte(b':')?;
@@ -77,8 +77,8 @@ impl Shape {
     }
 }
 
-/// Understands the first line of `bytes`, or gives up: what it says, and how long it is. What is behind its newline is never
-/// understood, but saves looking for the end at every step.
+/// Understands the first line of `bytes`, or gives up: what it says, and how long it is. What follows its newline is
+/// never interpreted, but having it there saves checking for the end at every step.
 pub(super) fn scan<'a>(bytes: &'a [u8], shape: &mut Shape) -> Option<(Fast<'a>, usize)> {
     let mut cursor = Cursor::new(bytes);
     let mut fields = Fields::default();
@@ -86,7 +86,7 @@ pub(super) fn scan<'a>(bytes: &'a [u8], shape: &mut Shape) -> Option<(Fast<'a>, 
     loop {
         let field = shape.next(place, &mut cursor)?;
         place += 1;
-        // A field that is there twice is an error, which is not told here.
+        // A duplicate field is an error, but not reported here.
         if field != OTHER && fields.seen & 1 << field != 0 {
             return None;
         }
@@ -115,7 +115,7 @@ pub(super) fn scan<'a>(bytes: &'a [u8], shape: &mut Shape) -> Option<(Fast<'a>, 
 }
 
 struct Fields<'a> {
-    /// One bit for each field that was there.
+    /// One bit for each field seen.
     seen: u16,
     index: Option<i64>,
     time: Option<i64>,

@@ -1,4 +1,4 @@
-//! The fast path against the fallback: where it understands a line at all, it must understand the same.
+//! The fast path against the fallback: if it understands a line at all, it must understand it the same way.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::formats::json::parse;
 use crate::formats::{Options, tree};
 
-/// What a line means by itself: all but the value, then the value, the token and the key in it.
+/// What a line means by itself: everything but the value, then the value, its token and its key.
 type Meaning = Option<(String, Result<(Datum, Vec<Value>), ()>, Token, String)>;
 
 fn meaning<V: Written>(event: &Event<V>, values: &mut Values) -> Meaning {
@@ -17,7 +17,7 @@ fn meaning<V: Written>(event: &Event<V>, values: &mut Values) -> Meaning {
     Some((rest, datum.map(|datum| (datum, items)), event.value.token(), format!("{:?}", event.value.keyed())))
 }
 
-/// What the fast path makes of the first line of `text`, if it makes anything of it.
+/// The fast path's reading of the first line of `text`, if it has one.
 fn fast(text: &str, shape: &mut Shape, values: &mut Values) -> Option<Result<Meaning, String>> {
     scan(text.as_bytes(), shape).map(|(fast, length)| {
         assert_eq!(length, text.find('\n').map_or(text.len(), |newline| newline + 1));
@@ -33,11 +33,11 @@ fn slow(line: &str, values: &mut Values) -> Result<Meaning, String> {
     Ok(tree::event(&tree, &Options::default())?.and_then(|event| meaning(&event, values)))
 }
 
-/// Holds the two against each other; whether the fast path understood the line.
+/// Compares the two. Returns whether the fast path understood the line.
 fn agree(line: &str, shape: &mut Shape) -> bool {
     let mut values = Values::default();
     let mut understood = false;
-    // Whatever stands behind the line must not matter.
+    // Whatever follows the line must not matter.
     for behind in ["", "\n", "\n{\"index\":0,\"time\":77,\"type\":\"ok\"}\n", "\n\"]}\n", "\n0123456789 0123456789"] {
         if let Some(found) = fast(&format!("{line}{behind}"), shape, &mut values) {
             assert_eq!(slow(line, &mut values), found, "{line}");

@@ -1,4 +1,4 @@
-//! Histories in EDN: one map an operation, each by itself or all in one vector.
+//! Histories in EDN: one map per operation, either standalone or all in one vector.
 
 use super::edn::{Parser, Stop};
 use super::input::Input;
@@ -34,13 +34,13 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
     }
 }
 
-/// Where in the file the window starts.
+/// Where the window starts.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Start,
-    /// Between operations that stand by themselves.
+    /// Between standalone operations.
     Free,
-    /// In the vector of all operations, which this byte closes.
+    /// In the vector of all operations; this byte closes it.
     Inside(u8),
     /// After that vector.
     After,

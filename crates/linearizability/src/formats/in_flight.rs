@@ -1,40 +1,40 @@
-//! Which operation each process has in flight, and what a process cannot do: the same for every kind of history.
+//! Which operation each process has in flight, and what a process cannot do. The same for every kind of history.
 
 use std::collections::HashMap;
 
-/// The operations in flight, by the numbers of their processes. Operations are numbers that the caller gives them.
+/// The operations in flight, by the numbers of their processes. The caller numbers the operations.
 #[derive(Debug, Default)]
 pub struct InFlight {
-    /// Of processes below [`LISTED`]: a file may use any number, a list may not grow to any size.
+    /// For processes below [`LISTED`]. A file may use any number, but the list must not grow without bound.
     listed: Vec<State>,
     others: HashMap<u32, State>,
 }
 
 const LISTED: u32 = 1 << 20;
 
-/// Where a process stands.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
     #[default]
     Idle,
     Open(u32),
-    /// It ended while it performed this operation, of which an outcome may yet be told.
+    /// It ended while performing this operation, whose outcome may still be reported.
     Leaving(u32),
     Ended,
-    /// This operation of its never came back, so nobody knows whether it still performs it.
+    /// This operation never came back, so nobody knows whether the process still performs it.
     Lost(u32),
 }
 
-/// What a process did that it cannot have done.
+/// Something a process did that it cannot have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfTurn {
-    /// It invoked an operation while it performed this one.
+    /// It invoked an operation while performing this one.
     Busy(u32),
     /// It completed an operation that it did not invoke.
     NotInvoked,
     /// It acted again after it had ended.
     Ended,
-    /// It acted again after this operation was left indeterminate.
+    /// It acted again after this operation had become indeterminate.
     Lost(u32),
 }
 
@@ -65,7 +65,7 @@ impl InFlight {
         Ok(operation)
     }
 
-    /// The operation that a process performs.
+    /// The operation that a process is performing.
     pub fn open(&mut self, process: u32) -> Option<u32> {
         match *self.state(process) {
             State::Open(operation) | State::Leaving(operation) => Some(operation),
@@ -73,13 +73,13 @@ impl InFlight {
         }
     }
 
-    /// A process ends: it can complete what it performs, and do nothing else any more.
+    /// A process ends: it can still complete its current operation, but do nothing else.
     pub fn end(&mut self, process: u32) {
         let open = self.open(process);
         *self.state(process) = open.map_or(State::Ended, State::Leaving);
     }
 
-    /// An operation is left indeterminate, and its process can do nothing any more.
+    /// An operation becomes indeterminate, and its process can do nothing more.
     pub fn lose(&mut self, process: u32, operation: u32) {
         *self.state(process) = State::Lost(operation);
     }
@@ -97,7 +97,7 @@ impl InFlight {
 }
 
 impl OutOfTurn {
-    /// In a sentence; `line` is where an operation was invoked.
+    /// The error in a sentence; `line` says where an operation was invoked.
     pub fn told(self, process: &str, line: impl Fn(u32) -> u64) -> String {
         match self {
             OutOfTurn::Busy(open) => {
@@ -125,7 +125,7 @@ mod tests {
             assert_eq!(in_flight.complete(process), Err(OutOfTurn::NotInvoked));
             assert_eq!(in_flight.invoke(process, 7), Ok(()));
             assert_eq!(in_flight.invoke(process, 8), Err(OutOfTurn::Busy(7)));
-            // What it was doing when it ended may still be told.
+            // The outcome of what it was doing when it ended may still be reported.
             in_flight.end(process);
             assert_eq!((in_flight.open(process), in_flight.invoke(process, 8)), (Some(7), Err(OutOfTurn::Ended)));
             assert_eq!(in_flight.complete(process), Ok(7));

@@ -1,13 +1,13 @@
-//! Bytes in bounded memory: a window over a reader, taken from line by line, form by form or in blocks of lines.
+//! Bytes in bounded memory: a window over a reader, consumed line by line, form by form or in blocks of lines.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use crate::formats::LONGEST_LINE;
 
-/// How much is asked for at once. Small enough to stay in the processor's cache until it has been understood.
+/// How much is read at once. Small enough to stay in the processor's cache until it is parsed.
 const CHUNK: usize = 256 << 10;
 
-/// Why there is no more.
+/// Why no more can be read.
 #[derive(Debug)]
 pub(super) enum Fault {
     Io(io::Error),
@@ -17,7 +17,7 @@ pub(super) enum Fault {
 pub(super) struct Input<'r> {
     reader: Box<dyn Read + Send + 'r>,
     buffer: Vec<u8>,
-    /// What was read and not yet taken is between these two.
+    /// What was read and not yet taken lies between these two.
     start: usize,
     end: usize,
     exhausted: bool,
@@ -33,7 +33,7 @@ impl<'r> Input<'r> {
         Input { reader, buffer: vec![0; CHUNK], start: 0, end: 0, exhausted: false, line: 1, column: 0 }
     }
 
-    /// What has been read and not taken.
+    /// What has been read but not taken.
     pub fn window(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -87,7 +87,7 @@ impl<'r> Input<'r> {
         self.start += bytes;
     }
 
-    /// The next line without its end, and its number; none after the last one. The last one need not be ended.
+    /// The next line without its newline, and its number. None after the last line, which need not end in a newline.
     pub fn next_line(&mut self) -> Result<Option<Line<'_>>, Fault> {
         let mut seen = 0;
         loop {
@@ -108,8 +108,8 @@ impl<'r> Input<'r> {
         }
     }
 
-    /// Puts the next whole lines into `block`, as many as are at hand; false after the last ones. The last one need not be
-    /// ended. Lines that are taken so are not counted.
+    /// Fills `block` with the next whole lines, as many as are at hand; false after the last ones. The last line need
+    /// not end in a newline. Lines taken this way are not counted.
     pub fn next_block(&mut self, block: &mut Vec<u8>) -> Result<bool, Fault> {
         let length = loop {
             match memchr::memrchr(b'\n', self.window()) {
@@ -118,7 +118,7 @@ impl<'r> Input<'r> {
                 None => self.widen()?,
             }
         };
-        // The buffers change places, and what remains, which is less than a line, is copied.
+        // The buffers are swapped, and the rest, which is less than a line, is copied.
         std::mem::swap(&mut self.buffer, block);
         self.buffer.resize(block.len().max(CHUNK), 0);
         let rest = &block[self.start + length..self.end];
@@ -129,7 +129,7 @@ impl<'r> Input<'r> {
         Ok(length > 0)
     }
 
-    /// Everything that is left, for a reader of another kind.
+    /// Everything that is left, for another kind of reader.
     pub fn into_reader(self) -> impl BufRead + 'r {
         let rest = self.buffer[self.start..self.end].to_vec();
         Cursor::new(rest).chain(BufReader::new(self.reader))

@@ -1,4 +1,4 @@
-//! Histories of one JSON object a line: operations with Jepsen's fields.
+//! Histories with one JSON object per line: operations with Jepsen's fields.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,10 +13,10 @@ use super::{Broken, Loading, Options, at, too_long};
 
 /// Adds every line of `input`.
 ///
-/// Threads take turns, see [`ring`]: each takes the next block of lines, finds out what they say while others do the
-/// same with other blocks, and adds them once all lines before have been added.
+/// Threads take turns, see [`ring`]: each takes the next block of lines, parses it while others parse other blocks, and
+/// adds its lines once all earlier lines have been added.
 pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) -> Result<(), Broken> {
-    // What is in memory already is understood before another thread would have started.
+    // What is in memory already is parsed before another thread would have started.
     let threads = match input.is_exhausted() {
         true => 1,
         false => std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
@@ -29,7 +29,7 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
         let others: Vec<_> =
             batons.map(|(inputs, turns)| scope.spawn(move || take_turns(&inputs, &turns, options))).collect();
         let done = mine.map_or(Ok(()), |(inputs, turns)| take_turns(&inputs, &turns, options));
-        // One at most has found something wrong, and that ended the others.
+        // At most one has found an error, and that ended the others.
         others.into_iter().fold(done, |done, other| match other.join() {
             Ok(found) => done.and(found),
             Err(panic) => std::panic::resume_unwind(panic),
@@ -37,17 +37,17 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
     })
 }
 
-/// Adding one line after the other is for one thread at a time, so that more would only wait.
+/// Lines are added by one thread at a time, so more threads would only wait.
 const MOST_THREADS: usize = 4;
 
-/// Whose turn it is to add lines.
+/// The turn to add lines.
 struct Turn<'l> {
     loading: &'l mut Loading,
     /// The number of the next line.
     line: u64,
 }
 
-/// One thread's part. Where another one has found something wrong, no baton comes back.
+/// One thread's part. If another thread has found an error, the baton never comes back.
 fn take_turns(inputs: &Baton<&mut Input>, turns: &Baton<Turn>, options: &Options) -> Result<(), Broken> {
     let (mut shape, mut block) = (Shape::default(), Vec::new());
     while let Some(input) = inputs.take() {
@@ -71,10 +71,10 @@ fn take_turns(inputs: &Baton<&mut Input>, turns: &Baton<Turn>, options: &Options
 /// What a line says.
 enum Says<'b> {
     Fast(Fast<'b>),
-    /// Something that only the parser of all JSON understands.
+    /// Something that only the full JSON parser understands.
     Tree(Tree<'b>),
     Nothing,
-    /// It is no JSON.
+    /// Not JSON.
     Broken(String),
 }
 
@@ -83,7 +83,7 @@ fn understand<'b>(block: &'b [u8], shape: &mut Shape, options: &Options) -> Vec<
     let mut lines = Vec::with_capacity(block.len() / 64);
     let mut rest = block;
     while !rest.is_empty() {
-        // Tuples of jepsen.independent are the parser's business.
+        // Tuples of jepsen.independent are left to the parser.
         let fast = if options.independent { None } else { fast::scan(rest, shape) };
         let (says, length) = match fast {
             Some((fast, length)) => (Says::Fast(fast), length),
@@ -130,7 +130,7 @@ impl Turn<'_> {
     }
 }
 
-/// The `type` of a line, if it is an object that has one.
+/// The `type` of a line, if the line is an object that has one.
 pub(super) fn type_of<'t>(tree: &'t Tree) -> Option<&'t str> {
     let Tree::Map(entries) = tree else { return None };
     entries.iter().find_map(|entry| match entry {
@@ -139,7 +139,7 @@ pub(super) fn type_of<'t>(tree: &'t Tree) -> Option<&'t str> {
     })
 }
 
-/// A line as a tree, or what is wrong with it and in which column.
+/// A line as a tree; or what is wrong with it, and in which column.
 pub(super) fn parse(text: &str) -> Result<Tree<'_>, String> {
     serde_json::from_str(text).map_err(|error| {
         let words = error.to_string();
@@ -179,7 +179,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
         Ok(i64::try_from(number).map_or_else(|_| Tree::Odd(number.to_string().into()), Tree::Int))
     }
 
-    /// Floats, and whole numbers beyond 64 bits.
+    /// Floats, and integers beyond 64 bits.
     fn visit_f64<E>(self, number: f64) -> Result<Tree<'de>, E> {
         Ok(Tree::Odd(format!("{number:?}").into()))
     }

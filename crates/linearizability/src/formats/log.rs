@@ -1,7 +1,7 @@
-//! Jepsen's logs: lines of process, type, function and value, behind whatever prefix the logger wrote.
+//! Jepsen's logs: lines of process, type, function and value, after whatever prefix the logger wrote.
 //!
-//! A log also has lines that are no operations; they are skipped and counted. A line counts as one where two keywords follow
-//! a process, and then it must be a sound one: an operation must not get lost because its line is unusual.
+//! A log also has other lines; they are skipped and counted. A line counts as an operation if two keywords follow a
+//! process, and then it must be valid: no operation may get lost because its line is unusual.
 
 use super::edn::{Parser, Stop};
 use super::event::{Event, Kind, NEMESIS, Name, Remark, clip, function, unknown_function, unknown_type};
@@ -51,7 +51,7 @@ fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Re
         Stop::Bad(reason, at) => format!("column {}: {reason}", column(at)),
         Stop::More => "cut off".to_string(),
     })?;
-    // What follows the value is words about what went wrong, in any form; one word says it all, or none does.
+    // After the value comes the error, in any form: a single word is kept, anything else is just some error.
     let (error, more) = (form(), form());
     let mut key = None;
     let mut value = value.as_ref();
@@ -84,11 +84,11 @@ struct Parts<'a> {
     rest: &'a str,
 }
 
-/// The parts of a line that is an operation: a process with two keywords after it. None where a line is about something else,
-/// an error where it looks like an operation and is none.
+/// The parts of a line that is an operation: a process with two keywords after it. None if a line is about something
+/// else, an error if it looks like an operation but is not one.
 fn parts(line: &str) -> Result<Option<Parts<'_>>, String> {
     let mut words = Words { line, at: 0 };
-    // The first word of a line, or of what follows the logger's prefix.
+    // True for the first word of a line, or of what follows the logger's prefix.
     let mut first = true;
     let mut process = words.next().unwrap_or_default();
     while let Some(word) = words.next() {
@@ -101,7 +101,7 @@ fn parts(line: &str) -> Result<Option<Parts<'_>>, String> {
             (Some(kind), Some(f))
                 if is_number || keyword(process).is_some() || is_type(kind) || first && is_function(f) =>
             {
-                // An operation as a map is not what such a log consists of.
+                // Operations written as maps do not belong in such a log.
                 if process.contains('{') {
                     return Ok(None);
                 }
@@ -141,7 +141,7 @@ fn keyword(word: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// The words of a line and where each ends.
+/// The words of a line, and where each ends.
 struct Words<'a> {
     line: &'a str,
     at: usize,
@@ -215,7 +215,7 @@ mod tests {
             let error = parts(line).err().unwrap_or_else(|| panic!("accepted: {line}"));
             assert!(error.contains(reason), "{line}: {error}");
         }
-        // Nor is one of an unknown type something else.
+        // A line of an unknown type is not skipped either.
         for line in ["c4 :invok :read nil", "INFO - c4 :invok :read nil", "4 :invok :read nil", ":c4 :invok :read nil"]
         {
             assert_eq!(parts(line).unwrap().map(|parts| parts.kind), Some("invok"), "{line}");

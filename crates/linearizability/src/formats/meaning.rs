@@ -1,9 +1,9 @@
-//! What the value of an event says about its operation: which shapes fit, and what follows from them.
+//! What the value of an event says about its operation: which shapes are allowed, and what follows from them.
 
 use super::event::{Datum, Event, Remark, Token, Written};
 use crate::history::{Op, OpFunction, Value, Values};
 
-/// What is known of an operation from its invocation alone, which is all that is ever known of an indeterminate one.
+/// What the invocation alone tells about an operation. For an indeterminate one nothing more is ever known.
 pub(super) fn invoked(
     f: OpFunction,
     value: &impl Written,
@@ -11,7 +11,7 @@ pub(super) fn invoked(
     items: &mut Vec<Value>,
 ) -> Result<(Value, Value), String> {
     Ok(match f {
-        // A client may note here what it asks for; what it gets is in the completion.
+        // A client may record here what it asks for; what it gets is in the completion.
         OpFunction::Read | OpFunction::Acquire => (Value::UNKNOWN, Value::NIL),
         OpFunction::Release => (Value::NIL, Value::NIL),
         OpFunction::Write => match datum(value, values, items)? {
@@ -32,7 +32,7 @@ pub(super) fn invoked(
             _ => return Err("the value of a cas must be [from, to]".into()),
         },
         OpFunction::Rmw => match (datum(value, values, items)?, items.as_slice()) {
-            // What it will have read is not known yet. What it writes may follow from that.
+            // What it will read is not known yet, and what it writes may depend on that.
             (Datum::List, &[_, Value::NIL]) => (Value::UNKNOWN, Value::UNKNOWN),
             (Datum::List, &[_, new]) => (Value::UNKNOWN, new),
             (Datum::Absent | Datum::Nil, _) => (Value::UNKNOWN, Value::UNKNOWN),
@@ -41,7 +41,7 @@ pub(super) fn invoked(
     })
 }
 
-/// What an `ok` says. `asked` is the token that an acquire was invoked with.
+/// What an `ok` completion tells. `asked` is the token that an acquire was invoked with.
 pub(super) fn succeeded(
     op: &mut Op,
     value: &impl Written,
@@ -83,14 +83,14 @@ pub(super) fn succeeded(
     Ok(())
 }
 
-/// All that an error of a failed cas may say for it to be one of the comparison, in lower case and with hyphens. Whole, as a
-/// sentence that has one of these words in it may be about anything.
+/// The only errors of a failed cas that count as a failed comparison, in lower case and with hyphens. Matched as a
+/// whole, since a sentence that contains one of these words may be about anything.
 const MISMATCHES: [&str; 6] =
     ["mismatch", "value-mismatch", "precondition-failed", "did-not-succeed", "compare-failed", "cas-failed"];
 
-/// Whether a failed cas found something else than it expected. Whatever went wrong before the comparison, such as a
-/// connection that was refused, says nothing about the value, and holding it against the object would accuse it falsely:
-/// so where there is an error, it must be one that says so.
+/// Whether a failed cas found something other than it expected. What went wrong before the comparison, such as a
+/// refused connection, says nothing about the value, and would accuse the object falsely. So if there is an error, it
+/// must name a failed comparison.
 pub(super) fn is_mismatch<V: Written>(
     op: &Op,
     event: &Event<'_, V>,
@@ -108,7 +108,7 @@ pub(super) fn is_mismatch<V: Written>(
     })
 }
 
-/// That a completion repeats the value of its invocation, or none.
+/// Checks that a completion repeats the value of its invocation, or has none.
 fn agrees(op: &Op, value: &impl Written, values: &mut Values, items: &mut Vec<Value>) -> Result<(), String> {
     let same = match datum(value, values, items)? {
         Datum::Absent | Datum::Nil | Datum::Remark => true,

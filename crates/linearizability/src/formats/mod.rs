@@ -1,10 +1,10 @@
-//! Histories from anywhere: any of the known formats, from a file, a run folder or a stream, compressed or not, as a [`Table`].
+//! Reads histories into a [`Table`]: any known format, from a file, a run folder or a stream, compressed or not.
 //!
-//! What a file is, its content says: its first bytes how it is compressed (`source`), what follows in which notation it is
-//! written (`detect`). Each notation has a file here (`json` with its fast path `fast`, `forms` over `edn`, `log`)
-//! and hands on the same `event::Event`, so all of them are paired and refused by one piece of code (`pair`, `meaning`;
-//! [`InFlight`] serves readers of other kinds too).
-//! Memory is bounded by the table and a few lines of at most 4 MiB, whatever is in the file; nothing here panics on data.
+//! The content says what a file is: the first bytes give its compression (`source`), what follows gives its notation
+//! (`detect`). Each notation has a file here (`json` with its fast path `fast`, `forms` over `edn`, `log`) and hands on
+//! the same `event::Event`, so one piece of code pairs and refuses them all (`pair`, `meaning`; [`InFlight`] serves
+//! other readers too). Memory is bounded by the table and a few lines of at most 4 MiB, whatever the file holds;
+//! nothing here panics on data.
 //!
 //! `docs/histories.md` describes the formats for users.
 
@@ -36,13 +36,13 @@ pub use in_flight::{InFlight, OutOfTurn};
 pub use pair::word;
 pub use source::Compression;
 
-/// How to understand what a file leaves open.
+/// How to read what a file leaves open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether a value that is a pair is a key and its value, as jepsen.independent writes them. Tagged tuples are
-    /// understood without it.
+    /// Whether a value that is a pair is a key with its value, as jepsen.independent writes them. Tagged tuples are
+    /// understood without this.
     pub independent: bool,
-    /// Whether to keep the times of events, which no check needs.
+    /// Whether to keep the times of events; no check needs them.
     pub times: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct Options {
 pub enum Format {
     /// The history of a run of redjepsen, in JSON lines.
     Run,
-    /// Operations with Jepsen's fields, one JSON object a line.
+    /// Operations with Jepsen's fields, one JSON object per line.
     Json,
     /// Operations as EDN maps.
     Edn,
@@ -91,20 +91,20 @@ pub struct Loaded {
     pub format: Format,
     /// How the file was compressed.
     pub compression: Compression,
-    /// The number of the last line, when the writer of a run of ours was killed in the middle of it.
+    /// The number of the last line, if the writer of a redjepsen run was killed in the middle of it.
     pub truncated_at_line: Option<u64>,
-    /// What a reader of a verdict should know of how the file was read, in sentences: what was skipped, what was odd.
+    /// Sentences on how the file was read, for readers of the verdict: what was skipped, what was odd.
     pub notes: Vec<String>,
-    /// Nanoseconds by the place of the event; empty unless [`Options::times`] asked for them and the file has some.
+    /// Nanoseconds by place in the order of events. Empty unless [`Options::times`] is set and the file has times.
     pub times: Vec<i64>,
-    /// Names of the processes that have names instead of numbers, see [`Loaded::process_name`].
+    /// Names of the processes that have a name instead of a number, see [`Loaded::process_name`].
     pub named: Vec<String>,
 }
 
-/// The number of the first process in [`Loaded::named`]; processes that a file numbers stay below it.
+/// The number of the first process in [`Loaded::named`]. Numbers that a file gives to processes stay below it.
 pub const FIRST_NAMED: u32 = 1 << 31;
 
-/// A line longer than this is no part of a history; refusing it bounds the memory that a broken file can take.
+/// A longer line is not part of a history. Refusing it bounds the memory that a broken file can take.
 pub const LONGEST_LINE: u64 = 4 << 20;
 
 /// Why a file is not a history.
@@ -117,19 +117,19 @@ pub enum HistoryError {
     /// It is no history.
     #[error("{name}, line {line}: {reason}")]
     Malformed { name: String, line: u64, reason: String },
-    /// It can be read, but not without an option that says how.
+    /// It can be read, but only with an option that says how.
     #[error("{name}, line {line}: {reason}")]
     Ambiguous { name: String, line: u64, reason: String },
 }
 
 impl Loaded {
-    /// What to call a process of the table: its number, or its name where the file gave it one.
+    /// The display name of a process in the table: its number, or its name if the file gave one.
     pub fn process_name(&self, process: u32) -> String {
         let named = process.checked_sub(FIRST_NAMED).and_then(|place| self.named.get(place as usize));
         named.map_or_else(|| process.to_string(), String::clone)
     }
 
-    /// Takes reads of nil for reads of nobody knows what, as Knossos does of registers, and notes it.
+    /// Treats reads of nil as reads of an unknown value, as Knossos does for registers, and notes it.
     pub fn forget_nil_reads(&mut self) {
         let is_nil = |op: &&mut Op| (op.f, op.outcome, op.a) == (OpFunction::Read, Outcome::Ok, Value::NIL);
         let forgotten = self.table.operations.iter_mut().filter(is_nil).map(|op| op.a = Value::UNKNOWN).count();
@@ -140,7 +140,7 @@ impl Loaded {
     }
 }
 
-/// A history that has been opened and recognized, and not been read yet.
+/// A history that has been opened and recognized, but not yet read.
 pub struct Source<'r> {
     name: String,
     input: Input<'r>,
@@ -157,13 +157,13 @@ impl Source<'static> {
 }
 
 impl<'r> Source<'r> {
-    /// Recognizes what a reader holds; `name` stands for it in messages.
+    /// Recognizes the content of a reader; `name` identifies it in messages.
     pub fn of(reader: impl Read + Send + 'r, name: &str) -> Result<Source<'r>, HistoryError> {
         let (input, format, compression) = recognize(reader).map_err(|broken| broken.named(name))?;
         Ok(Source { name: name.to_string(), input, format, compression })
     }
 
-    /// What stands for it in messages.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -178,7 +178,7 @@ impl<'r> Source<'r> {
         self.compression
     }
 
-    /// Reads it as operations. A run of redjepsen has more to it than operations, so its program reads that.
+    /// Reads it as operations. A redjepsen run holds more than operations, so the program reads that itself.
     pub fn table(mut self, options: &Options) -> Result<Loaded, HistoryError> {
         let mut loading = Loading::default();
         loading.pairing.times = options.times.then(Vec::new);
@@ -211,7 +211,7 @@ impl<'r> Source<'r> {
         })
     }
 
-    /// What it holds, not compressed any more, for a reader of another kind.
+    /// The decompressed content, for another kind of reader.
     pub fn into_reader(self) -> impl BufRead + 'r {
         self.input.into_reader()
     }
@@ -222,7 +222,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Loaded, HistoryError> {
     Source::open(path)?.table(options)
 }
 
-/// Reads whatever a reader holds as operations; `name` stands for it in messages.
+/// Reads the content of a reader as operations; `name` identifies it in messages.
 pub fn read(reader: impl Read + Send, name: &str, options: &Options) -> Result<Loaded, HistoryError> {
     Source::of(reader, name)?.table(options)
 }
@@ -230,7 +230,7 @@ pub fn read(reader: impl Read + Send, name: &str, options: &Options) -> Result<L
 fn recognize<'r>(reader: impl Read + Send + 'r) -> Result<(Input<'r>, Format, Compression), Broken> {
     let (reader, compression) = source::decompress(reader).map_err(Broken::Io)?;
     let mut input = Input::new(reader);
-    // A byte order mark is no part of the text.
+    // A byte order mark is not part of the text.
     input.widen()?;
     if input.window().starts_with("\u{feff}".as_bytes()) {
         input.take(3);
@@ -246,11 +246,11 @@ fn recognize<'r>(reader: impl Read + Send + 'r) -> Result<(Input<'r>, Format, Co
     }
 }
 
-/// What is put together while a file is read.
+/// What is built up while a file is read.
 #[derive(Default)]
 struct Loading {
     pairing: Pairing,
-    /// Lines of a log that are no operations, and the first of them.
+    /// How many lines of a log are not operations, and the first of them.
     skipped: u64,
     first_skipped: Option<u64>,
 }
@@ -265,7 +265,7 @@ impl Loading {
     }
 }
 
-/// Why a file is refused, before its name is known.
+/// Why a file is refused, without the file's name.
 enum Broken {
     Io(io::Error),
     TooLong,
@@ -280,7 +280,7 @@ fn too_long(line: u64) -> Broken {
     at(line, format!("longer than {} MiB", LONGEST_LINE >> 20))
 }
 
-/// A line number as the table keeps it, for messages only.
+/// A line number as the table stores it; used in messages only.
 fn short(line: u64) -> u32 {
     u32::try_from(line).unwrap_or(u32::MAX)
 }

@@ -30,13 +30,13 @@ impl Processes {
         }
     }
 
-    /// What to call a process in a message.
+    /// The display name of a process in messages.
     pub fn name(&self, number: u32) -> String {
         let named = self.names.iter().find(|(_, known)| **known == number);
         named.map_or_else(|| number.to_string(), |(name, _)| format!("`{}`", super::event::clip(name)))
     }
 
-    /// The names, the first one that of process [`FIRST_NAMED`].
+    /// The names; the first is that of process [`FIRST_NAMED`].
     pub fn into_names(self) -> Vec<String> {
         let mut names: Vec<_> = self.names.into_iter().collect();
         names.sort_unstable_by_key(|(_, number)| *number);
@@ -44,13 +44,13 @@ impl Processes {
     }
 }
 
-/// The keys in the order in which they appear; an absent one is a key as well.
+/// The keys in order of appearance; an absent key counts as one too.
 #[derive(Default)]
 pub(super) struct Keys {
     names: Values,
-    /// By the number of the name in `names`: its number among the keys.
+    /// Index: the name's number in `names`. Content: the number of that key.
     numbers: Vec<Option<u32>>,
-    /// By the number of the key: its name in `names`.
+    /// Index: the number of the key. Content: its name in `names`.
     order: Vec<Value>,
 }
 

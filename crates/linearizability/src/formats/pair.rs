@@ -1,4 +1,4 @@
-//! Pairs invocations with completions and refuses what cannot be a history; the same for every format.
+//! Pairs invocations with completions and refuses what cannot be a history. The same for every format.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::meaning;
 use super::names::{Keys, Processes};
 use crate::history::{NEVER, Op, OpFunction, Outcome, Table, Value};
 
-/// Puts a [`Table`] together, event by event.
+/// Builds a [`Table`], event by event.
 #[derive(Default)]
 pub(super) struct Pairing {
     table: Table,
@@ -19,30 +19,30 @@ pub(super) struct Pairing {
     place: u32,
     time: Option<i64>,
     index: Option<i64>,
-    /// Where time ran backwards, as between machines it may: the line of the first such event, how many there are, and by
-    /// how many nanoseconds at most.
+    /// Where time ran backwards, which it may do between machines: the line of the first such event, how many there
+    /// are, and the largest step in nanoseconds.
     backwards: Option<(u32, u64, u64)>,
-    /// What operations in flight were invoked with, where their completion is not the same with it.
+    /// What operations in flight were invoked with, if that matters for reading their completion.
     asked: HashMap<u32, Asked>,
-    /// A value is refused since it is to be read as a key with its value.
+    /// A value was refused because it has to be read as a key with its value.
     pub needs_independent: bool,
-    /// Places in the table of operations that turned out to say nothing, rising.
+    /// Places in the table of operations that turned out to say nothing, in ascending order.
     empty: Vec<u32>,
     items: Vec<Value>,
-    /// The time of each event by its place, where somebody wants to know.
+    /// The time of each event by its place, if the times were asked for.
     pub times: Option<Vec<i64>>,
 }
 
 /// What an operation was invoked with.
 struct Asked {
-    /// A token, which is none where the answer repeats it.
+    /// A token; it counts as none if the completion repeats it.
     token: Token,
-    /// The first of two items of which the second was nil. Where the answer repeats it, it is a key.
+    /// The first of two items of which the second was nil. If the completion repeats it, it is a key.
     key: Option<String>,
 }
 
 impl Pairing {
-    /// Adds an event; `line` is where it stands.
+    /// Adds an event; `line` is its line in the file.
     pub fn add<V: Written>(&mut self, event: &Event<'_, V>, line: u32) -> Result<(), String> {
         self.in_order(event, line)?;
         let process = self.processes.number(event.process)?;
@@ -96,7 +96,7 @@ impl Pairing {
         Ok(())
     }
 
-    /// Remembers what an operation is invoked with.
+    /// Remembers what an operation was invoked with.
     fn ask<V: Written>(&mut self, process: u32, event: &Event<'_, V>) -> Result<(), String> {
         use OpFunction::{Acquire, Cas, Read, Release, Rmw};
         let key = match (event.f, event.value.keyed()) {
@@ -112,7 +112,7 @@ impl Pairing {
         Ok(())
     }
 
-    /// What jepsen.independent writes is read as something else without the option, and then any verdict is wrong.
+    /// Without the option, jepsen.independent's tuples would be misread, and any verdict would be wrong.
     fn refuse_keyed(&mut self) -> Result<(), String> {
         self.needs_independent = true;
         Err("this value is a key with its value, as jepsen.independent writes them; --independent reads it so".into())
@@ -181,7 +181,7 @@ impl Pairing {
         self.table.operations.len()
     }
 
-    /// What a reader of the verdict should know of how the history was read.
+    /// What the reader of the verdict should know about how the history was read.
     pub fn notes(&self) -> Vec<String> {
         let backwards = self.backwards.map(|(line, count, most)| {
             let times = if count == 1 { "once".into() } else { format!("{count} times, first") };
@@ -197,12 +197,12 @@ impl Pairing {
         backwards.into_iter().chain(empty).collect()
     }
 
-    /// The times of the events by their places; empty where nobody wanted them, or the file has none.
+    /// The times of the events by their places. Empty if they were not asked for, or the file has none.
     pub fn take_times(&mut self) -> Vec<i64> {
         self.times.take().filter(|_| self.time.is_some()).unwrap_or_default()
     }
 
-    /// The table of what was added, and the names of processes that have one; operations in flight stay indeterminate.
+    /// The finished table, and the names of processes that have one. Operations in flight stay indeterminate.
     pub fn finish(mut self) -> (Table, Vec<String>) {
         if !self.empty.is_empty() {
             self.empty.sort_unstable();
@@ -213,7 +213,7 @@ impl Pairing {
             });
         }
         for op in &mut self.table.operations {
-            // Where nobody knows what it was to replace, it may have replaced anything, as a write does.
+            // If nobody knows what it was to replace, it may have replaced anything, as a write does.
             if op.f == OpFunction::Cas && op.a == Value::UNKNOWN {
                 (op.f, op.a, op.b) = (OpFunction::Write, op.b, Value::NIL);
             }

@@ -1,26 +1,26 @@
-//! Threads in a ring that hand something on: who has it may use it, and the order of the ring is the order of its use.
+//! Threads in a ring that pass on a baton: only its holder may use it, so it is used in the order of the ring.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// One thread's place in a ring: what comes from the thread before, and goes to the one behind.
+/// One thread's place in a ring: it receives from the thread before and sends to the thread after.
 pub(super) struct Baton<T> {
     from: Receiver<T>,
     to: Sender<T>,
 }
 
 impl<T> Baton<T> {
-    /// Waits for its turn; none if a thread left the ring and took the baton with it.
+    /// Waits for its turn. None if a thread left the ring and took the baton with it.
     pub fn take(&self) -> Option<T> {
         self.from.recv().ok()
     }
 
     pub fn pass_on(&self, baton: T) {
-        // Where nobody is left to take it, all is done.
+        // If nobody is left to take it, all work is done.
         _ = self.to.send(baton);
     }
 }
 
-/// A ring of so many threads, of which the first has the baton.
+/// A ring of this many threads, of which the first has the baton.
 pub(super) fn ring<T>(threads: usize, baton: T) -> Vec<Baton<T>> {
     let (mut to, from): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
     if let Some(first) = to.first() {

@@ -1,4 +1,4 @@
-//! Opens what may be compressed: what a file is, its first bytes say, not its name.
+//! Opens files that may be compressed: the first bytes decide how, not the name.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -42,16 +42,16 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read + Send>, String), Histor
     Ok((Box::new(file), name))
 }
 
-/// The first that is there; the first of all where there is none, which then is what is missed.
+/// The first one that exists. If none does, the first name, which the error message then names.
 fn in_folder(folder: &Path) -> PathBuf {
     let found = IN_FOLDER.iter().map(|name| folder.join(name)).find(|path| path.exists());
     found.unwrap_or_else(|| folder.join(IN_FOLDER[0]))
 }
 
-/// What is inside, as a stream.
+/// The decompressed content, as a stream.
 pub(super) fn decompress<'r>(reader: impl Read + Send + 'r) -> io::Result<(Box<dyn Read + Send + 'r>, Compression)> {
     let mut reader = reader;
-    // These are read apart, as a pipe may give its first bytes one by one, and put back.
+    // The first bytes are read separately and put back, as a pipe may deliver them one by one.
     let mut magic = Vec::with_capacity(4);
     reader.by_ref().take(4).read_to_end(&mut magic)?;
     let is_zstd = magic == ZSTD || (magic.len() == 4 && magic[0] & 0xf0 == 0x50 && magic[1..] == [0x2a, 0x4d, 0x18]);
@@ -67,7 +67,7 @@ pub(super) fn decompress<'r>(reader: impl Read + Send + 'r) -> io::Result<(Box<d
     })
 }
 
-/// The frames of a zstd file one after another, with the checksum of each compared.
+/// The frames of a zstd file one after another; the checksum of each is verified.
 struct Zstd<R> {
     source: R,
     decoder: FrameDecoder,
@@ -100,7 +100,7 @@ impl<R: BufRead> Read for Zstd<R> {
 }
 
 impl<R: BufRead> Zstd<R> {
-    /// Begins the next frame with content, past those that are to be skipped; false at the end of the file.
+    /// Starts the next frame with content and skips those without; false at the end of the file.
     fn enter(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.source) {

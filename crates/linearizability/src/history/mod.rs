@@ -1,6 +1,6 @@
-//! Operations in a compact form, whatever file they came from: what the linearizability checks work on.
+//! Operations in a compact form, whatever file they came from. The linearizability checks work on these.
 //!
-//! Values are numbers into one table ([`Values`]), times are places in the order of events, so an operation takes a few
+//! Values are indices into one table ([`Values`]), times are places in the order of events. So an operation takes a few
 //! tens of bytes, comparing values is comparing numbers, and nothing needs sorting.
 
 mod values;
@@ -14,28 +14,28 @@ pub struct Table {
     pub operations: Vec<Op>,
     /// What the values of the operations stand for.
     pub values: Values,
-    /// Names of the keys that [`Op::key`] counts; one without a name where the history has no keys.
+    /// Names of the keys that [`Op::key`] refers to; a single empty name if the history has no keys.
     pub keys: Vec<String>,
 }
 
 /// One operation on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// Place of its key in [`Table::keys`].
+    /// Index of its key in [`Table::keys`].
     pub key: u32,
-    /// Who performed it; of `acquire` and `release` the owner.
+    /// Who performed it. For `acquire` and `release`, the owner.
     pub process: u32,
     /// What it does.
     pub f: OpFunction,
     /// How it ended.
     pub outcome: Outcome,
-    /// See [`OpFunction`] for what `a` and `b` are.
+    /// See [`OpFunction`] for the meaning of `a` and `b`.
     pub a: Value,
     /// See `a`.
     pub b: Value,
     /// Place of its invocation in the order of events.
     pub invoked: u32,
-    /// Place of its completion; [`NEVER`] of an indeterminate operation, which may take effect at any later time.
+    /// Place of its completion; [`NEVER`] for an indeterminate operation, which may take effect at any later time.
     pub completed: u32,
     /// Line or position of its invocation in the file, from 1, for messages.
     pub line: u32,
@@ -48,7 +48,7 @@ impl Op {
         if self.outcome == Outcome::Ok { self.completed } else { NEVER }
     }
 
-    /// What it leaves behind in a register, if it happens and is one that writes.
+    /// What it leaves in a register, if it takes effect and writes at all.
     pub fn written(&self) -> Option<Value> {
         match self.f {
             OpFunction::Write => Some(self.a),
@@ -75,20 +75,20 @@ pub const NEVER: u32 = u32::MAX;
 /// What an operation does, and what [`Op::a`] and [`Op::b`] mean for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpFunction {
-    /// `a`: what was read ([`Value::UNKNOWN`] unless `ok`); of a set or list, a list value.
+    /// `a`: what was read ([`Value::UNKNOWN`] unless `ok`); a list value for a set or list.
     Read,
     /// `a`: what was written.
     Write,
-    /// `a`: what was expected, `b`: what was to replace it. `ok` replaced it, `fail` found something else.
+    /// `a`: what was expected, `b`: its replacement. `ok` replaced it, `fail` found something else.
     Cas,
-    /// `a`: what was read ([`Value::UNKNOWN`] where nobody knows), `b`: what replaced it.
+    /// `a`: what was read ([`Value::UNKNOWN`] if nobody knows), `b`: what replaced it.
     Rmw,
-    /// `a`: the fencing token, [`Value::NIL`] where there is none, [`Value::UNKNOWN`] of an indeterminate one.
+    /// `a`: the fencing token; [`Value::NIL`] if there is none, [`Value::UNKNOWN`] if the acquire is indeterminate.
     Acquire,
-    /// Has no values.
+    /// No values.
     Release,
-    /// `a`: the element that joins a set, or the number that is added to a counter.
+    /// `a`: the element added to a set, or the number added to a counter.
     Add,
-    /// `a`: the element that is put at the end of a list.
+    /// `a`: the element appended to a list.
     Append,
 }

@@ -1,8 +1,8 @@
-//! Every value of a history, once, under a number: comparing values is comparing numbers.
+//! Every value of a history is stored once, under a number: comparing values is comparing numbers.
 //!
-//! A file of a million operations names a value with almost every line, so a look-up must neither allocate nor wait for
-//! memory. Small whole numbers are their own index. The rest is found by hash, where a new value costs no more than a glance
-//! at one byte of a slot (that is hashbrown's doing), and one that was seen lately is found in a small list of those.
+//! In a file of a million operations nearly every line names a value, so a look-up must neither allocate nor wait for
+//! memory. Small integers are their own index. The rest is found by hash: a new value costs a look at one byte of a
+//! slot (hashbrown's doing), and a recently seen one is found in a small list of those.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,23 +11,23 @@ use std::str::Utf8Error;
 
 use hashbrown::HashTable;
 
-/// A value, as its number in [`Values`]. Equal values have equal numbers.
+/// A value, as its index in [`Values`]. Equal values have equal numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(pub u32);
 
 impl Value {
     /// Nothing: an empty register, an absent token.
     pub const NIL: Value = Value(0);
-    /// It is not known.
+    /// Unknown.
     pub const UNKNOWN: Value = Value(u32::MAX);
 }
 
-/// What the numbers of values stand for.
+/// What the number of a value stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// Nothing.
     Nil,
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A text.
     Text(Text),
@@ -35,8 +35,8 @@ pub enum Content {
     List(Vec<Value>),
 }
 
-/// A text that never changes. Values are mostly short, and a million allocations take longer than all else that is done
-/// with them, so a short text is kept in place.
+/// An immutable text. Values are mostly short, and a million allocations take longer than everything else done with
+/// them, so a short text is stored inline.
 #[derive(Clone)]
 pub struct Text(Kept);
 
@@ -46,7 +46,7 @@ enum Kept {
     Elsewhere(Box<str>),
 }
 
-/// As much as there is room for without making [`Content`] larger than a list makes it.
+/// The longest text that fits without making [`Content`] larger than a list does.
 const SHORT: usize = 30;
 
 impl Text {
@@ -76,7 +76,7 @@ impl Deref for Text {
 
     fn deref(&self) -> &str {
         match &self.0 {
-            // It was a text when it was put there.
+            // It was valid UTF-8 when it was stored.
             Kept::Here(..) => str::from_utf8(self.as_bytes()).unwrap_or_default(),
             Kept::Elsewhere(text) => text,
         }
@@ -114,10 +114,10 @@ impl fmt::Display for Text {
 pub struct Values {
     contents: Vec<Content>,
     slots: HashTable<Slot>,
-    /// The slots that were found last, by the lower bits of their hash. What is read was mostly written not long ago, and
-    /// this list stays in the processor's cache while the slots of a large history do not.
+    /// The slots found last, by the lower bits of their hash. Most values read were written not long ago, and this list
+    /// stays in the processor's cache while the slots of a large history do not.
     recent: Vec<Slot>,
-    /// By whole number, from 0: the number of its value, 0 where it has none yet.
+    /// Index: an integer from 0. Content: the number of its value, 0 if it has none yet.
     small: Vec<u32>,
 }
 
@@ -128,10 +128,10 @@ struct Slot {
     number: u32,
 }
 
-/// How many slots are remembered; a power of two.
+/// How many slots are kept in `recent`; a power of two.
 const RECENT: usize = 1 << 12;
 
-/// Whole numbers below this have their place in [`Values::small`], which so takes 16 MiB at most.
+/// Integers below this have an entry in [`Values::small`], which therefore takes at most 16 MiB.
 const SMALL: u64 = 1 << 22;
 
 impl Default for Values {
@@ -145,7 +145,7 @@ impl Default for Values {
     }
 }
 
-/// Two tables are equal where the same values have the same numbers; how they are found is no part of it.
+/// Two tables are equal if the same values have the same numbers; how values are looked up does not matter.
 impl PartialEq for Values {
     fn eq(&self, other: &Values) -> bool {
         self.contents == other.contents
@@ -153,7 +153,7 @@ impl PartialEq for Values {
 }
 
 impl Values {
-    /// The number of a value, a new one if it has not been seen.
+    /// The number of a value; a new one if it is new.
     pub fn intern(&mut self, content: Content) -> Value {
         match &content {
             Content::Nil => Value::NIL,
@@ -169,7 +169,7 @@ impl Values {
         }
     }
 
-    /// The number of a whole number, without a [`Content`] made for it.
+    /// The number of an integer, without building a [`Content`].
     pub fn intern_int(&mut self, number: i64) -> Value {
         if (number as u64) < SMALL {
             return self.intern_small(number as usize);
@@ -191,7 +191,7 @@ impl Values {
         Value(self.small[number])
     }
 
-    /// The number of a text, copied only where it is new.
+    /// The number of a text, which is copied only if it is new.
     pub fn intern_text(&mut self, text: &str) -> Value {
         let same = |known: &Content| matches!(known, Content::Text(known) if known.as_bytes() == text.as_bytes());
         match self.find(hash_text(text.as_bytes()), same) {
@@ -200,7 +200,7 @@ impl Values {
         }
     }
 
-    /// As [`Values::intern_text`], for bytes of which nobody has made sure that they are text: new ones are looked at.
+    /// Like [`Values::intern_text`], for bytes not yet checked to be UTF-8: only new ones are checked.
     pub fn intern_bytes(&mut self, text: &[u8]) -> Result<Value, Utf8Error> {
         match self.find(hash_text(text), |known| matches!(known, Content::Text(known) if known.as_bytes() == text)) {
             Ok(value) => Ok(value),
@@ -208,7 +208,7 @@ impl Values {
         }
     }
 
-    /// The number of a list, copied only where it is new.
+    /// The number of a list, which is copied only if it is new.
     pub fn intern_list(&mut self, items: &[Value]) -> Value {
         match self.find(hash_list(items), |known| matches!(known, Content::List(known) if known == items)) {
             Ok(value) => value,
@@ -216,7 +216,7 @@ impl Values {
         }
     }
 
-    /// What a number stands for; none for [`Value::UNKNOWN`].
+    /// What a number stands for. None for [`Value::UNKNOWN`].
     pub fn content(&self, value: Value) -> Option<&Content> {
         self.contents.get(value.0 as usize)
     }
@@ -229,7 +229,7 @@ impl Values {
         }
     }
 
-    /// How many values there are, nil among them.
+    /// How many values there are, including nil.
     pub fn len(&self) -> usize {
         self.contents.len()
     }
@@ -239,7 +239,7 @@ impl Values {
         false
     }
 
-    /// The value with this hash that `same` recognizes, or the hash again.
+    /// The value with this hash that `same` accepts; otherwise the hash again.
     fn find(&mut self, hash: u32, same: impl Fn(&Content) -> bool) -> Result<Value, Vacant> {
         let recent = &mut self.recent[hash as usize & (RECENT - 1)];
         let is_it = |slot: &Slot| slot.hash == hash && same(&self.contents[slot.number as usize]);
@@ -267,7 +267,7 @@ impl Values {
 /// The hash of a value that is not there.
 struct Vacant(u32);
 
-/// The hash in both halves: the slots take their place from the lowest bits and their tag from the highest.
+/// The hash in both halves: the table takes the slot from the lowest bits and the tag from the highest.
 fn wide(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
@@ -278,7 +278,7 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-// Odd constants with no pattern: the digits of pi.
+// Odd constants without a pattern: the digits of pi.
 const INT: u64 = 0x243f_6a88_85a3_08d3;
 const TEXT: u64 = 0x1319_8a2e_0370_7345;
 const LIST: u64 = 0xa409_3822_299f_31d1;
@@ -294,7 +294,7 @@ fn hash_text(bytes: &[u8]) -> u32 {
         let word = word.try_into().map_or(0, u64::from_le_bytes);
         hash = fold(hash ^ word, LIST);
     }
-    // The rest of less than a word, put together without a loop that is hard to predict.
+    // The last bytes, less than a word, are combined without a loop, which would be hard to predict.
     let rest = words.remainder();
     let tail = match rest.len() {
         0 => 0,

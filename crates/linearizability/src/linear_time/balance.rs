@@ -1,26 +1,26 @@
-//! What can be said of a register whose values repeat: whoever replaced a value used up one occurrence of it.
+//! What can be said of a register whose values repeat: replacing a value uses up one occurrence of it.
 //!
-//! An operation that replaced a value needs an occurrence of its own, made by one that wrote it, or there at first. So at
-//! no time can more of those have returned than had been begun that make the value: of the operations as edges between
-//! values there must be a path that goes through all of them (Euler). A counter's lost update is two edges from a value
-//! that only one leads to.
+//! An operation that replaced a value needs an occurrence of its own: an earlier write of the value, or the initial
+//! one. So at no time can more replacements of a value have returned than writes of it were invoked, plus the initial
+//! one. Seen as a graph, with operations as edges between values, one path must use all the edges (Euler). A counter's
+//! lost update is two edges out of a value that only one edge leads to.
 //!
-//! An indeterminate operation may make a value, if there can be an occurrence of what it replaces that is not used up by
-//! operations that certainly happened. Those for which there can be none are left out, which may leave none for others.
+//! An indeterminate operation counts as a write if what it replaces can have an occurrence not used up by operations
+//! that certainly happened. Otherwise it is left out, which may rule out others in turn.
 //!
-//! That is necessary and not sufficient: when each occurrence was there is not asked.
+//! This is necessary, not sufficient: when each occurrence was there is not checked.
 
 use super::chains::{INITIAL, Meaning};
 use super::places::Places;
 use crate::Conflict;
 use crate::history::{NEVER, Op, Outcome, Value};
 
-/// Operations to be weighed, in the order of their invocations. Linear, but for sorting by completion.
+/// The operations to balance, in the order of their invocations. Linear, except for sorting by completion.
 pub(super) struct Scales<'o, F> {
     places: Places,
     ops: &'o [Op],
     meaning: &'o F,
-    /// What was invoked from then on does not count, as there may be any occurrence of any value.
+    /// Operations invoked from here on do not count, since any value may be there any number of times.
     until: u32,
 }
 
@@ -44,7 +44,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         op.outcome == Outcome::Ok && op.completed <= self.until
     }
 
-    /// The value that an operation makes, if it does not need one of the same.
+    /// The value that an operation adds an occurrence of; None if it uses one of the same value.
     fn makes(&self, op: &Op) -> Option<Value> {
         match (self.meaning)(op) {
             Meaning::Write(to) => Some(to),
@@ -53,7 +53,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         }
     }
 
-    /// The value that an operation replaces by another.
+    /// The value that an operation uses up, by replacing it with another.
     fn uses(&self, op: &Op) -> Option<Value> {
         match (self.meaning)(op) {
             Meaning::Link(from, to) if from != to => Some(from),
@@ -61,7 +61,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         }
     }
 
-    /// Of each value how many occurrences there are at first.
+    /// How many occurrences of each value there are initially.
     fn at_first(&self) -> Vec<i32> {
         let mut left = vec![0; self.places.count()];
         left[INITIAL as usize] = 1;
@@ -72,8 +72,8 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         self.places.of_value(value) as usize
     }
 
-    /// Indeterminate operations that cannot have happened, since every occurrence of what they replace was used up, or
-    /// need not, since there is but one and another does the same and began earlier.
+    /// Indeterminate operations that cannot have happened, since every occurrence of what they replace is used up, or
+    /// need not have, since there is only one occurrence, and another operation does the same and began earlier.
     pub(super) fn idle(&self) -> Vec<bool> {
         let mut left = self.at_first();
         let mut indeterminate: Vec<Vec<u32>> = vec![Vec::new(); left.len()];
@@ -89,7 +89,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         }
         let mut idle = vec![false; self.ops.len()];
         let mut few: Vec<usize> = (0..left.len()).filter(|value| left[*value] <= 1).collect();
-        // Of each value in which round an operation that makes it was kept.
+        // For each value, the round in which an operation that writes it was kept.
         let (mut kept, mut round) = (vec![0; left.len()], 0);
         while let Some(value) = few.pop() {
             round += 1;
@@ -111,7 +111,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         idle
     }
 
-    /// Operations that replaced a value more often than it was there.
+    /// Finds operations that replaced a value more often than it was there.
     pub(super) fn overdrawn(&self, idle: &[bool]) -> Option<Conflict> {
         let mut left = self.at_first();
         let happened = self.ops().filter(|(_, op)| self.happened(op));
@@ -133,13 +133,13 @@ impl<'o, F: Fn(&Op) -> Meaning> Scales<'o, F> {
         None
     }
 
-    /// What shows that an operation cannot have happened.
+    /// The operations that prove that one cannot have happened.
     pub(super) fn why_idle(&self, place: u32, idle: &[bool]) -> Vec<u32> {
         let from = self.uses(&self.ops[place as usize]).filter(|_| idle[place as usize]);
         from.map_or(Vec::new(), |from| self.users_and_makers(from, idle))
     }
 
-    /// All that write or certainly use a value, and the same of what those need that cannot have written it.
+    /// All that write the value or certainly use it; the same for what a writer that cannot have happened needs.
     fn users_and_makers(&self, value: Value, idle: &[bool]) -> Vec<u32> {
         let (mut set, mut values, mut told) = (Vec::new(), vec![value], vec![false; self.places.count()]);
         while let Some(value) = values.pop() {

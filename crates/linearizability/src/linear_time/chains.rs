@@ -1,7 +1,7 @@
 //! The one argument behind the checks of registers: every value is written once, so values put operations in order.
 //!
-//! The theory is that of [`crate::value_graph`], whose lines are called chains here. What an indeterminate operation expected
-//! must have been there if it counts. Operations are in the order of their invocations, so nothing is sorted.
+//! The theory is in [`crate::value_graph`], whose lines are called chains here. If an indeterminate operation counts,
+//! what it expected must have been there. Operations are in the order of invocation, so nothing is sorted.
 
 use super::NONE;
 use super::places::Places;
@@ -10,37 +10,37 @@ use crate::history::{NEVER, Op, Outcome, Value};
 use crate::value_graph::{Zone, clashes};
 use crate::{Answer, Conflict};
 
-/// The place of the initial value among the nodes.
+/// The index of the initial value among the nodes.
 pub(super) const INITIAL: u32 = 0;
 
-/// What an operation does to a register, as far as chains go.
+/// What an operation does to a register, as far as chains are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// It did not happen, or says nothing.
+    /// It did not happen, or tells nothing.
     Nothing,
     Read(Value),
-    /// It wrote, whatever was there before.
+    /// It wrote this, whatever was there before.
     Write(Value),
-    /// It replaced the first value by the second.
+    /// It replaced the first value with the second.
     Link(Value, Value),
-    /// At some moment this value was not there.
+    /// At some moment the register did not hold this value.
     Not(Value),
     /// It may have written anything, whatever was there before.
     Anything,
-    /// The theory does not apply, and why.
+    /// The theory does not apply, with the reason.
     Outside(&'static str),
 }
 
-/// A value and what is known of it. Operations and values are numbers here, [`NONE`] where there is none.
+/// A value and what is known about it. Operations and values are indices here, [`NONE`] if absent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub writer: u32,
-    /// The value that replaced it.
+    /// The value that replaced this one.
     pub next: u32,
-    /// The read of it that completed first, and when.
+    /// The read of this value that completed first, and when.
     pub first_read: u32,
     pub first_read_completed: u32,
-    /// The read of it that was invoked last.
+    /// The read of this value that was invoked last.
     pub last_read: u32,
 }
 
@@ -55,13 +55,13 @@ impl Node {
 /// A chain, as other chains see it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
-    /// The value that it begins with.
+    /// The value that it starts with.
     pub root: u32,
-    /// That of the initial value begins at -1, by nobody.
+    /// The zone of the initial value's chain starts at -1, and no operation is named for that.
     pub zone: Zone<i64, u32>,
 }
 
-/// Everything that is known about one key.
+/// Everything known about one key.
 pub(super) struct Chains<'o, F> {
     pub ops: &'o [Op],
     meaning: F,
@@ -69,22 +69,22 @@ pub(super) struct Chains<'o, F> {
     pub nodes: Vec<Node>,
     /// Indeterminate operations that may be links.
     indeterminate: Vec<u32>,
-    /// Operations that may have written anything.
+    /// Operations that may have written any value.
     anything: Vec<u32>,
     /// Values that such an operation must have written.
     gaps: Vec<u32>,
-    /// Operations that say what was not there, with that value.
+    /// Operations that tell what was not there, with that value.
     pub refusals: Vec<(u32, u32)>,
     /// How many values were replaced.
     links: u32,
-    /// Certain operations that replaced a value after another one had.
+    /// Operations that certainly happened and replaced a value after another one had.
     forks: Vec<u32>,
-    /// The same with the node that each replaced instead.
+    /// Such operations, once resolved, each with the node that it replaced instead.
     parted: Vec<(u32, u32)>,
 }
 
 impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
-    /// Fails where the theory does not apply, and says why.
+    /// Fails if the theory does not apply, and says why.
     pub(super) fn build(ops: &'o [Op], initial: Value, meaning: F) -> Result<Chains<'o, F>, String> {
         let places = Places::of(ops, initial, &meaning);
         let nodes = vec![UNSEEN; places.count()];
@@ -128,7 +128,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
                     if op.outcome != Outcome::Ok {
                         chains.indeterminate.push(place);
                     } else if !chains.link(from, to) {
-                        // Reported only once it is known that no value was written twice.
+                        // Reported only once we know that no value was written twice.
                         chains.forks.push(place);
                     }
                 }
@@ -148,7 +148,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         Ok(())
     }
 
-    /// Whether the value could be replaced: no other had replaced it.
+    /// Links two values. False if another value has already replaced the first.
     fn link(&mut self, from: u32, to: u32) -> bool {
         let free = self.nodes[from as usize].next == NONE;
         if free {
@@ -158,7 +158,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         free
     }
 
-    /// Whether there is an order; not undecided unless compare-and-sets failed.
+    /// Whether there is a legal order. Undecided only if compare-and-sets failed.
     pub(super) fn check(&mut self) -> Result<Answer, Conflict> {
         self.part_forks()?;
         self.count_the_indeterminate()?;
@@ -169,11 +169,11 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         refusals::check(self, blocks)
     }
 
-    /// Where a value was replaced twice, an operation that may have written anything must have written it again: as far as
-    /// chains go, another value that nobody else wrote.
+    /// If a value was replaced twice, an operation that may have written anything must have written it again. To the
+    /// chains that is another value, which nobody else wrote.
     fn part_forks(&mut self) -> Result<(), Conflict> {
         for second in std::mem::take(&mut self.forks) {
-            // A refusal of the value would have to know of both.
+            // A refusal of the value would have to know of both occurrences.
             let may_part = !self.anything.is_empty() && self.refusals.is_empty();
             let Some((_, to)) = self.ends(second).filter(|_| may_part) else {
                 return Err(conflict::fork(self, second));
@@ -185,7 +185,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         Ok(())
     }
 
-    /// Links the indeterminate operations that were observed, each with those before it that are observed by it.
+    /// Links the indeterminate operations that were observed, and then those that they in turn observed.
     fn count_the_indeterminate(&mut self) -> Result<(), Conflict> {
         for place in std::mem::take(&mut self.indeterminate) {
             let mut place = place;
@@ -197,7 +197,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
                 if !self.link(from, to) {
                     return Err(conflict::fork(self, place));
                 }
-                // What was linked before this one counted is now observed.
+                // What was linked before this operation counted is now observed too.
                 place = self.nodes[from as usize].writer;
                 if place == NONE {
                     break;
@@ -207,10 +207,10 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         Ok(())
     }
 
-    /// Lets operations that may have written anything write the values that nobody else did.
+    /// Assigns the values that nobody else wrote to operations that may have written anything.
     ///
-    /// Only when it was invoked tells one of them from another, and a value only bounds that by when its chain first
-    /// completed. So the earliest go to the chains that complete first.
+    /// Those operations differ only in their invocation times, and a value only requires that its writer was invoked
+    /// before its chain first completed. So the earliest operations go to the chains that complete first.
     fn fill_gaps(&mut self) {
         if self.anything.is_empty() {
             return;
@@ -232,12 +232,12 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         }
     }
 
-    /// The values of a chain from one on.
+    /// The values of a chain, starting at this one.
     pub(super) fn values_from(&self, value: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(value), |value| Some(self.nodes[*value as usize].next).filter(|next| *next != NONE))
     }
 
-    /// When somebody who wrote or read the value was first done with that.
+    /// When somebody who wrote or read the value first completed.
     pub(super) fn first_completed(&self, value: u32) -> u32 {
         let node = &self.nodes[value as usize];
         let written = if node.writer == NONE { NEVER } else { self.ops[node.writer as usize].happened_by() };
@@ -268,11 +268,11 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
                 }
             }
         }
-        // A value that is on no chain with a beginning is on a circle: it has one predecessor, which is on none either.
+        // A value on no chain with a beginning is on a cycle: it has one predecessor, which is on no such chain either.
         if passed < self.links { Err(conflict::circle(self)) } else { Ok(blocks) }
     }
 
-    /// Walks one chain and adds its block; of the initial value only if somebody observed it.
+    /// Walks one chain and adds its block; that of the initial value only if somebody observed it.
     fn walk_from(&self, root: u32, blocks: &mut Vec<Block>, passed: &mut u32) -> Result<(), Conflict> {
         let mut block = Block::empty(root);
         let mut value = root;
@@ -302,7 +302,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         Ok(())
     }
 
-    /// Compares one operation's completion with what came before it on its chain.
+    /// Compares one operation's completion with what precedes it on its chain.
     fn pass(&self, block: &mut Block, place: u32, completed: u32) -> Result<(), Conflict> {
         let completed = i64::from(completed);
         if completed < block.zone.last {
@@ -312,7 +312,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         Ok(())
     }
 
-    /// Whether the chains can follow one another.
+    /// Checks that the chains can follow one another.
     fn put_in_order(&self, blocks: &[Block]) -> Result<(), Conflict> {
         let mut ends_with = vec![NONE; self.ops.len()];
         for (number, block) in (0u32..).zip(blocks) {
@@ -325,7 +325,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         }
     }
 
-    /// The values that a link connects.
+    /// The two values that a link connects.
     pub(super) fn ends(&self, place: u32) -> Option<(u32, u32)> {
         match (self.meaning)(&self.ops[place as usize]) {
             Meaning::Link(from, to) => {
@@ -337,7 +337,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
         }
     }
 
-    /// The value that the operation leaves behind.
+    /// The value that the operation leaves in the register.
     pub(super) fn leaves(&self, place: u32) -> u32 {
         match (self.meaning)(&self.ops[place as usize]) {
             Meaning::Read(value) | Meaning::Write(value) | Meaning::Link(_, value) => self.places.of_value(value),
@@ -347,7 +347,7 @@ impl<'o, F: Fn(&Op) -> Meaning> Chains<'o, F> {
 }
 
 impl Block {
-    /// A chain of which nothing is known yet but where it begins.
+    /// A chain of which only the start is known.
     pub(super) fn empty(root: u32) -> Block {
         Block { root, zone: Zone::empty(-1, i64::MAX, NONE) }
     }

@@ -1,9 +1,9 @@
-//! Says which operations contradict each other: a set that has no legal order by itself.
+//! Names operations that contradict each other: a set that has no legal order by itself.
 //!
-//! A set without the writer of a value that it observes has no order for a trivial reason, which proves nothing about
-//! the history. So each set here either holds the writer of every value that it observes, or has no order whatever value the
-//! object held at first (other than one that the set writes). An indeterminate operation stands there together with those
-//! that show that it happened.
+//! A set that lacks the writer of a value that it observes trivially has no order, which proves nothing about the
+//! history. So each set here either holds the writer of every value that it observes, or has no order whatever the
+//! initial value was (unless the set writes that value). An indeterminate operation is listed with those that show that
+//! it happened.
 
 use super::NONE;
 use super::chains::{Block, Chains, INITIAL, Meaning};
@@ -12,7 +12,7 @@ use crate::Conflict;
 use crate::history::{Op, Outcome};
 use crate::value_graph::circles;
 
-/// An operation replaced a value that another had replaced.
+/// An operation replaced a value that another had already replaced.
 pub(super) fn fork<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, second: u32) -> Conflict {
     let mut set = vec![second];
     if let Some((from, to)) = chains.ends(second) {
@@ -47,7 +47,7 @@ pub(super) fn unwritten<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u3
     }
 }
 
-/// Operations each replaced the value of the one before it, round and round. There are some.
+/// Operations that each replaced the value of the one before, in a cycle. There must be one.
 pub(super) fn circle<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>) -> Conflict {
     let mut replaced = vec![NONE; chains.nodes.len()];
     for (value, node) in (0u32..).zip(&chains.nodes).filter(|(_, node)| node.next != NONE) {
@@ -65,11 +65,11 @@ pub(super) fn circle<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>) -> Conflict 
     )
 }
 
-/// `later` completed before `earlier` was invoked, and their chain has them the other way round.
+/// `later` completed before `earlier` was invoked, but on their chain it comes after.
 pub(super) fn inside<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, earlier: u32, later: u32) -> Conflict {
     let (from, to) = (chains.leaves(earlier), chains.leaves(later));
     let mut set = vec![earlier, later];
-    // `later` is certain and observes what the path ends with, so all of the path happened.
+    // `later` is certain and observes the end of the path, so everything on the path happened.
     path(chains, from, to, &mut set);
     let begins = chains.nodes[from as usize];
     if begins.writer == earlier && (from == to || begins.next == to) {
@@ -86,7 +86,7 @@ pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Block
         set.extend(ends);
         for place in ends.into_iter().filter(|&place| place != NONE) {
             show(chains, chains.leaves(place), &mut set);
-            // Up to where the chain begins, or to the path of the other operation.
+            // Back to where the chain begins, or to the path of the other operation.
             let mut value = chains.leaves(place);
             loop {
                 let place = writer(chains, value);
@@ -110,11 +110,11 @@ pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Block
     Conflict::new(set, reason)
 }
 
-/// Compare-and-sets failed, and what they expected was there all the time.
+/// Compare-and-sets failed although what they expected was there all the time.
 pub(super) fn refused<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, trace: &Trace) -> Conflict {
     let mut set = trace.refusals.clone();
     path(chains, trace.from, trace.last, &mut set);
-    // Who shows that the first value was there so soon: whoever was done first with it or with what follows from it.
+    // Proof that the first value came so early: the first operation to complete with it or a later value.
     if trace.from != INITIAL
         && let Some(value) = chains.values_from(trace.from).min_by_key(|value| chains.first_completed(*value))
     {
@@ -124,7 +124,7 @@ pub(super) fn refused<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, trace: &Tra
         path(chains, trace.from, value, &mut set);
         show(chains, value, &mut set);
     }
-    // And who shows that the last one was there so long, if that is not because nothing followed.
+    // The proof that the last one was there so long, unless the reason is that nothing followed.
     let mut later: Vec<u32> = chains.values_from(trace.from).collect();
     let end = later.iter().position(|value| *value == trace.last).map_or(later.len(), |at| at + 1);
     later.truncate(end);
@@ -144,7 +144,7 @@ pub(super) fn refused<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, trace: &Tra
     Conflict::new(set, "Compare-and-sets failed although what they expected was there.")
 }
 
-/// The writers of the values from one to another of the same chain, both included.
+/// The writers of the values between two values of a chain, both included.
 fn path<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, from: u32, to: u32, set: &mut Vec<u32>) {
     let mut value = from;
     while value != NONE {
@@ -156,7 +156,7 @@ fn path<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, from: u32, to: u32, set: 
     }
 }
 
-/// Adds what shows that the value's writer happened: nothing if it says so itself, else an observer, which may need the
+/// Adds what shows that the value's writer happened. Nothing if it is `ok`; otherwise an observer, which may need the
 /// same.
 fn show<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, value: u32, set: &mut Vec<u32>) {
     let mut value = value;

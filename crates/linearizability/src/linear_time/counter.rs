@@ -7,16 +7,16 @@ use super::NONE;
 use crate::Answer;
 use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
 
-/// Decides a counter, given its operations in the order of their invocations. It begins with `initial`, or with 0 where
-/// that is no number.
+/// Decides a counter, given its operations in the order of their invocations. It starts at `initial`, or at 0 if that
+/// is not a number.
 ///
-/// First the bounds: a read shows at least what was certainly added before it and at most what was possibly added (less
-/// and more if numbers are negative). That is necessary only. It is also enough where no number can have been added
-/// during a read or be missing from it. Where all numbers that are added are equal, as in a counter of events, the check
-/// is exact: reads then tell how many additions came before each, and it remains to give every addition a stretch
-/// between two reads, so many to each, which is scheduling jobs of one length with earliest and latest times: always
-/// the one with the earliest deadline (Jackson 1955). Undecided otherwise. Linear but for
-/// a heap of about as many as there are clients; n log n where most events belong to other keys.
+/// First come the bounds: a read shows at least what was certainly added before it, and at most what was possibly added
+/// (the other way round for negative numbers). This is necessary, and it is sufficient if the two bounds agree at every
+/// read. If all added numbers are equal, as in a counter of events, the check is exact: reads then tell how many
+/// additions came before each, and every addition must be placed in a stretch between two reads, with a fixed number
+/// per stretch. That is scheduling jobs of unit length with release times and deadlines: earliest deadline first
+/// (Jackson 1955). Undecided otherwise. Linear, except for a heap about as large as the number of clients; n log n if
+/// most events belong to other keys.
 pub fn counter(ops: &[Op], values: &Values, initial: Value) -> Answer {
     match (Counter { ops, values }).decide(initial) {
         Ok(answer) | Err(answer) => answer,
@@ -28,19 +28,19 @@ struct Counter<'a> {
     values: &'a Values,
 }
 
-/// Reads that show the same, and what real time says of them.
+/// Reads that show the same number, and what real time says about them.
 #[derive(Clone, Copy)]
 struct Group {
     /// How many additions came before them.
     count: i64,
-    /// The read that completed first of these and all later groups, and when.
+    /// Among these and all later groups, the read that completed first, and when.
     first: (u32, u32),
-    /// The read that was invoked last of these and all earlier groups, and when.
+    /// Among these and all earlier groups, the read that was invoked last, and when.
     last: (u32, u32),
 }
 
 impl Counter<'_> {
-    /// An error only so that `?` ends it early.
+    /// The error case exists only so that `?` returns early.
     fn decide(&self, initial: Value) -> Result<Answer, Answer> {
         let start = self.values.int(initial).unwrap_or(0);
         let (mut adds, mut reads) = (Vec::new(), Vec::new());
@@ -83,14 +83,14 @@ impl Counter<'_> {
         self.values.int(value).ok_or_else(|| Answer::Undecided("a counter of something other than numbers".into()))
     }
 
-    /// The numbers of those in a list that completed, in the order of that.
+    /// The indices of the completed operations of a list, in the order of completion.
     fn by_completion(&self, list: &[(u32, i64)]) -> Vec<u32> {
         let completed = |number: u32| self.op(list[number as usize].0).happened_by();
         let mut ended: Vec<u32> = (0..list.len() as u32).filter(|number| completed(*number) != NEVER).collect();
         let places = || ended.iter().map(|number| completed(*number));
         let (least, greatest) = (places().min().unwrap_or(0), places().max().unwrap_or(0));
         let span = (greatest - least) as usize + 1;
-        // Each has a place of its own in the order of events: unless most of those belong to other keys, no need to sort.
+        // Places in the order of events are distinct, so no sort is needed unless most belong to other keys.
         if span <= 8 * list.len() {
             let mut at = vec![NONE; span];
             let is_taken =
@@ -104,9 +104,9 @@ impl Counter<'_> {
         ended
     }
 
-    /// Refuses a read outside its bounds; says whether least and greatest were the same at every read.
+    /// Refuses a read outside its bounds. Returns whether the two bounds were equal at every read.
     fn bounds(&self, start: i64, adds: &[(u32, i64)], ended: &[u32], reads: &[(u32, i64)]) -> Result<bool, Answer> {
-        // What was certainly added before each read was invoked, negative and positive numbers apart.
+        // What was certainly added before each read was invoked; negative and positive numbers separately.
         let (mut sum, mut ended) = ((0, 0), ended.iter().map(|number| &adds[*number as usize]).peekable());
         let mut sure = Vec::with_capacity(reads.len());
         for (read, _) in reads {
@@ -140,8 +140,8 @@ impl Counter<'_> {
         Ok(exact)
     }
 
-    /// A read outside its bounds with the additions that it needs for that: those invoked last first, until the bounds of
-    /// what was taken exclude what it shows. The read alone if it shows anything but the initial value.
+    /// A read outside its bounds, with the additions needed to show it: the last ones invoked come first, until the
+    /// bounds that they give exclude what the read shows. Just the read, if the initial value alone excludes it.
     fn proof(&self, start: i64, read: u32, shown: i64, adds: &[(u32, i64)]) -> Vec<u32> {
         let op = self.op(read);
         let mut operations = vec![read];
@@ -162,13 +162,13 @@ impl Counter<'_> {
         operations
     }
 
-    /// The reads by what they show, in the order of additions, checked against real time.
+    /// Groups the reads by what they show, in the order of additions, and checks them against real time.
     fn groups(&self, start: i64, amount: i64, adds: usize, reads: &[(u32, i64)]) -> Result<Vec<Group>, Answer> {
         let empty = |count| Group { count, first: (NEVER, NONE), last: (0, NONE) };
         let mut groups: Vec<Group> = (0..=adds as i64).map(empty).collect();
         for (place, shown) in reads {
             let op = self.op(*place);
-            // The bounds exclude what is below nothing and above all.
+            // The bounds exclude counts below zero and above all additions.
             let count = usize::try_from((shown - start) / amount).ok().filter(|_| (shown - start) % amount == 0);
             let Some(group) = count.and_then(|count| groups.get_mut(count)) else {
                 return Err(Answer::refused(
@@ -198,7 +198,7 @@ impl Counter<'_> {
         Ok(groups)
     }
 
-    /// For each addition the last stretch that it may be in: that before the first read that must show it.
+    /// For each addition, the last stretch that it may be in: the one before the first read that must show it.
     fn deadlines(&self, groups: &[Group], adds: &[(u32, i64)], ended: &[u32]) -> Vec<u32> {
         let mut deadlines = vec![groups.len() as u32; adds.len()];
         let mut stretch = 0;
@@ -212,17 +212,17 @@ impl Counter<'_> {
         deadlines
     }
 
-    /// Gives every addition a stretch: number k ends at group k, the last one is after all reads.
+    /// Assigns every addition to a stretch: stretch k ends at group k, and the last one comes after all reads.
     fn schedule(&self, groups: &[Group], adds: &[(u32, i64)], deadlines: &[u32]) -> Result<Answer, Answer> {
-        // Those that a read must show, which are about as many as there are clients, and all others.
+        // Those that some read must show, about as many as there are clients; and all others.
         let mut waiting: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new();
         let mut patient: VecDeque<u32> = VecDeque::new();
-        // What was given a stretch: the stretch, the deadline, the addition.
+        // What has been assigned: the stretch, the deadline, the addition.
         let mut given: Vec<(u32, u32, u32)> = Vec::with_capacity(adds.len());
         let mut next = 0;
         for stretch in 0..=groups.len() {
             let group = groups.get(stretch);
-            // Not before reads that completed before it was invoked, not after reads that were invoked after it completed.
+            // Not before reads that completed before its invocation, nor after reads invoked after its completion.
             while let Some((place, _)) = adds.get(next)
                 && group.is_none_or(|group| self.op(*place).invoked < group.first.0)
             {
@@ -241,13 +241,13 @@ impl Counter<'_> {
             while (given.len() as i64) < group.count {
                 let urgent = waiting.pop().map(|Reverse(urgent)| urgent);
                 let Some((deadline, place)) = urgent.or_else(|| Some((NONE, patient.pop_front()?))) else {
-                    // The bounds exclude it: all that was invoked before some read of so many or more is given.
+                    // The bounds exclude this: all that was invoked before a read of this count or more is assigned.
                     return Err(Answer::Undecided("fewer additions than the bounds allow".into()));
                 };
                 given.push((stretch as u32, deadline, place));
             }
             if waiting.peek().is_some_and(|Reverse((deadline, _))| *deadline <= stretch as u32) {
-                // After the last stretch that had time for something less urgent, only these were waiting.
+                // Since the last stretch that had room for something less urgent, only these were waiting.
                 let urgent = |deadline: u32| deadline <= stretch as u32;
                 let from = given.iter().rposition(|(_, deadline, _)| !urgent(*deadline));
                 let since = from.map(|from| given[from].0);
@@ -262,10 +262,10 @@ impl Counter<'_> {
         Ok(Answer::Linearizable)
     }
 
-    /// More additions between two reads (or before one) than the reads tell apart.
+    /// More additions between two reads (or before one) than the reads' numbers allow.
     fn too_many(&self, group: &Group, before: Option<&Group>, adds: &[u32]) -> Answer {
         let late = self.op(group.last.1);
-        // One more than the reads tell apart is enough.
+        // One more than the reads allow is enough.
         let enough = group.count - before.map_or(0, |before| before.count) + 1;
         let mut operations: Vec<u32> = adds.iter().copied().take(enough.max(1) as usize).collect();
         operations.push(group.last.1);

@@ -1,25 +1,25 @@
-//! Which operation put which element in: what the checks of sets and lists begin with.
+//! Which operation added which element. The checks of sets and lists start from this.
 
 use crate::Answer;
 use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
 
 use super::NONE;
 
-/// The operations that put elements in, by element, and the reads that show something.
+/// The operations that add elements, by element, and the reads with a known result.
 pub(super) struct Elements {
-    /// For each value the place of the operation that put it in; [`NONE`] if there is none.
+    /// For each value, the place of the operation that added it; [`NONE`] if there is none.
     pub by: Vec<u32>,
     /// Places of the reads.
     pub reads: Vec<u32>,
 }
 
 impl Elements {
-    /// Linear. Undecided if an element was put in twice or an operation is not one of the object.
+    /// Linear. Undecided if an element was added twice, or if an operation is not one of the object's.
     pub fn of(ops: &[Op], values: &Values, put: OpFunction) -> Result<Elements, Answer> {
         let mut elements = Elements { by: vec![NONE; values.len()], reads: Vec::new() };
         for (place, op) in ops.iter().enumerate().filter(|(_, op)| op.outcome != Outcome::Fail) {
             if op.f == OpFunction::Read {
-                // Who did not learn what it read constrains nothing.
+                // A read whose result is unknown constrains nothing.
                 if op.outcome == Outcome::Ok && op.a != Value::UNKNOWN {
                     elements.reads.push(place as u32);
                 }
@@ -38,13 +38,13 @@ impl Elements {
         Ok(elements)
     }
 
-    /// The operation that put an element in.
+    /// The operation that added an element.
     pub fn put(&self, element: Value) -> Option<u32> {
         self.by.get(element.0 as usize).copied().filter(|place| *place != NONE)
     }
 }
 
-/// What a read showed; nothing of a value that is no list.
+/// What a read showed. Undecided if the value is not a list.
 pub(super) fn shown<'a>(op: &Op, values: &'a Values) -> Result<&'a [Value], Answer> {
     match values.content(op.a) {
         Some(Content::List(list)) => Ok(list),

@@ -1,34 +1,34 @@
-//! Which spells a lock was held for, as far as its operations tell: what both mutex checks work on.
+//! When a lock was held and by whom, as far as its operations tell. Both mutex checks work on this.
 //!
-//! A hold is an acquire and the release that ended it, and holds follow one another like the blocks of a register, so its
-//! zone says all there is to say (see [`crate::value_graph`]).
+//! A hold is an acquire and the release that ended it. Holds follow one another like the blocks of a register, so a
+//! hold's zone says all that matters (see [`crate::value_graph`]).
 //!
-//! Indeterminate operations of a process whose other operations do not overlap extend that theory. In any legal order
-//! an indeterminate acquire that is followed by an indeterminate release of its process can be taken out, and so can
-//! one that is followed by nothing. What remains is forced:
-//! - an `ok` acquire after an `ok` acquire needs an indeterminate release in between, an `ok` release after an `ok`
-//!   release an indeterminate acquire. Every one that was invoked earlier will do, and the oldest does best: it was
-//!   invoked before the hold if any was, and those that are left are all alike to every later hold;
-//! - an `ok` acquire that is the last of its process may be ended by any indeterminate release that is left;
-//! - an `ok` acquire and the next `ok` release are one hold, or two if there is an indeterminate release and an
-//!   indeterminate acquire to *split* it. Splitting never does harm, except that it uses the two up.
+//! Indeterminate operations of a process whose other operations do not overlap extend that theory. In any legal order,
+//! an indeterminate acquire can be taken out if it is followed by an indeterminate release of its process, or by
+//! nothing. What remains is forced:
+//! - an `ok` acquire after an `ok` acquire needs an indeterminate release in between, and an `ok` release after an `ok`
+//!   release needs an indeterminate acquire. Any that was invoked earlier will do, and the oldest is best: it was
+//!   invoked before the hold if any was, and to later holds the remaining ones are all alike;
+//! - an `ok` acquire that is the last of its process may be ended by any remaining indeterminate release;
+//! - an `ok` acquire and the next `ok` release are one hold, or two if an indeterminate release and an indeterminate
+//!   acquire *split* it. Splitting never hurts, except that it uses up both.
 //!
-//! So without splits the holds are exact. With them the check brackets the truth: splits that use nothing up allow too
-//! much, splits that do (first come, first served) and no splits allow too little.
+//! So without splits the holds are exact. With splits the check brackets the truth: free splits allow too much; paid
+//! splits (first come, first served) and no splits allow too little.
 
 use super::NONE;
 use crate::history::{NEVER, Op, OpFunction, Outcome};
 use crate::value_graph::Zone;
 use crate::{Answer, Conflict};
 
-/// A spell in which one process held the lock.
+/// A period in which one process held the lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     /// Place of the acquire in the list of operations.
     pub lock: u32,
     /// Place of the release; [`NONE`] if nothing can have ended the hold.
     pub unlock: u32,
-    /// Of the two; its end is [`NEVER`] if the hold does not end. Where it is forward, the lock was certainly held.
+    /// Of the two; its end is [`NEVER`] if the hold does not end. If forward, the lock was certainly held.
     pub zone: Zone<u32>,
 }
 
@@ -36,8 +36,8 @@ pub(super) struct Hold {
 #[derive(Debug)]
 pub(super) struct Holds {
     pub list: Vec<Hold>,
-    /// For each operation the hold (its place in `list`) whose greatest invocation it is: the holds by the ends of
-    /// their zones without sorting. Holds that do not end are not in it.
+    /// For each operation, the hold (an index into `list`) that has it as its last invocation: this gives the holds by
+    /// the ends of their zones without sorting. Holds that do not end are not included.
     pub by_last: Vec<u32>,
     /// Was any hold split?
     split: bool,
@@ -46,15 +46,15 @@ pub(super) struct Holds {
 /// Where an indeterminate release and acquire may split a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Splits {
-    /// Wherever there are any, and they remain for others: too lenient.
+    /// Wherever there are any, without using them up: too lenient.
     Free,
-    /// Wherever there are any left, first come, first served: a possible course of events.
+    /// Wherever any are left, first come, first served: one possible course of events.
     Paid,
     /// Nowhere: another possible course of events.
     Not,
 }
 
-/// Decides a mutex: `check` finds what is wrong with given holds, exactly.
+/// Decides a mutex. `check` finds what is wrong with given holds, exactly.
 pub(super) fn decide(ops: &[Op], check: impl Fn(&Holds) -> Option<Conflict>) -> Answer {
     if let Some(op) = overlapping(ops) {
         return Answer::Undecided(format!("process {} did two things at once (line {})", op.process, op.line));
@@ -87,18 +87,18 @@ pub(super) fn in_words(ops: &[Op], hold: &Hold) -> String {
     }
 }
 
-/// What is known of a process on the way through the history.
+/// What is known of a process while walking through the history.
 #[derive(Clone)]
 struct Process {
-    /// The `ok` acquire that awaits its end.
+    /// The `ok` acquire that is not yet released.
     open: u32,
-    /// The `ok` operation before.
+    /// The previous `ok` operation.
     previous: u32,
     acquires: Stock,
     releases: Stock,
 }
 
-/// Indeterminate operations of one kind, oldest first, and what needed them.
+/// Indeterminate operations of one kind, oldest first, and how many of them are used up.
 #[derive(Clone, Default)]
 struct Stock {
     all: Vec<u32>,
@@ -124,7 +124,7 @@ const NEW: Process = Process {
     releases: Stock { all: Vec::new(), used: 0 },
 };
 
-/// An operation that was invoked while an `ok` one of its process was open. Before anything else, for it may come late.
+/// An operation invoked while an `ok` one of its process was open. Checked before anything else, as it may come late.
 fn overlapping(ops: &[Op]) -> Option<&Op> {
     let numbers = Numbers::of(ops);
     let mut busy_until: Vec<u32> = Vec::new();
@@ -141,7 +141,7 @@ fn overlapping(ops: &[Op]) -> Option<&Op> {
     })
 }
 
-/// Pairs acquires with releases; the answer instead if that cannot be done. Linear.
+/// Pairs acquires with releases; returns the answer instead if that is impossible. Linear.
 fn find(ops: &[Op], splits: Splits) -> Result<Holds, Answer> {
     let mut processes: Vec<Process> = Vec::new();
     let numbers = Numbers::of(ops);
@@ -213,13 +213,13 @@ impl Holds {
         if release.is_none() {
             return;
         }
-        // Operations are in the order of their invocations. No other hold has this one as its last: a release that was
-        // invoked after the acquire is used up, or older than the next acquire.
+        // Operations are in the order of their invocations. No other hold ends with this operation: a release invoked
+        // after the acquire is used up, or older than the next acquire.
         self.by_last[lock.max(unlock) as usize] = number;
     }
 }
 
-/// Indeterminate releases that had to end earlier holds are left out with those holds: there was one too few of them.
+/// Indeterminate releases that had to end earlier holds are left out together with those holds: there was one too few.
 fn acquired_twice(ops: &[Op], before: u32, now: u32) -> Answer {
     let op = &ops[now as usize];
     Answer::NotLinearizable(Conflict {
@@ -243,7 +243,7 @@ fn not_held(ops: &[Op], before: u32, now: u32) -> Answer {
     Answer::NotLinearizable(Conflict { operations, reason })
 }
 
-/// Processes as small numbers: as they are if they are small, otherwise counted.
+/// Processes as small numbers: their own if they are small, otherwise counted.
 enum Numbers {
     AsTheyAre,
     Counted(std::collections::HashMap<u32, usize>),

@@ -1,16 +1,16 @@
-//! Objects whose reads say which stretch of the order each operation belongs to: sets, lists, counters.
+//! Objects whose reads tell which part of the order each operation belongs to: sets, lists, counters.
 //!
-//! Once every operation has a level, and the order of operations within a level does not matter to the object, an order
-//! exists exactly if no operation of a higher level completed before one of a lower level was invoked: real time orders
-//! the operations as intervals, and an order of levels that never runs against it can be refined to one that agrees.
+//! If each operation has a level, and the order within a level does not matter, then a legal order exists exactly if no
+//! operation of a higher level completed before one of a lower level was invoked: real time orders the operations as
+//! intervals, so an order of levels that never contradicts it can be refined to agree with it.
 
 use super::NONE;
 use crate::history::Op;
 
-/// Two operations whose levels run against real time: the one of the higher level, which completed before the other was
-/// invoked. `levels` has one for each operation, all below `count`; [`NONE`] for those that are left out. Linear.
+/// Two operations whose levels contradict real time: the one of the higher level, which completed before the other was
+/// invoked. `levels` has one entry per operation, all below `count`; [`NONE`] for those left out. Linear.
 pub(super) fn against_time(ops: &[Op], levels: &[u32], count: usize) -> Option<(u32, u32)> {
-    // For each level the operation that completed first, and the one that was invoked last.
+    // For each level, the operation that completed first and the one that was invoked last.
     let mut first = vec![NONE; count];
     let mut last = vec![NONE; count];
     for (place, (op, level)) in ops.iter().zip(levels).enumerate() {

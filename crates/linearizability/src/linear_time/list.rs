@@ -1,4 +1,4 @@
-//! A list that grows at its end: elements are appended, reads show all of it.
+//! A list that grows at its end: elements are appended, and a read shows all of it.
 
 use super::NONE;
 use super::elements::{Elements, in_words, shown};
@@ -6,17 +6,17 @@ use super::levels::against_time;
 use crate::Answer;
 use crate::history::{Op, OpFunction, Outcome, Values};
 
-/// Decides a list, empty at first, given its operations in the order of their invocations. Each element is appended once.
+/// Decides a list, empty at first, given its operations in the order of invocation. Each element is appended once.
 ///
-/// Exact. Every read must show a beginning of the longest; the longest orders the elements that anybody saw and, by their
-/// lengths, the reads among them; elements that nobody saw come last (or, indeterminate ones, never), and what is left is
-/// that real time agrees (see the module of the levels). Linear in what the different reads show. Undecided if an element
-/// is appended twice.
+/// Exact. Every read must show a prefix of the longest read. The longest read orders the elements that anybody saw, and
+/// their lengths order the reads among them. Elements that nobody saw come last (or, if indeterminate, never). What
+/// remains to check is real time (see the module `levels`). Linear in the total length of the distinct reads. Undecided
+/// if an element is appended twice.
 pub fn list_append(ops: &[Op], values: &Values) -> Answer {
     decide(ops, values).unwrap_or_else(|answer| answer)
 }
 
-/// An error only so that `?` ends it early.
+/// The error case exists only so that `?` returns early.
 fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
     let elements = Elements::of(ops, values, OpFunction::Append)?;
     let (mut longest, mut witness) = (&[][..], None);
@@ -27,7 +27,7 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
         }
     }
 
-    // Reads of n elements are at level 2n, the element at place n (from 0) at level 2n + 1.
+    // Reads of n elements are at level 2n; the element at index n (from 0) is at level 2n + 1.
     let mut levels = vec![NONE; ops.len()];
     for (position, element) in longest.iter().enumerate() {
         let (Some(by), Some(read)) = (elements.put(*element), witness) else {
@@ -80,7 +80,7 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
     Ok(contradiction(ops, values, (early, late), witness))
 }
 
-/// Two operations whose order by what was read is not that of real time, with the read that tells.
+/// Two operations that the reads order one way and real time the other, with the read that shows it.
 fn contradiction(ops: &[Op], values: &Values, (early, late): (u32, u32), witness: Option<u32>) -> Answer {
     let (first, second) = (&ops[early as usize], &ops[late as usize]);
     let name = |op: &Op| in_words(values, op.a);

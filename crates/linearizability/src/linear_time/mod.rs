@@ -1,6 +1,6 @@
-//! Checks that need no search, because the object's values say in which order its operations took effect.
+//! Checks that need no search, because the object's values tell in which order its operations took effect.
 //!
-//! Each takes the operations on one key in the order of their invocations, and answers [`super::Answer::Undecided`] where
+//! Each takes the operations on one key in the order of their invocations, and answers [`super::Answer::Undecided`] if
 //! its theory does not apply.
 
 mod balance;

@@ -1,14 +1,14 @@
-//! Finds a value's node without hashing: the numbers of values are dense, so they are places in an array.
+//! Finds a value's node without hashing: the numbers of values are dense, so they serve as indices of an array.
 
 use super::chains::{INITIAL, Meaning};
 use crate::history::{Op, Value};
 
-/// Where each value's node is: the initial one first, then by their numbers.
+/// The node of each value: the initial one first, then by number.
 pub(super) struct Places {
     initial: Value,
     least: u32,
     span: usize,
-    /// The values in order, where their numbers lie far apart because most belong to other keys; else empty.
+    /// The values in order, if their numbers are sparse because most belong to other keys; otherwise empty.
     scattered: Vec<u32>,
 }
 
@@ -28,7 +28,7 @@ impl Places {
         }
         let span = if least > greatest { 0 } else { (greatest - least) as usize + 1 };
         let mut scattered = Vec::new();
-        // Clearing four nodes an operation is about what sorting costs.
+        // Clearing four nodes per operation costs about as much as sorting.
         if span > 4 * ops.len() + 64 {
             for op in ops {
                 match meaning(op) {
@@ -53,7 +53,7 @@ impl Places {
         } else if self.scattered.is_empty() {
             value.0 - self.least + 1
         } else {
-            // Every value was put there, so it is found.
+            // Every value was added, so it is found.
             let (Ok(place) | Err(place)) = self.scattered.binary_search(&value.0);
             place as u32 + 1
         }

@@ -1,18 +1,18 @@
 //! Compare-and-sets that failed and count: at some moment between invocation and return the value was not there.
 //!
-//! **In one order of the chains** (see the module of the chains) the values follow one another. Value k is there from t(k),
-//! when it is written, to t(k+1). t(k) lies after the invocations of its writer and of all that comes before, and before the
-//! completions of its writer, its reads and all that comes after. A refusal of value k from i to c asks for t(k) > i or
-//! t(k+1) < c. The later t(k), the fewer refusals bind t(k+1), and t(k+1) may follow at once: so the latest t(k) is the
-//! best for all that follows. Going through the values with it decides, in linear time, whether this order will do.
+//! **In one order of the chains** (see the module `chains`) the values follow one another. Value k is there from its
+//! write, t(k), to t(k+1). t(k) lies after the invocations of its writer and of all that comes before, and before the
+//! completions of its writer, its reads and all that comes after. A refusal of value k from i to c requires t(k) > i or
+//! t(k+1) < c. The later t(k), the fewer refusals constrain t(k+1), which may follow at once: so the latest t(k) is
+//! best for all that follows. Walking the values this way decides in linear time whether this order works.
 //!
-//! **Which order.** By the greater of f and s of each chain: if f(A) < s(B), so that A must come before B, the same holds of
-//! these, since B need not come before A. So each chain comes as late as it can. Where a refusal wants something to come
-//! sooner, a later chain that had begun is put before, or an indeterminate operation that nobody saw. An order that was
-//! found proves that there is one.
+//! **Which order.** By the greater of f and s of each chain: if f(A) < s(B), so that A must come before B, then the
+//! same holds of these maxima, since B need not come before A. So each chain comes as late as it can. If a refusal
+//! needs something sooner, a later chain that had begun is moved forward, or an indeterminate operation that nobody saw
+//! is used. An order found this way proves that one exists.
 //!
-//! **No order** is proved by a chain alone: its own operations bound t(k) whatever the order of the chains, and the chain's
-//! end too where nothing else can follow in time. If neither is proved, the answer is undecided.
+//! **No order** is proved by a chain alone: its own operations bound t(k) whatever the order of the chains, and also
+//! the chain's end if nothing else can follow in time. If neither is proved, the answer is undecided.
 
 use super::NONE;
 use super::chains::{Block, Chains, INITIAL, Meaning};
@@ -21,7 +21,7 @@ use crate::history::{Op, Outcome};
 use crate::value_graph::Zone;
 use crate::{Answer, Conflict};
 
-/// What is there, at the latest since when, and after which invocation something else can follow at the earliest.
+/// The current value, the latest moment when it can appear, and the invocation after which another can follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach {
     pub value: u32,
@@ -32,12 +32,12 @@ pub(super) struct Reach {
 struct Refusal {
     value: u32,
     invoked: u32,
-    /// Of this and the later ones of the same value, the one that completed first, and when.
+    /// Among this and the later refusals of the same value, the one that completed first, and when.
     first: u32,
     completed: u32,
 }
 
-/// An operation that need not have happened, and can come between chains.
+/// An operation that need not have happened, and can be placed between chains.
 #[derive(Clone, Copy)]
 struct Optional {
     /// The value that it replaces; [`NONE`] if it replaces any.
@@ -46,11 +46,11 @@ struct Optional {
     value: u32,
 }
 
-/// How many of the chains that come next are tried where one must come sooner, and how many in all.
+/// How many of the next chains are tried if one must come sooner, and how many tries there are in all.
 const TRIED: usize = 256;
 const TRIED_IN_ALL: usize = 100_000;
 
-/// Whether the chains, which have an order, have one that explains all refusals.
+/// Whether the chains, which can be ordered, have an order that explains all refusals.
 pub(super) fn check<F: Fn(&Op) -> Meaning>(chains: &Chains<F>, mut blocks: Vec<Block>) -> Result<Answer, Conflict> {
     if chains.refusals.is_empty() {
         return Ok(Answer::Linearizable);
@@ -72,14 +72,14 @@ pub(super) fn check<F: Fn(&Op) -> Meaning>(chains: &Chains<F>, mut blocks: Vec<B
     Ok(Answer::Undecided("several compare-and-sets that failed depend on the order of other operations".into()))
 }
 
-/// What each chain says by itself.
+/// What each chain tells by itself.
 pub(super) struct Line<'c, 'o, F> {
     chains: &'c Chains<'o, F>,
-    /// By value, then by invocation.
+    /// Sorted by value, then by invocation.
     refusals: Vec<Refusal>,
-    /// Of each value its first refusal.
+    /// The first refusal of each value.
     refused: Vec<u32>,
-    /// Of each value the least completion of it and what follows on its chain.
+    /// For each value, the earliest completion of it and of what follows on its chain.
     done: Vec<u32>,
 }
 
@@ -114,7 +114,7 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
         Line { chains, refusals, refused, done }
     }
 
-    /// When the value must be gone for the refusals that it did not come too late for, and the one that says so.
+    /// When the value must be gone because of refusals that began after it came, and the refusal that says so.
     fn deadline(&self, at: Reach) -> Option<(u32, u32)> {
         let from = self.refused[at.value as usize];
         let refusals = self.refusals.get(from as usize..)?;
@@ -127,14 +127,14 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
         self.chains.ops.get(place as usize).map_or(-1, |op| op.invoked.into())
     }
 
-    /// A value at the beginning of everything.
+    /// A value at the very beginning.
     fn begin(&self, root: u32) -> Reach {
         let node = &self.chains.nodes[root as usize];
         let latest = if root == INITIAL { -1 } else { self.done[root as usize].into() };
         Reach { value: root, latest, begun: self.invoked(node.writer).max(self.invoked(node.last_read)) }
     }
 
-    /// The next value, which must be there before `limit`; none if it comes too late.
+    /// The next value, which must be there before `limit`. None if it comes too late.
     fn follow(&self, at: Reach, value: u32, limit: i64) -> Option<Reach> {
         let node = &self.chains.nodes[value as usize];
         let deadline = self.deadline(at).map_or(i64::MAX, |(completed, _)| completed.into());
@@ -143,12 +143,12 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
         (begun <= latest).then(|| Reach { value, latest, begun: begun.max(self.invoked(node.last_read)) })
     }
 
-    /// A whole chain.
+    /// Walks a whole chain.
     fn follow_all(&self, at: Reach, root: u32, limit: i64) -> Option<Reach> {
         self.chains.values_from(root).try_fold(at, |at, value| self.follow(at, value, limit))
     }
 
-    /// A chain as if there were no others: what is true of it then is true in every order.
+    /// Walks a chain as if there were no others: what holds then holds in every order.
     fn alone(&self, block: &Block) -> Result<Reach, Conflict> {
         let mut at = self.begin(block.root);
         for value in self.chains.values_from(block.root).skip(1) {
@@ -165,7 +165,7 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
         }
     }
 
-    /// How the refusals bind the values of a chain up to the one that comes too late; [`NONE`] for what follows the chain.
+    /// How refusals constrain the values of a chain up to the one that is too late ([`NONE`]: what follows it).
     fn trace(&self, root: u32, late: u32) -> Trace {
         let mut at = self.begin(root);
         let mut trace = Trace { from: root, late, last: root, refusals: Vec::new() };
@@ -177,7 +177,7 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
                     break;
                 }
                 Some((completed, by)) if completed < self.done[value as usize] => trace.refusals.push(by),
-                // Its own operations bind this value more.
+                // Its own operations constrain this value more.
                 _ => (trace.from, trace.refusals) = (value, Vec::new()),
             }
             match self.follow(at, value, i64::MAX) {
@@ -189,29 +189,29 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
     }
 }
 
-/// Why a value comes too late: refusals of the values from one to another on a chain, each of which binds the next value.
+/// Why a value comes too late: refusals of consecutive values of a chain, each of which constrains the next value.
 pub(super) struct Trace {
-    /// The first, which is bound by when operations completed.
+    /// The first value, which is constrained by the completion of operations.
     pub from: u32,
-    /// The last, which must be gone too soon.
+    /// The last value, which must be gone too soon.
     pub last: u32,
     /// What should replace that, if it is on the chain.
     pub late: u32,
     pub refusals: Vec<u32>,
 }
 
-/// The chains one after another.
+/// The chains in sequence.
 struct Sequence<'l, 'b, 'c, 'o, F> {
     line: &'l Line<'c, 'o, F>,
     blocks: &'b [Block],
     at: Reach,
-    /// The chains but the initial one, by the greater of f and s.
+    /// The chains, without the initial one, by the greater of f and s.
     order: Vec<u32>,
-    /// The same by f, and up to where all are placed.
+    /// The same by f, and the number up to which all are placed.
     by_first: Vec<u32>,
     all_placed: usize,
     placed: Vec<bool>,
-    /// Those that replace anything in the order of their invocations, then the others by what they replace.
+    /// Those that replace any value, in the order of their invocations; then the others, by what they replace.
     optional: Vec<Optional>,
     links: Vec<Optional>,
     used: usize,
@@ -235,7 +235,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
         Sequence { line, blocks, at, order, by_first, all_placed: 0, placed, optional, links, used: 0, tried: 0 }
     }
 
-    /// Puts all chains in sequence; false where it finds no way on.
+    /// Puts all chains in sequence. False if it finds no way on.
     fn run(&mut self) -> bool {
         for next in 0..self.order.len() {
             let number = self.order[next] as usize;
@@ -261,13 +261,13 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
         true
     }
 
-    /// When the first of the chains that are left was first done with.
+    /// The earliest completion in the remaining chains.
     fn rest(&self) -> i64 {
         let left = self.by_first[self.all_placed..].iter().find(|number| !self.placed[**number as usize]);
         left.map_or(i64::MAX, |number| self.blocks[*number as usize].zone.first)
     }
 
-    /// A chain that is no longer among those that are left.
+    /// Enters a chain, which then no longer counts as remaining.
     fn enter(&self, at: Reach, number: usize) -> Option<Reach> {
         let (block, rest) = (&self.blocks[number], self.rest());
         if block.zone.last > rest {
@@ -310,7 +310,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
         found.is_some()
     }
 
-    /// What is there after an operation that need not have happened, if that will do.
+    /// The value after an optional operation, if that will do.
     fn optional(&mut self, will_do: impl Fn(&mut Self, Reach) -> bool) -> Option<Reach> {
         let here = self.at.value;
         let from = self.links.partition_point(|op| op.from < here);
@@ -326,7 +326,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
         None
     }
 
-    /// Fails if a chain's last value must be gone, and nothing could replace it in time.
+    /// Fails if a chain's last value must be gone and nothing could replace it in time.
     fn nothing_follows(&self, ends: &[Reach]) -> Result<(), Conflict> {
         let line = self.line;
         let firsts: Vec<i64> = self.by_first.iter().map(|number| self.blocks[*number as usize].zone.first).collect();
@@ -366,8 +366,8 @@ impl Block {
 }
 
 impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
-    /// Indeterminate operations that nobody observed: the place, the value that is replaced if it must be one, and the
-    /// value that is written.
+    /// Indeterminate operations that nobody observed: the place, the value that it replaces if it must be a certain
+    /// one, and the value that it writes.
     fn indeterminate_unseen(&self) -> Vec<(u32, u32, u32)> {
         let ops = (0u32..).zip(self.ops).filter(|(_, op)| op.outcome == Outcome::Info);
         let unseen = ops.filter_map(|(place, _)| {

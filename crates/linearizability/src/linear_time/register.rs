@@ -1,4 +1,4 @@
-//! A register that is read, written and replaced: the object that most histories are about.
+//! A register with reads, writes and replacements, the object of most histories.
 
 use std::collections::HashSet;
 
@@ -8,21 +8,21 @@ use crate::history::{Op, OpFunction, Outcome, Value};
 use crate::search::before;
 use crate::{Answer, Conflict, FailedCas};
 
-/// Decides reads, writes, compare-and-sets and read-modify-writes of one key, `ops` in the order of their invocations.
+/// Decides reads, writes, compare-and-sets and read-modify-writes of one key, `ops` in the order of invocation.
 ///
-/// Exact where every written value is unique, with two exceptions: compare-and-sets that failed and count (see the module
-/// of refusals), and indeterminate operations of which nobody knows what they read or wrote (of chains); where those
-/// leave it open the answer is undecided. Where values repeat, only what cannot be in any order is found (of the balance).
+/// Exact if every written value is unique, with two exceptions: compare-and-sets that failed and count (see the module
+/// `refusals`), and indeterminate operations whose values read or written are unknown (see `chains`). If those leave
+/// the question open, the answer is undecided. If values repeat, only what fits in no order is found (see `balance`).
 ///
-/// An operation that replaced a value links the two; of a read-modify-write that may have read anything only what it wrote
-/// counts, as of a write. If all are reads and writes, [`super::chains`] is Gibbons and Korach's check to the letter: a
-/// write and its reads are a cluster, f is the cluster's least completion, s its greatest invocation. There is no order iff
-/// two forward zones (f < s) overlap, or a backward zone lies inside a forward one, or a read completed before its
-/// write was invoked. The initial value's write came before everything, so its zone begins before the history.
+/// An operation that replaced a value links the two values; a read-modify-write that may have read anything counts as a
+/// write. With only reads and writes, [`super::chains`] is Gibbons and Korach's check to the letter: a write and its
+/// reads are a cluster, f is its least completion, s its greatest invocation. There is no order iff two forward zones
+/// (f < s) overlap, or a backward zone lies inside a forward one, or a read completed before its write was invoked. The
+/// initial value was written before everything, so its zone begins before the history.
 ///
-/// Source: Gibbons and Korach (Testing shared memories, SIAM J. Comput. 1997), section 4, over chains of replaced values.
-/// Time and space: linear in the operations; n log n where the numbers of the values lie far apart, for the failed
-/// compare-and-sets, and where values repeat.
+/// Source: Gibbons and Korach (Testing shared memories, SIAM J. Comput. 1997), section 4, over chains of replaced
+/// values. Time and space: linear in the operations; n log n if the numbers of the values are sparse, for failed
+/// compare-and-sets, and if values repeat.
 pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
     if initial == Value::UNKNOWN {
         return Answer::Undecided("nobody knows the initial value".to_owned());
@@ -36,7 +36,7 @@ pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
             match scales.overdrawn(&idle) {
                 Some(conflict) => Err(conflict),
                 None if scales.are_complete() && idle.contains(&true) => {
-                    // Without those that cannot have happened, values may well be unique.
+                    // Without those that cannot have happened, values may be unique.
                     let rest = (0..).zip(ops).filter(|(place, _)| !idle[*place as usize]);
                     let (places, rest): (Vec<u32>, Vec<Op>) = rest.unzip();
                     let answer = in_places(register(&rest, initial, failed_cas), &places);
@@ -46,7 +46,7 @@ pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
             }
         }
     };
-    // What may have written anything explains much of what came later, and nothing of what was before.
+    // An operation that may have written anything explains much of what came later, but nothing before it.
     let first = ops.iter().find(|op| meaning(op) == Meaning::Anything);
     match (found, first) {
         (Ok(Answer::Linearizable), _) => Answer::Linearizable,
@@ -64,8 +64,8 @@ pub fn register(ops: &[Op], initial: Value, failed_cas: FailedCas) -> Answer {
     }
 }
 
-/// An answer about some operations, with those of the others that wrote what is observed there, and why they did not do
-/// so in time.
+/// An answer about some operations, extended by other operations that wrote the values observed there, and by what
+/// shows why they did not do so in time.
 fn with_writers(mut answer: Answer, ops: &[Op], initial: Value, why: impl Fn(u32) -> Vec<u32>) -> Answer {
     if let Answer::NotLinearizable(conflict) = &mut answer {
         let set =
@@ -84,7 +84,7 @@ fn with_writers(mut answer: Answer, ops: &[Op], initial: Value, why: impl Fn(u32
     answer
 }
 
-/// An answer about some of the operations as one about all of them.
+/// Translates an answer about some of the operations to one about all of them.
 fn in_places(answer: Answer, places: &[u32]) -> Answer {
     match answer {
         Answer::NotLinearizable(mut conflict) => {

@@ -1,4 +1,4 @@
-//! A set that grows: elements join, reads show all of it.
+//! A set that grows: elements are added, and a read shows all of it.
 
 use super::NONE;
 use super::elements::{Elements, in_words, shown};
@@ -6,17 +6,17 @@ use super::levels::against_time;
 use crate::Answer;
 use crate::history::{Op, OpFunction, Outcome, Value, Values};
 
-/// Decides a set, empty at first, given its operations in the order of their invocations. Each element joins once.
+/// Decides an initially empty set, given its operations in the order of their invocations. Each element is added once.
 ///
-/// Exact. The set only grows, so reads must form a chain by inclusion; the chain tells of each read and each element that
-/// was seen where it belongs, elements that nobody saw come last (or, indeterminate ones, never), and what is left is
-/// that real time agrees (see the module of the levels). Linear in what the different reads show. Undecided if an
-/// element joins twice, or if a read shows one twice.
+/// Exact. The set only grows, so reads must form a chain by inclusion. The chain gives the level of each read and of
+/// each element that was seen; elements that nobody saw come last (or, if indeterminate, never). What remains to check
+/// is real time (see the module `levels`). Linear in the total length of the distinct reads. Undecided if an element is
+/// added twice, or if a read shows one twice.
 pub fn set(ops: &[Op], values: &Values) -> Answer {
     decide(ops, values).unwrap_or_else(|answer| answer)
 }
 
-/// An error only so that `?` ends it early.
+/// The error case exists only so that `?` returns early.
 fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
     let elements = Elements::of(ops, values, OpFunction::Add)?;
     let mut reads = Vec::with_capacity(elements.reads.len());
@@ -25,7 +25,7 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
     }
     reads.sort_by_key(|(set, _)| set.len());
 
-    // The level at which each element joined: even ones are for reads, odd ones for what joined before the read above.
+    // The level of each element: even levels are for reads, odd ones for what was added before the next read.
     let mut joined = vec![NONE; values.len()];
     let mut shown_by = vec![NONE; values.len()];
     let mut levels = vec![NONE; ops.len()];
@@ -83,7 +83,7 @@ fn decide(ops: &[Op], values: &Values) -> Result<Answer, Answer> {
     Ok(contradiction(ops, values, (early, late), &levels, &chain))
 }
 
-/// A read that lacks an element which a read that shows no more has.
+/// A read that lacks an element which another read, showing no more elements, has.
 fn no_chain(
     ops: &[Op],
     values: &Values,
@@ -109,7 +109,7 @@ fn no_chain(
     Answer::refused(operations.into_iter().flatten().collect(), reason)
 }
 
-/// Two operations whose order by what was read is not that of real time, with the read that tells.
+/// Two operations that the reads order one way and real time the other, with the read that shows it.
 fn contradiction(ops: &[Op], values: &Values, (early, late): (u32, u32), levels: &[u32], chain: &[u32]) -> Answer {
     let (first, second) = (&ops[early as usize], &ops[late as usize]);
     let name = |op: &Op| in_words(values, op.a);
@@ -121,7 +121,7 @@ fn contradiction(ops: &[Op], values: &Values, (early, late): (u32, u32), levels:
             format!("{} had been added in line {} but is missing in line {}", name(first), lines.0, lines.1)
         }
         (false, false) => {
-            // Level 2k+1 joined before the read at level 2k+2, which is number k of the chain.
+            // Level 2k+1 is for elements added before the read at level 2k+2, which is number k of the chain.
             let read = chain.get(levels[late as usize] as usize / 2).copied();
             operations.extend(read);
             let line = read.map_or(0, |read| ops[read as usize].line);

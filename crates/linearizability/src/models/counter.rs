@@ -4,18 +4,18 @@ use crate::history::{Op, OpFunction, Outcome, Value, Values};
 use crate::model::{Effect, Model, Step};
 use crate::words::Words;
 
-/// A number that starts at `initial`. `add` n adds n, which may be negative; `read` returns the sum. What failed did
-/// not happen.
+/// A number that starts at `initial`. `add` n adds n, which may be negative; `read` returns the sum. A failed operation
+/// did not happen.
 pub struct Counter {
     initial: i64,
-    /// Of each value its number; a value that is none is never read and adds nothing.
+    /// The number that each value stands for. A value that is not a number is never read and adds nothing.
     numbers: Vec<Option<i64>>,
-    /// Nothing is ever taken away.
+    /// True if no negative number is ever added.
     rises: bool,
 }
 
 impl Counter {
-    /// A counter that begins at `initial`; `operations` are those that will be checked.
+    /// A counter that starts at `initial`; `operations` are those that will be checked.
     pub fn new(initial: i64, values: &Values, operations: &[Op]) -> Counter {
         let numbers = (0..values.len() as u32).map(|value| values.int(Value(value))).collect();
         let mut counter = Counter { initial, numbers, rises: false };

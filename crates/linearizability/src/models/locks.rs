@@ -1,7 +1,7 @@
-//! Locks: with and without owners, reentrant, with fencing tokens; semaphores.
+//! Locks: with and without owners, reentrant, with fencing tokens; and semaphores.
 //!
-//! Nothing here expires: a lock with a lease is one only as long as the lease holds. An acquisition that failed did not
-//! happen and says nothing about who holds the lock: it may have failed for want of a majority.
+//! Nothing here expires: a lease counts as a lock only as long as it lasts. A failed acquire did not happen, and says
+//! nothing about who holds the lock: it may have failed because there was no majority.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
 use crate::model::{Effect, Model, Step};
 use crate::words::Words;
 
-/// A lock that anyone may release. `acquire`: it was free, and is held; `release`: it was held, and is free.
+/// A lock that anyone may release. `acquire`: it was free and is now held; `release`: it was held and is now free.
 pub struct Mutex;
 
 impl Model for Mutex {
@@ -37,8 +37,8 @@ impl Model for Mutex {
         false
     }
 
-    /// What failed; and all between two times at which nothing was in flight, where it leaves the lock as it found it. A
-    /// pair of one process is not enough: another may rely on it.
+    /// Failed operations; and everything between two moments when nothing was in flight, if it leaves the lock as it
+    /// found it. An acquire and release of one process are not enough: another process may rely on them.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let mut sets = failed(operations);
         let (mut block, mut balance, mut quiet_from) = (Vec::new(), 0, 0);
@@ -46,7 +46,7 @@ impl Model for Mutex {
             if op.outcome == Outcome::Fail {
                 continue;
             }
-            // Blocks that do not balance go with the next.
+            // Unbalanced blocks are joined with the next one.
             if op.invoked > quiet_from && balance == 0 && !block.is_empty() {
                 sets.push(std::mem::take(&mut block));
             }
@@ -65,15 +65,15 @@ impl Model for Mutex {
     }
 }
 
-/// `limit` places, each of which only its owner can give back. `acquire`: one was free, and the process owns it, beside
-/// those that it owned before; `release`: the process owned one, and it is free.
+/// `limit` places, each of which only its owner can give back. `acquire`: one was free, and the process owns it now,
+/// besides any that it owned before; `release`: the process owned one, and it is now free.
 pub struct Semaphore {
-    /// How many acquires can be without a release at one time.
+    /// How many places can be taken at once.
     pub limit: u32,
 }
 
 impl Model for Semaphore {
-    /// The owners of the places that are taken, in order, one of several places as often.
+    /// The sorted owners of the places taken; an owner of several places appears as often.
     type State = Box<[u32]>;
 
     fn initial(&self) -> Self::State {
@@ -112,14 +112,14 @@ impl Model for Semaphore {
     }
 }
 
-/// A lock that only its owner can release. `acquire`: it was free, and the process owns it (`reentrant`: it was free or
-/// the process owned it, and owns it once more); `release`: the process owned it, and owns it once less.
+/// A lock that only its owner can release. `acquire`: it was free, and the process owns it now (`reentrant`: or the
+/// process owned it, and owns it once more); `release`: the process owned it, and owns it once less.
 pub struct OwnerMutex {
-    /// Whether its owner can acquire it again.
+    /// Whether the owner can acquire it again.
     pub reentrant: bool,
 }
 
-/// Who owns a lock, and how often; nobody where the count is 0.
+/// Who owns a lock, and how many times; nobody if the count is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owned {
     process: u32,
@@ -172,15 +172,15 @@ impl Model for OwnerMutex {
     }
 }
 
-/// A lock that only its owner can release, and whose acquisitions return tokens that rise strictly. Tokens that are not
-/// known, and missing ones, fit.
+/// A lock that only its owner can release, and whose acquires return strictly increasing tokens. Unknown and missing
+/// tokens always fit.
 pub struct FencedMutex {
-    /// Of each value its number, if it is one.
+    /// The number that each value stands for, if it is one.
     numbers: Vec<Option<i64>>,
 }
 
 impl FencedMutex {
-    /// A lock that is free; `values` tell the tokens.
+    /// A lock that is free; `values` holds the tokens.
     pub fn new(values: &Values) -> FencedMutex {
         FencedMutex { numbers: (0..values.len() as u32).map(|value| values.int(Value(value))).collect() }
     }
@@ -234,9 +234,9 @@ fn failed(operations: &[Op]) -> Vec<Vec<u32>> {
     places.map(|(place, _)| vec![place]).collect()
 }
 
-/// What failed, and whole holds: an acquisition with the release that is the next operation of its process, or an
-/// acquisition that is the last. Never a release alone, for others may have acquired after it; and where one of the two
-/// is indeterminate, only what nothing of the same process can have relied on.
+/// Failed operations, and whole holds: an acquire with the release that is its process's next operation, or an acquire
+/// that is its process's last. Never a release alone, as others may have acquired after it. If one of the two is
+/// indeterminate, only if nothing else of the same process can have relied on it.
 fn holds(operations: &[Op]) -> Vec<Vec<u32>> {
     let mut sets = failed(operations);
     let mut acquired: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -250,7 +250,7 @@ fn holds(operations: &[Op]) -> Vec<Vec<u32>> {
                 hold.push(place);
                 match op.outcome {
                     Outcome::Ok => sets.push(hold),
-                    // If it happened, perhaps later than what the process did next.
+                    // It may have happened later than what the process did next.
                     _ => drop(acquired.insert(op.process, hold)),
                 }
             }

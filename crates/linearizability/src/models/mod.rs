@@ -1,4 +1,4 @@
-//! The built-in models, and what their names are.
+//! The built-in models and their names.
 
 mod counter;
 mod locks;
@@ -40,7 +40,7 @@ pub enum ModelSpec {
     ReentrantMutex,
     /// [`FencedMutex`].
     FencedMutex,
-    /// [`Semaphore`] with so many places.
+    /// [`Semaphore`] with this many places.
     Semaphore(u32),
 }
 
@@ -59,7 +59,7 @@ const NAMES: [(&str, ModelSpec); 11] = [
 ];
 
 impl ModelSpec {
-    /// Whether it is about acquires and releases.
+    /// Whether its operations are acquires and releases.
     pub fn is_lock(self) -> bool {
         use ModelSpec::{FencedMutex, Mutex, OwnerMutex, ReentrantMutex, Semaphore};
         matches!(self, Mutex | OwnerMutex | ReentrantMutex | FencedMutex | Semaphore(_))

@@ -8,39 +8,39 @@ use crate::model::{Candidate, Effect, Model, Step};
 use crate::search::FastHasher;
 use crate::words::{self, Words};
 
-/// What a compare-and-set that failed says.
+/// What a failed compare-and-set proves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailedCas {
-    /// The register held something else than was expected, as the operation's contract says.
+    /// The register did not hold the expected value, as the operation's contract says.
     Check,
-    /// Nothing, as Knossos has it: it did not happen, for any reason.
+    /// Nothing, as in Knossos: it did not happen, for whatever reason.
     #[default]
     Drop,
 }
 
-/// A register, with all operations that registers have. The state is a value.
+/// A register with all the operations that registers have. The state is a value.
 ///
 /// - `read`: returns the value.
 /// - `write`: replaces it.
-/// - `cas` from, to: replaces it if it is `from`; fails if it is not ([`FailedCas`]).
+/// - `cas` from, to: replaces the value if it is `from`; fails if it is not ([`FailedCas`]).
 /// - `rmw` old, new: the value was `old`, and `new` replaces it. An unknown `old` fits every value; after an unknown
-///   `new` the register holds anything, until it is seen.
+///   `new` the register holds anything, until somebody reads it.
 ///
-/// Any other operation that failed did not happen and says nothing.
+/// Any other failed operation did not happen and says nothing.
 pub struct Register {
-    /// What it holds at first.
+    /// The initial value.
     pub initial: Value,
-    /// What a failed compare-and-set says.
+    /// What a failed compare-and-set proves.
     pub failed_cas: FailedCas,
-    /// There are operations that leave an unknown value, so a read may say what it is.
+    /// True if some operation leaves an unknown value; a read may then determine it.
     pub wildcards: bool,
 }
 
-/// Any value that nobody observes.
+/// Stands for any value that nobody observes.
 const OTHER: Value = Value(u32::MAX - 1);
 
 impl Register {
-    /// A register that holds `initial` at first; `operations` are those that will be checked.
+    /// A register that starts with `initial`; `operations` are those that will be checked.
     pub fn new(initial: Value, failed_cas: FailedCas, operations: &[Op]) -> Register {
         Register { initial, failed_cas, wildcards: operations.iter().any(|op| produces(op) == Some(Value::UNKNOWN)) }
     }
@@ -51,7 +51,7 @@ impl Register {
     }
 }
 
-/// The value that the register holds after the operation.
+/// The value in the register after the operation.
 fn produces(op: &Op) -> Option<Value> {
     match op.f {
         _ if op.outcome == Outcome::Fail => None,
@@ -158,7 +158,7 @@ impl Model for Register {
         }
         let something_else = operations.first().is_some_and(|op| produces(op) == Some(OTHER));
         let may_go = |op: &Op| match produces(op) {
-            // Without it, a failed compare-and-set may have to find the value that it must not find.
+            // Without this write, a failed compare-and-set might find the very value that it must not find.
             Some(_) if refused && !something_else => false,
             Some(Value::UNKNOWN) => observers.is_empty(),
             Some(value) => observers.get(&value).copied().unwrap_or(0) == u32::from(observes(op) == Some(value)),
@@ -168,7 +168,7 @@ impl Model for Register {
         singles.map(|place| vec![place]).collect()
     }
 
-    /// A failed compare-and-set needs something else to be there, once.
+    /// Each failed compare-and-set needs a moment with some other value.
     fn bystanders(&self, operations: &[Op]) -> Vec<Op> {
         let refused = |op: &&Op| op.outcome == Outcome::Fail && !self.says_nothing(op) && !self.wildcards;
         let other = |op: &Op| Op {
@@ -183,7 +183,7 @@ impl Model for Register {
         operations.iter().filter(refused).map(other).collect()
     }
 
-    /// Whatever else wrote what they found; what was written and is not found by them does not matter.
+    /// All else that wrote the values found. Writes of values that these operations do not find do not matter.
     fn needed(&self, operations: &[Op], kept: &[u32]) -> Option<Vec<u32>> {
         let ops = || kept.iter().map(|place| &operations[*place as usize]);
         if self.wildcards {
@@ -210,14 +210,14 @@ impl Model for Register {
     }
 }
 
-/// When somebody could notice that the register holds a value.
+/// When somebody could notice that the register holds a given value.
 struct Observed {
     values: HashMap<Value, Window, BuildHasherDefault<FastHasher>>,
-    /// When a failed compare-and-set notices that it holds something else.
+    /// When a failed compare-and-set notices that the register holds some other value.
     otherwise: Window,
 }
 
-/// From the invocation of the first observer to the completion of the last.
+/// From the first observer's invocation to the last one's completion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Window {
     from: u32,
@@ -232,7 +232,7 @@ impl Window {
     }
 }
 
-/// Rounds until an indeterminate compare-and-set that follows others is taken to be of use at any time.
+/// After this many rounds, an indeterminate compare-and-set in a chain counts as useful at any time.
 const ROUNDS: usize = 8;
 
 impl Observed {
@@ -248,7 +248,7 @@ impl Observed {
                 observed.add(value, window);
             }
         }
-        // An indeterminate operation is an observer if what it leaves is observed.
+        // An indeterminate operation is an observer if the value that it leaves is observed.
         let links = || operations.iter().filter(|c| c.op.outcome == Outcome::Info && observes(&c.op).is_some());
         for round in 0.. {
             let mut changed = false;
@@ -277,7 +277,7 @@ impl Observed {
         std::mem::replace(known, wider) != wider
     }
 
-    /// When a register that holds this value could be told from one that does not.
+    /// When a register with this value could be told from one without it.
     fn after(&self, value: Value) -> Window {
         self.values.get(&value).map_or(self.otherwise, |window| window.with(self.otherwise))
     }

@@ -1,4 +1,4 @@
-//! What is appended to: a list of elements, or a text.
+//! Things that are appended to: a list of elements, or a text.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -8,33 +8,33 @@ use crate::model::{Effect, Model, Step};
 use crate::search::FastHasher;
 use crate::words::{self, Words};
 
-/// A list, empty at first. `append` x puts x at its end; `read` returns it whole, in order.
+/// A list, initially empty. `append` x puts x at its end; `read` returns all of it, in order.
 pub type ListAppend = Sequence<Value>;
 
-/// A text, empty at first. `append` x puts the text x at its end; `write` replaces it; `read` returns it whole.
+/// A text, initially empty. `append` x puts the text x at its end; `write` replaces the text; `read` returns all of it.
 pub type TextAppend = Sequence<u8>;
 
-/// A sequence that is appended to, and the states of a search over it: a state is a prefix of something that a read
-/// returned, so it takes two numbers; all others are one state, for nobody ever sees them or what grows from them.
+/// A sequence that is appended to, and the states of a search over it. A state is a prefix of some read's result, so it
+/// takes two numbers; all other sequences are one state, as nobody ever sees them or what grows from them.
 ///
-/// `read` of nothing is that of an empty sequence. What failed did not happen.
+/// A `read` of nil returned an empty sequence. A failed operation did not happen.
 pub struct Sequence<T> {
-    /// All that was read, in order, once.
+    /// The distinct reads, in order.
     reads: Vec<Box<[T]>>,
-    /// Of each read, how much of it is as in the one before.
+    /// For each read, the length of the prefix that it shares with the one before.
     shared: Vec<usize>,
     values: HashMap<Value, Meaning<T>, BuildHasherDefault<FastHasher>>,
 }
 
-/// What a value is.
+/// What a value stands for.
 struct Meaning<T> {
     /// As a whole sequence.
     whole: State,
-    /// As what is appended.
+    /// As something to append.
     tail: Box<[T]>,
 }
 
-/// The first of the reads that begins so, and how long the prefix is.
+/// The first read with this prefix, and the length of the prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     read: u32,
@@ -88,20 +88,20 @@ impl<T: Ord + Copy> Sequence<T> {
         sequence
     }
 
-    /// The state after something is appended.
+    /// The state after an append.
     fn grow(&self, state: State, tail: &[T]) -> State {
         let length = state.length as usize;
         let Some(first) = self.reads.get(state.read as usize) else {
             return if state == EMPTY && tail.is_empty() { EMPTY } else { UNSEEN };
         };
-        // Those that begin with the prefix come after the first that does, in the order of what follows it.
+        // The reads with this prefix come right after the first one, sorted by what follows the prefix.
         let mut fits = common(&first[length..], tail);
         for at in state.read as usize.. {
             if fits == tail.len() {
                 return State { read: at as u32, length: (length + fits) as u32 };
             }
             match self.shared.get(at + 1) {
-                // It differs from the tail where the one before does.
+                // It differs from the tail at the same point as the one before.
                 Some(shared) if *shared > length + fits => {}
                 Some(shared) if *shared >= length => fits = common(&self.reads[at + 1][length..], tail),
                 _ => return UNSEEN,
@@ -118,7 +118,7 @@ impl<T: Ord + Copy> Sequence<T> {
     }
 }
 
-/// How many elements two sequences have in common at the beginning.
+/// The length of the common prefix of two sequences.
 fn common<T: PartialEq>(one: &[T], other: &[T]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
@@ -159,7 +159,7 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
         false
     }
 
-    /// What was read begins with what there is.
+    /// The read begins with the current state.
     fn leads_to(&self, state: &State, read: &Op) -> bool {
         let whole = self.whole(read.a);
         let sequences = (self.reads.get(state.read as usize), self.reads.get(whole.read as usize));
@@ -178,7 +178,7 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
         let overwrites = operations.iter().any(|op| op.f == OpFunction::Write);
         let may_go = |op: &Op| match op.f {
             _ if self.effect(op) == Effect::Nothing => true,
-            // Where nothing overwrites, what no read has was appended after all of them.
+            // If nothing overwrites, an element that no read has was appended after all of them.
             OpFunction::Append => !overwrites && found.as_ref().is_some_and(|found| !found.contains(&op.a)),
             _ => false,
         };
@@ -195,11 +195,11 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
     }
 }
 
-/// What a sequence is made of.
+/// What a sequence consists of.
 pub trait Symbol: Sized {
     fn show(sequence: &[Self], values: &Values) -> String;
 
-    /// All values that these reads have, if a sequence says which values it was made of.
+    /// All values in these reads, if a sequence tells which values it was made of.
     fn found(sequence: &Sequence<Self>, reads: impl Iterator<Item = State>) -> Option<HashSet<Value>>;
 }
 

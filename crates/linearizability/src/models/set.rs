@@ -7,12 +7,12 @@ use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
 use crate::model::{Effect, Model, Step};
 use crate::words::{self, Words};
 
-/// A set, empty at first. `add` x makes x an element; `read` returns all elements, in any order. What failed did not
-/// happen.
+/// A set, initially empty. `add` x makes x an element; `read` returns all elements, in any order. A failed operation
+/// did not happen.
 ///
-/// The states of a search are numbers of sets, so that they are small.
+/// The states of a search are numbers of sets, to keep them small.
 pub struct Set {
-    /// Of each value that is a list, its distinct elements in order.
+    /// For each value that is a list, its distinct elements in order.
     lists: HashMap<Value, Box<[Value]>>,
     seen: Mutex<Seen>,
 }
@@ -53,7 +53,7 @@ impl Seen {
 }
 
 impl Set {
-    /// An empty set; `values` tell the elements.
+    /// An empty set; `values` holds the elements.
     pub fn new(values: &Values) -> Set {
         let list = |number: u32| match values.content(Value(number)) {
             Some(Content::List(list)) => Some((Value(number), sorted(list))),
@@ -64,7 +64,7 @@ impl Set {
         Set { lists: (0..values.len() as u32).filter_map(list).collect(), seen: Mutex::new(seen) }
     }
 
-    /// What a read returned; nothing is an empty set.
+    /// What a read returned; nil is an empty set.
     fn read(&self, value: Value) -> Option<&[Value]> {
         match value {
             Value::NIL => Some(&[]),
@@ -114,7 +114,7 @@ impl Model for Set {
         false
     }
 
-    /// What was read has all that there is.
+    /// The read contains everything in the state.
     fn leads_to(&self, state: &u32, read: &Op) -> bool {
         if read.outcome == Outcome::Fail || read.a == Value::UNKNOWN {
             return true;
@@ -135,7 +135,7 @@ impl Model for Set {
         places.min_by_key(|(_, op)| op.completed).map(|(place, _)| place)
     }
 
-    /// Reads, and the additions of what no read has.
+    /// Reads, and additions of elements that no read contains.
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         let reads = operations.iter().filter(|op| op.f == OpFunction::Read && op.outcome == Outcome::Ok);
         let found: HashSet<Value> = reads.filter_map(|op| self.read(op.a)).flatten().copied().collect();

@@ -1,10 +1,10 @@
-//! Sets of slots: one word where no more than 64 operations were ever open at once, as many as needed otherwise.
+//! Sets of slots: one word if no more than 64 operations were ever open at once, else as many words as needed.
 //!
-//! A checker with a mask of fixed width calls histories of more clients violations; this one cannot.
+//! A checker with a fixed-width mask reports histories with more clients as violations; this one cannot.
 
 use std::hash::Hash;
 
-/// A set of small numbers below a bound that is fixed when it is made.
+/// A set of small numbers below a bound that is fixed at construction.
 pub trait Bits: Clone + Eq + Hash + Send {
     fn empty(slots: usize) -> Self;
     fn has(&self, slot: u32) -> bool;
@@ -12,7 +12,7 @@ pub trait Bits: Clone + Eq + Hash + Send {
     fn remove(&mut self, slot: u32);
     fn is_subset(&self, other: &Self) -> bool;
     fn count(&self) -> u32;
-    /// Bytes outside of the value itself.
+    /// Bytes on the heap.
     fn heap_bytes(&self) -> usize;
 }
 

@@ -1,5 +1,5 @@
-//! Breadth-first: all that is possible after each return. It needs only the frontier, so it is fast and small where
-//! there is no legal order, and at a quiescent point nothing is left but the set of states.
+//! Breadth-first: every possible configuration after each return. Only the frontier is kept, so it is fast and small if
+//! there is no legal order, and at a quiescent point nothing remains but the set of states.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -14,10 +14,10 @@ use crate::model::{Effect, Model};
 
 type Set<S, B> = HashSet<Config<S, B>, BuildHasherDefault<FastHasher>>;
 
-/// How many configurations with the same state are compared to find out that one covers another.
+/// How many configurations with the same state are compared to find one that covers another.
 const COMPARED: usize = 64;
 
-/// The configurations that are left at the end, none where there is no legal order, and the event that was reached.
+/// The configurations left at the end, none if there is no legal order; and the event reached.
 pub struct Reached<S, B> {
     pub frontier: Vec<Config<S, B>>,
     pub at: usize,
@@ -102,7 +102,7 @@ fn after<M: Model, B: Bits>(
     Ok(uncovered(next))
 }
 
-/// Leaves out configurations of which every future is one of another's.
+/// Drops configurations whose every future is also a future of another one.
 fn uncovered<S: Clone + Eq + std::hash::Hash, B: Bits>(found: Set<S, B>) -> Vec<Config<S, B>> {
     if found.len() < 2 {
         return found.into_iter().collect();

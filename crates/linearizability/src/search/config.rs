@@ -1,24 +1,24 @@
-//! A configuration: all that the future of a search depends on.
+//! A configuration: everything that the future of a search depends on.
 //!
-//! With the place in the order of events it is the state and what became of the operations that are open, so its size
-//! does not depend on the length of the history. It stands for many plain configurations at once: of an open operation
-//! it says whether it *may* be taken as having happened already and whether it may still happen.
+//! Together with the place in the order of events, it is the state and the status of the open operations, so its size
+//! does not depend on the length of the history. It stands for many plain configurations at once: for each open
+//! operation it says whether it *may* count as having happened, and whether it may still happen.
 
 use std::hash::{Hash, Hasher};
 
 use super::bits::Bits;
 
-/// The state, and what became of the operations that are open.
+/// The state, and the status of the open operations.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Config<S, B> {
     pub state: S,
-    /// Operations that cannot happen any more, because they did.
+    /// Operations that cannot happen any more, because they already have.
     pub spent: B,
-    /// Operations that need not happen any more: the spent ones, those that would have changed nothing at some time
-    /// since their invocation, and writes that were open when another write took effect, for they may have happened
-    /// just before it, unseen. A superset of `spent`.
+    /// Operations that need not happen any more: the spent ones; those that would have changed nothing at some time
+    /// since their invocation; and writes that were open when another write took effect, as they may have happened just
+    /// before it, unseen. A superset of `spent`.
     pub settled: B,
-    /// How many of the indeterminate operations of each class happened, by class; none that are zero.
+    /// How many indeterminate operations of each class have happened, by class; classes with none are omitted.
     pub used: Box<[(u32, u32)]>,
     /// The last operation happened early and nothing has seen it yet, so it must not be overwritten.
     pub unseen: bool,
@@ -42,21 +42,21 @@ impl<S: Clone + Eq + Hash, B: Bits> Config<S, B> {
         self.used = used.into();
     }
 
-    /// Nothing that uses one of the class comes any more, so how many were used is forgotten.
+    /// Nothing will use an operation of this class any more, so the count is dropped.
     pub fn retire(&mut self, class: u32) {
         if self.used.iter().any(|(c, _)| *c == class) {
             self.used = self.used.iter().copied().filter(|(c, _)| *c != class).collect();
         }
     }
 
-    /// Its slot goes to another operation.
+    /// Frees a slot for another operation.
     pub fn close(&mut self, slot: u32) {
         self.spent.remove(slot);
         self.settled.remove(slot);
         self.unseen = false;
     }
 
-    /// Whether every future of `other` is one of this configuration.
+    /// Whether every future of `other` is also one of this configuration.
     pub fn covers(&self, other: &Self) -> bool {
         self.state == other.state
             && self.spent.is_subset(&other.spent)
@@ -65,14 +65,14 @@ impl<S: Clone + Eq + Hash, B: Bits> Config<S, B> {
             && self.used.iter().all(|(class, count)| *count <= other.used(*class))
     }
 
-    /// About as many bytes as it takes in a table.
+    /// Its approximate size in a table, in bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.spent.heap_bytes() * 2 + size_of_val(&*self.used)
     }
 }
 
-/// A multiplying hash (as in FxHash, folded at the end so that every bit counts): the tables of the search are small and
-/// hot, and nobody chooses their keys to collide.
+/// A multiplying hash, as in FxHash, but folded at the end so that every bit counts: the search's tables are small and
+/// hot, and nobody picks their keys to collide.
 #[derive(Clone, Default)]
 pub struct FastHasher(u64);
 

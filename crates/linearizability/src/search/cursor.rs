@@ -1,6 +1,6 @@
-//! A place in the order of events, and which operations are open there.
+//! A place in the order of events, and the operations that are open there.
 //!
-//! Both searches use it: depth-first goes forward and back, breadth-first only forward.
+//! Both searches use it: depth-first moves forward and back, breadth-first only forward.
 
 use super::problem::{Event, Open, Problem};
 
@@ -8,11 +8,11 @@ pub struct Cursor<'a> {
     pub problem: &'a Problem,
     /// The next event.
     pub at: usize,
-    /// Open operations, the one that returns first at the end.
+    /// The open operations; the one that returns first is last.
     pub open: Vec<Open>,
-    /// Classes of indeterminate operations that can be used, in order.
+    /// Classes with indeterminate operations that can be used, in order.
     pub live: Vec<u32>,
-    /// Of each class, how many indeterminate operations can be used.
+    /// For each class, how many indeterminate operations can be used.
     pub available: Vec<u32>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Cursor<'a> {
         self.problem.events.get(self.at).copied()
     }
 
-    /// Goes past the next event.
+    /// Moves past the next event.
     pub fn forward(&mut self) {
         match self.problem.events[self.at] {
             Event::Invoke(open) => self.add(open),
@@ -44,7 +44,7 @@ impl<'a> Cursor<'a> {
         self.at += 1;
     }
 
-    /// Goes back to an earlier event.
+    /// Moves back to an earlier event.
     pub fn back_to(&mut self, at: usize) {
         while self.at > at {
             self.at -= 1;

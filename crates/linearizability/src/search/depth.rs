@@ -1,7 +1,7 @@
-//! Depth-first: fast where there is a legal order, because it needs to find only one.
+//! Depth-first: fast if there is a legal order, because it needs to find only one.
 //!
-//! What failed is remembered, so that it is not tried again; what is still being tried is a stack, so that a valid
-//! history takes hardly any memory.
+//! Failed configurations are remembered, so that none is tried again. Those still being tried are on a stack, so a
+//! valid history takes hardly any memory.
 
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
@@ -14,10 +14,10 @@ use super::problem::{Event, Problem};
 use super::watch::{Stopped, Watch};
 use crate::model::{Effect, Model};
 
-/// A choice that was made: at which event, and which move; none is to let the operation return, which is settled.
+/// A choice: at which event, and which move. None means letting the operation return, which is settled.
 pub type Choice = (u32, Option<Move>);
 
-/// What was found, and how far any order came: the place in the order of events of the return that none passed.
+/// What was found, and how far any order came: the event of the return that none got past.
 pub struct Found {
     pub legal: bool,
     pub furthest: usize,
@@ -27,9 +27,9 @@ pub struct Found {
 
 struct Frame<S, B> {
     at: u32,
-    /// The next choice: 0 is to let the operation return, those from 1 are the moves.
+    /// The next choice: 0 lets the operation return, those from 1 on are moves.
     next: u32,
-    /// Whether it may return without a move.
+    /// Whether the operation may return without a move.
     may_return: bool,
     config: Config<S, B>,
     /// The choice that led here.
@@ -62,7 +62,7 @@ impl<'a, M: Model, B: Bits> Depth<'a, M, B> {
         search
     }
 
-    /// Searches on until there is an answer, or the watch says stop.
+    /// Continues the search until there is an answer, or the watch says stop.
     pub fn run(&mut self, watch: &mut Watch) -> Result<Found, Stopped> {
         while let Some(frame) = self.stack.last_mut() {
             self.cursor.back_to(frame.at as usize);

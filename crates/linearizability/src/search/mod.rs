@@ -1,11 +1,11 @@
 //! The general search: linearizability of the operations on one object, for any model.
 //!
-//! Wing and Gong ("Testing and verifying concurrent objects", 1993) try the orders depth-first; Lowe (2017) remembers
-//! configurations and decides only when an operation returns. Here a configuration is small however long the history is
-//! ([`config`]), most orders are left out because another is at least as good ([`moves`]), and two searches race:
-//! depth-first ([`depth`]) is fast where there is a legal order, breadth-first ([`breadth`]) where there is none.
-//! The problem is NP-complete (Gibbons and Korach 1997), so some histories are beyond any limit: then the answer is
-//! that it is not known, with the part that was shown to be legal.
+//! Wing and Gong ("Testing and verifying concurrent objects", 1993) try the orders depth-first. Lowe (2017) remembers
+//! configurations, and decides only when an operation returns. Here a configuration is small however long the history
+//! ([`config`]), most orders are skipped because another is at least as good ([`moves`]), and two searches race:
+//! depth-first ([`depth`]) is fast if there is a legal order, breadth-first ([`breadth`]) if there is none. The problem
+//! is NP-complete (Gibbons and Korach 1997), so some histories exceed any limit: then the answer is unknown, with the
+//! part that was shown to be legal.
 
 mod bits;
 mod breadth;
@@ -29,7 +29,7 @@ use depth::{Depth, Found};
 use problem::{Event, Problem};
 use watch::{Shared, Stopped, Watch};
 
-/// Which searches are run: tests and measurements want them apart.
+/// Which searches to run; tests and measurements run them separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Depth-first alone while it is cheap, then both at once.
@@ -45,16 +45,16 @@ pub enum Strategy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // The fields are told with the variants.
 pub enum Finding {
-    /// There is a legal order: places of operations in it. Empty where breadth-first was faster. Indeterminate
-    /// operations that need not have happened are left out, as are some of those that failed.
+    /// There is a legal order, given as places of operations. Empty if breadth-first was faster. Indeterminate
+    /// operations that need not have happened are left out, as are some failed ones.
     Legal { order: Vec<u32> },
-    /// There is none: the operation at `place` cannot have returned as it did, at `event`.
+    /// There is none: the operation at `place` cannot have returned what it did, at `event`.
     Illegal { place: u32, event: u32 },
-    /// A limit was reached. What happened before `legal_before`, a place in the order of events, has a legal order.
+    /// A limit was reached. Everything before `legal_before`, a place in the order of events, has a legal order.
     Unknown { reason: &'static str, legal_before: u32 },
 }
 
-/// Searches for a legal order of the operations of one object, which are in the order of their invocations.
+/// Searches for a legal order of one object's operations, given in the order of their invocations.
 pub fn check_object<M: Model>(model: &M, operations: &[Op], limits: &Limits) -> Answer {
     match examine(model, operations, limits, Strategy::Race) {
         Finding::Legal { .. } => Answer::Linearizable,
@@ -75,10 +75,10 @@ pub fn check_object<M: Model>(model: &M, operations: &[Op], limits: &Limits) -> 
     }
 }
 
-/// As [`check_object`], with all that is known in the end.
+/// Like [`check_object`], but returns everything the search found out.
 pub fn examine<M: Model>(model: &M, operations: &[Op], limits: &Limits, strategy: Strategy) -> Finding {
     let Some(absurd) = model.absurd(operations) else { return examine_all(model, operations, limits, strategy) };
-    // What was before it is another question, and most likely it is legal, which is found faster.
+    // Whether the part before it is legal is another question. Most likely it is, and that is found faster.
     let event = operations[absurd as usize].completed;
     let (before, places) = before(operations, event);
     match examine_all(model, &before, limits, strategy) {
@@ -87,13 +87,13 @@ pub fn examine<M: Model>(model: &M, operations: &[Op], limits: &Limits, strategy
     }
 }
 
-/// What is known just before an event: operations that return then or later are indeterminate. With their places.
+/// What is known just before an event, with the operations' places. Those that return then or later are indeterminate.
 pub(crate) fn before(operations: &[Op], event: u32) -> (Vec<Op>, Vec<u32>) {
     let begun = (0..).zip(operations).filter(|(_, op)| op.invoked < event);
     let known = begun.filter(|(_, op)| op.completed < event || op.outcome != Outcome::Fail);
     let cut = |(place, op): (u32, &Op)| match op.completed < event {
         true => (*op, place),
-        // With what token, its return says.
+        // The token is known only from the return.
         false if op.f == OpFunction::Acquire => {
             (Op { outcome: Outcome::Info, completed: NEVER, a: Value::UNKNOWN, ..*op }, place)
         }
@@ -110,7 +110,7 @@ fn examine_all<M: Model>(model: &M, operations: &[Op], limits: &Limits, strategy
     }
 }
 
-/// Depth-first steps before breadth-first joins in: more than most histories take, less than starting a thread does.
+/// Depth-first steps before breadth-first joins: more than most histories take, fewer than starting a thread costs.
 const STEPS_ALONE: u64 = 8 * 1024;
 
 fn search<M: Model, B: Bits>(model: &M, problem: &Problem, limits: &Limits, strategy: Strategy) -> Finding {

@@ -1,16 +1,16 @@
 //! What can happen next in a configuration: the rules that both searches share.
 //!
 //! Just-in-time linearization (Lowe, "Testing for linearizability", 2017): nothing is decided before an operation
-//! returns; then those orders are tried in which it comes last, after any of the operations that are open with it.
-//! Of these many are left out, because another order is at least as good:
+//! returns. Then all orders are tried in which it comes last, after any of the operations that are open with it. Many
+//! of these are skipped, because another order is at least as good:
 //!
-//! - An operation that changes nothing where it is may be taken as having happened: it is *settled*, and can still
-//!   happen later if it could change something then. So reads never branch.
-//! - Where a write takes effect, the other open writes may have happened just before it, unseen: they are settled too.
-//! - So a write that is not the one that returns, and an indeterminate operation, is tried only where something that is
-//!   pending notices it, and is not overwritten before that.
-//! - Of identical operations the one that returns first is tried, the indeterminate ones last.
-//! - Operations that commute wait for their return unless something pending could tell.
+//! - An operation that would change nothing now may count as having happened: it is *settled*, and can still happen
+//!   later if it would change something then. So reads never branch.
+//! - When a write takes effect, the other open writes may have happened just before it, unseen: they are settled too.
+//! - So a write that is not the one returning, or an indeterminate operation, is tried only if something pending
+//!   notices it, and it is not overwritten before that.
+//! - Of identical operations only the one that returns first is tried, and indeterminate ones last.
+//! - Operations that commute wait for their return, unless something pending could tell the difference.
 
 use std::hash::Hash;
 
@@ -20,15 +20,15 @@ use super::cursor::Cursor;
 use super::problem::{Event, Open};
 use crate::model::{Effect, Model, Step};
 
-/// An operation that is made to happen.
+/// An operation that is chosen to happen.
 #[derive(Clone, Copy, Debug)]
 pub enum Move {
     Open(Open),
-    /// The first unused one of a class of indeterminate operations.
+    /// The first unused operation of a class of indeterminate ones.
     Indeterminate(u32),
 }
 
-/// Goes on to the next return, or to the end; `config` is settled with what is invoked on the way.
+/// Moves on to the next return, or to the end; `config` settles what is invoked on the way.
 pub fn advance<M: Model, B: Bits>(model: &M, cursor: &mut Cursor, config: &mut Config<M::State, B>) {
     while let Some(event) = cursor.event() {
         if matches!(event, Event::Return(_)) {
@@ -39,7 +39,7 @@ pub fn advance<M: Model, B: Bits>(model: &M, cursor: &mut Cursor, config: &mut C
     }
 }
 
-/// What an event that is no return does to a configuration.
+/// Applies an event other than a return to a configuration.
 pub fn meet<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<M::State, B>, event: Event) {
     match event {
         Event::Invoke(open) => {
@@ -52,26 +52,26 @@ pub fn meet<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<M
     }
 }
 
-/// Lets the operation return that is the next to.
+/// Lets the next operation return.
 pub fn close<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<M::State, B>, target: Open) {
     let class = &cursor.problem.classes[target.class as usize];
     if class.effect == Effect::Overwrites
         && !config.spent.has(target.slot)
         && model.step(&config.state, &class.op) == Step::Same
     {
-        // A write of the value that is there already: others may have happened just before it.
+        // A write of the value already there: other writes may have happened just before it.
         settle_overwriting(cursor, config);
     }
     config.close(target.slot);
 }
 
-/// How many moves there are to try, see [`attempt`].
+/// How many moves can be tried, see [`attempt`].
 pub fn choices(cursor: &Cursor) -> usize {
     cursor.open.len() + cursor.live.len()
 }
 
-/// The configuration after a move, by its number below [`choices`], if it is possible and of use. The first is the
-/// return itself.
+/// The configuration after the move with this number, below [`choices`], if it is possible and useful. The first move
+/// is the returning operation itself.
 pub fn attempt<M: Model, B: Bits>(
     model: &M,
     cursor: &Cursor,
@@ -106,7 +106,7 @@ pub fn attempt<M: Model, B: Bits>(
     let mut next = config.clone();
     match model.step(&config.state, &operation.op) {
         Step::To(state) => next.state = state,
-        // A write of the value that is there already can hide others.
+        // A write of the value already there can hide other writes.
         Step::Same if operation.effect == Effect::Overwrites && hides(cursor, config) => {}
         _ => return None,
     }
@@ -126,13 +126,13 @@ pub fn attempt<M: Model, B: Bits>(
     match movement {
         _ if next.unseen && !is_noticed(model, cursor, &next) => None,
         _ if is_hopeless(model, cursor, &next) => None,
-        // It was settled, and nothing that completes later can tell that it happened now.
+        // It was settled already, and nothing that completes later can tell that it happened now.
         Move::Open(open) if returns && !open.lasting && !seen && config.settled.has(open.slot) => None,
         _ => Some((movement, next)),
     }
 }
 
-/// Settles the writes that are open where another takes effect.
+/// Settles the open writes when another write takes effect.
 fn settle_overwriting<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &mut Config<S, B>) {
     for open in &cursor.open {
         if cursor.problem.classes[open.class as usize].effect == Effect::Overwrites {
@@ -148,7 +148,7 @@ fn hides<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &Config<S, B>) 
     })
 }
 
-/// Settles what would change nothing in a new state; whether there was such an operation.
+/// Settles the operations that would change nothing in a new state. Returns whether there were any.
 fn settle<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<M::State, B>) -> bool {
     let mut seen = false;
     for open in &cursor.open {
@@ -162,7 +162,7 @@ fn settle<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<M::
     seen
 }
 
-/// Whether something that is pending could follow in the new state without overwriting it.
+/// Whether a pending operation could follow in the new state without overwriting it.
 fn is_noticed<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M::State, B>) -> bool {
     let follows = |class: u32| {
         let class = &cursor.problem.classes[class as usize];
@@ -173,7 +173,7 @@ fn is_noticed<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M::
         || cursor.live.iter().any(|class| config.used(*class) < cursor.available[*class as usize] && follows(*class))
 }
 
-/// Whether the read that is about to return can no more be right.
+/// Whether the read that is about to return can no longer be right.
 fn is_hopeless<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M::State, B>) -> bool {
     let class = |class: u32| &cursor.problem.classes[class as usize];
     let waits = |open: &Open| {
@@ -187,7 +187,7 @@ fn is_hopeless<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M:
         && !cursor.live.iter().any(|live| class(*live).effect == Effect::Overwrites)
 }
 
-/// Whether an identical operation that returns earlier is to be tried instead.
+/// Whether an identical operation that returns earlier should be tried instead.
 fn repeats<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &Config<S, B>, at: usize) -> bool {
     let open = cursor.open[at];
     cursor.open[at + 1..].iter().any(|earlier| {
@@ -197,7 +197,7 @@ fn repeats<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &Config<S, B>
     })
 }
 
-/// Whether anything pending could tell in which order operations that commute happened.
+/// Whether anything pending could tell in which order commuting operations happened.
 fn order_shows<S: Clone + Eq + Hash, B: Bits>(cursor: &Cursor, config: &Config<S, B>) -> bool {
     let ordered = |class: u32| cursor.problem.classes[class as usize].effect != Effect::Commutes;
     cursor.open.iter().any(|open| ordered(open.class) && !config.spent.has(open.slot) && !idle(cursor, config, open))

@@ -10,8 +10,8 @@ use super::moves::{Move, attempt, choices, close, meet};
 use super::problem::{Event, Open, Problem};
 use crate::model::{Effect, Model};
 
-/// Makes the choices again and writes down what happens when. An operation that is settled has a place too: where it
-/// was settled, unless it happens later.
+/// Replays the choices and records what happens when. A settled operation has a place too: where it was settled, unless
+/// it happens later.
 pub fn replay<M: Model, B: Bits>(model: &M, problem: &Problem, made: &[Choice]) -> Vec<u32> {
     let mut cursor = Cursor::new(problem);
     let mut config = Config::<M::State, B>::new(model.initial(), problem.slots);
@@ -54,7 +54,7 @@ pub fn replay<M: Model, B: Bits>(model: &M, problem: &Problem, made: &[Choice]) 
         close(model, &cursor, &mut config, target);
         let settled = |open: &&Open| config.settled.has(open.slot) && !before.settled.has(open.slot);
         order.extend(cursor.open.iter().filter(settled).map(|open| (open.place, false)));
-        // The write of the same value that settled them comes after them.
+        // The write of the same value that settled them must come after them.
         if !happened.contains(&target.place) && cursor.open.iter().any(|open| settled(&open)) {
             order.retain(|(place, _)| *place != target.place);
             order.push((target.place, false));

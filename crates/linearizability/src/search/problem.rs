@@ -1,9 +1,9 @@
-//! The operations of one object as the search sees them: classes of identical operations, a slot for each that is open,
-//! and events in order.
+//! The operations of one object, prepared for the search: classes of identical operations, a slot for each open one,
+//! and the events in order.
 //!
-//! Slots are for operations that return, and are used again once they did, so their number is that of the clients.
-//! Indeterminate operations never return, so they have none: identical ones are a class with a count, in a window of
-//! events in which they can be of use.
+//! Slots are for operations that return, and are reused afterwards, so there are as many as clients. Indeterminate
+//! operations never return, so they have none: identical ones form a class with a count, usable within a window of
+//! events.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -12,12 +12,12 @@ use super::config::FastHasher;
 use crate::history::{NEVER, Op, OpFunction, Outcome, Value};
 use crate::model::{Candidate, Effect, Model};
 
-/// Operations that are identical but for their times.
+/// Operations that are identical except for their times.
 pub struct Class {
     /// Any of them.
     pub op: Op,
     pub effect: Effect,
-    /// Places of the indeterminate ones, in the order in which they are used.
+    /// Places of the indeterminate ones, in the order of their use.
     pub indeterminate: Vec<u32>,
     /// The last event at which an indeterminate one is of use.
     until: u32,
@@ -28,11 +28,11 @@ pub struct Class {
 pub struct Open {
     pub slot: u32,
     pub class: u32,
-    /// Its place in the list that is checked.
+    /// Its index in the list being checked.
     pub place: u32,
-    /// Place of its return in the order of events.
+    /// The place of its return in the order of events.
     pub completed: u32,
-    /// Whether what it does can be noticed after its return.
+    /// Whether its effect can be noticed after its return.
     pub lasting: bool,
 }
 
@@ -40,16 +40,16 @@ pub struct Open {
 pub enum Event {
     Invoke(Open),
     Return(Open),
-    /// One more indeterminate operation of the class can be used.
+    /// One more indeterminate operation of the class is available.
     Available(u32),
-    /// No indeterminate operation of the class is of use any more.
+    /// The indeterminate operations of the class are of no more use.
     Retire(u32),
 }
 
 pub struct Problem {
     pub classes: Vec<Class>,
     pub events: Vec<Event>,
-    /// Most operations that were open at once.
+    /// The greatest number of operations open at once.
     pub slots: usize,
 }
 
@@ -78,7 +78,7 @@ impl Problem {
                 order.push((entry.until, Kind::Retire, class as u32));
             }
         }
-        // An invocation before a return at the same place: they overlap.
+        // An invocation goes before a return at the same place: the two overlap.
         order.sort_unstable();
 
         let mut slots = Slots::default();

@@ -1,13 +1,13 @@
-//! Limits of a search: asked for often, so it looks at the expensive ones seldom.
+//! Limits of a search. They are checked often, so the expensive ones are looked at only now and then.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How long and how much a search may take. The search reads no clock: whoever calls it says when to give up.
+/// How long a search may run, and how much memory it may use. It reads no clock: the caller says when to give up.
 #[derive(Clone, Copy)]
 pub struct Limits<'a> {
-    /// Asked now and then; the search stops once it says so.
+    /// Called now and then; the search stops once it returns true.
     pub give_up: &'a (dyn Fn() -> bool + Sync),
-    /// About as many bytes may be taken by the configurations of one object.
+    /// Roughly how many bytes the configurations of one object may take.
     pub memory_bytes: usize,
 }
 
@@ -25,17 +25,17 @@ pub enum Stopped {
     Memory,
     /// The other search has the answer.
     Raced,
-    /// It took as many steps as it was allowed to.
+    /// It took the maximum number of steps.
     Steps,
 }
 
-/// What searches of one object share.
+/// What the searches of one object share.
 #[derive(Default)]
 pub struct Shared {
     pub decided: AtomicBool,
     pub breadth_bytes: AtomicUsize,
     pub depth_bytes: AtomicUsize,
-    /// The event before which everything was shown to be legal.
+    /// Everything before this event was shown to be legal.
     pub furthest: AtomicUsize,
 }
 

@@ -1,5 +1,5 @@
-//! Counterexamples against the check that tries all orders: what may be deleted, that what remains is illegal, that
-//! nothing more can be deleted, and what is said about it.
+//! Counterexamples compared with the check that tries all orders: deletions are sound, what remains is illegal and
+//! cannot be reduced, and what is said about it is true.
 
 use crate::support::generate::{Case, SPECS, case};
 use linearizability::explain::{Because, Explanation, Link, explain_object};
@@ -17,8 +17,8 @@ fn words(values: &Values) -> Words<'_> {
     Words { values, process: &numbered }
 }
 
-/// Every history that is left by one deletion that the model calls sound: with what stands for all else that may have
-/// happened, if that is asked for.
+/// Every history after one deletion that the model calls sound; on request with the operations that stand for whatever
+/// else may have happened.
 struct Fewer<'a>(&'a [Op], bool);
 
 impl WithModel for Fewer<'_> {
@@ -49,7 +49,7 @@ fn fewer(case: &Case, operations: &[Op], besides: bool) -> Vec<Vec<Op>> {
     with_model(case.spec, &case.operations, &case.values, &options(case), Fewer(operations, besides))
 }
 
-/// The operations with what stands for all else that may have happened.
+/// The operations, plus those that stand for whatever else may have happened.
 struct Besides<'a>(&'a [Op]);
 
 impl WithModel for Besides<'_> {
@@ -70,7 +70,7 @@ impl WithModel for Weaken {
     }
 }
 
-/// The operations of an explanation, the weakened ones so.
+/// The operations of an explanation, with the weakened ones in their weakened form.
 fn kept(case: &Case, explanation: &Explanation) -> Vec<Op> {
     let weaken =
         |op: Op| with_model(case.spec, &case.operations, &case.values, &options(case), Weaken(op)).unwrap_or(op);
@@ -79,8 +79,8 @@ fn kept(case: &Case, explanation: &Explanation) -> Vec<Op> {
     places.map(|place| if explanation.weakened.contains(place) { weaken(op(place)) } else { op(place) }).collect()
 }
 
-/// The same operations with no order in time but what the step rests on, and the step taken the other way round; none where
-/// no intervals are ordered so.
+/// The same operations with the step reversed, and with no order in time except what the step rests on. None if no
+/// intervals are ordered this way.
 fn otherwise(told: &Explanation, kept: &[Op], step: Link) -> Option<Vec<Op>> {
     let chain = match told.basis.as_slice() {
         [] => vec![step.after, step.before],
@@ -128,7 +128,7 @@ fn counterexamples_are_illegal_and_minimal_and_deletions_sound() {
         let kept = kept(&case, &told);
         assert!(!naive.is_linearizable(&kept), "case {seed}: legal: {told:#?}\n{case}");
         assert!(told.minimal && !told.sentences.is_empty(), "case {seed}: {told:#?}\n{case}");
-        // Whatever else happened, unless it matters that nothing did.
+        // Illegal whatever else happened, unless it matters that nothing did.
         let besides = with_model(spec, &case.operations, &case.values, &options(&case), Besides(&kept));
         for fewer in fewer(&case, &kept, !naive.is_linearizable(&besides)) {
             assert!(naive.is_linearizable(&fewer), "case {seed}: not minimal: {told:#?}\n{case}");
@@ -176,7 +176,7 @@ fn explain(spec: ModelSpec, operations: Vec<Op>, hint: Vec<u32>) -> Explanation 
         values.intern(Content::Int(n));
     }
     let conflict = Conflict { operations: hint, reason: "a reason".into() };
-    // Failures count here, as they do for those who know their store.
+    // Failures count here, as for users who know their store.
     let options = Options { failed_cas: FailedCas::Check, ..Options::default() };
     explain_object(spec, &operations, &words(&values), &conflict, &options)
 }
@@ -216,7 +216,7 @@ fn a_stale_read_is_two_values_that_must_each_be_first() {
 fn a_lost_update_in_a_long_chain_is_three_operations() {
     let mut chain: Vec<Op> =
         (0..500).map(|n| op(n % 5, OpFunction::Rmw, Value(n), Value(n + 1), n * 2, n * 2 + 1)).collect();
-    // The last but one again: both found 499.
+    // Replaces 499 again, as the last one did: both found 499.
     chain.push(op(7, OpFunction::Rmw, Value(499), Value(900), 1_000, 1_001));
     for hint in [Vec::new(), vec![499, 500]] {
         let told = explain(ModelSpec::Rmw, chain.clone(), hint);
@@ -256,7 +256,7 @@ fn a_long_history_of_a_lock_is_explained_too() {
     let lock = |process, f, invoked| op(process, f, Value::NIL, Value::NIL, invoked, invoked + 1);
     let mut holds: Vec<Op> =
         (0..15_000).flat_map(|n| [lock(n % 5, Acquire, n * 10), lock(n % 5, Release, n * 10 + 4)]).collect();
-    // While 0 holds it.
+    // While process 0 holds it.
     holds.extend([lock(9, Acquire, 70_002), lock(9, Release, 70_007)]);
     holds.sort_by_key(|op| op.invoked);
     let object = check(&table(holds.clone()), ModelSpec::OwnerMutex, &Options::default()).remove(0);
@@ -287,7 +287,7 @@ fn a_compare_and_set_that_failed_for_nothing_is_told_by_what_was_there() {
         ],
         vec![1, 3, 4],
     );
-    // Whatever else happened: also the write that was left open.
+    // Illegal whatever else happened, including the write that was left open.
     assert_eq!((told.operations, told.minimal), (vec![1, 3, 4], true));
     assert_eq!(
         told.sentences,

@@ -1,16 +1,16 @@
-//! What events mean: each function with each outcome, in the notation where it is usual.
+//! What events mean: each function with each outcome, in the notation where it is common.
 
 use linearizability::formats::{Compression, Format, Options, read};
 
 use super::{gzip, load, operations, zstd};
 
-/// Expects these operations, see [`operations`].
+/// Expects exactly these operations, see [`operations`].
 fn means(text: &str, expected: &[&str]) {
     let loaded = load(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(operations(&loaded.table), expected, "{text}");
 }
 
-/// Lines of JSON from `process type f value` in words.
+/// Lines of JSON from words `process type f value`.
 fn json(lines: &[&str]) -> String {
     let line = |line: &&str| {
         let mut words = line.splitn(4, ' ');
@@ -295,7 +295,7 @@ fn lists_of_two_are_values_where_nothing_says_that_they_are_keys() {
 fn numbers_and_texts_beside_a_lock_are_no_tokens_where_they_are_told_from_them() {
     means(
         &json(&[
-            // As it was asked for, whatever it is.
+            // The completion repeats what the acquire was invoked with, whatever that is.
             "0 invoke acquire 1.5",
             "0 ok acquire 1.5",
             "1 invoke acquire \"17\"",
@@ -304,7 +304,7 @@ fn numbers_and_texts_beside_a_lock_are_no_tokens_where_they_are_told_from_them()
             "2 ok acquire {\"token\":\"c3\",\"fence\":-9223372036854775808}",
             "3 invoke acquire null",
             "3 ok acquire \"a5\"",
-            // What failed returned nothing.
+            // A failed operation returned nothing.
             "4 invoke acquire null",
             "4 fail acquire 5.0",
         ]),
@@ -354,7 +354,7 @@ fn compressed_files_are_known_by_their_first_bytes() {
     for (bytes, compression) in [
         (text.clone().into_bytes(), Compression::None),
         (gzip(text.as_bytes()), Compression::Gzip),
-        // Files of several parts, as `cat a.gz b.gz` makes them.
+        // Files of several concatenated parts, as from `cat a.gz b.gz`.
         ([gzip(first), gzip(second)].concat(), Compression::Gzip),
         (zstd(text.as_bytes()), Compression::Zstd),
         ([zstd(first), zstd(second)].concat(), Compression::Zstd),

@@ -1,5 +1,5 @@
-//! Histories that are read in many blocks, on several threads: nothing gets lost or out of order, and what is wrong is found
-//! where it is.
+//! Histories that are read in many blocks on several threads: nothing gets lost or out of order, and errors are
+//! reported at the right line.
 
 use linearizability::history::NEVER;
 
@@ -10,7 +10,7 @@ fn generator() -> Generator {
     Generator::new(Object::Rmw, true, 15_000, 20, 10)
 }
 
-/// Some megabytes of lines; now and then one that only the slow parser understands, and an empty one.
+/// A few megabytes of lines; now and then one that only the slow parser understands, or an empty one.
 fn lines() -> Vec<String> {
     let mut lines = Vec::new();
     for (place, line) in generator().enumerate() {

@@ -1,4 +1,4 @@
-//! What loading costs: run with `cargo test --release --test formats -- --ignored --nocapture figures`.
+//! What loading costs. Run `cargo test --release -p linearizability --test all -- --ignored --nocapture figures`.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -43,7 +43,7 @@ fn measure(name: &str, operations: u32, path: &std::path::Path) {
     let mut best = f64::MAX;
     let mut peak = 0;
     for _ in 0..5 {
-        // Linux starts a new peak of resident memory on this.
+        // On Linux this resets the peak of resident memory.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let start = Instant::now();
         let loaded = load(path, &Options::default()).unwrap();

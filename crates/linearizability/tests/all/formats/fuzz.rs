@@ -1,4 +1,4 @@
-//! Whatever is in a file, the reader comes to an end without a panic, and says something.
+//! Whatever a file holds, the reader finishes without a panic and returns a result or an error.
 
 use std::io::Read;
 
@@ -21,7 +21,7 @@ const SAMPLES: [&str; 5] = [
      {\"process\":0,\"type\":\"ok\",\"f\":\"acquire\",\"value\":{\"fence\":12}}\n",
 ];
 
-/// Hands its bytes out one by one, as a slow pipe may.
+/// Returns its bytes one by one, as a slow pipe may.
 struct Slowly<'a>(&'a [u8]);
 
 impl Read for Slowly<'_> {

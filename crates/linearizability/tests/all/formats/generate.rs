@@ -1,4 +1,4 @@
-//! Makes histories and writes each of them in every notation.
+//! Generates histories, and writes each of them in every notation.
 
 use std::fmt::Write;
 
@@ -25,22 +25,22 @@ pub enum Datum {
     List(Vec<Datum>),
 }
 
-/// What the operations of a generated history are.
+/// What the operations of a generated history do.
 #[derive(Clone, Copy, Debug)]
 pub enum Object {
-    /// Reads, and writes of values that are unique.
+    /// Reads, and writes of unique values.
     Register,
     Rmw,
 }
 
-/// A history of a register or of updates, whose operations take effect when they complete.
+/// A history of a register or of updates. Operations take effect when they complete.
 pub struct Generator {
     pub object: Object,
     pub strings: bool,
     pub left: u32,
     random: Random,
     open: Vec<Option<Line>>,
-    /// The process that each client runs as.
+    /// The process that each client currently runs as.
     processes: Vec<u32>,
     indeterminate_per_mille: usize,
     value: Datum,
@@ -116,7 +116,7 @@ impl Iterator for Generator {
     }
 }
 
-/// A line of JSON; `fields` stands before the others, such as `"index":1,`.
+/// A line of JSON; `fields` goes before the other fields, such as `"index":1,`.
 pub fn json(line: &Line, fields: &str) -> String {
     let mut text = format!("{{{fields}\"time\":{},\"type\":\"{}\",\"process\":{}", line.time, line.kind, line.process);
     write!(text, ",\"f\":\"{}\"", line.f).unwrap();
@@ -140,7 +140,7 @@ pub fn edn(line: &Line) -> String {
     text + "}\n"
 }
 
-/// A line of a log. It has no place for a key.
+/// A line of a log, which cannot hold a key.
 pub fn log(line: &Line) -> String {
     let mut text = format!("INFO  jepsen.util - {}\t:{}\t:{}\t", line.process, line.kind, line.f);
     datum(&mut text, &line.value, "nil", " ");
@@ -151,7 +151,7 @@ fn datum(text: &mut String, value: &Datum, nil: &str, comma: &str) {
     match value {
         Datum::Nil => text.push_str(nil),
         Datum::Int(number) => write!(text, "{number}").unwrap(),
-        // The escapes that serde writes are EDN's as well.
+        // The escapes that serde writes are valid in EDN too.
         Datum::Text(content) => text.push_str(&serde_json::to_string(content).unwrap()),
         Datum::List(items) => {
             text.push('[');
@@ -166,7 +166,7 @@ fn datum(text: &mut String, value: &Datum, nil: &str, comma: &str) {
     }
 }
 
-/// Any sound history of a few clients, with every function and outcome, and values of every shape.
+/// Any valid history of a few clients, with every function and outcome, and values of every shape.
 pub fn any_history() -> impl Strategy<Value = Vec<Line>> {
     let step = (0..4_u32, 0..8_usize, 0..8_u32, any_scalar(), any_scalar(), prop::option::of("[a-z]{1,2}"));
     prop::collection::vec(step, 0..60).prop_map(|steps| {
@@ -182,7 +182,7 @@ pub fn any_history() -> impl Strategy<Value = Vec<Line>> {
                         "read" | "acquire" | "release" => Datum::Nil,
                         "cas" => Datum::List(vec![a, b]),
                         "rmw" => Datum::List(vec![Datum::Nil, a]),
-                        // Texts that grow by appending are a test of their own.
+                        // Texts that grow by appending have their own test.
                         "append" => Datum::Int(time as i64),
                         "add" => Datum::List(vec![a]),
                         _ => a,

@@ -1,4 +1,4 @@
-//! Histories from anywhere: what is accepted in which notation, what is refused and how, and that nothing breaks the reader.
+//! Histories from anywhere: what each notation accepts, what is refused and how, and that nothing breaks the reader.
 
 mod accepted;
 mod blocks;
@@ -13,7 +13,7 @@ use std::io::Write;
 use linearizability::formats::{Loaded, Options, read, word};
 use linearizability::history::{Content, NEVER, Outcome, Table, Value};
 
-/// Reads bytes as a history; an error as the message that a user gets.
+/// Reads bytes as a history; an error is the message that the user sees.
 fn load(bytes: &[u8]) -> Result<Loaded, String> {
     read(bytes, "file", &Options::default()).map_err(|error| error.to_string())
 }
@@ -28,7 +28,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// The operations of a table, one a line: `3 write 5 ok 0..1`, with the key behind an `@` where there is one.
+/// The operations of a table, one per line: `3 write 5 ok 0..1`, with the key after an `@` if there is one.
 fn operations(table: &Table) -> Vec<String> {
     let line = |op: &linearizability::history::Op| {
         let key = match table.keys[op.key as usize].as_str() {

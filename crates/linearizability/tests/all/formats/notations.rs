@@ -1,4 +1,4 @@
-//! The same history in every notation and compression is the same table.
+//! The same history gives the same table in every notation and compression.
 
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn any_history_is_the_same_in_every_notation(lines in any_history()) {
-        // A file without a single line has no notation.
+        // An empty file has no notation.
         if !lines.is_empty() {
             agree(&lines);
         }

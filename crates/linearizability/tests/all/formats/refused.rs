@@ -1,8 +1,8 @@
-//! What is refused, with which line and which words.
+//! What is refused, at which line and in which words.
 
 use super::{gzip, load, zstd};
 
-/// Expects that the bytes are refused at this line for this reason, as they are and compressed.
+/// Expects the bytes to be refused at this line for this reason, both plain and compressed.
 fn refused(bytes: impl AsRef<[u8]>, line: u64, reason: &str) {
     let bytes = bytes.as_ref();
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(300)]);
@@ -18,7 +18,7 @@ const KEYED: &str = "a key with its value, as jepsen.independent writes them; --
 
 #[test]
 fn events_that_make_no_history_are_refused_in_every_notation() {
-    // Each as lines of `process type f value` in EDN, where the last line is the wrong one.
+    // Each case is lines of `process type f value` in EDN; the last line is the wrong one.
     for (lines, reason) in [
         (&["0 invoke read nil", "0 invoke read nil"][..], "invokes an operation while the one of line 1 is in flight"),
         (&["0 invoke read nil", "1 ok read 1"], "process 1 completes an operation that it did not invoke"),
@@ -112,7 +112,7 @@ fn fields_that_make_no_event_are_refused() {
         };
         times.iter().enumerate().map(line).collect()
     };
-    // Clocks of several machines may differ, so it is noted.
+    // Clocks of several machines may differ, so this is only noted.
     let loaded = load(timed(&[5, 5, 4, -6]).as_bytes()).unwrap();
     let note = "time runs backwards 2 times, first at line 3, by 0.00001 ms at most; the order of lines is what counts";
     assert_eq!(loaded.notes, [note]);
@@ -140,7 +140,7 @@ fn what_is_no_history_is_refused() {
     refused("{:process 0, :type :invoke, :f :read} )", 1, "column 39: `)` closes nothing");
     refused("{:process}", 1, "a key of a map without a value");
     refused("0 :invoke :write \"a\n", 1, "column 19: a string without its end");
-    // The last line of a file from elsewhere must be whole, or an operation would get lost.
+    // The last line of another program's file must be complete, or an operation would get lost.
     refused("{\"process\":0,\"type\":\"invoke\",\"f\":\"read\"}\n{\"process\":1,\"type\":\"inv", 2, "EOF");
 }
 
@@ -181,7 +181,7 @@ fn damaged_compression_is_refused_as_such() {
         damaged[last] ^= 1;
         assert!(load(&damaged).is_err(), "a wrong checksum was accepted");
     }
-    // A small file that unpacks to something huge is given up on early.
+    // A small file that unpacks to something huge is refused early.
     let zeros = gzip(&vec![0; 64 << 20]);
     assert!(load(&zeros).unwrap_err().contains("longer than 4 MiB"));
 }

@@ -1,6 +1,6 @@
-//! The near-linear checks against the truth: hand-written pairs, and small histories of which every order is tried.
+//! The near-linear checks against the truth: hand-written pairs, and small histories for which every order is tried.
 //!
-//! `REDJEPSEN_CASES` raises the number of random histories an object.
+//! `REDJEPSEN_CASES` raises the number of random histories per object.
 
 mod random;
 
@@ -49,11 +49,11 @@ fn check(ops: &[Op], initial: Value) -> Answer {
     linear_time::register(ops, initial, FailedCas::Check)
 }
 
-/// Whether some order is legal: all are tried.
+/// Whether some order is legal; tries all of them.
 fn truth(ops: &[Op], initial: Value, failed_cas: FailedCas) -> bool {
     let mut anything: Vec<Value> = ops.iter().flat_map(|op| [op.a, op.b]).collect();
     anything.retain(|value| *value != Value::UNKNOWN);
-    // And one that is none of these.
+    // And a value that is none of these.
     anything.extend([initial, Value(u32::MAX - 1)]);
     anything.sort_unstable();
     anything.dedup();
@@ -67,7 +67,7 @@ fn accepts(ops: &[Op]) {
     assert!(truth(ops, Value::NIL, FailedCas::Check));
 }
 
-/// Says which operations contradict each other.
+/// Expects a rejection that names these operations.
 fn rejects(ops: &[Op], conflict: &[u32]) {
     assert!(!truth(ops, Value::NIL, FailedCas::Check));
     match check(ops, Value::NIL) {
@@ -123,7 +123,7 @@ fn an_update_is_not_lost() {
     rejects(&[rmw(NIL, 1, 1, 2), rmw(1, 2, 3, 4), read(1, 5, 6)], &[0, 1, 2]);
     accepts(&[rmw(1, 2, 1, 4), rmw(NIL, 1, 2, 3)]);
     rejects(&[rmw(1, 2, 1, 2), rmw(NIL, 1, 3, 4)], &[0, 1]);
-    // In a circle.
+    // In a cycle.
     rejects(&[rmw(1, 2, 1, 4), rmw(2, 1, 2, 3)], &[0, 1]);
 }
 
@@ -132,7 +132,7 @@ fn an_indeterminate_update_counts_if_its_value_was_seen() {
     accepts(&[info(rmw(NIL, 1, 1, 2)), rmw(NIL, 2, 3, 4)]);
     rejects(&[info(rmw(NIL, 1, 1, 2)), rmw(NIL, 2, 3, 4), read(1, 5, 6)], &[0, 1, 2]);
     accepts(&[info(rmw(UNKNOWN, 1, 1, 2)), rmw(NIL, 2, 3, 4), read(1, 5, 6)]);
-    // Seen through another one that was seen.
+    // Seen through an indeterminate operation that was itself seen.
     rejects(&[info(rmw(NIL, 1, 1, 2)), info(rmw(1, 3, 2, 3)), rmw(NIL, 2, 4, 5), read(3, 6, 7)], &[0, 1, 2, 3]);
     accepts(&[info(rmw(NIL, 1, 1, 2)), info(rmw(1, 3, 2, 3)), rmw(NIL, 2, 4, 5)]);
 }
@@ -143,13 +143,13 @@ fn a_compare_and_set_follows_what_it_expected() {
     rejects(&[write(1, 1, 2), cas(1, 2, 3, 4), read(1, 5, 6)], &[0, 1, 2]);
     rejects(&[write(1, 1, 2), cas(1, 2, 3, 5), cas(1, 3, 4, 6)], &[0, 1, 2]);
     rejects(&[write(1, 1, 2), cas(5, 2, 3, 4)], &[1]);
-    // A write cannot stand between a value and what replaced it.
+    // A write cannot come between a value and its replacement.
     accepts(&[write(1, 1, 2), write(3, 3, 6), cas(1, 2, 4, 5), read(3, 7, 8)]);
     rejects(&[write(1, 1, 2), write(3, 3, 4), cas(1, 2, 5, 6)], &[0, 1, 2]);
-    // Nor between the initial value and what replaced it.
+    // Nor between the initial value and its replacement.
     rejects(&[write(3, 1, 2), cas(NIL, 2, 3, 4)], &[0, 1]);
     accepts(&[write(3, 1, 4), cas(NIL, 2, 2, 3)]);
-    // Indeterminate ones.
+    // Indeterminate operations.
     accepts(&[info(cas(5, 6, 1, 2)), read(NIL, 3, 4)]);
     rejects(&[info(cas(5, 6, 1, 2)), read(6, 3, 4)], &[0, 1]);
 }
@@ -158,16 +158,16 @@ fn a_compare_and_set_follows_what_it_expected() {
 fn a_compare_and_set_fails_where_something_else_was_there() {
     accepts(&[write(1, 1, 2), fail(cas(NIL, 2, 3, 4)), read(1, 5, 6)]);
     rejects(&[write(1, 1, 2), fail(cas(1, 2, 3, 4)), read(1, 5, 6)], &[0, 1, 2]);
-    // Before the value was there, or after.
+    // Something else was there before the value, or after it.
     accepts(&[write(1, 1, 4), fail(cas(1, 2, 2, 3)), read(1, 5, 6)]);
     accepts(&[write(1, 1, 2), fail(cas(1, 2, 3, 6)), write(3, 4, 5)]);
     rejects(&[write(1, 1, 2), read(1, 3, 4), fail(cas(1, 2, 5, 6)), write(3, 7, 8)], &[0, 2]);
     // The initial value was there from the beginning.
     rejects(&[fail(cas(NIL, 2, 1, 2)), write(1, 3, 4)], &[0]);
     accepts(&[fail(cas(NIL, 2, 1, 3)), write(1, 2, 4)]);
-    // Nothing fits between a value and what replaced it, so the one must come late or the other early.
+    // Nothing fits between a value and its replacement, so either the first is late or the second is early.
     accepts(&[write(1, 1, 6), fail(cas(1, 9, 2, 3)), cas(1, 2, 4, 9), fail(cas(2, 9, 7, 10)), write(3, 8, 11)]);
-    // Here 2 must be there before event 4 and, as it must be gone in time, not before 5.
+    // Here 2 must be there before event 5, as 1 must be gone by then, but not before event 6.
     rejects(
         &[write(1, 1, 2), fail(cas(1, 9, 3, 5)), cas(1, 2, 4, 12), fail(cas(2, 9, 6, 7)), read(2, 8, 9)],
         &[0, 1, 2, 3, 4],
@@ -181,10 +181,10 @@ fn what_nobody_saw_may_come_in_between() {
     rejects(&[one, info(write(3, 3, 3)), refusal, again], &[0, 2, 3]);
     accepts(&[one, info(cas(1, 3, 3, 3)), refusal]);
     rejects(&[one, info(cas(4, 3, 3, 3)), refusal], &[0, 2]);
-    // Once.
+    // But only once.
     let twice = [one, info(write(3, 3, 3)), refusal, write(5, 8, 9), fail(cas(5, 6, 10, 11))];
     assert!(!truth(&twice, Value::NIL, FailedCas::Check));
-    // A write that is under way may be brought forward, even if another one returns first.
+    // A write in progress may be moved forward, even if another one returns first.
     accepts(&[one, write(3, 3, 10), refusal, write(4, 8, 9)]);
 }
 
@@ -192,12 +192,12 @@ fn what_nobody_saw_may_come_in_between() {
 fn a_value_is_replaced_as_often_as_it_was_there() {
     let lost = [rmw(NIL, 1, 1, 2), rmw(1, 2, 3, 6), rmw(1, 2, 4, 5), rmw(2, 3, 7, 8)];
     rejects(&lost, &[0, 1, 2]);
-    // Another one may have put it back.
+    // Another operation may have put the value back.
     rejects(&[&lost[..], &[write(1, 9, 10)]].concat(), &[0, 1, 2, 4]);
     undecided(&[&[info(write(1, 0, 0))], &lost[..]].concat(), "a value was written twice (line 1)");
-    // But not one that replaced what was used up.
+    // But not one that replaced a value already used up.
     rejects(&[&[info(rmw(NIL, 1, 0, 0))], &lost[..]].concat(), &[0, 1, 2, 3]);
-    // One that cannot have happened is no second writer.
+    // An operation that cannot have happened is no second writer.
     accepts(&[rmw(NIL, 1, 1, 2), info(rmw(NIL, 1, 3, 4)), rmw(1, 2, 5, 6)]);
     rejects(&[rmw(NIL, 1, 1, 2), info(rmw(NIL, 1, 3, 4)), rmw(1, 2, 5, 6), read(1, 7, 8)], &[0, 2, 3]);
 }
@@ -211,7 +211,7 @@ fn nobody_knows_what_an_operation_wrote() {
     accepts(&[rmw(NIL, 1, 1, 2), unknown(3), rmw(1, 2, 4, 5), rmw(1, 3, 6, 7)]);
     rejects(&[rmw(NIL, 1, 1, 2), rmw(1, 2, 4, 5), rmw(1, 3, 6, 7), unknown(8)], &[0, 1, 2]);
     undecided(&[unknown(1), rmw(2, 3, 4, 5), rmw(4, 5, 6, 7)], "nobody knows what an operation wrote (line 1)");
-    // The one that begins first goes to the value that is there first.
+    // The operation that begins first is assigned to the value that is there first.
     accepts(&[unknown(1), rmw(2, 3, 2, 3), unknown(4), rmw(5, 6, 5, 6)]);
     accepts(&[unknown(1), rmw(5, 6, 2, 6), unknown(4), rmw(2, 3, 3, 5)].map(|op| Op { line: 0, ..op }));
 }
@@ -224,7 +224,7 @@ fn the_theory_has_limits() {
     undecided(&[op(OpFunction::Add, 1, 2, 1, 2)], "an operation is none of a register (line 1)");
     undecided(&[cas(1, 1, 1, 2)], "an operation replaces a value with itself (line 1)");
     undecided(&[rmw(NIL, UNKNOWN, 1, 2)], "nobody knows what an operation wrote (line 1)");
-    // A contradiction among values that repeat is one where no other can have been meant.
+    // A contradiction between repeated values counts only if no other occurrence can have been meant.
     rejects(&[write(1, 1, 2), cas(1, 2, 3, 4), cas(1, 3, 5, 6), write(1, 7, 8)], &[0, 1, 2, 3]);
     undecided(
         &[write(1, 1, 2), cas(1, 2, 3, 4), write(1, 5, 9), cas(1, 3, 6, 7)],
@@ -265,7 +265,7 @@ fn values_that_repeat_agree_with_every_order() {
 #[derive(Clone, Copy, PartialEq)]
 enum Values {
     Unique,
-    /// Often there again.
+    /// Often repeated.
     Repeat,
 }
 
@@ -295,7 +295,7 @@ fn larger_histories_agree_with_the_search() {
     assert!(legal > 0 && illegal > 0 && left_open * 50 < legal + illegal);
 }
 
-/// Gives up after it has been asked so often.
+/// Gives up after it has been asked this many times.
 fn steps(most: u32) -> impl Fn() -> bool + Sync {
     let asked = AtomicU32::new(0);
     move || asked.fetch_add(1, Ordering::Relaxed) > most
@@ -370,12 +370,12 @@ fn outside(ops: &[Op], initial: Value) -> bool {
     false
 }
 
-/// Whether the operations have no order by themselves, and not just because a writer was left out.
+/// Whether the operations have no order by themselves, and not just because a writer is missing.
 fn stands_alone(conflict: &Conflict, ops: &[Op], initial: Value, failed_cas: FailedCas) -> bool {
     let set: Vec<Op> = conflict.operations.iter().map(|&place| ops[place as usize]).collect();
     let wrote = |ops: &[Op], value| ops.iter().any(|op| op.outcome != Fail && op.written() == Some(value));
     let observes = |op: &&Op| op.f != Write && op.outcome != Fail && (op.f != Read || op.outcome == Outcome::Ok);
-    // What others wrote may have been there at first, as far as this set goes.
+    // As far as this set goes, what other operations wrote may have been the initial value.
     let observed = set.iter().filter(observes).map(|op| op.a).filter(|value| *value != Value::UNKNOWN);
     let mut elsewhere = observed.filter(|value| *value != initial && !wrote(&set, *value) && wrote(ops, *value));
     !truth(&set, initial, failed_cas) && elsewhere.all(|value| !truth(&set, value, failed_cas))

@@ -1,17 +1,17 @@
-//! Small histories at random: what a real object could have produced, then often corrupted.
+//! Random small histories: what a real object could have produced, then often corrupted.
 
 use linearizability::history::{NEVER, Op, OpFunction, Outcome, Value};
 
 use crate::support::Random;
 
-/// A history, and whether it is as the object produced it.
+/// A history, and whether it is uncorrupted.
 pub struct Case {
     pub ops: Vec<Op>,
     pub initial: Value,
     pub genuine: bool,
 }
 
-/// `repeat`: values are often there again. `large`: too many operations to try every order.
+/// `repeat`: values often recur. `large`: too many operations to try every order.
 pub fn case(seed: u64, functions: &[OpFunction], repeat: bool, large: bool) -> Case {
     let mut random = Random(seed);
     let initial = Value(random.one_of(&[0, 0, 0, 3]));
@@ -21,7 +21,7 @@ pub fn case(seed: u64, functions: &[OpFunction], repeat: bool, large: bool) -> C
     for _ in 0..corruptions {
         corrupt(&mut random, &mut ops, initial);
     }
-    // Places and values as they are where most belong to other keys.
+    // Places and values may be sparse, as if most belonged to other keys.
     let (from, step) = (random.one_of(&[0, 1, 7]), random.one_of(&[1, 1, 3]));
     let apart = random.one_of(&[1, 1, 2, 1000]);
     for op in &mut ops {
@@ -34,10 +34,10 @@ pub fn case(seed: u64, functions: &[OpFunction], repeat: bool, large: bool) -> C
     Case { ops, initial: Value(initial.0 * apart), genuine: corruptions == 0 }
 }
 
-/// Clients that run into one another on one real object: each operation is invoked, mostly takes effect, mostly completes.
+/// Concurrent clients of one real object: each operation is invoked, usually takes effect and usually completes.
 fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count: usize, repeat: bool) -> Vec<Op> {
     let clients = random.one_of(&[1, 2, 2, 3, 3, 4, 5]);
-    // What each client has under way: which operation, and whether it took effect.
+    // The operation that each client has in flight, and whether it has taken effect.
     let mut under_way: Vec<Option<(usize, bool)>> = vec![None; clients];
     let mut ops: Vec<Op> = Vec::new();
     let mut state = initial;
@@ -52,7 +52,7 @@ fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count
             None if ops.len() < count => {
                 let f = random.one_of(functions);
                 fresh = if repeat { 11 + random.below(4) as u32 } else { fresh + 1 };
-                // What it would do if it never took effect.
+                // Its values in case it never takes effect.
                 let (a, b) = match f {
                     OpFunction::Read => (Value::UNKNOWN, Value::NIL),
                     OpFunction::Write => (Value(fresh), Value::NIL),
@@ -67,7 +67,7 @@ fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count
             Some((at, false)) => {
                 let op = &mut ops[at];
                 if random.one_in(indeterminate_in) {
-                    // Left open, and never to take effect.
+                    // Left open, and never takes effect.
                     forget(random, op);
                     under_way[client] = None;
                 } else if op.f != OpFunction::Cas && random.one_in(12) {
@@ -77,7 +77,7 @@ fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count
                     match op.f {
                         OpFunction::Write => state = op.a,
                         OpFunction::Read => op.a = state,
-                        // It finds something else.
+                        // It found something else.
                         OpFunction::Cas if op.a != state && random.one_in(2) => op.outcome = Outcome::Fail,
                         _ => {
                             op.a = state;
@@ -103,7 +103,7 @@ fn simulate(random: &mut Random, functions: &[OpFunction], initial: Value, count
     ops
 }
 
-/// Nobody may know what an operation found that was left open, or what it wrote.
+/// Nobody may know what an open operation found or wrote.
 fn forget(random: &mut Random, op: &mut Op) {
     if op.f == OpFunction::Read || (op.f == OpFunction::Rmw && random.one_in(2)) {
         op.a = Value::UNKNOWN;
@@ -113,7 +113,7 @@ fn forget(random: &mut Random, op: &mut Op) {
     }
 }
 
-/// A value that is or might be in the history.
+/// A value that is, or might be, in the history.
 fn guess(random: &mut Random, ops: &[Op], initial: Value) -> Value {
     let mut known = vec![initial];
     if random.one_in(8) {
@@ -129,21 +129,21 @@ fn corrupt(random: &mut Random, ops: &mut [Op], initial: Value) {
     let value = guess(random, ops, initial);
     let at = random.below(ops.len());
     match random.below(24) {
-        // What was seen.
+        // Changes what was seen.
         0..=6
-            // A value that it writes itself would put it outside the theory.
+            // With a value that it writes itself, the theory would not apply.
             if ops[at].f != OpFunction::Write && (ops[at].b != value || random.one_in(50)) =>
         {
             ops[at].a = value;
         }
-        // When: two neighbouring events of different operations change places.
+        // Changes when: swaps neighbouring events of different operations.
         7..=14 => {
             let times = 1 + random.below(12);
             for _ in 0..times {
                 exchange(random, ops);
             }
         }
-        // What was left open has no answer to come by.
+        // Changes the outcome; an operation left open has no answer to change.
         15 if ops[at].completed != NEVER => {
             let failed = if ops[at].f == OpFunction::Cas && !random.one_in(8) { Outcome::Ok } else { Outcome::Fail };
             ops[at].outcome = random.one_of(&[Outcome::Ok, failed, Outcome::Info]);
@@ -151,7 +151,7 @@ fn corrupt(random: &mut Random, ops: &mut [Op], initial: Value) {
                 ops[at].completed = NEVER;
             }
         }
-        // It came after everything.
+        // Moves the operation after everything else.
         18..=20 => {
             let end = ops.iter().map(|op| op.invoked.max(if op.completed == NEVER { 0 } else { op.completed })).max();
             let beyond = end.unwrap_or(0) + 1;
@@ -161,7 +161,7 @@ fn corrupt(random: &mut Random, ops: &mut [Op], initial: Value) {
             }
             ops.sort_unstable_by_key(|op| op.invoked);
         }
-        // What was written: now and then the theory does not apply.
+        // Changes what was written; now and then the theory does not apply then.
         16 if random.one_in(6) => match ops[at].f {
             OpFunction::Write => ops[at].a = value,
             _ => ops[at].b = value,
@@ -172,7 +172,7 @@ fn corrupt(random: &mut Random, ops: &mut [Op], initial: Value) {
     }
 }
 
-/// Lets one event and the next one change places, unless they are of one operation.
+/// Swaps one event with the next, unless both belong to the same operation.
 fn exchange(random: &mut Random, ops: &mut [Op]) {
     let mut events: Vec<(u32, usize, bool)> = Vec::new();
     for (at, op) in ops.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Histories a person can follow: for each rule one that keeps it and one that breaks it, with the proof.
+//! Histories that a person can follow: for each rule one that keeps it and one that breaks it, with the proof.
 
 use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
 use linearizability::{Answer, linear_time};
@@ -47,7 +47,7 @@ fn only_the_owner_releases_and_acquires_once() {
     assert_eq!(proof(linear_time::owner_mutex(&[acquire(0, 1, 2), release(1, 3, 4)])), [1]);
     assert_eq!(proof(linear_time::owner_mutex(&[acquire(0, 1, 2), acquire(0, 3, 4)])), [0, 1]);
     assert_eq!(proof(linear_time::owner_mutex(&[acquire(0, 1, 2), release(0, 3, 4), release(0, 5, 6)])), [1, 2]);
-    // The acquire that nobody heard of explains the release.
+    // The indeterminate acquire explains the release.
     assert_eq!(linear_time::owner_mutex(&[acquire(0, 1, None), release(0, 3, 4)]), Answer::Linearizable);
     assert_eq!(linear_time::owner_mutex(&[]), Answer::Linearizable);
 }
@@ -85,10 +85,10 @@ fn what_was_lost_explains_one_thing_only() {
     };
     let lost = [release(0, 3, None), acquire(0, 4, None), release(0, 5, None), acquire(0, 6, None)];
     assert_eq!(twice(&lost), Answer::Linearizable);
-    // Which of the two holds one pair splits is left open: neither will do.
+    // It is undecided which of the two holds the single pair splits; either choice fails.
     assert!(matches!(twice(&lost[..2]), Answer::Undecided(_)));
     assert_eq!(proof(twice(&[])), [0, 1, 2, 3]);
-    // The oldest release ends the hold, whatever else was lost later.
+    // The oldest release ends the hold, whatever was indeterminate later.
     let [locked, unlocked] = other(4);
     let oldest = [acquire(0, 1, 2), release(0, 3, None), locked, unlocked, release(0, 8, None), acquire(0, 9, 10)];
     assert_eq!(linear_time::owner_mutex(&oldest), Answer::Linearizable);
@@ -113,7 +113,7 @@ fn tokens_rise_from_hold_to_hold() {
     assert_eq!(proof(with(in_turn, [six, five])), [0, 1, 2, 3]);
     assert_eq!(proof(with(in_turn, [five, five])), [0, 1, 2, 3]);
     assert!(matches!(with(in_turn, [Value::NIL, five]), Answer::Undecided(_)));
-    // Old releases that may come at any time leave it open who was first.
+    // Old releases may take effect at any time, so it stays undecided who was first.
     let either = [release(0, 1, None), release(1, 2, None), acquire(0, 3, 5), acquire(1, 4, 6)];
     assert_eq!(with(either, [five, six]), Answer::Linearizable);
     assert_eq!(with(either, [six, five]), Answer::Linearizable);
@@ -131,15 +131,15 @@ fn a_counter_shows_what_was_added_by_then() {
     assert_eq!(check(&[add(two, 1, Some(2)), add(one, 3, Some(4)), read(three, 5, 6)]), Answer::Linearizable);
     assert_eq!(proof(check(&[add(two, 1, Some(2)), read(zero, 3, 4)])), [0, 1]);
     assert_eq!(proof(check(&[add(two, 1, Some(2)), read(three, 3, 4)])), [1]);
-    // Nothing but the bounds is known where different numbers meet a read.
+    // If different numbers overlap a read, only the bounds are known.
     let undecided = check(&[add(two, 1, None), add(one, 2, None), read(three, 5, 6)]);
     assert!(matches!(undecided, Answer::Undecided(_)));
-    // Each read keeps its bounds, yet between them one is added and not shown.
+    // Each read is within its bounds, yet between the two one addition is not shown.
     let between =
         |shown| [add(one, 1, None), read(one, 2, 3), op(2, OpFunction::Add, one, 4, Some(5)), read(shown, 6, 7)];
     assert_eq!(check(&between(two)), Answer::Linearizable);
     assert_eq!(proof(check(&between(one))), [1, 2, 3]);
-    // Where nobody says with what it begins it begins with 0.
+    // Without an initial number it starts at 0.
     assert_eq!(linear_time::counter(&[read(zero, 1, 2)], &values, Value::NIL), Answer::Linearizable);
     assert_eq!(proof(linear_time::counter(&[read(one, 1, 2)], &values, Value::NIL)), [0]);
     assert_eq!(linear_time::counter(&[read(one, 1, 2)], &values, one), Answer::Linearizable);
@@ -162,17 +162,17 @@ fn a_set_keeps_what_joined_and_a_list_its_order() {
         };
         assert_eq!(check(&[put(one, 1, None), read(only_one, 2, 3)]), Answer::Linearizable);
         assert_eq!(check(&[put(one, 1, None), read(none, 2, 3)]), Answer::Linearizable);
-        // Lost, unknown, before its time, and gone again.
+        // Lost, unknown, too early, and gone again.
         assert_eq!(proof(check(&[put(one, 1, Some(2)), read(none, 3, 4)])), [0, 1]);
         assert_eq!(proof(check(&[put(one, 1, Some(2)), read(both, 3, 4)])), [1]);
         assert_eq!(proof(check(&[read(only_one, 1, 2), put(one, 3, Some(4))])), [0, 1]);
         assert_eq!(proof(check(&[put(one, 1, None), read(only_one, 2, 3), read(none, 4, 5)])), [1, 2]);
-        // Two reads that saw them in different orders.
+        // Two reads saw the elements in different orders.
         let two_puts = [put(one, 1, None), put(two, 2, None)];
         let apart = [two_puts[0], two_puts[1], read(only_one, 3, 5), op(2, OpFunction::Read, only_two, 4, Some(6))];
         assert_eq!(proof(check(&apart)), [0, 1, 2, 3]);
         assert!(matches!(check(&[put(one, 1, None), put(one, 2, None)]), Answer::Undecided(_)));
-        // A set has no order, a list has.
+        // A set has no order; a list does.
         let in_turn = [put(one, 1, Some(2)), put(two, 3, Some(4)), read(both, 5, 6), read(both, 7, 8)];
         assert_eq!(check(&in_turn), Answer::Linearizable);
         let turned = check(&[in_turn[0], in_turn[1], read(turned, 5, 6)]);

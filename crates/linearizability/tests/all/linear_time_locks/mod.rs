@@ -1,4 +1,4 @@
-//! The fast checks of mutexes, counters, sets and lists against brute force, and against histories a person can follow.
+//! The fast checks of mutexes, counters, sets and lists, against brute force and against hand-written histories.
 
 mod by_hand;
 mod random;
@@ -19,7 +19,7 @@ fn answer(kind: ModelSpec, ops: &[Op], values: &Values) -> Answer {
     }
 }
 
-/// Compares with brute force; `REDJEPSEN_CASES` says how often. Returns how many were linearizable, not, undecided.
+/// Compares with brute force and prints the counts; `REDJEPSEN_CASES` sets the number of histories.
 fn compare(kind: ModelSpec, most: usize) {
     let cases = crate::cases(20_000);
     let (mut linear, mut not, mut undecided, mut largest) = (0_u64, 0_u64, 0_u64, 0);

@@ -1,4 +1,4 @@
-//! Small random histories: of an object that works, with times, outcomes and values then changed here and there.
+//! Random small histories of an object that works; then some times, outcomes and values are changed.
 
 use linearizability::FailedCas;
 use linearizability::ModelSpec::{self, Counter, FencedMutex, ListAppend, OwnerMutex, Set};
@@ -10,7 +10,7 @@ use crate::support::naive::{Naive, State};
 /// The number 0 among [`values`].
 pub const ZERO: Value = Value(8);
 
-/// Values that histories use: 1 to 7 are elements (the numbers 1 to 7), then 0, further ones as they come.
+/// The values that histories use: 1 to 7 are elements (the numbers 1 to 7), then 0; others are added as needed.
 pub fn values() -> Values {
     let mut values = Values::default();
     for number in 1..=7 {
@@ -20,13 +20,13 @@ pub fn values() -> Values {
     values
 }
 
-/// All orders of operations on such an object, a counter from 0 on.
+/// Tries all orders of operations on such an object; a counter starts at 0.
 pub fn naive(spec: ModelSpec, values: &Values) -> Naive<'_> {
     Naive { spec, initial: ZERO, failed_cas: FailedCas::Check, values, anything: &[] }
 }
 
-/// A history of up to `most` operations by up to three clients. A client whose operation is left open goes on, as the same
-/// process or as a new one.
+/// A history of up to `most` operations by up to three clients. A client whose operation is left open continues as the
+/// same process or as a new one.
 pub fn history(kind: ModelSpec, most: usize, random: &mut Random, values: &mut Values) -> Vec<Op> {
     let count = 1 + random.below(most);
     let (amounts, lax) = (random.below(3), random.one_in(2));
@@ -74,7 +74,7 @@ pub fn history(kind: ModelSpec, most: usize, random: &mut Random, values: &mut V
             continue;
         };
         match (effective[place], random.below(8)) {
-            // Left open, and it takes effect now or never.
+            // Left open; it takes effect now or never.
             (_, 0) => {
                 if random.one_in(2) && !effective[place] {
                     state = naive(kind, values).step(&state, &ops[place]).pop().unwrap_or(state);
@@ -103,7 +103,7 @@ pub fn history(kind: ModelSpec, most: usize, random: &mut Random, values: &mut V
                 } else if kind == FencedMutex && op.f == OpFunction::Acquire {
                     op.a = values.intern(Content::Int(token + 1));
                 }
-                // A lock that fails to exclude: it does what it is asked, whoever holds it.
+                // A lock that fails to exclude: it obeys every request, whoever holds it.
                 let broken = match state {
                     State::Lock(_, _, last) if lax && random.one_in(2) => {
                         Some(State::Lock(process, u32::from(op.f == OpFunction::Acquire), last))
@@ -141,12 +141,12 @@ fn shown(state: &State, values: &mut Values) -> Value {
     values.intern(content)
 }
 
-/// One change that a broken object or a broken recorder would make.
+/// One change, as a broken object or a broken recorder would make it.
 fn change(kind: ModelSpec, ops: &mut [Op], random: &mut Random, values: &mut Values) {
     let place = random.below(ops.len());
     let other = random.below(ops.len());
     match random.below(5) {
-        // Two events change places.
+        // Swap two events.
         0 | 1 => {
             let events: Vec<u32> = ops.iter().flat_map(|op| [op.invoked, op.completed]).collect();
             let mut events: Vec<u32> = events.into_iter().filter(|at| *at != NEVER).collect();
@@ -169,7 +169,7 @@ fn change(kind: ModelSpec, ops: &mut [Op], random: &mut Random, values: &mut Val
                 std::mem::swap(&mut op.invoked, &mut op.completed);
             }
         }
-        // An outcome that was another.
+        // Change an outcome.
         2 => {
             let latest = ops.iter().flat_map(|op| [op.invoked, op.completed]).filter(|at| *at != NEVER).max();
             let op = &mut ops[place];
@@ -183,11 +183,11 @@ fn change(kind: ModelSpec, ops: &mut [Op], random: &mut Random, values: &mut Val
                 _ => op.outcome = Outcome::Info,
             }
         }
-        // Two results change places.
+        // Swap two results.
         3 if ops[place].f == ops[other].f && ops[place].outcome == ops[other].outcome => {
             (ops[place].a, ops[other].a) = (ops[other].a, ops[place].a);
         }
-        // A result that nobody gave.
+        // Invent a result.
         4 if ops[place].f == OpFunction::Read && ops[place].outcome == Outcome::Ok => {
             let lists: [&[u32]; 6] = [&[1], &[1, 2], &[2, 1], &[1, 2, 3], &[1, 3], &[2]];
             let state = match kind {

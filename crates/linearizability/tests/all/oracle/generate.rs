@@ -1,10 +1,10 @@
-//! Small random histories: of an object that behaves, and perhaps not told as it was.
+//! Random small histories of an object that works, some of them not reported truthfully.
 
 use crate::support::Random;
 
 use super::objects::{Datum, Ended, Model, Operation, Rules, State};
 
-/// One history, in the order of its events: an operation, and whether it completes.
+/// One history, in the order of its events. Each event is an operation and whether it completes.
 #[derive(Debug)]
 pub struct History {
     pub rules: Rules,
@@ -12,7 +12,7 @@ pub struct History {
     pub events: Vec<(usize, bool)>,
 }
 
-/// Of an operation in flight: which, and what became of it.
+/// An operation in flight: which one, and whether it took effect.
 #[derive(Clone, Copy)]
 struct Flight {
     operation: usize,
@@ -24,7 +24,7 @@ struct Play {
     history: History,
     states: Vec<State>,
     values: Vec<Datum>,
-    /// Per cent of what is not told as it was.
+    /// Percentage of results that are not reported truthfully.
     lies: usize,
     doubts: usize,
 }
@@ -58,7 +58,7 @@ pub fn history(model: Model, seed: u64) -> History {
 
 impl Play {
     fn run(mut self) -> History {
-        // Of acquires and releases it takes more until they are about anything.
+        // With locks it takes more operations until they prove anything.
         let few = if self.history.rules.model.is_lock() { 3 } else { 1 };
         let (clients, count) = (1 + self.random.below(4), few + self.random.below(8));
         let mut processes: Vec<u32> = (0..clients as u32).collect();
@@ -72,13 +72,13 @@ impl Play {
                 None => {}
                 Some(Flight { operation, happened: None }) if self.random.chance(50) => {
                     let happened = self.happen(operation);
-                    // What the object does not allow now it may allow later.
+                    // What the object refuses now it may allow later.
                     let settled = happened || self.random.chance(10);
                     flights[client] = Some(Flight { operation, happened: settled.then_some(happened) });
                 }
                 Some(flight) => {
                     flights[client] = None;
-                    // Nobody goes on where nobody knows how it ended.
+                    // If nobody knows how an operation ended, its process does not continue.
                     if !self.complete(flight) {
                         processes[client] += clients as u32;
                     }
@@ -95,9 +95,9 @@ impl Play {
             false => Datum::List(vec![Datum::Nil, value.clone()]),
         };
         let pair = Datum::List(vec![self.random.one_of(&self.values), value.clone()]);
-        // With what nobody knows, a failed compare-and-set says what nobody can check.
+        // With unknown values, a failed compare-and-set would tell something that nobody can check.
         let compares = !self.history.rules.failed_cas_counts;
-        // Who has a lock mostly gives it back, and who has none mostly wants one.
+        // A process with a lock usually releases it, and one without usually wants one.
         let last = self.history.operations.iter().rev().find(|op| op.process == process);
         let has = last.is_some_and(|op| op.f == "acquire" && op.is_ok());
         let gives_back = self.random.chance(if has { 80 } else { 15 });
@@ -123,7 +123,7 @@ impl Play {
         Flight { operation, happened: None }
     }
 
-    /// The operation takes effect now, if the object allows it.
+    /// Lets the operation take effect now, if the object allows it.
     fn happen(&mut self, operation: usize) -> bool {
         let answer = self.answer(operation);
         let op = &mut self.history.operations[operation];
@@ -135,7 +135,7 @@ impl Play {
         op.is_ok()
     }
 
-    /// What the object returns now.
+    /// The object's answer at this moment.
     fn answer(&mut self, operation: usize) -> Datum {
         let value = self.random.one_of(&self.values);
         let op = &self.history.operations[operation];
@@ -158,7 +158,7 @@ impl Play {
                 if self.random.chance(30) { Datum::Fence(token) } else { Datum::Int(token) }
             }
             ("read" | "acquire" | "release", _) => Datum::Nil,
-            // Such an answer may repeat what was asked.
+            // The answer may repeat what was asked.
             _ => {
                 if self.random.chance(50) {
                     op.asked.clone()
@@ -169,7 +169,7 @@ impl Play {
         }
     }
 
-    /// Tells how an operation ended; whether its process goes on.
+    /// Reports how an operation ended. Returns whether its process continues.
     fn complete(&mut self, flight: Flight) -> bool {
         let operation = flight.operation;
         let happened = match flight.happened {
@@ -205,7 +205,7 @@ impl Play {
         op.end.is_some()
     }
 
-    /// Something that such an operation might have returned.
+    /// Something that such an operation could have returned.
     fn wrong(&mut self, operation: usize) -> Datum {
         let value = self.random.one_of(&self.values);
         let some = |random: &mut Random, values: &[Datum]| -> Vec<Datum> {

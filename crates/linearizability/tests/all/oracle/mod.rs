@@ -1,6 +1,6 @@
-//! The whole way from a file to an answer, against an oracle that was written from `docs/histories.md` alone.
+//! The whole way from a file to an answer, against an oracle written from `docs/histories.md` alone.
 //!
-//! `REDJEPSEN_CASES` is the number of histories a model.
+//! `REDJEPSEN_CASES` is the number of histories per model.
 
 mod generate;
 mod objects;
@@ -13,7 +13,7 @@ use linearizability::{Answer, FailedCas, ModelSpec, Options, check};
 use objects::{Datum, MODELS, Model, Operation, Truth};
 use render::{KEYS, render};
 
-/// How many of each answer there were.
+/// How often each answer came up.
 #[derive(Default)]
 struct Counts {
     legal: u64,

@@ -1,10 +1,10 @@
-//! The objects of `docs/histories.md`, and what they allow: every order of the operations is tried.
+//! The objects of `docs/histories.md` and what they allow; tries every order of the operations.
 //!
-//! Written from that page alone. Slow, plain, and without anything of the checker.
+//! Written from that page alone. Slow, plain, and without any code of the checker.
 
 use std::collections::BTreeSet;
 
-/// A value, or what else may stand in its place.
+/// A value, or whatever else may appear in its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Datum {
     Nil,
@@ -13,7 +13,7 @@ pub enum Datum {
     List(Vec<Datum>),
     /// A map with a token.
     Fence(i64),
-    /// Of what an indeterminate update wrote: something that occurs nowhere else.
+    /// What an indeterminate update wrote: a value that occurs nowhere else.
     Else,
 }
 
@@ -63,7 +63,7 @@ pub struct Operation {
     /// What it was invoked with.
     pub asked: Datum,
     pub ended: Ended,
-    /// Places in the order of events; no end where it never came back for certain.
+    /// Places in the order of events; no end if it is not known to have returned.
     pub begin: usize,
     pub end: Option<usize>,
 }
@@ -71,7 +71,7 @@ pub struct Operation {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ended {
     Ok(Datum),
-    /// With the error, if there is one.
+    /// With the error, if any.
     Fail(Option<&'static str>),
     Info,
     /// There is no completion.
@@ -94,11 +94,11 @@ pub enum State {
     Elements(BTreeSet<Datum>),
     List(Vec<Datum>),
     Text(String),
-    /// Who holds it, as often as it was acquired, and the last token.
+    /// The holders, each as often as it acquired; and the last token.
     Held(Vec<u32>, Option<i64>),
 }
 
-/// What the page says of a history.
+/// What the page says about a history.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Truth {
     Legal,
@@ -106,7 +106,7 @@ pub enum Truth {
     Open,
 }
 
-/// All that a failed compare-and-set may say for it to count.
+/// The only errors with which a failed compare-and-set counts.
 const MISMATCHES: [&str; 6] =
     ["mismatch", "value-mismatch", "precondition-failed", "did-not-succeed", "compare-failed", "cas-failed"];
 
@@ -115,7 +115,7 @@ impl Operation {
         matches!(self.ended, Ended::Ok(_))
     }
 
-    /// The token of an acquire. One that it was invoked with already is none.
+    /// The token of an acquire. A value that it was already invoked with is not a token.
     pub fn token(&self) -> Option<i64> {
         let number = |datum: &Datum| match datum {
             Datum::Int(token) | Datum::Fence(token) => Some(*token),
@@ -151,7 +151,7 @@ impl Rules {
         }
     }
 
-    /// Whether it says anything at all: not what failed, and not what read nobody knows what.
+    /// Whether it says anything at all. Failed operations do not, nor do reads with an unknown result.
     fn matters(&self, op: &Operation) -> bool {
         match &op.ended {
             Ended::Fail(error) => {
@@ -167,7 +167,7 @@ impl Rules {
         }
     }
 
-    /// The states that an operation leads to; none where it can't happen. `anything` is what an unknown value may be.
+    /// The states that an operation can lead to; none if it cannot happen. `anything`: what an unknown value may be.
     pub fn step(&self, state: &State, op: &Operation, anything: &[Datum]) -> Vec<State> {
         let only = |fits: bool, state: State| if fits { vec![state] } else { Vec::new() };
         let returned = match &op.ended {
@@ -226,7 +226,7 @@ impl Rules {
         vec![State::Held(holders, token.or(last))]
     }
 
-    /// Whether some order of these operations, on one key, explains all that they returned.
+    /// Whether some order of these operations, all on one key, explains everything that they returned.
     pub fn judge(&self, operations: &[Operation]) -> Truth {
         let read_nil = |op: &Operation| op.f == "read" && op.ended == Ended::Ok(Datum::Nil);
         if self.model == Model::Counter && operations.iter().any(read_nil) {
@@ -247,7 +247,7 @@ impl Rules {
     }
 
     fn explains(&self, state: &State, left: &mut Vec<&Operation>, anything: &[Datum]) -> bool {
-        // Nothing may come after what had returned before it began; and what may have happened need not.
+        // Nothing may come after an operation that returned before it began. Indeterminate operations may be left out.
         let Some(first_end) = left.iter().filter_map(|op| op.end).min() else { return true };
         for place in 0..left.len() {
             if left[place].begin > first_end {
@@ -263,7 +263,7 @@ impl Rules {
         false
     }
 
-    /// Whether anything that these operations returned could have contradicted another.
+    /// Whether anything that these operations returned could have contradicted something else.
     pub fn is_evidence(&self, operations: &[Operation]) -> bool {
         let acquired: Vec<&Operation> = operations.iter().filter(|op| op.f == "acquire" && op.is_ok()).collect();
         match self.model {

@@ -1,4 +1,4 @@
-//! A history as a file, in one of the notations and spellings that the page allows.
+//! Writes a history as a file, in one of the notations and spellings that the page allows.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::support::Random;
 
 pub struct File {
     pub text: String,
-    /// Whether keys are told by tuples.
+    /// Whether keys are written as tuples.
     pub independent: bool,
 }
 
@@ -24,9 +24,9 @@ struct Pen {
     notation: Notation,
     independent: bool,
     keyed: bool,
-    /// Processes have names.
+    /// Whether processes have names.
     named: bool,
-    /// In JSON, names of fields and words as Clojure writes them, and escapes.
+    /// In JSON: field names and words as Clojure writes them, and escapes.
     colons: bool,
 }
 
@@ -66,7 +66,7 @@ pub fn render(history: &History, seed: u64) -> File {
 
 impl Pen {
     fn value(&mut self, op: &Operation, kind: &str) -> String {
-        // A word in place of the value says how it went.
+        // A word in place of the value tells how it went.
         let word = match self.notation {
             Notation::Json => "true",
             _ => ":timed-out",
@@ -122,7 +122,7 @@ impl Pen {
         };
         let (process, number) = (format!("c{}", op.process), op.process.to_string());
         let key = (self.keyed && !self.independent).then_some(KEYS[op.key]);
-        // Time may run backwards, and means nothing.
+        // Times may run backwards, and mean nothing.
         let time = self.random.chance(20).then(|| self.random.below(1000));
         match self.notation {
             Notation::Json => {
@@ -165,7 +165,7 @@ impl Pen {
                 let process = if self.named { process } else { number };
                 write!(text, "{prefix}{process}\t:{kind}\t:{}\t{value}", op.f).unwrap();
                 match error {
-                    // Two words are a text where they are to be one.
+                    // An error of two words must be quoted to be one text.
                     Some(error) if error.starts_with("Pre") => write!(text, "\t{error:?}").unwrap(),
                     Some(error) => write!(text, "\t{error}").unwrap(),
                     None => {}

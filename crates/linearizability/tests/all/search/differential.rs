@@ -1,7 +1,7 @@
-//! The near-linear checks, as the dispatch uses them, against the general search: two ways to one answer that share no
-//! theory, on histories too large for trying all orders too.
+//! The near-linear checks, as the dispatch uses them, against the general search: two independent ways to one answer,
+//! including histories too large for trying all orders.
 //!
-//! `REDJEPSEN_CASES` raises the number of histories a check.
+//! `REDJEPSEN_CASES` raises the number of histories per check.
 
 use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Table, Value};
 use linearizability::models::FailedCas;
@@ -10,7 +10,7 @@ use linearizability::{Answer, How, Limits, ModelSpec, Options, check, search_obj
 use crate::support::Random;
 use crate::support::generate::{Case, Shape, shaped};
 
-/// Compares on random histories and counts the answers of the near-linear check.
+/// Compares the two on random histories, and counts the near-linear check's answers.
 fn agrees(spec: ModelSpec, failed_cas: FailedCas) {
     let cases = crate::cases(4_000);
     let (mut linearizable, mut not, mut undecided, mut unanswered) = (0, 0, 0, 0);
@@ -37,7 +37,7 @@ fn agrees(spec: ModelSpec, failed_cas: FailedCas) {
                 assert_ne!(search(&part), Answer::Linearizable, "no proof: {}", told());
                 not += 1;
             }
-            // Many additions at once have too many orders.
+            // Many concurrent additions have too many orders.
             (_, Answer::Undecided(_)) => unanswered += 1,
             (_, answer) => panic!("the search says {answer:?}, {}", told()),
         }
@@ -53,7 +53,7 @@ fn agrees(spec: ModelSpec, failed_cas: FailedCas) {
     );
 }
 
-/// Mostly few operations, with values that are all unique in nine of ten histories.
+/// Usually few operations; in nine of ten histories all values are unique.
 fn history(seed: u64, spec: ModelSpec, failed_cas: FailedCas) -> Case {
     let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let large = random.chance(5);
@@ -67,7 +67,7 @@ fn history(seed: u64, spec: ModelSpec, failed_cas: FailedCas) -> Case {
     let mut case = shaped(seed, spec, shape);
     case.failed_cas = failed_cas;
     if failed_cas == FailedCas::Check && random.chance(70) {
-        // The theory has no answer to these.
+        // The theory cannot decide these.
         case.operations.retain(|op| (op.f, op.outcome) != (OpFunction::Cas, Outcome::Fail));
     }
     for _ in 0..[0, 0, 2, 6][random.below(4)] {
@@ -79,7 +79,7 @@ fn history(seed: u64, spec: ModelSpec, failed_cas: FailedCas) -> Case {
     case
 }
 
-/// Two events that are not far apart change places, unless an operation then ended before it began.
+/// Swaps two events that are close together, unless an operation would then end before it began.
 fn exchange(operations: &mut [Op], random: &mut Random) {
     let count = operations.iter().map(|op| if op.completed == NEVER { 1 } else { 2 }).sum();
     let one = random.below(count) as u32;
@@ -101,7 +101,7 @@ fn exchange(operations: &mut [Op], random: &mut Random) {
     }
 }
 
-/// Lets a counter begin with another number, or with none.
+/// Starts a counter at another number, or at nil.
 fn begin_elsewhere(case: &mut Case, random: &mut Random) {
     let first = case.values.int(case.initial).unwrap_or(0);
     let (number, initial) = match random.below(4) {

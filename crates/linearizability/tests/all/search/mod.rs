@@ -60,7 +60,7 @@ fn small_histories_get_the_answer_of_all_orders() {
     assert!(illegal > count / 8 && legal > count / 8, "{illegal} illegal, {legal} legal");
 }
 
-/// A model of which nothing is known but its steps.
+/// Hides everything about a model except its steps.
 struct Bare<'a, M>(&'a M);
 
 impl<M: Model> Model for Bare<'_, M> {
@@ -103,7 +103,7 @@ fn a_model_without_hints_gets_the_same_answers() {
 fn many_clients_at_once_are_no_violation() {
     for (seed, clients) in [(1, 63), (2, 64), (3, 65), (4, 128), (5, 129), (6, 200)] {
         for spec in SPECS {
-            // What nothing is known of but that all happened at once has too many orders for any search.
+            // If all happens at once and nothing restricts it, there are too many orders for any search.
             if matches!(spec, ModelSpec::Counter | ModelSpec::Set | ModelSpec::ListAppend | ModelSpec::TextAppend) {
                 continue;
             }
@@ -124,7 +124,7 @@ fn op(process: u32, f: OpFunction, a: u32, b: u32, invoked: u32, completed: u32)
 
 #[test]
 fn a_violation_among_200_clients_is_found() {
-    // All writes are open at once; the reads see them one after the other.
+    // All writes are open at once; the reads see them one by one.
     for clients in [63, 64, 65, 128, 200] {
         let writes = (1..=clients).map(|n| op(n, OpFunction::Write, n, 0, n, 2_000 + n));
         let reads = (1..=clients).map(|n| op(clients + 1, OpFunction::Read, n, 0, 500 + n * 2, 501 + n * 2));
@@ -132,7 +132,7 @@ fn a_violation_among_200_clients_is_found() {
         let find = |operations: &[Op], strategy| {
             examine_object(ModelSpec::Register, operations, &Default::default(), &Options::default(), strategy)
         };
-        // And again one that was seen before.
+        // Then a value that was already seen is read again.
         let again = op(clients + 1, OpFunction::Read, clients / 2, 0, 1_500, 1_501);
         for strategy in [Strategy::Depth, Strategy::Breadth, Strategy::Race] {
             assert!(matches!(find(&operations, strategy), Finding::Legal { .. }), "{clients} clients");
@@ -141,7 +141,7 @@ fn a_violation_among_200_clients_is_found() {
             assert_eq!(find(&operations, strategy), Finding::Illegal { place, event: 1_501 }, "{clients} clients");
             operations.pop();
         }
-        // A chain of compare-and-sets that are all open, whose end is seen; then without a link.
+        // A chain of concurrent compare-and-sets whose end is seen; then the same without one link.
         let links = (0..clients).map(|n| op(n, OpFunction::Cas, n, n + 1, n, 2_000 + n));
         let mut chain: Vec<Op> = links.collect();
         chain.push(op(clients, OpFunction::Read, clients, 0, 1_000, 1_001));
@@ -156,7 +156,7 @@ fn a_violation_among_200_clients_is_found() {
 
 #[test]
 fn a_limit_leaves_the_answer_open_and_tells_what_was_legal() {
-    // Additions in any order, and a sum that none gives: every subset is tried.
+    // Additions in any order, and a sum that none of them gives: every subset is tried.
     let mut table = Table { keys: vec![String::new()], ..Table::default() };
     let early = table.values.intern(Content::Int(1));
     table.operations.push(op(0, OpFunction::Add, early.0, 0, 0, 1));
@@ -193,7 +193,7 @@ fn keys_are_objects_of_their_own() {
     let legal: Vec<bool> = objects.iter().map(|object| object.answer == Answer::Linearizable).collect();
     assert_eq!(legal, [true, false, true]);
     assert_eq!((objects[1].key, objects[1].operations.as_slice()), (1, &[2, 3][..]));
-    // What the model does not know is no violation.
+    // An operation that the model does not support is no violation.
     let answer = check(&table, ModelSpec::Mutex, &Options::default()).remove(0).answer;
     assert_eq!(answer, Answer::Undecided("line 1: the model mutex has no such operation".into()));
     table.operations[0].f = OpFunction::Add;
@@ -205,7 +205,7 @@ fn keys_are_objects_of_their_own() {
     assert_eq!(answer, Answer::Undecided("line 1: the model counter has no value like nil there".into()));
 }
 
-/// One kind, histories of another size, from another number on: for a long search by hand.
+/// One kind, in another size and from another seed on: for long searches by hand.
 #[test]
 #[ignore = "takes as long as it is asked to"]
 fn more_small_histories_get_the_answer_of_all_orders() {

@@ -1,5 +1,5 @@
-//! Small random histories of every model: from an object that behaves, then perhaps spoiled, with few values so that
-//! they repeat, or with values that are all unique.
+//! Random small histories of every model: from an object that works, then perhaps spoiled. Values are either few, so
+//! that they repeat, or all unique.
 
 use std::fmt;
 
@@ -42,19 +42,19 @@ pub const SPECS: [ModelSpec; 13] = [
     ModelSpec::Semaphore(2),
 ];
 
-/// How a history comes about.
+/// How a history is generated.
 pub struct Shape {
     pub clients: usize,
     pub count: usize,
-    /// Per cent of operations that are indeterminate, and that are not told as they were.
+    /// Percentages of operations that are indeterminate, and that are not reported truthfully.
     pub indeterminate: usize,
     pub spoiled: usize,
-    /// Whether each operation writes or puts in a value of its own (a counter: always the same number), and every token
-    /// is known.
+    /// Whether each operation writes or adds a value of its own (a counter: always the same number), and every token is
+    /// known.
     pub unique: bool,
 }
 
-/// A history of at most so many operations. The same number gives the same history.
+/// A history of at most this many operations. The same seed gives the same history.
 pub fn case(seed: u64, spec: ModelSpec, most: usize) -> Case {
     let mut random = Random(!seed);
     let clients = 1 + random.below(5);
@@ -82,7 +82,7 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
         _ => Value::NIL,
     };
     let failed_cas = if random.chance(75) { FailedCas::Check } else { FailedCas::Drop };
-    // And one that is none of those that the operations have.
+    // And a value that no operation has.
     let anything = plain.iter().copied().chain([Value::NIL, Value(u32::MAX - 1)]).collect();
     let mut case = Case { spec, initial, failed_cas, operations: Vec::new(), values, anything };
     let mut run = Run { state: case.naive().start(), token: 0, plain, unique, unknown: random.chance(30) && !unique };
@@ -114,7 +114,7 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
                 processes[at].2 = true;
             }
             Some(index) if random.chance(indeterminate) => {
-                // Its process is retired, as Jepsen does, or goes on.
+                // Its process retires, as in Jepsen, or continues.
                 let op = &mut case.operations[index];
                 op.outcome = Outcome::Info;
                 if op.f == OpFunction::Read
@@ -145,13 +145,13 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
     case
 }
 
-/// The object that the history is one of.
+/// The object while the history is generated.
 struct Run {
     state: State,
     token: i64,
     plain: Vec<Value>,
     unique: bool,
-    /// Indeterminate read-modify-writes do not say what they wrote.
+    /// Whether indeterminate read-modify-writes hide what they wrote.
     unknown: bool,
 }
 
@@ -166,7 +166,7 @@ impl Run {
         known[random.below(known.len())]
     }
 
-    /// What an operation writes or puts in.
+    /// What an operation writes or adds.
     fn fresh(&self, random: &mut Random, case: &mut Case) -> Value {
         match self.unique && case.spec != ModelSpec::Counter {
             true => case.values.intern(Content::Int(100 + case.operations.len() as i64)),
@@ -214,7 +214,7 @@ impl Run {
         }
     }
 
-    /// The operation takes effect now, as well as the object allows.
+    /// Lets the operation take effect now, as far as the object allows.
     fn happen(&mut self, random: &mut Random, case: &mut Case, index: usize) {
         let mut op = case.operations[index];
         op.outcome = Outcome::Ok;
@@ -239,7 +239,7 @@ impl Run {
         case.operations[index] = op;
     }
 
-    /// The history says something else than what happened.
+    /// Makes the history report something other than what happened.
     fn spoil(&mut self, random: &mut Random, case: &mut Case, index: usize) {
         let value = self.any(random, case);
         let others: Vec<Value> = case.operations.iter().filter(|op| op.f == OpFunction::Read).map(|op| op.a).collect();
@@ -262,7 +262,7 @@ impl Run {
 }
 
 impl Case {
-    /// What had happened before an event, or at it too.
+    /// What had happened before an event, or up to and including it.
     pub fn until(&self, event: u32, inclusive: bool) -> Vec<Op> {
         let begun = self.operations.iter().filter(|op| op.invoked < event);
         begun

@@ -3,7 +3,7 @@
 pub mod generate;
 pub mod naive;
 
-/// A small generator of random numbers (splitmix64), so that every failure can be had again from its number.
+/// A small random number generator (splitmix64), so that every failure can be reproduced from its seed.
 pub struct Random(pub u64);
 
 impl Random {

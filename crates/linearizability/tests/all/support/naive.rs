@@ -1,6 +1,6 @@
 //! Linearizability by the book: all subsets of the indeterminate operations, all orders that agree with real time.
 //!
-//! The objects are specified here once more, as plainly as possible.
+//! The objects are specified here a second time, as plainly as possible.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ pub enum State {
     Elements(BTreeSet<Value>),
     List(Vec<Value>),
     Text(String),
-    /// Owner, how often, last token.
+    /// Owner, hold count, last token.
     Lock(u32, u32, i64),
-    /// Of a lock that anyone may release, whether it is held.
+    /// For a lock that anyone may release: whether it is held.
     Held(bool),
-    /// The owner of each place that is taken.
+    /// The owner of each place taken.
     Owners(Vec<u32>),
 }
 
@@ -28,7 +28,7 @@ pub struct Naive<'a> {
     pub initial: Value,
     pub failed_cas: FailedCas,
     pub values: &'a Values,
-    /// What an operation may have written of which nobody knows it.
+    /// The possible values of a write whose value is unknown.
     pub anything: &'a [Value],
 }
 
@@ -50,14 +50,14 @@ impl Naive<'_> {
         op.outcome == Outcome::Fail && !(op.f == OpFunction::Cas && self.failed_cas == FailedCas::Check)
     }
 
-    /// The states after a value was written, or nobody knows which.
+    /// The states after a value, possibly unknown, was written.
     fn written(&self, value: Value) -> Vec<State> {
         let written = std::slice::from_ref(&value);
         let written = if value == Value::UNKNOWN { self.anything } else { written };
         written.iter().copied().map(State::Value).collect()
     }
 
-    /// Every state that the operation may lead to.
+    /// Every state that the operation can lead to.
     pub fn step(&self, state: &State, op: &Op) -> Vec<State> {
         if self.says_nothing(op) {
             return vec![state.clone()];
@@ -81,7 +81,7 @@ impl Naive<'_> {
             }
             (OpFunction::Cas | OpFunction::Rmw, State::Value(value)) if !unknown && value != op.a => Vec::new(),
             (OpFunction::Cas | OpFunction::Rmw, State::Value(_)) => self.written(op.b),
-            // No operation of a register: it changes nothing.
+            // Not a register operation; it changes nothing.
             (OpFunction::Add, state @ State::Value(_)) => vec![state],
             (OpFunction::Read, State::Sum(sum)) => fits(self.values.int(op.a) == Some(sum), State::Sum(sum)),
             (OpFunction::Add, State::Sum(sum)) => vec![State::Sum(sum + self.values.int(op.a).unwrap())],
@@ -105,7 +105,7 @@ impl Naive<'_> {
             (OpFunction::Acquire, State::Owners(mut owners)) => {
                 let free = self.spec != ModelSpec::Semaphore(owners.len() as u32);
                 owners.push(op.process);
-                // Who came first makes no difference.
+                // Who came first does not matter.
                 owners.sort_unstable();
                 fits(free, State::Owners(owners))
             }
@@ -159,7 +159,7 @@ impl Naive<'_> {
         false
     }
 
-    /// Whether an order is legal, agrees with real time, and leaves out nothing that certainly happened.
+    /// Whether an order is legal, agrees with real time, and contains everything that certainly happened.
     pub fn is_legal_order(&self, operations: &[Op], order: &[u32]) -> bool {
         let chosen: BTreeSet<u32> = order.iter().copied().collect();
         let must = |op: &Op| op.outcome == Outcome::Ok && !(op.f == OpFunction::Read && op.a == Value::UNKNOWN);
