@@ -67,7 +67,7 @@ pub fn list(items: &[String]) -> String {
     }
 }
 
-/// A text from outside, made safe for one line and for use between backticks, see [`line`].
+/// A text from outside, made safe for one line and for use between backticks, see [`line()`].
 pub fn tame(text: &str, longest: usize) -> String {
     line(text, longest).replace('`', "'")
 }

@@ -1,4 +1,4 @@
-//! Tests that need real servers: clusters in Docker and on this machine, faults, runs and suites. They take turns, see
+//! Tests that need real servers: clusters in Docker and on this machine, faults, runs and suites. How many go side by side is in
 //! `.config/nextest.toml`.
 
 mod databases;
