@@ -237,7 +237,7 @@ impl RunOnCluster<'_> {
             )),
             (KeepCluster::ForNextRun, Some(new)) if went_well => {
                 let (request, platform) = (self.request.clone(), self.platform.clone());
-                info!(cluster = cluster.run_id(), "cluster left up for the next run");
+                info!(cluster = cluster.run_id(), "cluster kept for the next run");
                 return Ok(Some(KeptCluster { request, platform, cluster, new }));
             }
             _ => {
@@ -256,12 +256,12 @@ impl RunOnCluster<'_> {
             match cluster.reset(&new).await {
                 Ok(()) => {
                     let seconds = began.elapsed().as_secs_f64();
-                    info!(seconds, cluster = cluster.run_id(), "cluster of the run before made as new");
+                    info!(seconds, cluster = cluster.run_id(), "reset the cluster of the previous run");
                     return Ok((cluster, Some(new)));
                 }
                 Err(error) => {
-                    warn!(%error, cluster = cluster.run_id(), "cluster of the run before thrown away");
-                    let text = "so the cluster of the run before is removed, and a new one started";
+                    warn!(%error, cluster = cluster.run_id(), "discarded the cluster of the previous run");
+                    let text = "so the cluster of the previous run is removed and a new one started";
                     (self.console.say)(&format!("{error}; {text}"));
                     cluster.stop().await?;
                 }

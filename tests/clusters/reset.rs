@@ -226,7 +226,7 @@ fn log(run: &Path) -> String {
 /// The name of the cluster that a run left running.
 fn cluster_left_by(run: &Path) -> Option<String> {
     let log = log(run);
-    let line = log.lines().find(|line| line.contains("cluster left up"))?;
+    let line = log.lines().find(|line| line.contains("cluster kept for the next run"))?;
     Some(line.split('"').nth(1)?.to_string())
 }
 
@@ -249,7 +249,7 @@ fn runs_share_a_cluster(kind: &str) {
     for (number, run) in runs.iter().enumerate() {
         let (log, results) = (log(run), fs::read_to_string(run.join("results.json")).unwrap());
         let clock = run.display().to_string().contains("-clock/");
-        assert_eq!(log.contains("made as new"), standing.is_some(), "run {number}: {log}");
+        assert_eq!(log.contains("reset the cluster"), standing.is_some(), "run {number}: {log}");
         assert_eq!(log.contains("cluster started"), standing.is_none(), "run {number}: {log}");
         assert!(!(clock && standing.is_some()), "one whose clocks may go wrong has a cluster of its own: {log}");
         let results: Value = serde_json::from_str(&results).unwrap();
@@ -272,7 +272,7 @@ fn runs_share_a_cluster(kind: &str) {
         );
         standing = cluster_left_by(run);
     }
-    assert!(runs.iter().filter(|run| log(run).contains("made as new")).count() >= 2);
+    assert!(runs.iter().filter(|run| log(run).contains("reset the cluster")).count() >= 2);
     for cluster in runs.iter().filter_map(|run| cluster_left_by(run)) {
         assert_eq!(left_of(&cluster), Vec::<String>::new());
     }
@@ -332,12 +332,16 @@ fn a_broken_cluster_is_thrown_away(kind: &str, kill: impl Fn(&str)) {
     kill(&first);
     assert_eq!(maker.make(kind, 2, true), Some(0), "{}", said());
     let second = runs(folder.path())[1].clone();
-    assert!(log(&second).contains("thrown away") && log(&second).contains("cluster started"), "{}", log(&second));
+    assert!(
+        log(&second).contains("discarded the cluster") && log(&second).contains("cluster started"),
+        "{}",
+        log(&second)
+    );
     assert!(said().contains("a new one started"), "{}", said());
     assert_eq!(left_of(&first), Vec::<String>::new());
     assert_eq!(maker.make(kind, 3, false), None);
     assert_eq!(maker.0.wait().unwrap().code(), Some(0), "{}", said());
-    assert!(log(&runs(folder.path())[2]).contains("made as new"), "{}", said());
+    assert!(log(&runs(folder.path())[2]).contains("reset the cluster"), "{}", said());
     assert_eq!(left_of(&cluster_left_by(&second).unwrap()), Vec::<String>::new());
 }
 

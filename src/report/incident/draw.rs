@@ -152,7 +152,7 @@ fn lane_of(lane: &Lane, crossing: &[u64], at: &impl Fn(u64) -> f64, top: f64) ->
         @if let Some(token) = lane.token { text class="small" x="0" y=(px(middle + 28.0)) { "token " (token) } }
         @if let Some(from) = lane.waits_from {
             // The line starts a little early, since the wait may have begun before the drawing does.
-            @let from = at(from) - if from == lane.hold.start { 0.0 } else { LEAD - 8.0 };
+            @let from = at(from) - (LEAD - 8.0);
             (line("wait", from, middle, left - 2.0, middle))
             @let room = left - 14.0 - text_width("waits for the lock", SMALL, false);
             @let crossed = crossing.iter().any(|time| (room..left).contains(&at(*time)));

@@ -17,7 +17,7 @@ const NAMED: f64 = 14.0;
 pub fn locks(story: &Story) -> Picture {
     let (lanes, names) = lanes(story);
     let gutter = 32.0 + widest(names.iter().map(String::as_str)).max(24.0);
-    let mut frame = Frame::new(story, "Who believed to hold the lock", gutter);
+    let mut frame = Frame::new(story, "Who believed they held the lock", gutter);
     frame.time_axis();
     if lanes.is_empty() {
         frame.nothing("no client did anything");

@@ -26,7 +26,7 @@ pub fn all(story: &Story) -> Vec<Plot> {
     let mut plots = vec![
         Plot {
             name: "locks",
-            caption: "Who believed to hold the lock, over time: a bar from the moment when a client had the lock to the \
+            caption: "Who believed they held the lock, over time: a bar from the moment when a client had the lock to the \
                       moment when it began to give it back. Red: two held the lock of one key at once.",
             picture: locks::locks(story),
         },
