@@ -26,6 +26,7 @@ pub use run::{KeepCluster, RunSettings, Runner};
 pub use series::{Ended, Outlook, Series, SeriesProgress, prepare};
 
 use crate::controller::Status;
+use crate::scenario::quoted;
 use crate::suite::outcome::Results;
 
 /// This program's own file, even if the one at its path has been replaced since.
@@ -58,6 +59,11 @@ impl RunnerError {
     fn could_not_run(error: impl ToString) -> RunnerError {
         RunnerError::CouldNotRun(error.to_string())
     }
+}
+
+/// The command that repeats the run in this folder as it was saved.
+fn repeat_saved(folder: &str) -> String {
+    format!("redjepsen run --scenario {}", quoted(folder))
 }
 
 /// The results of the run in this folder, if it has any.

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::log::RunLog;
-use super::{Checked, Console, RunnerError, interrupt};
+use super::{Checked, Console, RunnerError, interrupt, repeat_saved};
 use crate::cluster::{
     ClientCommand, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform, PlatformRequest,
 };
@@ -16,7 +16,7 @@ use crate::history::{self, FORMAT, Header, Recorder};
 use crate::plan::Plan;
 use crate::report::{self, RunFacts};
 use crate::runs::RunFolder;
-use crate::scenario::{self, Scenario, quoted};
+use crate::scenario::{self, Scenario};
 use crate::topology::ClusterKind;
 
 /// Makes runs, one after the other.
@@ -161,8 +161,7 @@ impl Runner {
         folder.write_json("plan.json", &plan).map_err(RunnerError::could_not_run)?;
 
         let path = folder.path().display().to_string();
-        let saved = || format!("redjepsen run --scenario {}", quoted(&path));
-        let repeat = settings.repeat.clone().unwrap_or_else(saved);
+        let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path));
         let mut facts = RunFacts { repeat, folder: path.clone(), ..RunFacts::default() };
         let keep = match settings.keep_cluster {
             KeepCluster::ForNextRun if !request.spec.can_be_reset() => KeepCluster::No,

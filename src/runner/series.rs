@@ -19,9 +19,9 @@ use tokio::sync::watch;
 
 use super::run::{ClusterRequest, KeepCluster};
 use super::worker::{End, RunOrder, Worker};
-use super::{RunnerError, results};
+use super::{RunnerError, repeat_saved, results};
 use crate::cluster::{Platform, PlatformRequest};
-use crate::scenario::{Scenario, quoted};
+use crate::scenario::Scenario;
 use crate::suite::outcome::{CellStatus, Numbers, RunOutcome, Tally};
 use crate::suite::plan::{PlannedCell, Suite};
 use crate::suite::state::State;
@@ -313,10 +313,7 @@ fn outcome(
     took: Duration,
 ) -> RunOutcome {
     let results = run_folder.as_deref().filter(|_| ended.is_ok()).and_then(|run| results(&folder.join(run)));
-    let saved = || {
-        let run = folder.join(run_folder.as_ref()?).display().to_string();
-        Some(format!("redjepsen run --scenario {}", quoted(&run)))
-    };
+    let saved = || Some(repeat_saved(&folder.join(run_folder.as_ref()?).display().to_string()));
     let why = ended.err().unwrap_or_default();
     RunOutcome {
         cell: due.cell.name.clone(),
