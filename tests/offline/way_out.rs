@@ -33,7 +33,8 @@ fn answer(mut stream: UnixStream, says_its_version: bool, asked: &Sender<String>
         while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
         let _ = asked.send(first.clone());
         if says_its_version && first.contains("version") {
-            let body = r#"{"Version":"20.10.24","ApiVersion":"1.41","Os":"linux","Arch":"amd64","KernelVersion":"6.1"}"#;
+            let body =
+                r#"{"Version":"20.10.24","ApiVersion":"1.41","Os":"linux","Arch":"amd64","KernelVersion":"6.1"}"#;
             let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length";
             write!(stream, "{head}: {}\r\n\r\n{body}", body.len()).unwrap();
         } else {
