@@ -4,7 +4,7 @@
 //! were removed while its start is still making containers, some would appear afterwards and stay. So whoever gives up
 //! a start drops its future, and then waits for the task, which ends as soon as it can and removes what it made.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::watch;
@@ -14,7 +14,7 @@ use super::error::ClusterError;
 
 /// The starts under way in this process, by run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Starts(Arc<Mutex<HashMap<String, Weak<Start>>>>);
+pub(crate) struct Starts(Arc<Mutex<BTreeMap<String, Weak<Start>>>>);
 
 /// One start under way.
 #[derive(Debug, Default)]

@@ -438,17 +438,21 @@ fn a_run_in_docker_whose_engine_hangs_ends_and_says_what_clean_removes() {
 #[test]
 fn a_suite_that_is_told_twice_ends_at_once_with_its_run() {
     let own = tempfile::tempdir().unwrap();
-    let cells = "[[cells]]\nworkload = \"single\"\nnemesis = \"pause\"\nwith = { time_limit = \"60s\" }\n";
-    let suite = format!("description = \"mine\"\n[with]\ncluster = \"local\"\n{cells}");
+    // Its holders think for so long that no operation is over at once.
+    let with = "cluster = \"local\"\ntime_limit = \"60s\"\nttl = \"5s\"\nhold = \"3s\"\n";
+    let cells = "[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\n";
+    let suite = format!("description = \"mine\"\n[with]\n{with}{cells}");
     fs::write(own.path().join("mine.toml"), suite).unwrap();
     let mut run = Running::start(own, "suite ./mine.toml", None);
     let folder = run.folder.clone();
     let mut traces = run.traces(&folder);
     let deadline = Instant::now() + Duration::from_secs(30);
-    while !traces.left().iter().any(|left| left.contains("redis-")) {
+    let log = folder.join("store/suites/mine/latest/run.log");
+    while !fs::read_to_string(&log).is_ok_and(|log| log.contains("running")) {
         assert!(Instant::now() < deadline, "{}", run.said);
         std::thread::sleep(Duration::from_millis(20));
     }
+    std::thread::sleep(Duration::from_secs(1));
     run.signal("-INT");
     std::thread::sleep(Duration::from_millis(150));
     run.signal("-INT");

@@ -81,7 +81,7 @@ fn an_engine_that_hangs_holds_nobody_up() {
                 let child = redjepsen(folder.path(), arguments).spawn().unwrap();
                 wait_for(&asked, hangs_at);
                 let said = String::from_utf8(ends(child, name).stderr).unwrap();
-                assert!(said.contains("stopping") && said.contains("interrupted"), "{arguments}, {name}: {said}");
+                assert!(said.contains("interrupted"), "{arguments}, {name}: {said}");
             }
             let child = redjepsen(folder.path(), arguments).spawn().unwrap();
             wait_for(&asked, hangs_at);
