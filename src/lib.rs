@@ -15,6 +15,7 @@
 //! - [`report`]: pages, pictures and numbers
 //! - [`runs`]: the folder that keeps it all
 //! - [`suite`]: many runs, each compared with what is expected of it
+//! - [`interrupt`]: how each stage of all this ends when the user wants to stop
 //! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
 
 pub mod checker;
@@ -24,6 +25,7 @@ pub mod cluster;
 pub mod controller;
 pub mod faults;
 pub mod history;
+pub mod interrupt;
 pub mod locks;
 pub mod members;
 pub mod nemesis;

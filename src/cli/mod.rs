@@ -115,7 +115,17 @@ impl From<RunnerError> for Failure {
 }
 
 /// Where runs report their progress: standard error.
-const CONSOLE: Console = Console { say: |line| eprintln!("{line}"), show: progress::start };
+const CONSOLE: Console = Console { say, show: progress::start, leave };
+
+/// Prints a line for the user. A terminal that is gone is no reason to break off what must still be undone.
+fn say(line: &str) {
+    let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}
+
+/// Ends the program at once, whatever it is doing.
+fn leave() -> ! {
+    std::process::exit(i32::from(Exit::CouldNotRun as u8))
+}
 
 /// Prints what the user asked for. The reader may close the pipe early, as `head` does; that is no error.
 fn print(text: impl fmt::Display) -> Result<(), Failure> {
@@ -142,7 +152,7 @@ pub fn main() -> ExitCode {
     match dispatch(arguments.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("redjepsen: {}", failure.text);
+            say(&format!("redjepsen: {}", failure.text));
             failure.exit.into()
         }
     }

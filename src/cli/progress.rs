@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::say;
 use crate::controller::Status;
 
 /// How often a plain line is written.
@@ -33,7 +34,7 @@ async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
     loop {
         let now = status.borrow_and_update().clone();
         for note in now.notes.iter().skip(notes_shown) {
-            bar.suspend(|| eprintln!("{note}"));
+            bar.suspend(|| say(note));
         }
         notes_shown = now.notes.len();
         let line = line(&now, time_limit);
@@ -41,7 +42,7 @@ async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
             bar.set_message(line);
             bar.tick();
         } else if now.stage != last_stage || last_line.elapsed() >= PLAIN_EVERY {
-            eprintln!("{line}");
+            say(&line);
             last_line = Instant::now();
         }
         last_stage = now.stage;
@@ -53,7 +54,7 @@ async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
     }
     bar.finish_and_clear();
     for note in status.borrow().notes.iter().skip(notes_shown) {
-        eprintln!("{note}");
+        say(note);
     }
 }
 

@@ -12,6 +12,11 @@ pub enum ClusterError {
     #[error("no Docker engine answers at {address}: {reason}; {remedy}")]
     Unreachable { address: String, reason: String, remedy: &'static str },
     #[error(
+        "this user may not use the Docker engine at {address} ({reason}); `sudo usermod -aG docker $USER` and a new login \
+         allow it"
+    )]
+    Forbidden { address: String, reason: String },
+    #[error(
         "DOCKER_HOST is `{host}`, which redjepsen cannot use ({reason}); set it to `unix:///PATH` or `tcp://HOST:PORT`"
     )]
     UnsupportedHost { host: String, reason: &'static str },
@@ -66,12 +71,22 @@ pub enum ClusterError {
     BadRunId { run_id: String },
     #[error("the run `{run_id}` exists already; `redjepsen clean` removes what is left of runs that ended")]
     RunExists { run_id: String },
-    #[error("the cluster did not start in time, so its start was abandoned")]
+    #[error("the start of the cluster was given up")]
     GivenUp,
+    #[error("the start of the cluster ended by a mistake in redjepsen itself: {reason}")]
+    StartPanicked { reason: String },
+    #[error("{what} could not be removed ({reason}); `redjepsen clean` removes that")]
+    NotRemoved { what: String, reason: String },
     #[error("{member} stopped right after its start ({state}){log}")]
     MemberDied { member: String, state: String, log: String },
     #[error("{member} did not answer within {seconds} s of its start ({reason}){log}")]
     NotReady { member: String, seconds: u64, reason: String, log: String },
+    #[error(
+        "{member} runs, but nothing comes back from {address}: a firewall seems to drop packets between the engine's machine \
+         and its containers; the counters of `sudo iptables -vnL INPUT` and `OUTPUT`, or `sudo nft list ruleset`, show \
+         which rule does"
+    )]
+    Firewall { member: String, address: String },
     #[error("{member} cannot be reset: {reason}")]
     NotReset { member: String, reason: String },
     #[error("there is no member `{member}` in this cluster")]

@@ -5,7 +5,7 @@
 //! There are two kinds of clusters behind one type. Members and faults see no difference: each member has its own PID
 //! and network namespace and host name, our files are in [`FILES`], and the agent is on the same machine.
 //!
-//! - [`platform`](Platform): where the cluster can run, and what is available there
+//! - [`platform`](Platform): where the cluster can run, and what is available there; `starts`: how a start is given up
 //! - `docker`: containers, made through the Engine API
 //! - `local`, `sandbox`: programs of this machine, each in namespaces of its own
 //! - [`cluster`](Cluster): operations on a running cluster; `backend` tells the kinds apart, `ready` waits until
@@ -39,6 +39,7 @@ mod redis_program;
 mod reset;
 pub mod sandbox;
 mod server;
+mod starts;
 
 use std::net::Ipv4Addr;
 

@@ -1,6 +1,9 @@
 //! Where a cluster can run, with everything it needs in place.
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use super::cluster::Cluster;
 use super::docker::{Docker, ImageRequest, Images, NodeSource};
@@ -8,6 +11,12 @@ use super::error::ClusterError;
 use super::local::Local;
 use super::{ClusterSpec, redis_program};
 use crate::topology::{ClusterKind, Program};
+
+/// How long a removal may take that somebody waits for who wants to leave. A small cluster takes less than a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE_PER_MEMBER: Duration = Duration::from_millis(500);
+/// An engine that does not even answer a ping for this long hangs.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,10 +72,45 @@ impl Platform {
     }
 
     /// Starts a cluster and waits until every server answers and every client process runs.
+    ///
+    /// To give up a start, drop the future and call [`Platform::remove`].
     pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
         match self {
             Platform::Docker { docker, images } => docker.start(spec, Images::clone(images)).await,
             Platform::Local(local) => local.start(spec).await,
+        }
+    }
+
+    /// Removes what a start of this run has made that failed or was given up. Does nothing if there is nothing.
+    pub async fn remove(&self, run_id: &str) -> Result<(), ClusterError> {
+        match self {
+            Platform::Docker { docker, .. } => docker.remove_run(run_id).await,
+            Platform::Local(local) => {
+                local.remove_run(run_id).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// How long a removal is waited for by somebody who wants to leave: until it has had more than enough time, or an
+    /// engine does not answer.
+    pub async fn patience(&self, members: u64) {
+        let enough = sleep(PATIENCE + PATIENCE_PER_MEMBER * u32::try_from(members).unwrap_or(u32::MAX));
+        match self {
+            Platform::Docker { docker, .. } => tokio::select! {
+                biased;
+                () = docker.silence(SILENCE) => {}
+                () = enough => {}
+            },
+            Platform::Local(_) => enough.await,
+        }
+    }
+
+    /// What `redjepsen clean` removes of a run that this process no longer removes, for people.
+    pub fn traces(&self, run_id: &str) -> String {
+        match self {
+            Platform::Docker { .. } => Docker::traces(run_id),
+            Platform::Local(_) => Local::traces(run_id),
         }
     }
 }
@@ -80,7 +124,11 @@ fn without_docker(
         return Err(ClusterError::Nowhere { docker: unreachable.to_string() });
     }
     let local = local(request)?;
-    note(format!("no Docker engine answers, so the cluster is local, of {}", local.server_program().display()));
+    let why = match unreachable {
+        ClusterError::Forbidden { .. } => unreachable.to_string(),
+        _ => "no Docker engine answers".to_string(),
+    };
+    note(format!("{why}, so the cluster is local, of {}", local.server_program().display()));
     Ok(Platform::Local(local))
 }
 

@@ -6,16 +6,22 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
+use super::backend::Backend;
 use super::cluster::{Cluster, MemberHandle};
 use super::error::{ClusterError, one_line};
 use super::lines::{ClientOutput, ClientProcess};
 use super::{Member, Roles};
-use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope};
+use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope, UNREACHED};
 use crate::members::Role;
 
 /// A Redis answers within a tenth of a second of its start. A JVM takes seconds, and so does a database that must first
 /// be created. A loaded machine gets more time.
 const READY_LIMIT: Duration = Duration::from_secs(40);
+/// How long a container's kernel may be silent before a firewall is suspected. It answers as soon as there is a network.
+const SILENT_LIMIT: Duration = Duration::from_secs(10);
+/// How many lines of a log an error shows, and how many characters of whole lines.
+const LAST_LINES: u32 = 8;
+const LAST_CHARACTERS: usize = 2000;
 /// Limit for one question to a server that may not be listening yet.
 const PROBE_LIMIT: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(5);
@@ -50,7 +56,10 @@ impl Cluster {
         self.settle_roles(READY_LIMIT).await.map_err(|reason| ClusterError::NotReady {
             member: "the group of nodes".to_string(),
             seconds: READY_LIMIT.as_secs(),
-            reason,
+            reason: match self.firewall_between_members() {
+                Some(hint) => format!("{reason}; if it should, {hint}"),
+                None => reason,
+            },
             log: String::new(),
         })?;
         self.server_version().await
@@ -108,8 +117,16 @@ impl Cluster {
 
     async fn wait_until_ready(&self, handle: &MemberHandle) -> Result<(), ClusterError> {
         let began = Instant::now();
+        let mut heard = began;
         loop {
             let Err(reason) = self.is_ready(&handle.member).await else { return Ok(()) };
+            if !reason.ends_with(UNREACHED) {
+                heard = Instant::now();
+            } else if self.is_in_docker() && heard.elapsed() > SILENT_LIMIT {
+                self.running_pid(handle).await?;
+                let address = handle.member.address.map(|address| address.to_string()).unwrap_or_default();
+                return Err(ClusterError::Firewall { member: handle.member.name.clone(), address });
+            }
             if began.elapsed() > READY_LIMIT {
                 // If the server ended, that is the better explanation.
                 self.running_pid(handle).await?;
@@ -121,6 +138,19 @@ impl Cluster {
             }
             sleep(ASK_AGAIN).await;
         }
+    }
+
+    /// What to look at if members do not reach each other, though the agent reaches them all. A local cluster has a
+    /// network that this machine's firewall does not see.
+    pub fn firewall_between_members(&self) -> Option<&'static str> {
+        self.is_in_docker().then_some(
+            "a firewall may drop packets between containers: the counters of `sudo iptables -vnL FORWARD` and \
+             `DOCKER-USER`, or `sudo nft list ruleset`, show which rule does",
+        )
+    }
+
+    fn is_in_docker(&self) -> bool {
+        matches!(self.backend, Backend::Docker(_))
     }
 
     /// Whether a server can be used, asked once with a limit of one second; an error says why not.
@@ -145,10 +175,11 @@ impl Cluster {
 
     /// The end of a member's log, for the one line of an error.
     async fn last_words(&self, handle: &MemberHandle) -> String {
-        let text = self.log_of(handle, Some(3)).await.unwrap_or_default();
-        let text = one_line(&String::from_utf8_lossy(&text));
-        let tail: String = text.chars().skip(text.chars().count().saturating_sub(300)).collect();
-        if tail.is_empty() { String::new() } else { format!("; its log ends with: {tail}") }
+        let text = self.log_of(handle, Some(LAST_LINES)).await.unwrap_or_default();
+        match last_lines(&String::from_utf8_lossy(&text)) {
+            none if none.is_empty() => none,
+            lines => format!("; its log ends with: {lines}"),
+        }
     }
 
     async fn server_version(&self) -> Result<String, ClusterError> {
@@ -166,6 +197,20 @@ impl Cluster {
         }
         Ok(versions.join(", "))
     }
+}
+
+/// The last lines of a log in one line. No line is cut: a server's message makes sense only as a whole.
+fn last_lines(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines().rev().map(one_line).filter(|line| !line.is_empty()).take(LAST_LINES as usize) {
+        let so_far: usize = lines.iter().map(String::len).sum();
+        if !lines.is_empty() && so_far + line.len() > LAST_CHARACTERS {
+            break;
+        }
+        lines.push(line);
+    }
+    lines.reverse();
+    lines.join(" | ")
 }
 
 #[cfg(test)]
@@ -195,6 +240,19 @@ mod tests {
                 answers.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
             }
         }
+    }
+
+    #[test]
+    fn a_servers_last_message_is_told_whole() {
+        let fatal = "\n*** FATAL CONFIG FILE ERROR (Redis 7.0.15) ***\nReading the configuration file, at line 2\n\
+                     >>> 'appendonly maybe'\nargument must be 'yes' or 'no'\n";
+        let told = "*** FATAL CONFIG FILE ERROR (Redis 7.0.15) *** | Reading the configuration file, at line 2 | >>> \
+                    'appendonly maybe' | argument must be 'yes' or 'no'";
+        assert_eq!(last_lines(fatal), told);
+        let long = "x".repeat(3 * LAST_CHARACTERS);
+        assert_eq!(last_lines(&format!("before\n{long}\n")), long, "a long line is not cut");
+        assert_eq!(last_lines(&format!("{long}\nafter\n")), "after", "half a line would tell nothing");
+        assert_eq!(last_lines(" \n\n"), "");
     }
 
     #[tokio::test(start_paused = true)]

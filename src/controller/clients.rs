@@ -92,10 +92,22 @@ impl Run<'_> {
                     self.record_client(&client, ClientStep::Ready, name)?;
                     Ok(client)
                 }
-                Err(Broken(text)) => Err(RunError::Client { client: client_name(number), text }),
+                Err(Broken(text)) => {
+                    Err(RunError::Client { client: client_name(number), text: self.with_remedy(text) })
+                }
             }
         });
         futures_util::future::try_join_all(starts).await
+    }
+
+    /// Why a client can't take part. By now the agent has reached every server: if a client does not, that is not the
+    /// servers' doing.
+    fn with_remedy(&self, text: String) -> String {
+        let in_vain = ["can't connect within", "timed out"].iter().any(|words| text.contains(words));
+        match self.cluster.firewall_between_members().filter(|_| in_vain) {
+            Some(hint) => format!("{text}; the agent reaches it, so {hint}"),
+            None => text,
+        }
     }
 
     /// Says hello and waits for `ready`; returns the client's name for itself.

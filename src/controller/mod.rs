@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join, try_join_all};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use self::board::Board;
@@ -33,6 +33,7 @@ use self::script::ScriptedClients;
 use crate::cluster::{Cluster, ClusterError};
 use crate::faults::AgentError;
 use crate::history::{Body, End, FactName, Header, Outcome, Recorder, SharedRecorder};
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{Scenario, ScenarioError};
 
@@ -42,8 +43,8 @@ pub struct Request<'a> {
     pub plan: &'a Plan,
     pub header: Header,
     pub recorder: Recorder,
-    /// Turns true when the user wants the run to end now.
-    pub interrupt: watch::Receiver<bool>,
+    /// Raised when the user wants the run to end now.
+    pub interrupt: Interrupt,
     /// For whoever shows the run's progress.
     pub status: watch::Sender<Status>,
 }
@@ -84,7 +85,11 @@ pub enum RunError {
 }
 
 /// How long operations in flight may still take once the user wants the run to end.
-const HURRY: Duration = Duration::from_millis(500);
+const HURRY: Duration = Duration::from_millis(300);
+/// How long it may then take to record that they were cut off, and to heal what each fault hit.
+const CUT_LIMIT: Duration = Duration::from_millis(700);
+/// How long everything after that may take: healing the rest, ending the clients, the final reads.
+const SETTLE_GRACE: Duration = Duration::from_secs(1);
 /// How long the clients may take to leave when asked to.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -123,11 +128,11 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         next_operation: AtomicU64::new(0),
         down: Mutex::default(),
     };
-    let outcome = run.story(request.header, request.interrupt).await;
+    let outcome = run.story(request.header, &request.interrupt).await;
     let end = match &outcome {
         Ok(interrupted) => End {
             completed: !interrupted,
-            text: if *interrupted { "interrupted before its time limit" } else { "ran to its planned end" }.into(),
+            text: if *interrupted { "interrupted by the user" } else { "ran to its planned end" }.into(),
         },
         Err(error) => {
             run.heal_everything().await;
@@ -140,27 +145,35 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
 
 impl Run<'_> {
     /// From a started cluster to the last read. True if the user ended the run early.
-    async fn story(&self, header: Header, interrupt: watch::Receiver<bool>) -> Result<bool, RunError> {
+    async fn story(&self, header: Header, interrupt: &Interrupt) -> Result<bool, RunError> {
         self.recorder.append(Body::Run(Box::new(header)))?;
-        let mut asked = interrupt.clone();
-        let clients = tokio::select! {
-            biased;
-            () = wanted(&mut asked) => return Ok(true),
-            clients = self.prepare() => clients?,
-        };
+        let Ok(clients) = interrupt.unless(self.prepare()).await else { return Ok(true) };
 
         self.stage("running");
         let began = Instant::now();
         self.status.send_modify(|status| status.began = Some(began));
-        let (clients, interrupted) = self.work_until_the_end(clients, began, interrupt).await?;
+        let (clients, interrupted) = self.work_until_the_end(clients?, began, interrupt).await?;
 
         self.stage("settling");
+        match interrupt.within(SETTLE_GRACE, self.settle(clients, interrupted)).await {
+            Ok(settled) => settled.map(|()| interrupted),
+            Err(Interrupted) => {
+                warn!("settling was cut short, so not every key was read at the end");
+                Ok(true)
+            }
+        }
+    }
+
+    /// Heals, waits until nothing can write any more, and reads every key. Somebody who ended the run does not wait
+    /// until every node is well again; the final reads are made all the same, since they may show what was lost.
+    async fn settle(&self, clients: Vec<Client>, interrupted: bool) -> Result<(), RunError> {
         self.heal_everything().await;
         let _ = timeout(FAREWELL, join_all(clients.into_iter().map(Client::dismiss))).await;
         self.cluster.stop_clients().await?;
-        self.check_health().await?;
-        self.final_reads().await?;
-        Ok(interrupted)
+        if !interrupted {
+            self.check_health().await?;
+        }
+        self.final_reads().await
     }
 
     /// Establishes everything that must be true before the first operation.
@@ -199,7 +212,7 @@ impl Run<'_> {
         &self,
         clients: Vec<Client>,
         began: Instant,
-        mut interrupt: watch::Receiver<bool>,
+        interrupt: &Interrupt,
     ) -> Result<(Vec<Client>, bool), RunError> {
         let work = self.work(clients, began);
         tokio::pin!(work);
@@ -207,27 +220,19 @@ impl Run<'_> {
             biased;
             // Clients work until told to stop, so this is an error, or a client that ran out of operations.
             ended = &mut work => return Ok((ended?, false)),
-            () = wanted(&mut interrupt) => true,
+            () = interrupt.raised() => true,
             () = sleep_until(began + self.scenario.time_limit) => false,
         };
         self.stop.raise();
         self.stage(if interrupted { "stopping" } else { "finishing operations in progress" });
-        let hurry = async {
-            if !interrupted {
-                // Every operation has time limits of its own; only the user cuts it short.
-                wanted(&mut interrupt).await;
-            }
-            sleep(HURRY).await;
-        };
-        let clients = tokio::select! {
-            biased;
-            ended = &mut work => ended?,
-            () = hurry => {
-                self.cut_off.raise();
-                work.await?
-            }
-        };
-        Ok((clients, interrupted))
+        // Every operation has time limits of its own; only the user cuts it short.
+        if let Ok(ended) = interrupt.within(HURRY, &mut work).await {
+            return Ok((ended?, interrupted));
+        }
+        self.cut_off.raise();
+        // What takes longer is a restart or the like, which serves nobody any more: the clients are gone with it.
+        let clients = timeout(CUT_LIMIT, work).await.unwrap_or_else(|_| Ok(Vec::new()))?;
+        Ok((clients, true))
     }
 
     fn stage(&self, stage: &str) {
@@ -245,14 +250,6 @@ impl Run<'_> {
             Outcome::Fail => status.fail += 1,
             Outcome::Info => status.info += 1,
         });
-    }
-}
-
-/// Waits until the user wants the run to end; never resolves once the sender is dropped.
-async fn wanted(interrupt: &mut watch::Receiver<bool>) {
-    if interrupt.wait_for(|wanted| *wanted).await.is_err() {
-        warn!("the source of interrupts is gone");
-        std::future::pending::<()>().await;
     }
 }
 

@@ -35,6 +35,7 @@ pub use clock::Skew;
 pub use handle::{Agent, AgentError, AgentStreams};
 pub use injection::Injection;
 pub use network::Effect;
+pub(crate) use probe::UNREACHED;
 pub(crate) use process::Process as HeldProcess;
 pub use process::ProcessState;
 pub use serve::{run_agent, serve};

@@ -9,11 +9,16 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Value};
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use super::wire::{Observation, RedisCommand, RedisReply};
 use super::{etcd_probe, postgres_probe, zookeeper_probe};
 
+/// Follows a server's silence if not even its kernel answers.
+pub(crate) const UNREACHED: &str = ", nor to an attempt to connect";
+/// A kernel answers within a millisecond, unless its machine is overloaded.
+const CONNECTED_BY_THEN: Duration = Duration::from_millis(300);
 /// How much later than the caller the library times out.
 const BEYOND: Duration = Duration::from_secs(1);
 
@@ -54,9 +59,19 @@ impl Probes {
         match answer.await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(format!("{url}: {error}")),
-            Err(_) => Err(format!("{url}: no answer within {} ms", limit.as_millis())),
+            Err(_) => {
+                let how = if is_cut_off(url).await { UNREACHED } else { "" };
+                Err(format!("{url}: no answer within {} ms{how}", limit.as_millis()))
+            }
         }
     }
+}
+
+/// Whether a server's machine does not answer an attempt to connect. If packets come through, the kernel there answers
+/// at once, whatever its processes do.
+async fn is_cut_off(url: &str) -> bool {
+    let Some(address) = url.split("://").nth(1) else { return false };
+    tokio::time::timeout(CONNECTED_BY_THEN, TcpStream::connect(address)).await.is_err()
 }
 
 pub(crate) async fn connect(url: &str, limit: Duration) -> Result<MultiplexedConnection, RedisError> {

@@ -4,15 +4,15 @@
 //! - `log`: a run's log, in its folder; [`Checked`]: a history with everything derived from it
 //! - [`Series`]: the runs of a suite; those that can share a cluster follow each other
 //! - [`worker`]: a process that makes such runs, and how to talk to it
-//! - [`interrupt`]: Ctrl-C, SIGTERM, and the end of the process that started this one
+//! - [`signals`]: Ctrl-C, SIGTERM, SIGHUP, and the end of the process that started this one
 //!
 //! Deliberately absent: flags, verdicts, exit codes, and any display ([`Console`], [`SeriesProgress`]).
 
 mod checked;
-pub mod interrupt;
 mod log;
 mod run;
 mod series;
+pub mod signals;
 pub mod worker;
 
 use std::path::Path;
@@ -26,6 +26,7 @@ pub use run::{KeepCluster, RunSettings, Runner};
 pub use series::{Ended, Outlook, Series, SeriesProgress, prepare};
 
 use crate::controller::Status;
+use crate::interrupt::Interrupted;
 use crate::scenario::quoted;
 use crate::suite::outcome::Results;
 
@@ -39,6 +40,8 @@ pub struct Console {
     pub say: fn(&str),
     /// Shows the status of a run with this time limit, until its sender is dropped.
     pub show: fn(watch::Receiver<Status>, Duration) -> JoinHandle<()>,
+    /// Ends the program at once, as one that could not run.
+    pub leave: fn() -> !,
 }
 
 /// Why there is no run to look at.
@@ -49,6 +52,12 @@ pub enum RunnerError {
     Request(String),
     #[error("{0}")]
     CouldNotRun(String),
+}
+
+impl From<Interrupted> for RunnerError {
+    fn from(_: Interrupted) -> RunnerError {
+        RunnerError::CouldNotRun("interrupted before the first operation, so there is nothing to report".to_string())
+    }
 }
 
 impl RunnerError {

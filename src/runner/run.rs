@@ -1,18 +1,23 @@
 //! A run from its scenario to its report, on a cluster that may also serve the next run.
 
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use futures_util::FutureExt;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::log::RunLog;
-use super::{Checked, Console, RunnerError, interrupt, repeat_saved};
+use super::signals::{self, Remains};
+use super::{Checked, Console, RunnerError, repeat_saved};
 use crate::cluster::{
     ClientCommand, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform, PlatformRequest,
 };
 use crate::controller::{self, Request, RunError, Status};
 use crate::history::{self, FORMAT, Header, Recorder};
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::plan::Plan;
 use crate::report::{self, RunFacts};
 use crate::runs::RunFolder;
@@ -23,7 +28,8 @@ use crate::topology::ClusterKind;
 pub struct Runner {
     console: Console,
     log: RunLog,
-    interrupt: watch::Receiver<bool>,
+    interrupt: Interrupt,
+    remains: Remains,
     /// The cluster kept after the last run.
     kept: Option<KeptCluster>,
 }
@@ -35,6 +41,11 @@ struct KeptCluster {
     cluster: Cluster,
     new: InitialState,
 }
+
+/// How long logs may still be collected once the user wants to stop.
+const LOGS_GRACE: Duration = Duration::from_millis(500);
+/// How long the last line of a run's progress may take, on a terminal that takes no more output.
+const SHOWN_LIMIT: Duration = Duration::from_secs(1);
 
 /// The cluster that a run needs. Runs with equal requests can share it if it can be [reset](ClusterSpec::can_be_reset).
 #[derive(Clone, Debug, PartialEq)]
@@ -99,17 +110,17 @@ impl ClusterRequest {
 }
 
 impl Runner {
-    /// To be called by the first thread: see [`interrupt::with_parent`].
+    /// To be called by the first thread: see [`signals::with_parent`].
     pub fn new(verbose: bool, console: Console) -> Result<Runner, RunnerError> {
-        interrupt::with_parent().map_err(RunnerError::could_not_run)?;
-        let interrupt = interrupt::wanted(console.say).map_err(RunnerError::could_not_run)?;
+        signals::with_parent().map_err(RunnerError::could_not_run)?;
+        let (interrupt, remains) = signals::listen(console).map_err(RunnerError::could_not_run)?;
         let log = RunLog::default();
         log.begin(verbose).map_err(RunnerError::could_not_run)?;
-        Ok(Runner { console, log, interrupt, kept: None })
+        Ok(Runner { console, log, interrupt, remains, kept: None })
     }
 
-    /// Turns true when the user wants this process to stop.
-    pub fn interrupt(&self) -> watch::Receiver<bool> {
+    /// Raised when the user wants this process to stop.
+    pub fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
     }
 
@@ -121,7 +132,11 @@ impl Runner {
     /// Removes the cluster that was kept, if there is one.
     pub async fn remove_cluster(&mut self) -> Result<(), RunnerError> {
         match self.kept.take() {
-            Some(kept) => kept.cluster.stop().await.map_err(RunnerError::could_not_run),
+            Some(kept) => {
+                let seat = Seat { run_id: kept.cluster.run_id().to_string(), made: Some((kept.cluster, None)) };
+                let removed = seat.remove(&kept.platform, &self.interrupt, &self.remains).await;
+                removed.map_err(RunnerError::could_not_run)
+            }
             None => Ok(()),
         }
     }
@@ -136,10 +151,9 @@ impl Runner {
         let platform = match &self.kept {
             Some(kept) => kept.platform.clone(),
             None => {
-                let mut note = |line: String| (self.console.say)(&line);
-                let found = Platform::find(request.platform.clone(), &mut note).await;
-                let found = found.map_err(RunnerError::could_not_run)?;
-                found.check(&request.spec).await.map_err(RunnerError::could_not_run)?;
+                let found = find_platform(request.platform.clone(), &self.interrupt, self.console.say).await?;
+                let checked = self.interrupt.unless(found.check(&request.spec)).await?;
+                checked.map_err(RunnerError::could_not_run)?;
                 found
             }
         };
@@ -167,8 +181,18 @@ impl Runner {
             KeepCluster::ForNextRun if !request.spec.can_be_reset() => KeepCluster::No,
             keep => keep,
         };
-        let (console, interrupt) = (self.console, self.interrupt());
-        let run = RunOnCluster { scenario, plan: &plan, folder: &folder, request, platform, console, interrupt, keep };
+        let (console, interrupt, remains) = (self.console, self.interrupt(), self.remains.clone());
+        let run = RunOnCluster {
+            scenario,
+            plan: &plan,
+            folder: &folder,
+            request,
+            platform,
+            console,
+            interrupt,
+            remains,
+            keep,
+        };
         self.kept = run.to_its_end(self.kept.take(), &mut facts).await?;
 
         let history = history::load(&folder.history()).map_err(RunnerError::could_not_run)?;
@@ -186,8 +210,17 @@ struct RunOnCluster<'a> {
     request: ClusterRequest,
     platform: Platform,
     console: Console,
-    interrupt: watch::Receiver<bool>,
+    interrupt: Interrupt,
+    remains: Remains,
     keep: KeepCluster,
+}
+
+/// What a run has made, or will have. It is owned outside of all stages, so that it can be removed whatever becomes of
+/// them.
+struct Seat {
+    run_id: String,
+    /// The cluster, with its initial state if the next run may reuse it.
+    made: Option<(Cluster, Option<InitialState>)>,
 }
 
 impl RunOnCluster<'_> {
@@ -203,11 +236,11 @@ impl RunOnCluster<'_> {
         let progress = (self.console.show)(shown, self.scenario.time_limit);
         let outcome = self.start_run_stop(kept, facts, &status).await;
         drop(status);
-        let _ = progress.await;
+        let _ = tokio::time::timeout(SHOWN_LIMIT, progress).await;
         match outcome {
             Ok(kept) => Ok(kept),
             // Without a single operation there is nothing to check or show.
-            Err(error) if no_operation_in(self.folder) => Err(RunnerError::could_not_run(error)),
+            Err(error) if no_operation_in(self.folder) => Err(error),
             Err(error) => {
                 (self.console.say)(&format!("redjepsen: the run broke off: {error}"));
                 Ok(None)
@@ -215,70 +248,107 @@ impl RunOnCluster<'_> {
         }
     }
 
+    /// Also after an interrupt or a panic, the cluster is removed, unless it is kept.
     async fn start_run_stop(
         &self,
         kept: Option<KeptCluster>,
         facts: &mut RunFacts,
         status: &watch::Sender<Status>,
-    ) -> Result<Option<KeptCluster>, RunError> {
-        let (cluster, new) = self.cluster(kept).await?;
-        let outcome = self.run_on(&cluster, facts, status).await;
-        status.send_modify(|status| status.stage = "collecting logs".into());
-        if let Err(error) = cluster.collect_logs(self.folder.path()).await {
-            warn!(%error, "not every log could be collected");
-        }
-        let went_well = outcome.is_ok() && !*self.interrupt.borrow();
-        match (self.keep, new) {
-            (KeepCluster::ForUser, _) => (self.console.say)(&format!(
-                "the cluster stays up: nodes {}, resource {}",
-                cluster.node_urls().join(" "),
-                cluster.resource_url()
-            )),
-            (KeepCluster::ForNextRun, Some(new)) if went_well => {
+    ) -> Result<Option<KeptCluster>, RunnerError> {
+        let mut seat = match kept {
+            Some(KeptCluster { cluster, new, .. }) => {
+                Seat { run_id: cluster.run_id().to_string(), made: Some((cluster, Some(new))) }
+            }
+            None => Seat { run_id: run_id(self.folder), made: None },
+        };
+        let run = AssertUnwindSafe(self.start_and_run(&mut seat, facts, status)).catch_unwind().await;
+        let went_well = matches!(run, Ok(Ok(()))) && !self.interrupt.is_raised();
+        match (self.keep, seat.made) {
+            (KeepCluster::ForUser, Some((cluster, _))) => {
+                self.remains.are_gone();
+                (self.console.say)(&format!(
+                    "the cluster stays up: nodes {}, resource {}",
+                    cluster.node_urls().join(" "),
+                    cluster.resource_url()
+                ));
+            }
+            (KeepCluster::ForNextRun, Some((cluster, Some(new)))) if went_well => {
                 let (request, platform) = (self.request.clone(), self.platform.clone());
                 info!(cluster = cluster.run_id(), "cluster kept for the next run");
                 return Ok(Some(KeptCluster { request, platform, cluster, new }));
             }
-            _ => {
+            (_, made) => {
+                status.send_modify(|status| status.stage = "removing the cluster".into());
                 let stopped = Instant::now();
-                cluster.stop().await?;
-                info!(seconds = stopped.elapsed().as_secs_f64(), "cluster removed");
+                let seat = Seat { made, ..seat };
+                match seat.remove(&self.platform, &self.interrupt, &self.remains).await {
+                    Ok(()) => info!(seconds = stopped.elapsed().as_secs_f64(), "cluster removed"),
+                    // The run is what it is all the same.
+                    Err(error) => (self.console.say)(&format!("redjepsen: {error}")),
+                }
             }
         }
-        outcome.map(|()| None)
+        run.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| None)
     }
 
-    /// The kept cluster after a reset, or a new one. Comes with its initial state if the next run may reuse it.
-    async fn cluster(&self, kept: Option<KeptCluster>) -> Result<(Cluster, Option<InitialState>), ClusterError> {
+    /// Runs on a cluster in the seat, and collects its logs.
+    async fn start_and_run(
+        &self,
+        seat: &mut Seat,
+        facts: &mut RunFacts,
+        status: &watch::Sender<Status>,
+    ) -> Result<(), RunnerError> {
+        let started = self.interrupt.unless(self.cluster(seat)).await?;
+        let cluster = started.map_err(RunnerError::could_not_run)?;
+        let outcome = self.run_on(cluster, facts, status).await;
+        status.send_modify(|status| status.stage = "collecting logs".into());
+        match self.interrupt.within(LOGS_GRACE, cluster.collect_logs(self.folder.path())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "not every log could be collected"),
+            Err(Interrupted) => warn!("not every log could be collected before the user wanted to leave"),
+        }
+        outcome.map_err(RunnerError::could_not_run)
+    }
+
+    /// The cluster that was kept, after a reset, or a new one.
+    async fn cluster<'s>(&self, seat: &'s mut Seat) -> Result<&'s Cluster, ClusterError> {
         let began = Instant::now();
-        if let Some(KeptCluster { cluster, new, .. }) = kept {
-            match cluster.reset(&new).await {
+        self.will_remain(&seat.run_id);
+        if let Some((cluster, Some(new))) = &seat.made {
+            match cluster.reset(new).await {
                 Ok(()) => {
                     let seconds = began.elapsed().as_secs_f64();
                     info!(seconds, cluster = cluster.run_id(), "reset the cluster of the previous run");
-                    return Ok((cluster, Some(new)));
                 }
                 Err(error) => {
                     warn!(%error, cluster = cluster.run_id(), "discarded the cluster of the previous run");
                     let text = "so the cluster of the previous run is removed and a new one started";
                     (self.console.say)(&format!("{error}; {text}"));
                     cluster.stop().await?;
+                    seat.made = None;
                 }
             }
         }
-        let spec = ClusterSpec { run_id: run_id(self.folder), ..self.request.spec.clone() };
-        let cluster = self.platform.start(spec).await?;
-        info!(seconds = began.elapsed().as_secs_f64(), "cluster started");
-        if self.keep != KeepCluster::ForNextRun {
-            return Ok((cluster, None));
-        }
-        match cluster.initial_state().await {
-            Ok(new) => Ok((cluster, Some(new))),
-            Err(error) => {
-                warn!(%error, "this cluster will serve this run alone");
-                Ok((cluster, None))
+        if seat.made.is_none() {
+            seat.run_id = run_id(self.folder);
+            self.will_remain(&seat.run_id);
+            let spec = ClusterSpec { run_id: seat.run_id.clone(), ..self.request.spec.clone() };
+            let (cluster, new) = seat.made.insert((self.platform.start(spec).await?, None));
+            info!(seconds = began.elapsed().as_secs_f64(), "cluster started");
+            if self.keep == KeepCluster::ForNextRun {
+                match cluster.initial_state().await {
+                    Ok(state) => *new = Some(state),
+                    Err(error) => warn!(%error, "this cluster will serve this run alone"),
+                }
             }
         }
+        seat.made.as_ref().map(|(cluster, _)| cluster).ok_or(ClusterError::GivenUp)
+    }
+
+    /// Has the user told what is left of the cluster if the program ends at once.
+    fn will_remain(&self, run_id: &str) {
+        let traces = self.platform.traces(run_id);
+        self.remains.are(move || signals::left_behind(&traces));
     }
 
     async fn run_on(
@@ -300,6 +370,42 @@ impl RunOnCluster<'_> {
         };
         controller::run(cluster, request).await
     }
+}
+
+impl Seat {
+    /// Removes whatever is there. Somebody who wants to leave waits only as long as that makes sense.
+    async fn remove(self, platform: &Platform, interrupt: &Interrupt, remains: &Remains) -> Result<(), ClusterError> {
+        let members = self.made.as_ref().map_or(0, |(cluster, _)| cluster.members().count());
+        let removal = async {
+            match &self.made {
+                Some((cluster, _)) => cluster.stop().await,
+                None => platform.remove(&self.run_id).await,
+            }
+        };
+        let reason = match interrupt.with(platform.patience(members as u64), removal).await {
+            Ok(Ok(())) => {
+                remains.are_gone();
+                return Ok(());
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(Interrupted) => "not in the time that it had after the interrupt".to_string(),
+        };
+        Err(ClusterError::NotRemoved { what: platform.traces(&self.run_id), reason })
+    }
+}
+
+/// Finds out where the clusters can run, with everything that they are made of. In a task of its own, since it also
+/// looks at programs: one that hangs must not keep anybody from leaving.
+pub(super) async fn find_platform(
+    request: PlatformRequest,
+    interrupt: &Interrupt,
+    say: fn(&str),
+) -> Result<Platform, RunnerError> {
+    let mut task = JoinSet::new();
+    task.spawn(async move { Platform::find(request, &mut |line| say(&line)).await });
+    let found = interrupt.unless(task.join_next()).await?;
+    let lost = || RunnerError::could_not_run("the search for a cluster's place got lost");
+    found.ok_or_else(lost)?.map_err(RunnerError::could_not_run)?.map_err(RunnerError::could_not_run)
 }
 
 fn header(scenario: &Scenario, plan: &Plan) -> Header {

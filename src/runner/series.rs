@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
-
-use super::run::{ClusterRequest, KeepCluster};
-use super::worker::{End, RunOrder, Worker};
+use super::run::{ClusterRequest, KeepCluster, find_platform};
+use super::signals::Remains;
+use super::worker::{End, RunOrder, Worker, last_line};
 use super::{RunnerError, repeat_saved, results};
 use crate::cluster::{Platform, PlatformRequest};
+use crate::interrupt::Interrupt;
 use crate::scenario::Scenario;
 use crate::suite::outcome::{CellStatus, Numbers, RunOutcome, Tally};
 use crate::suite::plan::{PlannedCell, Suite};
@@ -39,8 +39,10 @@ const MOST_FAILURES: u32 = 3;
 /// The runs of a suite that are to be made.
 pub struct Series<'a> {
     pub suite: &'a Suite,
-    /// Turns true when the user wants to stop now.
-    pub interrupt: watch::Receiver<bool>,
+    /// Raised when the user wants to stop now.
+    pub interrupt: Interrupt,
+    /// What is left if the program ends at once.
+    pub remains: Remains,
     pub fail_fast: bool,
     /// Whether each run gets its own cluster.
     pub new_clusters: bool,
@@ -90,7 +92,7 @@ struct Due<'a> {
 
 /// Makes sure, once and before the first run, that everything the clusters need is there. Returns the kind of cluster
 /// to use for scenarios that accept any.
-pub async fn prepare(suite: &Suite, say: fn(&str)) -> Result<ClusterKind, RunnerError> {
+pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Result<ClusterKind, RunnerError> {
     let mut auto = ClusterKind::Auto;
     let mut prepared: Vec<PlatformRequest> = Vec::new();
     for cell in &suite.cells {
@@ -100,7 +102,7 @@ pub async fn prepare(suite: &Suite, say: fn(&str)) -> Result<ClusterKind, Runner
         }
         prepared.push(request.clone());
         let kind = request.kind;
-        let platform = Platform::find(request, &mut |line| say(&line)).await.map_err(RunnerError::could_not_run)?;
+        let platform = find_platform(request, interrupt, say).await?;
         if kind == ClusterKind::Auto {
             auto = match platform {
                 Platform::Docker { .. } => ClusterKind::Docker,
@@ -151,7 +153,7 @@ impl Series<'_> {
             if self.fail_fast && self.suite.cells.iter().any(|cell| surprise(state, cell)) {
                 return Ok(Ended::FailFast);
             }
-            if *self.interrupt.borrow() {
+            if self.interrupt.is_raised() {
                 return Ok(Ended::Interrupted);
             }
             let Some(outcome) = self.make_one(due, worker, state.folder(), progress).await? else {
@@ -212,18 +214,17 @@ impl Series<'_> {
         let failed = |error| RunnerError::could_not_run(format!("{}: a run: {error}", folder.display()));
         let mut worker = match waiting.take().and_then(Worker::if_it_waits) {
             Some(worker) => worker,
-            None => Worker::start(&log).map_err(failed)?,
+            None => Worker::start(&log, self.interrupt.clone(), self.remains.clone()).map_err(failed)?,
         };
         let limit = per_run(due.cell) * 3 + GRACE;
-        let mut interrupt = self.interrupt.clone();
         let ended = tokio::select! {
             biased;
             ended = worker.make(&order) => Some(ended),
-            _ = interrupt.wait_for(|wanted| *wanted) => None,
+            () = self.interrupt.raised() => None,
             () = tokio::time::sleep(limit) => None,
             never = follow(&log, progress) => match never {},
         };
-        let interrupted = *self.interrupt.borrow();
+        let interrupted = self.interrupt.is_raised();
         let hung = ended.is_none() && !interrupted;
         let ended = match ended {
             Some(ended) => ended.map_err(failed)?,
@@ -280,12 +281,6 @@ async fn follow(log: &Path, progress: &dyn SeriesProgress) -> Infallible {
             progress.says(line);
         }
     }
-}
-
-/// The last line that a run printed.
-fn last_line(log: &Path) -> String {
-    let bytes = fs::read(log).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).lines().last().unwrap_or_default().to_string()
 }
 
 /// The folder of the newest run of this order's workload under its nemesis, if any.

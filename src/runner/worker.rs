@@ -5,28 +5,35 @@
 //! `redjepsen run` does. So a failure costs only its own run, and nothing outlives it.
 //!
 //! It has its own process group: Ctrl-C reaches only the other process, which passes it on and waits until the run has
-//! healed and removed everything. If the other process is killed, this one stops in the same way.
+//! healed and removed everything. If the other process is killed, this one stops in the same way. If the other process
+//! is to end at once, so does this one, and the other one says what this one has left.
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::run::{KeepCluster, RunSettings, Runner};
-use super::{Checked, Console, PROGRAM, RunnerError, interrupt};
+use super::signals::{self, Remains};
+use super::{Checked, Console, PROGRAM, RunnerError};
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::scenario::Scenario;
 
 /// How long a run that was told to stop may take to heal and to remove its cluster.
 const FAREWELL: Duration = Duration::from_secs(60);
+/// How long a process that is to end at once may take to say what it leaves.
+const LAST_WORDS: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// How much of a line that makes no sense a message shows.
 const SHOWN: usize = 200;
 
@@ -61,13 +68,13 @@ async fn one_after_the_other(
     runner: &mut Runner,
     answer: &mut dyn FnMut(&Checked) -> io::Result<()>,
 ) -> Result<Option<Checked>, RunnerError> {
-    let mut interrupt = runner.interrupt();
+    let interrupt = runner.interrupt();
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
     let mut last = None;
     loop {
         let line = tokio::select! {
             biased;
-            _ = interrupt.wait_for(|wanted| *wanted) => return Ok(last),
+            () = interrupt.raised() => return Ok(last),
             line = orders.next_line() => line.map_err(RunnerError::could_not_run)?,
         };
         let Some(line) = line else { return Ok(last) };
@@ -93,6 +100,9 @@ pub(super) struct Worker {
     /// The process ends once this is closed.
     orders: Option<ChildStdin>,
     answers: Lines<BufReader<ChildStdout>>,
+    interrupt: Interrupt,
+    /// What is left if both processes end at once; none once this one has ended.
+    remains: Remains,
 }
 
 /// How a run's process answered or ended.
@@ -104,13 +114,13 @@ pub(super) enum End {
 
 impl Worker {
     /// Starts a process. To be called by the first thread: to the kernel a thread is the parent, and this one lives on.
-    pub fn start(log: &Path) -> io::Result<Worker> {
-        let _ = fs::remove_file(log);
-        let log = fs::File::options().create(true).append(true).open(log)?;
+    pub fn start(log_path: &Path, interrupt: Interrupt, remains: Remains) -> io::Result<Worker> {
+        let _ = fs::remove_file(log_path);
+        let log = fs::File::options().create(true).append(true).open(log_path)?;
         let mut child = Command::new(PROGRAM)
             .arg0("redjepsen")
             .arg("runs")
-            .env(interrupt::PARENT, std::process::id().to_string())
+            .env(signals::PARENT, std::process::id().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -119,7 +129,12 @@ impl Worker {
         let missing = || io::Error::other("it has no standard input or output");
         let orders = Some(child.stdin.take().ok_or_else(missing)?);
         let answers = BufReader::new(child.stdout.take().ok_or_else(missing)?).lines();
-        Ok(Worker { child, orders, answers })
+        let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).ok_or_else(missing)?;
+        // Stands for this very process, even when its PID is somebody else's.
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        let log_path = log_path.to_path_buf();
+        remains.are(move || last_words(&process, &log_path));
+        Ok(Worker { child, orders, answers, interrupt, remains })
     }
 
     /// None if it has ended.
@@ -143,9 +158,10 @@ impl Worker {
     /// Lets the process remove its cluster and end; kills it if it does not.
     pub async fn end(mut self) -> io::Result<ExitStatus> {
         drop(self.orders.take());
-        match timeout(FAREWELL, self.child.wait()).await {
-            Ok(status) => status,
-            Err(_) => self.break_off().await,
+        let interrupt = self.interrupt.clone();
+        match interrupt.unless(timeout(FAREWELL, self.child.wait())).await {
+            Ok(Ok(status)) => status,
+            Ok(Err(_)) | Err(Interrupted) => self.break_off().await,
         }
     }
 
@@ -166,4 +182,28 @@ impl Worker {
             }
         }
     }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.remains.are_gone();
+    }
+}
+
+/// Has a process that makes runs end at once; returns what it said of what it left.
+fn last_words(process: &OwnedFd, log: &Path) -> String {
+    // If it has ended, there is nobody to signal.
+    let _ = pidfd_send_signal(process, Signal::QUIT);
+    let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&LAST_WORDS));
+    let said = last_line(log);
+    match said.strip_prefix("redjepsen: ") {
+        Some(said) if matches!(ended, Ok(1)) => said.to_string(),
+        _ => signals::left_behind("what the run in progress has made"),
+    }
+}
+
+/// The last line that a run printed.
+pub(super) fn last_line(log: &Path) -> String {
+    let bytes = fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).lines().last().unwrap_or_default().to_string()
 }

@@ -1,5 +1,6 @@
 //! What a run runs on, and which of these settings go together.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
@@ -20,6 +21,14 @@ pub struct ClusterSettings {
     /// The members' network; if None, a free one.
     pub subnet: Option<Ipv4Net>,
 }
+
+/// Addresses that no member of a network can have (RFC 6890), and what they are.
+const NO_NETWORKS: [(Ipv4Net, &str); 4] = [
+    (Ipv4Net::new_assert(Ipv4Addr::new(0, 0, 0, 0), 8), "unspecified"),
+    (Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8), "loopback"),
+    (Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 4), "multicast"),
+    (Ipv4Net::new_assert(Ipv4Addr::new(240, 0, 0, 0), 4), "reserved or broadcast"),
+];
 
 impl Scenario {
     /// Where the cluster runs. An option that only one kind of cluster supports decides for that kind.
@@ -51,6 +60,14 @@ impl Scenario {
                 "--image cannot be used with --redis-server: the nodes' Redis is the one or the other".into(),
             );
         }
+        if let Some(subnet) = self.cluster.subnet
+            && let Some((_, what)) = NO_NETWORKS.iter().find(|(of, _)| of.contains(&subnet) || subnet.contains(of))
+        {
+            return refuse(format!(
+                "--subnet {subnet} cannot be a network, since it has {what} addresses; choose a private one such as \
+                 10.213.7.0/24, or leave it out"
+            ));
+        }
         match (self.cluster_kind(), self.needs_docker()) {
             (ClusterKind::Local, Some(flag)) => return refuse(format!("{flag} makes no sense with --cluster local")),
             (ClusterKind::Docker, _) if self.client.as_ref().is_some_and(|client| client.image.is_none()) => {
@@ -81,6 +98,31 @@ mod tests {
     use super::*;
     use crate::scenario::Options;
     use crate::topology::ClientMount;
+
+    #[test]
+    fn a_subnet_is_one_that_members_can_have_addresses_in() {
+        let plain = Options::default().scenario("redlock", "pause", 7, Path::new("")).unwrap();
+        let of = |subnet: &str| {
+            let cluster = ClusterSettings { subnet: Some(subnet.parse().unwrap()), ..ClusterSettings::default() };
+            Scenario { cluster, ..plain.clone() }.check()
+        };
+        for subnet in ["10.213.7.0/24", "172.16.0.0/12", "192.168.3.64/26", "100.64.0.0/16", "10.213.7.9/24"] {
+            assert_eq!(of(subnet), Ok(()), "{subnet}");
+        }
+        for (subnet, what) in [
+            ("0.0.0.0/0", "unspecified"),
+            ("0.0.0.0/8", "unspecified"),
+            ("127.0.0.0/8", "loopback"),
+            ("127.3.0.0/24", "loopback"),
+            ("96.0.0.0/3", "loopback"),
+            ("224.1.0.0/16", "multicast"),
+            ("255.255.255.255/32", "broadcast"),
+            ("128.0.0.0/1", "multicast"),
+        ] {
+            let error = of(subnet).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains(subnet) && error.contains("10.213.7.0/24"), "{error}");
+        }
+    }
 
     #[test]
     fn a_client_gets_the_cluster_that_it_can_run_on_and_no_other() {

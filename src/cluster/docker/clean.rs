@@ -18,7 +18,7 @@ use super::engine::Docker;
 use super::images::label_filters;
 use super::made::Kind;
 use super::start::AT_ONCE;
-use super::{LABEL, LABEL_RUN};
+use super::{LABEL, LABEL_RUN, network_name};
 use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
 use crate::cluster::{CleanOptions, Cleaned, CleanedRun, KeptRun};
@@ -98,6 +98,18 @@ impl Docker {
     pub async fn remove_run(&self, run_id: &str) -> Result<(), ClusterError> {
         self.starts.give_up(run_id).await;
         self.remove_remains(run_id).await
+    }
+
+    /// What there is to remove of a run, for people.
+    pub(crate) fn traces(run_id: &str) -> String {
+        format!("the containers and the network {}", network_name(run_id))
+    }
+
+    /// Resolves when the engine has not answered anything for this long.
+    pub(crate) async fn silence(&self, limit: Duration) {
+        while tokio::time::timeout(limit, self.api.ping()).await.is_ok() {
+            tokio::time::sleep(limit / 4).await;
+        }
     }
 
     /// Removes what exists of a run now.

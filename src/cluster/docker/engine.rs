@@ -1,13 +1,14 @@
 //! The connection to a Docker engine: finds it, agrees on an API version, and checks that it can be used.
 
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bollard::API_DEFAULT_VERSION;
 
 use super::ask::{ENGINE_LIMIT, ask_within, in_words};
-use super::starts::Starts;
 use crate::cluster::error::ClusterError;
+use crate::cluster::starts::Starts;
 
 /// A Docker engine that answered. Clones share the list of starts under way.
 #[derive(Clone, Debug)]
@@ -53,8 +54,12 @@ impl Docker {
         };
         let seconds = ENGINE_LIMIT.as_secs();
         let (api, local) = if let Some(path) = address.strip_prefix("unix://") {
-            if !Path::new(path).exists() {
-                return Err(unreachable(&address, "there is no such socket".to_string()));
+            match std::fs::metadata(path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    return Err(unreachable(&address, "there is no such socket".to_string()));
+                }
+                Err(error) => return Err(unreachable(&address, error.to_string())),
+                Ok(_) => {}
             }
             (bollard::Docker::connect_with_unix(&address, seconds, API_DEFAULT_VERSION), true)
         } else if address.starts_with("tcp://") || address.starts_with("http://") {
@@ -120,12 +125,13 @@ fn default_socket() -> PathBuf {
 }
 
 fn unreachable(address: &str, reason: String) -> ClusterError {
-    let remedy = if reason.to_lowercase().contains("permission denied") {
-        "add yourself to the group `docker` (`sudo usermod -aG docker $USER`, then log in again)"
-    } else {
-        "start it (`systemctl start docker`, or Docker Desktop), or set DOCKER_HOST"
-    };
-    ClusterError::Unreachable { address: address.to_string(), reason, remedy }
+    let address = address.to_string();
+    // However deep in an error of HTTP, these are the kernel's words.
+    if reason.to_lowercase().contains("permission denied") {
+        return ClusterError::Forbidden { address, reason };
+    }
+    let remedy = "start it (`systemctl start docker`, or Docker Desktop), or set DOCKER_HOST";
+    ClusterError::Unreachable { address, reason, remedy }
 }
 
 fn unsupported(host: &str, reason: &'static str) -> ClusterError {
@@ -147,6 +153,14 @@ mod tests {
             let message = Docker::connect_to(Some(host)).await.unwrap_err().to_string();
             assert!(message.contains(word) && message.contains(host) && !message.contains('\n'), "{message}");
         }
+    }
+
+    #[test]
+    fn a_socket_that_may_not_be_used_is_no_engine_that_is_not_there() {
+        let message = unreachable("unix:///s", "connect: Permission denied (os error 13)".to_string()).to_string();
+        assert!(message.contains("may not use") && message.contains("usermod -aG docker"), "{message}");
+        let message = unreachable("unix:///s", "Connection refused (os error 111)".to_string()).to_string();
+        assert!(message.contains("no Docker engine answers") && message.contains("systemctl start"), "{message}");
     }
 
     #[test]

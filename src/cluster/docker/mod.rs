@@ -20,7 +20,6 @@ mod made;
 mod members;
 mod network;
 mod start;
-mod starts;
 mod upload;
 
 use std::collections::HashMap;

@@ -12,14 +12,15 @@ use super::ask::ask;
 use super::containers::{Plan, plan};
 use super::engine::Docker;
 use super::images::Images;
-use super::starts::{GiveUpWhenDropped, Start};
 use super::{container_name, network_name};
 use crate::cluster::back_off::SHORT_BACK_OFF;
 use crate::cluster::backend::Backend;
 use crate::cluster::cluster::{Cluster, Description, MemberHandle};
 use crate::cluster::error::ClusterError;
 use crate::cluster::ready::agent_on;
+use crate::cluster::starts::Start;
 use crate::cluster::{ClusterSpec, Member};
+use crate::faults::AgentError;
 use crate::members::{AGENT, Role};
 
 /// How many members the engine works on at the same time. With a hundred at once, each would wait for all the others,
@@ -32,21 +33,9 @@ impl Docker {
     /// To give up a start, drop the future and call [`Docker::remove_run`], which waits for what is still being made.
     pub async fn start(&self, spec: ClusterSpec, images: Images) -> Result<Cluster, ClusterError> {
         spec.check_run_id()?;
-        let start = self.starts.begin(&spec.run_id)?;
-        let dropped = GiveUpWhenDropped(Arc::clone(&start));
-        // In its own task: the engine still carries out a request that is dropped half-way, and nobody would know when
-        // it is done.
-        let docker = self.clone();
-        let task = tokio::spawn(async move {
-            let _busy = start.busy.lock().await;
-            docker.start_new(&spec, &images, &start).await
-        });
-        let result = task.await;
-        drop(dropped);
-        result.unwrap_or_else(|error| {
-            let doing = "start the cluster".to_string();
-            Err(ClusterError::Engine { doing, reason: error.to_string(), status: None })
-        })
+        let (docker, run_id) = (self.clone(), spec.run_id.clone());
+        let work = move |start: Arc<Start>| async move { docker.start_new(&spec, &images, &start).await };
+        self.starts.carry_out(&run_id, work).await
     }
 
     async fn start_new(&self, spec: &ClusterSpec, images: &Images, start: &Start) -> Result<Cluster, ClusterError> {
@@ -110,8 +99,9 @@ impl Docker {
         let agent = agent_on(agent.ok_or_else(|| ClusterError::UnknownMember { member: AGENT.to_string() })?);
         if spec.network_faults {
             // Named after the run, so that anyone who looks at the machine's rules knows whose they are.
-            let told = agent.network(&network.bridge, &network_name(&spec.run_id)).await;
-            told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
+            let name = network_name(&spec.run_id);
+            let refused = |error: AgentError| ClusterError::NoNetworkFaults { reason: error.to_string() };
+            start.unless_given_up(async { agent.network(&network.bridge, &name).await.map_err(refused) }).await?;
         }
         let cluster = Cluster {
             run_id: spec.run_id.clone(),
@@ -128,7 +118,7 @@ impl Docker {
             agent,
             backend: Backend::Docker(self.clone()),
         };
-        let server = cluster.make_all_ready(AT_ONCE).await?;
+        let server = start.unless_given_up(cluster.make_all_ready(AT_ONCE)).await?;
         tracing::debug!("cluster ready after {:?}", began.elapsed());
         Ok(cluster.called(server))
     }

@@ -24,7 +24,7 @@ pub(super) struct Folder(PathBuf);
 
 impl Folder {
     pub fn make(run_id: &str, owner: &Owner) -> Result<Folder, ClusterError> {
-        let path = std::env::temp_dir().join(format!("{PREFIX}{run_id}"));
+        let path = path(run_id);
         let failed = |source| ClusterError::Write { path: path.display().to_string(), source };
         match DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -91,6 +91,11 @@ impl Drop for Folder {
             tracing::warn!("{error}");
         }
     }
+}
+
+/// The folder of the run of this id.
+pub(super) fn path(run_id: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("{PREFIX}{run_id}"))
 }
 
 /// Removes the folders of dead runs of this user. Their processes ended with their controllers.

@@ -22,6 +22,7 @@ use super::installed::{self, Installed};
 use super::ready::agent_on;
 use super::sandbox::channel::Begin;
 use super::sandbox::links::BRIDGE;
+use super::starts::{Start, Starts};
 use super::{ClusterSpec, Member, address, redis_program};
 use crate::members::Role;
 use crate::topology::Program;
@@ -45,6 +46,7 @@ pub struct Local {
     service: Option<Installed>,
     /// The redjepsen binary that the sandbox and built-in clients run.
     program: PathBuf,
+    starts: Starts,
 }
 
 impl Local {
@@ -61,7 +63,8 @@ impl Local {
             reason: error.to_string(),
         })?;
         // This very binary, even if its file has been replaced meanwhile.
-        Ok(Local { server, service: None, program: program.unwrap_or_else(|| "/proc/self/exe".into()) })
+        let program = program.unwrap_or_else(|| "/proc/self/exe".into());
+        Ok(Local { server, service: None, program, starts: Starts::default() })
     }
 
     /// The same cluster with nodes that run this program, which must be installed here.
@@ -120,37 +123,39 @@ impl Local {
 
     /// Starts a cluster and waits until every server answers and every client process runs.
     ///
-    /// To give up a start, drop the future; everything is removed with it.
+    /// To give up a start, drop the future and call [`Local::remove_run`], which waits until all of it is removed.
     pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
         spec.check_run_id()?;
         self.check(&spec)?;
+        let (local, run_id) = (self.clone(), spec.run_id.clone());
+        let work = move |start: Arc<Start>| async move { local.start_new(&spec, &start).await };
+        self.starts.carry_out(&run_id, work).await
+    }
+
+    /// Gives up the start of this run, if it is under way, and waits until all of it is removed.
+    pub async fn remove_run(&self, run_id: &str) {
+        self.starts.give_up(run_id).await;
+    }
+
+    /// What there is to remove of a run that is not removed by this process.
+    pub fn traces(run_id: &str) -> String {
+        format!("the folder {}", folder::path(run_id).display())
+    }
+
+    async fn start_new(&self, spec: &ClusterSpec, start: &Start) -> Result<Cluster, ClusterError> {
         let began = Instant::now();
         let folder = Folder::make(&spec.run_id, &spec.owner)?;
-        let subnet = subnet(&spec);
+        let subnet = subnet(spec);
         let gateway = subnet.hosts().next().unwrap_or(subnet.network());
         let begin = Begin { gateway, prefix: subnet.prefix_len(), root: folder.root() };
         let agent_seat = MemberHandle::new(Member::agent());
-        let (sandbox, process) = Sandbox::start(&self.program, begin, &agent_seat.log).await?;
+        let sandbox = Sandbox::start(&self.program, begin, &agent_seat.log);
+        let (sandbox, process) = start.unless_given_up(sandbox).await?;
         tracing::debug!("sandbox ready after {:?}", began.elapsed());
         let agent = agent_on(process);
-        if spec.network_faults {
-            let told = agent.network(BRIDGE, &format!("redjepsen-{}", spec.run_id)).await;
-            told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
-        }
         let members = spec.members(subnet);
-        let run = LocalRun::new(self, &spec, &members, folder, sandbox, agent.clone())?;
+        let run = LocalRun::new(self, spec, &members, folder, sandbox, agent.clone())?;
         let placed = members.into_iter().map(MemberHandle::new);
-        let handles: Vec<Arc<MemberHandle>> = [agent_seat].into_iter().chain(placed).map(Arc::new).collect();
-        let mut started = Ok(Vec::new());
-        for watchers in [false, true] {
-            let now = handles.iter().filter(|handle| handle.member.role.watches() == watchers);
-            let starts = join_all(now.map(async |handle| match handle.member.role {
-                Role::Agent => Ok(()),
-                role if role.is_server() => run.start_server(&handle.member).await,
-                _ => run.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process)),
-            }));
-            started = started.and(starts.await.into_iter().collect::<Result<Vec<()>, ClusterError>>());
-        }
         let cluster = Cluster {
             run_id: spec.run_id.clone(),
             topology: spec.topology.clone(),
@@ -162,15 +167,11 @@ impl Local {
                 engine: None,
                 subnet,
             },
-            handles,
+            handles: [agent_seat].into_iter().chain(placed).map(Arc::new).collect(),
             agent,
             backend: Backend::Local(run),
         };
-        tracing::debug!("members started after {:?}", began.elapsed());
-        let ready = match started {
-            Ok(_) => cluster.make_all_ready(AT_ONCE).await,
-            Err(error) => Err(error),
-        };
+        let ready = start.unless_given_up(start_members(spec, &cluster)).await;
         tracing::debug!("cluster ready after {:?}", began.elapsed());
         match ready {
             Ok(server) => Ok(cluster.called(server)),
@@ -182,6 +183,24 @@ impl Local {
             }
         }
     }
+}
+
+/// Starts all members and waits until they are ready. Returns what the servers call themselves.
+async fn start_members(spec: &ClusterSpec, cluster: &Cluster) -> Result<String, ClusterError> {
+    if spec.network_faults {
+        let told = cluster.agent.network(BRIDGE, &format!("redjepsen-{}", spec.run_id)).await;
+        told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
+    }
+    for watchers in [false, true] {
+        let now = cluster.handles.iter().filter(|handle| handle.member.role.watches() == watchers);
+        let starts = join_all(now.map(async |handle| match handle.member.role {
+            Role::Agent => Ok(()),
+            role if role.is_server() => cluster.backend.start_server(&handle.member).await,
+            _ => cluster.backend.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process)),
+        }));
+        starts.await.into_iter().collect::<Result<Vec<()>, ClusterError>>()?;
+    }
+    cluster.make_all_ready(AT_ONCE).await
 }
 
 fn subnet(spec: &ClusterSpec) -> Ipv4Net {

@@ -45,6 +45,8 @@ impl Sandbox {
         command.arg("sandbox").stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
         // Ctrl-C in a terminal reaches the whole process group, but the sandbox must outlive the run's last heal.
         command.process_group(0);
+        // For a start that is given up before there is anything to be told to end.
+        command.kill_on_drop(true);
         let mut process = command.spawn().map_err(fail)?;
         // The command still holds the sandbox's end, which would hide the sandbox's death.
         drop(command);

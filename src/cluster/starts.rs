@@ -1,0 +1,101 @@
+//! Starts under way, so that one that was given up leaves nothing behind.
+//!
+//! A start runs in a task of its own. An engine carries out a request even when nobody waits for the answer: if a run
+//! were removed while its start is still making containers, some would appear afterwards and stay. So whoever gives up
+//! a start drops its future, and then waits for the task, which ends as soon as it can and removes what it made.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::watch;
+
+use super::cluster::Cluster;
+use super::error::ClusterError;
+
+/// The starts under way in this process, by run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Starts(Arc<Mutex<BTreeMap<String, Weak<Start>>>>);
+
+/// One start under way.
+#[derive(Debug, Default)]
+pub(crate) struct Start {
+    given_up: watch::Sender<bool>,
+    /// Held from its beginning until it makes nothing more.
+    busy: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Gives up the start when dropped, since nobody waits for it any more.
+struct GiveUpWhenDropped(Arc<Start>);
+
+impl Drop for GiveUpWhenDropped {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+impl Starts {
+    /// Carries out the start of this run. If the caller drops this, the start is given up.
+    pub async fn carry_out<F>(
+        &self,
+        run_id: &str,
+        work: impl FnOnce(Arc<Start>) -> F + Send + 'static,
+    ) -> Result<Cluster, ClusterError>
+    where
+        F: Future<Output = Result<Cluster, ClusterError>> + Send + 'static,
+    {
+        let start = self.begin(run_id)?;
+        let _dropped = GiveUpWhenDropped(Arc::clone(&start));
+        let busy = Arc::clone(&start.busy).lock_owned().await;
+        let task = tokio::spawn(async move {
+            let _busy = busy;
+            start.go_on()?;
+            work(Arc::clone(&start)).await
+        });
+        task.await.unwrap_or_else(|error| Err(ClusterError::StartPanicked { reason: error.to_string() }))
+    }
+
+    fn begin(&self, run_id: &str) -> Result<Arc<Start>, ClusterError> {
+        let mut starts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        starts.retain(|_, start| start.strong_count() > 0);
+        if starts.contains_key(run_id) {
+            return Err(ClusterError::RunExists { run_id: run_id.to_string() });
+        }
+        let start = Arc::new(Start::default());
+        starts.insert(run_id.to_string(), Arc::downgrade(&start));
+        Ok(start)
+    }
+
+    /// Gives up the start of this run, if one is under way, and waits until it makes nothing more.
+    pub async fn give_up(&self, run_id: &str) {
+        let start = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(run_id).and_then(Weak::upgrade);
+        if let Some(start) = start {
+            start.give_up();
+            drop(start.busy.lock().await);
+        }
+    }
+}
+
+impl Start {
+    fn give_up(&self) {
+        self.given_up.send_replace(true);
+    }
+
+    /// Fails once nobody waits for this start any more.
+    pub fn go_on(&self) -> Result<(), ClusterError> {
+        if *self.given_up.borrow() { Err(ClusterError::GivenUp) } else { Ok(()) }
+    }
+
+    /// Waits for what can be dropped half-way, until nobody waits for this start any more.
+    pub async fn unless_given_up<T>(
+        &self,
+        work: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
+        let mut given_up = self.given_up.subscribe();
+        tokio::select! {
+            biased;
+            // The sender is in `self`, so it is there.
+            _ = given_up.wait_for(|given_up| *given_up) => Err(ClusterError::GivenUp),
+            outcome = work => outcome,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! How the user ends the work early: every stage is raced against that wish, in one way.
+//!
+//! A stage is a future, and one that is cut short is dropped. So what a stage makes is never its own: it belongs to
+//! whoever runs the stage, and is healed or removed there, however the stage ended.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// Whether the user wants to stop. Clones tell the same.
+#[derive(Clone, Debug)]
+pub struct Interrupt(watch::Receiver<bool>);
+
+/// A stage was cut short, since the user wants to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+impl Interrupt {
+    /// An interrupt, and what raises it: sending `true`.
+    pub fn new() -> (watch::Sender<bool>, Interrupt) {
+        let (sender, receiver) = watch::channel(false);
+        (sender, Interrupt(receiver))
+    }
+
+    pub fn is_raised(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits until the user wants to stop; never resolves once nobody can raise it any more.
+    pub async fn raised(&self) {
+        if self.0.clone().wait_for(|raised| *raised).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// The outcome of a stage that ends at once when the user wants to stop, and then does not even begin.
+    pub async fn unless<T>(&self, stage: impl Future<Output = T>) -> Result<T, Interrupted> {
+        if self.is_raised() {
+            return Err(Interrupted);
+        }
+        self.with(std::future::ready(()), stage).await
+    }
+
+    /// The outcome of a stage that may take this much longer once the user wants to stop.
+    pub async fn within<T>(&self, grace: Duration, stage: impl Future<Output = T>) -> Result<T, Interrupted> {
+        self.with(sleep(grace), stage).await
+    }
+
+    /// The outcome of a stage. Once the user wants to stop, `patience` begins, and when it ends, so does the stage.
+    pub async fn with<T>(
+        &self,
+        patience: impl Future<Output = ()>,
+        stage: impl Future<Output = T>,
+    ) -> Result<T, Interrupted> {
+        let cut = async {
+            self.raised().await;
+            patience.await;
+        };
+        tokio::select! {
+            // What is complete at the same moment is not thrown away.
+            biased;
+            outcome = stage => Ok(outcome),
+            () = cut => Err(Interrupted),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const LATER: Duration = Duration::from_secs(5);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stage_ends_when_it_is_done_or_when_the_user_wants() {
+        let (sender, interrupt) = Interrupt::new();
+        assert_eq!(interrupt.unless(sleep(LATER)).await, Ok(()), "nobody wants to stop");
+        let began = Instant::now();
+        let raise = async {
+            sleep(LATER).await;
+            sender.send_replace(true);
+            pending::<()>().await;
+        };
+        assert_eq!(interrupt.unless(raise).await, Err(Interrupted));
+        assert_eq!(began.elapsed(), LATER);
+        assert_eq!(interrupt.unless(async { unreachable!("it must not begin") }).await, Err::<(), _>(Interrupted));
+        assert_eq!(interrupt.within(LATER, ready(7)).await, Ok(7), "it is not held up either");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stage_has_its_grace_from_the_interrupt_on_and_no_longer() {
+        let (sender, interrupt) = Interrupt::new();
+        assert_eq!(interrupt.within(LATER / 5, sleep(LATER)).await, Ok(()), "there was no interrupt");
+        sender.send_replace(true);
+        assert_eq!(interrupt.within(LATER, sleep(LATER / 5)).await, Ok(()));
+        let began = Instant::now();
+        assert_eq!(interrupt.within(LATER / 5, sleep(LATER)).await, Err(Interrupted));
+        assert_eq!(began.elapsed(), LATER / 5);
+        assert_eq!(interrupt.with(pending(), sleep(LATER)).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_anybody_to_raise_it_nothing_is_interrupted() {
+        let (sender, interrupt) = Interrupt::new();
+        drop(sender);
+        assert_eq!(interrupt.unless(sleep(LATER)).await, Ok(()));
+        let (sender, interrupt) = Interrupt::new();
+        sender.send_replace(true);
+        drop(sender);
+        assert_eq!(interrupt.unless(sleep(LATER)).await, Err(Interrupted), "it was raised before");
+    }
+}
