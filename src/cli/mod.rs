@@ -20,6 +20,7 @@ use clap::{Parser, Subcommand};
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
 use crate::runner::{Checked, Console, RunnerError};
+use crate::words;
 
 /// Can a distributed lock on Redis be trusted? Real servers, real faults, a verdict with pictures.
 #[derive(Debug, Parser)]
@@ -114,7 +115,13 @@ impl From<RunnerError> for Failure {
 }
 
 /// Where runs report their progress: standard error.
-const CONSOLE: Console = Console { say: |line| eprintln!("{line}"), show: progress::start };
+const CONSOLE: Console = Console { say: tell, show: progress::start };
+
+/// Tells the user something on standard error. Much of what is told contains words of clients, servers and files, so
+/// nothing in it may steer the terminal. That standard error cannot be written is no reason to fail.
+fn tell(text: &str) {
+    let _ = io::stderr().write_all(format!("{}\n", words::lines(text)).as_bytes());
+}
 
 /// Prints what the user asked for. The reader may close the pipe early, as `head` does; that is no error.
 fn print(text: impl fmt::Display) -> Result<(), Failure> {
@@ -129,6 +136,7 @@ fn print(text: impl fmt::Display) -> Result<(), Failure> {
 
 /// Parses the command line, runs the command, and reports how it went.
 pub fn main() -> ExitCode {
+    limits_on_files_are_errors();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -141,10 +149,18 @@ pub fn main() -> ExitCode {
     match dispatch(arguments.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("redjepsen: {}", failure.text);
+            tell(&format!("redjepsen: {}", failure.text));
             failure.exit.into()
         }
     }
+}
+
+/// Has a write beyond the limit on the size of files fail, as on a full disk, where the kernel would end the program.
+fn limits_on_files_are_errors() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: the handler does nothing. Unlike an ignored signal, it is not passed on to other programs.
+    unsafe { libc::signal(libc::SIGXFSZ, handler as libc::sighandler_t) };
 }
 
 fn dispatch(command: Command) -> Result<Exit, Failure> {
@@ -186,6 +202,16 @@ fn in_runtime(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit,
     // A read of standard input that never ends must not keep the program alive.
     runtime.shutdown_background();
     outcome
+}
+
+/// The exit code of a command that showed its verdict and then failed, for example because the disk is full. A violation
+/// stays one, whatever became of its files.
+fn despite(exit: Exit, failure: Failure) -> Result<Exit, Failure> {
+    if exit == Exit::Invalid {
+        tell(&format!("redjepsen: {}", failure.text));
+        return Ok(exit);
+    }
+    Err(failure)
 }
 
 /// The exit code for a run.

@@ -1,20 +1,22 @@
 //! A run from its scenario to its report, on a cluster that may also serve the next run.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::log::RunLog;
-use super::{Checked, Console, RunnerError, interrupt, repeat_saved};
+use super::{Checked, Console, Made, RunnerError, interrupt, repeat_saved};
 use crate::cluster::{
     ClientCommand, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform, PlatformRequest,
 };
 use crate::controller::{self, Request, RunError, Status};
-use crate::history::{self, FORMAT, Header, Recorder};
+use crate::files::{FileError, Unwritten};
+use crate::history::{self, FORMAT, Header, Presence, Recorder};
 use crate::plan::Plan;
-use crate::report::{self, RunFacts};
+use crate::report::RunFacts;
 use crate::runs::RunFolder;
 use crate::scenario::{self, Scenario};
 use crate::topology::ClusterKind;
@@ -126,8 +128,8 @@ impl Runner {
         }
     }
 
-    /// Makes one run, from its scenario to its report.
-    pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Checked, RunnerError> {
+    /// Makes one run, from its scenario to its verdict. The report is still to be written.
+    pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Made, RunnerError> {
         let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
         let request = ClusterRequest::of(scenario, settings.keep_cluster)?;
         if self.kept.as_ref().is_some_and(|kept| kept.request != request) {
@@ -168,13 +170,25 @@ impl Runner {
             keep => keep,
         };
         let (console, interrupt) = (self.console, self.interrupt());
-        let run = RunOnCluster { scenario, plan: &plan, folder: &folder, request, platform, console, interrupt, keep };
+        let unwritten = Mutex::default();
+        let run = RunOnCluster {
+            scenario,
+            plan: &plan,
+            folder: &folder,
+            request,
+            platform,
+            console,
+            interrupt,
+            keep,
+            unwritten: &unwritten,
+        };
         self.kept = run.to_its_end(self.kept.take(), &mut facts).await?;
 
         let history = history::load(&folder.history()).map_err(RunnerError::could_not_run)?;
-        let checked = Checked::new(history, Some(scenario.clone()), facts, true);
-        report::write(folder.path(), &checked.report()).map_err(RunnerError::could_not_run)?;
-        Ok(checked)
+        let mut unwritten = unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
+        unwritten.note(self.log.failure());
+        let checked = Checked::new(history, Some(scenario.clone()), facts);
+        Ok(Made::new(checked, folder, unwritten))
     }
 }
 
@@ -188,6 +202,8 @@ struct RunOnCluster<'a> {
     console: Console,
     interrupt: watch::Receiver<bool>,
     keep: KeepCluster,
+    /// What could not be written, though the run went on or is checked as far as it went.
+    unwritten: &'a Mutex<Unwritten>,
 }
 
 impl RunOnCluster<'_> {
@@ -224,8 +240,10 @@ impl RunOnCluster<'_> {
         let (cluster, new) = self.cluster(kept).await?;
         let outcome = self.run_on(&cluster, facts, status).await;
         status.send_modify(|status| status.stage = "collecting logs".into());
-        if let Err(error) = cluster.collect_logs(self.folder.path()).await {
-            warn!(%error, "not every log could be collected");
+        match cluster.collect_logs(self.folder.path()).await {
+            Ok(()) => {}
+            Err(ClusterError::File(error)) => self.unwritten().note(Err(error)),
+            Err(error) => warn!(%error, "not every log could be collected"),
         }
         let went_well = outcome.is_ok() && !*self.interrupt.borrow();
         match (self.keep, new) {
@@ -289,16 +307,30 @@ impl RunOnCluster<'_> {
     ) -> Result<(), RunError> {
         describe(cluster, facts);
         self.folder.write_json("facts.json", facts)?;
+        let history = self.folder.history();
+        let unwritten = |source| FileError::write(&history, source);
         let request = Request {
             scenario: self.scenario,
             plan: self.plan,
             header: header(self.scenario, self.plan),
             // The run's time 0: everything is up, nothing has been done.
-            recorder: Recorder::create(&self.folder.history())?,
+            recorder: Recorder::create(&history).map_err(unwritten)?,
+            presence: Presence::of(&history).map_err(unwritten)?,
             interrupt: self.interrupt.clone(),
             status: status.clone(),
         };
-        controller::run(cluster, request).await
+        controller::run(cluster, request).await.map_err(|error| match error {
+            RunError::History(source) => {
+                let error = FileError::write(&history, source);
+                self.unwritten().note(Err(error.clone()));
+                error.into()
+            }
+            error => error,
+        })
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, Unwritten> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -21,6 +21,7 @@ use super::run::{ClusterRequest, KeepCluster};
 use super::worker::{End, RunOrder, Worker};
 use super::{RunnerError, repeat_saved, results};
 use crate::cluster::{Platform, PlatformRequest};
+use crate::files;
 use crate::scenario::Scenario;
 use crate::suite::outcome::{CellStatus, Numbers, RunOutcome, Tally};
 use crate::suite::plan::{PlannedCell, Suite};
@@ -160,9 +161,9 @@ impl Series<'_> {
             progress.ended(due.cell, &outcome, per_run(due.cell));
             failures = if outcome.valid.is_none() { failures + 1 } else { 0 };
             let reason = outcome.summary.clone();
-            state
-                .add(outcome)
-                .map_err(|error| RunnerError::could_not_run(format!("{}: {error}", state.folder().display())))?;
+            if let Err(error) = state.add(outcome) {
+                return Ok(Ended::CannotRun(error.to_string()));
+            }
             if failures == MOST_FAILURES {
                 return Ok(Ended::CannotRun(format!("{failures} runs in a row could not be made; the last: {reason}")));
             }
@@ -237,7 +238,7 @@ impl Series<'_> {
             End::Exited(status) => (status.code(), reason(status, &last_line(&log))),
         };
         // Emptied, because a waiting process goes on writing to it.
-        let _ = fs::File::create(&log);
+        let _ = files::empty(&log);
         if waiting.is_none() {
             let _ = fs::remove_file(&log);
         }
