@@ -272,7 +272,10 @@ mod tests {
         let path = folder.path().join("report.html");
         write(&path, "one").unwrap();
         write(&path, "two").unwrap();
-        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names(folder.path())), ("two", vec!["report.html".into()]));
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap().as_str(), names(folder.path())),
+            ("two", vec!["report.html".into()])
+        );
     }
 
     #[test]
@@ -307,7 +310,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let gone = folder.path().join("gone/report.html");
         let error = write(&gone, "x").unwrap_err().to_string();
-        assert!(error.contains("/gone/report.html: No such file") && error.ends_with("; its folder is gone"), "{error}");
+        assert!(
+            error.contains("/gone/report.html: No such file") && error.ends_with("; its folder is gone"),
+            "{error}"
+        );
         let taken = folder.path().join("taken");
         fs::create_dir(&taken).unwrap();
         let error = write(&taken, "x").unwrap_err().to_string();

@@ -74,9 +74,8 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     }
     checked.find_counterexample();
     let report = checked.report();
-    let written = flags
-        .pages
-        .write(|| report::html(&report), || report.minimal_counterexample.map(Counterexample::standalone));
+    let written =
+        flags.pages.write(|| report::html(&report), || report.minimal_counterexample.map(Counterexample::standalone));
     match written {
         Ok(()) => Ok(exit_of(&checked)),
         Err(failure) => despite(exit_of(&checked), failure),
@@ -105,8 +104,7 @@ fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {
     let facts = is_there("facts.json").then(|| {
         let path = folder.join("facts.json");
         let text = files::read_inside(&path, files::BY_HAND).map_err(Failure::could_not_run)?;
-        serde_json::from_str(&text)
-            .map_err(|error| Failure::could_not_run(format!("{}: {error}", path.display())))
+        serde_json::from_str(&text).map_err(|error| Failure::could_not_run(format!("{}: {error}", path.display())))
     });
     Ok((scenario.transpose()?, facts.transpose()?.unwrap_or_default()))
 }

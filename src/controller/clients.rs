@@ -383,7 +383,10 @@ impl Client {
         let instructions = &mut self.instructions;
         let due = async {
             if instructions.is_none() {
-                sleep(Duration::from_millis(operation.think_ms)).await;
+                // The runtime's timers count whole milliseconds: even a wait of no length would take one.
+                if operation.think_ms > 0 {
+                    sleep(Duration::from_millis(operation.think_ms)).await;
+                }
                 return usual;
             }
             loop {

@@ -35,8 +35,7 @@ impl RunLog {
         let ours = || Targets::new().with_target("redjepsen", LevelFilter::DEBUG);
         let file = self.clone();
         let to_file = fmt::layer().with_ansi(false).with_writer(move || file.clone()).with_filter(ours());
-        let to_terminal =
-            verbose.then(|| fmt::layer().with_ansi(false).with_writer(|| Terminal).with_filter(ours()));
+        let to_terminal = verbose.then(|| fmt::layer().with_ansi(false).with_writer(|| Terminal).with_filter(ours()));
         tracing_subscriber::registry().with(to_file).with(to_terminal).try_init().map_err(io::Error::other)
     }
 

@@ -72,7 +72,9 @@ impl State {
     pub fn begin(folder: &Path, identity: &Identity) -> Result<State, FileError> {
         let path = folder.join(FILE);
         let file = File::options().read(true).append(true).create_new(true).open(&path);
-        let locked = file.and_then(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).map(|()| file).map_err(io::Error::from));
+        let locked = file.and_then(|file| {
+            flock(&file, FlockOperation::NonBlockingLockExclusive).map(|()| file).map_err(io::Error::from)
+        });
         let file = locked.map_err(|error| FileError::write(&path, error))?;
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let mut state = State { folder: folder.to_path_buf(), file, started: started.clone(), runs: Vec::new() };

@@ -25,7 +25,8 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     (
         "controller",
         &[
-            "client", "cluster", "faults", "files", "history", "members", "nemesis", "plan", "resource", "scenario", "units", "words",
+            "client", "cluster", "faults", "files", "history", "members", "nemesis", "plan", "resource", "scenario",
+            "units", "words",
         ],
     ),
     ("checker", &["history", "members", "words"]),
@@ -34,7 +35,18 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     (
         "runner",
         &[
-            "checker", "cluster", "controller", "files", "history", "plan", "report", "runs", "scenario", "suite", "topology", "words",
+            "checker",
+            "cluster",
+            "controller",
+            "files",
+            "history",
+            "plan",
+            "report",
+            "runs",
+            "scenario",
+            "suite",
+            "topology",
+            "words",
         ],
     ),
     (

@@ -64,7 +64,8 @@ fn files_without_end_and_pipes_without_a_writer_are_refused() {
     for (file, words) in kinds {
         for flag in ["--workload", "--nemesis", "--scenario"] {
             // A scenario may be named by its folder.
-            let words = if (flag, words) == ("--scenario", folder_words) { "/scenario.toml: No such file" } else { words };
+            let words =
+                if (flag, words) == ("--scenario", folder_words) { "/scenario.toml: No such file" } else { words };
             let place = if words.starts_with('/') { words.to_string() } else { format!("{file}: {words}") };
             redjepsen().args(["run", flag, file]).assert().code(254).stderr(contains(place));
         }
@@ -205,7 +206,7 @@ fn serve(stream: UnixStream, removed: &std::sync::atomic::AtomicBool) {
             requests.read_line(&mut header).unwrap();
         }
         let container = |run: &str| {
-            json!({ "Id": run, "Names": [format!("/redjepsen-{run}")], "State": "exited",
+            json!({ "Id": run[..5], "Names": [format!("/redjepsen-{run}")], "State": "exited",
                     "Labels": { "redjepsen": "1", "redjepsen.run": run } })
         };
         let there = |run: &str| run != "yielding" || !removed.load(SeqCst);
@@ -232,7 +233,8 @@ fn serve(stream: UnixStream, removed: &std::sync::atomic::AtomicBool) {
             _ => ("404 Not Found", json!({ "message": "no such thing" })),
         };
         let body = if status.starts_with("204") { String::new() } else { body.to_string() };
-        let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head =
+            format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
         if answers.write_all((head + &body).as_bytes()).is_err() {
             return;
         }
