@@ -151,8 +151,11 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
             End { completed: false, text: error.to_string() }
         }
     };
-    run.recorder.append(Body::End(end))?;
-    outcome.map(|_| ())
+    let ended = run.recorder.append(Body::End(end));
+    // If the history cannot be written, the first error says why.
+    outcome?;
+    ended?;
+    Ok(())
 }
 
 impl Run<'_> {
