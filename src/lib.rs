@@ -13,7 +13,7 @@
 //! - [`history`]: what happened, event by event
 //! - [`checker`]: what follows from it: a verdict
 //! - [`report`]: pages, pictures and numbers
-//! - [`runs`]: the folder that keeps it all
+//! - [`runs`], [`files`]: the folder that keeps it all, and how files are written and read there
 //! - [`suite`]: many runs, each compared with what is expected of it
 //! - [`interrupt`]: how each stage of all this ends when the user wants to stop
 //! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
@@ -24,6 +24,7 @@ pub mod client;
 pub mod cluster;
 pub mod controller;
 pub mod faults;
+pub mod files;
 pub mod history;
 pub mod interrupt;
 pub mod locks;

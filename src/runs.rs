@@ -8,6 +8,8 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
+use crate::files::{self, FileError};
+
 /// The folder of one run.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
@@ -36,16 +38,18 @@ impl RunFolder {
     }
 
     /// Writes a value as TOML.
-    pub fn write_toml<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
-        let text = toml::to_string(value).map_err(io::Error::other)?;
-        fs::write(self.path.join(name), text)
+    pub fn write_toml<T: Serialize>(&self, name: &str, value: &T) -> Result<(), FileError> {
+        self.write(name, toml::to_string(value).map_err(io::Error::other))
     }
 
     /// Writes a value as JSON that people can read.
-    pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> io::Result<()> {
-        let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
-        text.push('\n');
-        fs::write(self.path.join(name), text)
+    pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), FileError> {
+        self.write(name, serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(io::Error::other))
+    }
+
+    fn write(&self, name: &str, text: io::Result<String>) -> Result<(), FileError> {
+        let path = self.path.join(name);
+        files::write(&path, text.map_err(|error| FileError::write(&path, error))?)
     }
 }
 

@@ -73,12 +73,18 @@ pub fn tame(text: &str, longest: usize) -> String {
 }
 
 /// A text from outside, made safe for one line: at most `longest` characters, without anything that could move the
-/// cursor or change the writing direction.
+/// cursor, change the writing direction, or is not allowed in XML.
 pub fn line(text: &str, longest: usize) -> String {
     let visible = |c: char| match c {
         '\t' | '\n' | '\r' => ' ',
         c if c.is_control() => '\u{fffd}',
-        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => '\u{fffd}',
+        '\u{61c}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{2069}'
+        | '\u{feff}'
+        | '\u{fffe}'
+        | '\u{ffff}' => '\u{fffd}',
         c => c,
     };
     let longest = longest.max(3);
@@ -92,6 +98,14 @@ pub fn line(text: &str, longest: usize) -> String {
     end.reverse();
     format!("{head}…{}", end.into_iter().collect::<String>())
 }
+
+/// A message of several lines, each made safe like a [`line()`] of its own.
+pub fn lines(text: &str) -> String {
+    text.lines().map(|text| line(text, LONGEST_LINE)).collect::<Vec<String>>().join("\n")
+}
+
+/// How much of a line of a message is shown; only a text from outside is longer.
+const LONGEST_LINE: usize = 4000;
 
 /// A value in a sentence, set off by backticks.
 pub fn quoted(text: &str) -> String {
@@ -140,6 +154,7 @@ mod tests {
     fn values_of_strangers_are_tamed() {
         assert_eq!(tame("c3:17", 40), "c3:17");
         assert_eq!(tame("a`b\nc\u{202e}d\u{1b}[31m", 40), "a'b c\u{fffd}d\u{fffd}[31m");
+        assert_eq!(lines("a\u{9b}1m\r\nb\u{7f}\n\u{2028}c"), "a\u{fffd}1m\nb\u{fffd}\n\u{fffd}c");
         let long = tame(&"0123456789".repeat(1000), 12);
         assert_eq!(long, "01234567…789");
         assert_eq!(long.chars().count(), 12);

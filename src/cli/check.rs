@@ -1,6 +1,5 @@
 //! `redjepsen check` and `redjepsen report`: from an existing history to its verdict and its pages.
 
-use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +8,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::pages::PageFlags;
-use super::{Exit, Failure, exit_of, print};
+use super::{Exit, Failure, despite, exit_of, print};
+use crate::files;
 use crate::history;
 use crate::report::{self, Counterexample, RunFacts};
 use crate::runner::Checked;
@@ -62,17 +62,24 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let history = history::run(source).map_err(Failure::could_not_run)?;
     let from_file = flags.path.as_os_str() != "-";
     let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
-    let checked = Checked::new(history, scenario, facts, flags.pages.any());
+    let mut checked = Checked::new(history, scenario, facts);
     let report = checked.report();
     if flags.json {
         print(report::results_json(&report))?;
     } else {
         print(report::terminal(&report, std::io::stdout().is_terminal()))?;
     }
-    flags
-        .pages
-        .write(|| report::html(&report), || checked.minimal_counterexample.as_ref().map(Counterexample::standalone))?;
-    Ok(exit_of(&checked))
+    if !flags.pages.any() {
+        return Ok(exit_of(&checked));
+    }
+    checked.find_counterexample();
+    let report = checked.report();
+    let written =
+        flags.pages.write(|| report::html(&report), || report.minimal_counterexample.map(Counterexample::standalone));
+    match written {
+        Ok(()) => Ok(exit_of(&checked)),
+        Err(failure) => despite(exit_of(&checked), failure),
+    }
 }
 
 /// Writes the report of a run folder again.
@@ -82,9 +89,9 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
     }
     let history = history::load(folder).map_err(Failure::could_not_run)?;
     let (scenario, facts) = beside(folder)?;
-    let checked = Checked::new(history, scenario, facts, true);
-    report::write(folder, &checked.report())
-        .map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.display())))?;
+    let mut checked = Checked::new(history, scenario, facts);
+    checked.find_counterexample();
+    report::write(folder, &checked.report()).map_err(Failure::could_not_run)?;
     print(format!("{}\n", folder.join("report.html").display()))?;
     Ok(Exit::Valid)
 }
@@ -92,14 +99,14 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
 /// What the run folder around a history contains besides it; empty if there is no such folder.
 fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
-    let saved = folder.join(scenario::FILE);
-    let scenario = if saved.is_file() { Some(Scenario::read(&saved).map_err(Failure::could_not_run)?) } else { None };
-    let facts = match fs::read_to_string(folder.join("facts.json")) {
-        Err(_) => RunFacts::default(),
-        Ok(text) => serde_json::from_str(&text)
-            .map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.join("facts.json").display())))?,
-    };
-    Ok((scenario, facts))
+    let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    let scenario = is_there(scenario::FILE).then(|| Scenario::read(folder).map_err(Failure::could_not_run));
+    let facts = is_there("facts.json").then(|| {
+        let path = folder.join("facts.json");
+        let text = files::read_inside(&path, files::BY_HAND).map_err(Failure::could_not_run)?;
+        serde_json::from_str(&text).map_err(|error| Failure::could_not_run(format!("{}: {error}", path.display())))
+    });
+    Ok((scenario.transpose()?, facts.transpose()?.unwrap_or_default()))
 }
 
 /// What a read of nil says about a register.

@@ -21,6 +21,7 @@ use tokio::runtime::Builder;
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
 use crate::runner::{Checked, Console, RunnerError};
+use crate::words;
 
 /// Can a distributed lock on Redis be trusted? Real servers, real faults, a verdict with pictures.
 #[derive(Debug, Parser)]
@@ -115,11 +116,12 @@ impl From<RunnerError> for Failure {
 }
 
 /// Where runs report their progress: standard error.
-const CONSOLE: Console = Console { say, show: progress::start, leave };
+const CONSOLE: Console = Console { say: tell, show: progress::start, leave };
 
-/// Prints a line for the user. A terminal that is gone is no reason to break off what must still be undone.
-fn say(line: &str) {
-    let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+/// Tells the user something on standard error. Much of what is told contains words of clients, servers and files, so
+/// nothing in it may steer the terminal. A terminal that is gone is no reason to break off what must still be undone.
+fn tell(text: &str) {
+    let _ = io::stderr().write_all(format!("{}\n", words::lines(text)).as_bytes());
 }
 
 /// Ends the program at once, whatever it is doing.
@@ -140,6 +142,7 @@ fn print(text: impl fmt::Display) -> Result<(), Failure> {
 
 /// Parses the command line, runs the command, and reports how it went.
 pub fn main() -> ExitCode {
+    limits_on_files_are_errors();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -152,10 +155,18 @@ pub fn main() -> ExitCode {
     match dispatch(arguments.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            say(&format!("redjepsen: {}", failure.text));
+            tell(&format!("redjepsen: {}", failure.text));
             failure.exit.into()
         }
     }
+}
+
+/// Has a write beyond the limit on the size of files fail, as on a full disk, where the kernel would end the program.
+fn limits_on_files_are_errors() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: the handler does nothing. Unlike an ignored signal, it is not passed on to other programs.
+    unsafe { libc::signal(libc::SIGXFSZ, handler as libc::sighandler_t) };
 }
 
 fn dispatch(command: Command) -> Result<Exit, Failure> {
@@ -203,6 +214,16 @@ fn in_this_runtime(mut runtime: Builder, work: impl Future<Output = Result<Exit,
     // A read of standard input that never ends must not keep the program alive.
     runtime.shutdown_background();
     outcome
+}
+
+/// The exit code of a command that showed its verdict and then failed, for example because the disk is full. A violation
+/// stays one, whatever became of its files.
+fn despite(exit: Exit, failure: Failure) -> Result<Exit, Failure> {
+    if exit == Exit::Invalid {
+        tell(&format!("redjepsen: {}", failure.text));
+        return Ok(exit);
+    }
+    Err(failure)
 }
 
 /// The exit code for a run.

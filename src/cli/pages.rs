@@ -1,11 +1,11 @@
 //! Files that `redjepsen check` writes besides its answer: a page and a picture.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::Failure;
+use super::{Failure, tell};
+use crate::files;
 
 /// Where to, as the user asked.
 #[derive(Debug, Args)]
@@ -55,7 +55,10 @@ impl PageFlags {
         if let Some(file) = &self.svg {
             match svg() {
                 Some(svg) => put(file, &svg)?,
-                None => eprintln!("redjepsen: no counterexample to draw, so {} was not written", file.display()),
+                None => {
+                    let file = file.display();
+                    tell(&format!("redjepsen: no counterexample to draw, so {file} was not written"));
+                }
             }
         }
         Ok(())
@@ -63,7 +66,7 @@ impl PageFlags {
 }
 
 fn put(file: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(file, text).map_err(|error| Failure::could_not_run(format!("{}: {error}", file.display())))
+    files::export(file, text).map_err(Failure::could_not_run)
 }
 
 fn same(one: &Path, other: &Path) -> bool {

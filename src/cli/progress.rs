@@ -7,12 +7,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::say;
+use super::tell;
 use crate::controller::Status;
+use crate::words;
 
 /// How often a plain line is written.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 const LIVE_EVERY: Duration = Duration::from_millis(100);
+/// The names of many faults make a long line.
+const LONGEST_LINE: usize = 1000;
 
 /// Shows the status of a run until its sender is dropped, while other work goes on.
 pub fn start(status: watch::Receiver<Status>, time_limit: Duration) -> JoinHandle<()> {
@@ -34,15 +37,15 @@ async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
     loop {
         let now = status.borrow_and_update().clone();
         for note in now.notes.iter().skip(notes_shown) {
-            bar.suspend(|| say(note));
+            bar.suspend(|| tell(note));
         }
         notes_shown = now.notes.len();
         let line = line(&now, time_limit);
         if live {
-            bar.set_message(line);
+            bar.set_message(words::line(&line, LONGEST_LINE));
             bar.tick();
         } else if now.stage != last_stage || last_line.elapsed() >= PLAIN_EVERY {
-            say(&line);
+            tell(&line);
             last_line = Instant::now();
         }
         last_stage = now.stage;
@@ -54,7 +57,7 @@ async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
     }
     bar.finish_and_clear();
     for note in status.borrow().notes.iter().skip(notes_shown) {
-        say(note);
+        tell(note);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::flags::{self, RunFlags};
-use super::{CONSOLE, Exit, Failure, exit_of, print};
+use super::{CONSOLE, Exit, Failure, despite, exit_of, print};
 use crate::report;
 use crate::runner::{KeepCluster, RunSettings, Runner, worker};
 
@@ -16,9 +16,15 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
         repeat: Some(flags::repeat(&words, scenario.seed)),
         keep_cluster: if flags.keep { KeepCluster::ForUser } else { KeepCluster::No },
     };
-    let checked = Runner::new(flags.verbose, CONSOLE)?.make(&scenario, &settings).await?;
-    print(report::terminal(&checked.report(), io::stdout().is_terminal()))?;
-    Ok(exit_of(&checked))
+    let mut made = Runner::new(flags.verbose, CONSOLE)?.make(&scenario, &settings).await?;
+    // The verdict first: everything after it can fail, and must not take it along.
+    let shown = print(report::summary(&made.checked.report(), io::stdout().is_terminal()));
+    let written = made.write_report();
+    let told = print(report::pointers(&made.checked.facts, written.is_ok()));
+    match written.map_err(Failure::could_not_run).and(shown).and(told) {
+        Ok(()) => Ok(exit_of(&made.checked)),
+        Err(failure) => despite(exit_of(&made.checked), failure),
+    }
 }
 
 /// Makes the runs ordered on standard input; answers with a run's exit code as a line on standard output.

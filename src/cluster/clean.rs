@@ -19,6 +19,8 @@ pub struct Cleaned {
     pub removed: Vec<CleanedRun>,
     pub kept: Vec<KeptRun>,
     pub images: Vec<String>,
+    /// What could not be removed, and why: one sentence each.
+    pub failed: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,17 +37,18 @@ pub struct KeptRun {
     pub reason: String,
 }
 
-/// Removes what dead runs left on this machine and, if an engine answers, in the engine. If none answers, the second
-/// value says why, since runs may have left something there all the same.
-pub async fn clean(options: &CleanOptions) -> Result<(Cleaned, Option<ClusterError>), ClusterError> {
-    let mut cleaned = local::clean(options)?;
+/// Removes what dead runs left on this machine and, if an engine answers, in the engine: all that can be removed, past
+/// what can't. If no engine answers, the second value says why, since runs may have left something there all the same.
+pub async fn clean(options: &CleanOptions) -> (Cleaned, Option<ClusterError>) {
+    let mut cleaned = local::clean(options);
     let docker = match Docker::connect().await {
         Ok(docker) => docker,
-        Err(error) => return Ok((cleaned, Some(error))),
+        Err(error) => return (cleaned, Some(error)),
     };
-    let in_engine = docker.clean(options).await?;
+    let in_engine = docker.clean(options).await;
     cleaned.removed.extend(in_engine.removed);
     cleaned.kept.extend(in_engine.kept);
     cleaned.images.extend(in_engine.images);
-    Ok((cleaned, None))
+    cleaned.failed.extend(in_engine.failed);
+    (cleaned, None)
 }

@@ -12,6 +12,7 @@ use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
 use super::{Member, MemberState};
 use crate::faults::Agent;
+use crate::files;
 use crate::members::{Role, client_name};
 use crate::topology::Topology;
 
@@ -172,10 +173,8 @@ impl Cluster {
                 return Ok(());
             }
             let folder = dir.join(&handle.member.name);
-            let path = folder.join(file);
-            let failed = |source| ClusterError::Write { path: path.display().to_string(), source };
-            tokio::fs::create_dir_all(&folder).await.map_err(failed)?;
-            tokio::fs::write(&path, text).await.map_err(failed)
+            let written = files::create_folder(&folder).and_then(|()| files::write(&folder.join(file), text));
+            written.map_err(ClusterError::File)
         }));
         collected.await.into_iter().collect()
     }

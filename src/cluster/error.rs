@@ -4,6 +4,7 @@
 //! names what was attempted, what came back, and the remedy.
 
 use crate::faults::AgentError;
+use crate::files::FileError;
 use crate::topology::Program;
 
 /// Why a cluster could not be started, used, or removed.
@@ -115,8 +116,8 @@ pub enum ClusterError {
     Nowhere { docker: String },
     #[error("the agent could not {doing}: {source}")]
     Agent { doing: String, source: AgentError },
-    #[error("cannot write {path}: {source}")]
-    Write { path: String, source: std::io::Error },
+    #[error("{0}")]
+    File(FileError),
 }
 
 impl ClusterError {

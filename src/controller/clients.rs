@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout_at};
-use tracing::{debug, warn};
+use tracing::warn;
 
+use super::flood::{Allowance, StderrLog};
 use super::grants::Holder;
 use super::{Run, RunError};
 use crate::client::protocol::{
@@ -23,6 +24,7 @@ use crate::history::{
 };
 use crate::members::client_name;
 use crate::plan::{Action, Operations, PlannedOperation};
+use crate::words;
 
 /// How long a client may take to say `ready`; loading an interpreter for the first time is slow.
 const READY_LIMIT: Duration = Duration::from_secs(30);
@@ -38,6 +40,7 @@ pub(super) struct Client {
     number: u32,
     process: u32,
     link: ClientProcess,
+    stderr: StderrLog,
     operations: Operations,
     /// What a script tells it to do; `None` if it works by itself.
     instructions: Option<UnboundedReceiver<Instruction>>,
@@ -83,6 +86,7 @@ impl Run<'_> {
                 number,
                 process: number,
                 link,
+                stderr: StderrLog::default(),
                 operations: Operations::of(self.scenario, number)?,
                 instructions: None,
                 due: VecDeque::new(),
@@ -124,13 +128,13 @@ impl Run<'_> {
             seed: self.scenario.seed.wrapping_add(u64::from(client.process)),
         });
         send(&mut client.link, &hello).await?;
-        match receive(&mut client.link, Instant::now() + READY_LIMIT).await? {
+        match receive(&mut client.link, &mut client.stderr, Instant::now() + READY_LIMIT).await? {
             Some(FromClient::Ready(ready)) if ready.protocol == PROTOCOL => Ok(shorten(&ready.name)),
             Some(FromClient::Ready(ready)) => {
                 Err(Broken(format!("it speaks protocol {}, this redjepsen speaks {PROTOCOL}", ready.protocol)))
             }
-            Some(FromClient::Failed { text }) => Err(Broken(format!("it can't take part: {}", shorten(&text)))),
-            Some(other) => Err(Broken(format!("it sent {other:?} where `ready` was expected"))),
+            Some(FromClient::Failed { text }) => Err(Broken(format!("it can't take part: {}", told(&text)))),
+            Some(other) => Err(Broken(format!("it sent {} where `ready` was expected", shown(&other)))),
             None => Err(Broken(format!("it did not say `ready` within {} s", READY_LIMIT.as_secs()))),
         }
     }
@@ -140,19 +144,36 @@ impl Run<'_> {
         let mut failures = 0;
         loop {
             let Some(operation) = client.operations.next() else { return Ok(client) };
-            let usual = OperationOptions { breakpoints: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
-            let options = tokio::select! {
-                biased;
-                () = self.stop.raised() => return Ok(client),
-                options = client.turn(&operation, usual) => options,
+            let Some(options) = self.next_turn(&mut client, &operation, &mut failures).await? else {
+                return Ok(client);
             };
             match self.perform(&mut client, &operation, options).await? {
                 Ok(()) => failures = 0,
-                Err(Broken(reason)) => {
-                    failures += 1;
-                    let reason = format!("{reason} (failure {failures} in a row)");
-                    self.replace(&mut client, reason, failures >= FAILURES_IN_A_ROW).await?;
+                Err(broken) => {
+                    self.replace(&mut client, broken, "its operation is indeterminate", &mut failures).await?;
                 }
+            }
+        }
+    }
+
+    /// Waits until the client's next operation is due; `None` if the run stops before. A client that breaks while it has
+    /// nothing to do is replaced.
+    async fn next_turn(
+        &self,
+        client: &mut Client,
+        operation: &PlannedOperation,
+        failures: &mut u32,
+    ) -> Result<Option<OperationOptions>, RunError> {
+        loop {
+            let usual = OperationOptions { breakpoints: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
+            let turn = tokio::select! {
+                biased;
+                () = self.stop.raised() => return Ok(None),
+                turn = client.turn(operation, usual) => turn,
+            };
+            match turn {
+                Ok(options) => return Ok(Some(options)),
+                Err(broken) => self.replace(client, broken, "no operation of it was in progress", failures).await?,
             }
         }
     }
@@ -225,10 +246,11 @@ impl Run<'_> {
             + Duration::from_millis(operation.hold_ms)
             + self.longest_fault()
             + PATIENCE;
+        let mut allowance = Allowance::of_an_operation();
         loop {
             let received = tokio::select! {
                 biased;
-                received = receive(&mut client.link, hung_at) => received,
+                received = receive(&mut client.link, &mut client.stderr, hung_at) => received,
                 instruction = next_instruction(&mut client.instructions) => {
                     match instruction {
                         Instruction::Begin(options) => client.due.push_back(options),
@@ -248,7 +270,10 @@ impl Run<'_> {
                 Err(broken) => return Ok(Err(broken)),
             };
             if message.id() != Some(id) {
-                return Ok(Err(Broken(format!("it sent {message:?} while operation {id} is in progress"))));
+                return Ok(Err(Broken(format!("it sent {} while operation {id} is in progress", shown(&message)))));
+            }
+            if let Err(reason) = allowance.take(&message) {
+                return Ok(Err(Broken(reason)));
             }
             match message {
                 FromClient::Phase(phase) => {
@@ -259,7 +284,8 @@ impl Run<'_> {
                 }
                 FromClient::Ok { new: Some(new), .. } if new != operation.value => {
                     return Ok(Err(Broken(format!(
-                        "it reports that it wrote `{new}` where `{}` was expected",
+                        "it reports that it wrote {} where `{}` was expected",
+                        words::quoted(&new),
                         operation.value
                     ))));
                 }
@@ -277,21 +303,31 @@ impl Run<'_> {
         }
     }
 
-    /// Records that a client is unusable, and restarts it under the next process number or gives up.
-    async fn replace(&self, client: &mut Client, reason: String, give_up: bool) -> Result<(), RunError> {
+    /// Records that a client is unusable, and restarts it under the next process number, or gives up after too many
+    /// `failures` in a row.
+    async fn replace(
+        &self,
+        client: &mut Client,
+        Broken(reason): Broken,
+        consequence: &str,
+        failures: &mut u32,
+    ) -> Result<(), RunError> {
+        *failures += 1;
+        let reason = format!("{reason} (failure {failures} in a row)");
         warn!(client = client.number, %reason, "client broken");
         self.status.send_modify(|status| {
-            status.notes.push(format!("client c{}: {reason}; its operation is indeterminate", client.number));
+            status.notes.push(format!("client c{}: {reason}; {consequence}", client.number));
         });
         self.record_client(client, ClientStep::Ended, reason.clone())?;
         let name = client_name(client.number);
         let give_up_with = |text| Err(RunError::Client { client: name, text });
-        if give_up {
+        if *failures >= FAILURES_IN_A_ROW {
             return give_up_with(reason);
         }
         self.take_from(client.number, client.process).await?;
         client.process += self.scenario.clients;
         client.link = self.cluster.restart_client(client.number).await?;
+        client.stderr = StderrLog::default();
         match self.greet(client).await {
             Ok(name) => {
                 self.record_client(client, ClientStep::Ready, name)?;
@@ -346,23 +382,38 @@ impl Client {
         sender
     }
 
-    /// Waits until the next operation is due; returns how to perform it.
-    async fn turn(&mut self, operation: &PlannedOperation, usual: OperationOptions) -> OperationOptions {
-        if self.instructions.is_none() {
-            // The runtime's timers count whole milliseconds: even a wait of no length would take one.
-            if operation.think_ms > 0 {
-                sleep(Duration::from_millis(operation.think_ms)).await;
-            }
-            return usual;
+    /// Waits until the next operation is due; returns how to perform it. What the client says meanwhile must not pile up,
+    /// and is out of turn.
+    async fn turn(
+        &mut self,
+        operation: &PlannedOperation,
+        usual: OperationOptions,
+    ) -> Result<OperationOptions, Broken> {
+        if let Some(options) = self.due.pop_front() {
+            return Ok(options);
         }
-        loop {
-            if let Some(options) = self.due.pop_front() {
-                return options;
+        let instructions = &mut self.instructions;
+        let due = async {
+            if instructions.is_none() {
+                // The runtime's timers count whole milliseconds: even a wait of no length would take one.
+                if operation.think_ms > 0 {
+                    sleep(Duration::from_millis(operation.think_ms)).await;
+                }
+                return usual;
             }
-            match next_instruction(&mut self.instructions).await {
-                Instruction::Begin(options) => return options,
-                // For an operation that is over because its client broke.
-                Instruction::Go(_) => {}
+            loop {
+                match next_instruction(instructions).await {
+                    Instruction::Begin(options) => return options,
+                    // For an operation that is over because its client broke.
+                    Instruction::Go(_) => {}
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            options = due => Ok(options),
+            said = next_message(&mut self.link, &mut self.stderr) => {
+                Err(Broken(format!("it sent {} while no operation is in progress", shown(&said?))))
             }
         }
     }
@@ -384,7 +435,7 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
             completion.outcome = Outcome::Ok;
             completion.amount = count.map(Amount::Count);
             completion.old =
-                if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { told(old) };
+                if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
         }
         Ok(Answer::Message(FromClient::Fail(problem))) if written => {
             indeterminate(&shorten(&problem.error), format!("`fail` after `written`: {}", shorten(&problem.text)));
@@ -402,7 +453,7 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
         }
         Ok(Answer::CutOff) => indeterminate("timeout", "still in progress when the run ended".into()),
         Ok(Answer::Message(other)) => {
-            let text = format!("it sent {other:?} in the middle of an operation");
+            let text = format!("it sent {} in the middle of an operation", shown(&other));
             indeterminate("crash", text.clone());
             return Err(Broken(text));
         }
@@ -421,14 +472,14 @@ fn report(process: u32, message: PhaseMessage) -> PhaseReport {
         mono_ns: message.mono_ns,
         token: message.token,
         validity_ms: message.validity_ms,
-        value: told(message.value),
+        value: reading(message.value),
         amount: message.count.map(Amount::Count),
         text: message.text.as_deref().map(shorten),
     }
 }
 
 /// What a client says it read: nothing said, an empty key, or a value.
-fn told(value: Option<Option<String>>) -> Reading {
+fn reading(value: Option<Option<String>>) -> Reading {
     value.map_or(Reading::Unknown, |value| value.map_or(Reading::Empty, Reading::Value))
 }
 
@@ -446,20 +497,29 @@ pub(super) async fn send(link: &mut ClientProcess, message: &ToClient) -> Result
 }
 
 /// The next message; `None` if none came before the deadline.
-pub(super) async fn receive(link: &mut ClientProcess, deadline: Instant) -> Result<Option<FromClient>, Broken> {
+pub(super) async fn receive(
+    link: &mut ClientProcess,
+    stderr: &mut StderrLog,
+    deadline: Instant,
+) -> Result<Option<FromClient>, Broken> {
+    match timeout_at(deadline, next_message(link, stderr)).await {
+        Ok(message) => message.map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The next message, whenever it comes. Nothing is lost if this is dropped.
+async fn next_message(link: &mut ClientProcess, stderr: &mut StderrLog) -> Result<FromClient, Broken> {
     loop {
-        let Ok(output) = timeout_at(deadline, link.output.recv()).await else { return Ok(None) };
-        match output {
+        match link.output.recv().await {
             Some(ClientOutput::Stdout(line)) => {
-                return match serde_json::from_slice(&line) {
-                    Ok(message) => Ok(Some(message)),
-                    Err(error) => {
-                        let line = shorten(&String::from_utf8_lossy(&line));
-                        Err(Broken(format!("its line is not a message of the protocol ({error}): {line:?}")))
-                    }
-                };
+                return serde_json::from_slice(&line).map_err(|error| {
+                    let line = shorten(&String::from_utf8_lossy(&line));
+                    let error = told(&error.to_string());
+                    Broken(format!("its line is not a message of the protocol ({error}): {line:?}"))
+                });
             }
-            Some(ClientOutput::Stderr(line)) => debug!(stderr = %String::from_utf8_lossy(&line)),
+            Some(ClientOutput::Stderr(line)) => stderr.add(&line),
             Some(ClientOutput::TooLong { .. }) => {
                 return Err(Broken(format!(
                     "it wrote a line longer than {} bytes",
@@ -472,7 +532,17 @@ pub(super) async fn receive(link: &mut ClientProcess, deadline: Instant) -> Resu
     }
 }
 
-fn shorten(text: &str) -> String {
+/// A message in a sentence.
+fn shown(message: &FromClient) -> String {
+    shorten(&format!("{message:?}"))
+}
+
+/// A client's own words in a sentence of ours.
+fn told(text: &str) -> String {
+    words::line(text, LONGEST_TEXT)
+}
+
+pub(super) fn shorten(text: &str) -> String {
     match text.char_indices().nth(LONGEST_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_string(),

@@ -1,6 +1,6 @@
 //! The run itself: the only place with control flow over time, and the only reader of the run's clock.
 //!
-//! It checks that the cluster is what the run assumes, keeps the clients busy ([`clients`]) while faults come and go
+//! It checks that the cluster is what the run assumes, keeps the clients busy ([`clients`], [`flood`]) while faults come and go
 //! ([`nemesis`], [`script`]), grants the perfect lock ([`grants`]), heals on every way out, waits until nothing can
 //! write any more, makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
 //!
@@ -11,6 +11,7 @@ mod board;
 mod clients;
 mod facts;
 mod flag;
+mod flood;
 mod grants;
 mod nemesis;
 mod script;
@@ -32,7 +33,8 @@ use self::grants::Grants;
 use self::script::ScriptedClients;
 use crate::cluster::{Cluster, ClusterError};
 use crate::faults::AgentError;
-use crate::history::{Body, End, FactName, Header, Outcome, Recorder, SharedRecorder};
+use crate::files::FileError;
+use crate::history::{Body, End, FactName, Header, Outcome, Presence, Recorder, SharedRecorder};
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{Scenario, ScenarioError};
@@ -43,6 +45,8 @@ pub struct Request<'a> {
     pub plan: &'a Plan,
     pub header: Header,
     pub recorder: Recorder,
+    /// That of the history's file: a run whose history is lost ends.
+    pub presence: Presence,
     /// Raised when the user wants the run to end now.
     pub interrupt: Interrupt,
     /// For whoever shows the run's progress.
@@ -76,6 +80,13 @@ pub enum RunError {
     Client { client: String, text: String },
     #[error("the history can't be written: {0}")]
     History(#[from] io::Error),
+    #[error("{0}")]
+    Unwritten(#[from] FileError),
+    #[error(
+        "{path} is gone: it was deleted, moved or replaced while it was being written, so the run ends; run it again, and \
+         leave its folder where it is"
+    )]
+    HistoryLost { path: String },
     #[error("{0}")]
     Scenario(#[from] ScenarioError),
     #[error("{0}")]
@@ -128,7 +139,13 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         next_operation: AtomicU64::new(0),
         down: Mutex::default(),
     };
-    let outcome = run.story(request.header, &request.interrupt).await;
+    let outcome = tokio::select! {
+        biased;
+        outcome = run.story(request.header, &request.interrupt) => outcome,
+        () = request.presence.lost() => {
+            Err(RunError::HistoryLost { path: request.presence.path().display().to_string() })
+        }
+    };
     let end = match &outcome {
         Ok(interrupted) => End {
             completed: !interrupted,
@@ -139,8 +156,11 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
             End { completed: false, text: error.to_string() }
         }
     };
-    run.recorder.append(Body::End(end))?;
-    outcome.map(|_| ())
+    let ended = run.recorder.append(Body::End(end));
+    // If the history cannot be written, the first error says why.
+    outcome?;
+    ended?;
+    Ok(())
 }
 
 impl Run<'_> {

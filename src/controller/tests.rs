@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexS
 use tokio::time::{Instant, sleep};
 
 use super::clients::{receive, send};
+use super::flood::StderrLog;
 use crate::client::protocol::{FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient, to_line};
 use crate::client::{Machine, Stream, serve};
 use crate::cluster::ClientProcess;
@@ -142,7 +143,7 @@ async fn update(seed: u64) -> (Vec<FromClient>, String) {
 
     let (stdout, stdin) = split(ours);
     let mut link = ClientProcess::over(stdin, stdout, empty(), Default::default());
-    let mut said = Vec::new();
+    let (mut said, mut stderr) = (Vec::new(), StderrLog::default());
     let invoke = Invoke {
         id: 1,
         f: Function::Rmw,
@@ -154,10 +155,10 @@ async fn update(seed: u64) -> (Vec<FromClient>, String) {
     };
     let deadline = Instant::now() + 2 * HOLD;
     send(&mut link, &hello(seed)).await.unwrap();
-    said.push(receive(&mut link, deadline).await.unwrap().unwrap());
+    said.push(receive(&mut link, &mut stderr, deadline).await.unwrap().unwrap());
     send(&mut link, &ToClient::Invoke(invoke)).await.unwrap();
     while !matches!(said.last(), Some(FromClient::Ok { .. })) {
-        let message = receive(&mut link, deadline).await.unwrap().unwrap();
+        let message = receive(&mut link, &mut stderr, deadline).await.unwrap().unwrap();
         let waits = matches!(&message, FromClient::Phase(phase) if phase.phase == Phase::BeforeWrite);
         // It reports the phase again once it may continue.
         if waits && !matches!(said.last(), Some(FromClient::Phase(last)) if last.phase == Phase::BeforeWrite) {

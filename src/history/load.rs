@@ -1,21 +1,17 @@
 //! Reads a history back and pairs what belongs together; refuses what cannot be a history, naming the line.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, Read};
 use std::path::Path;
 
-use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn};
+use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn, Source};
 
 use super::contradiction::{Said, void};
 use super::*;
 
 /// Loads `history.jsonl` from a file, or from the run folder that holds one.
 pub fn load(path: &Path) -> Result<History, HistoryError> {
-    let path = if path.is_dir() { path.join("history.jsonl") } else { path.to_path_buf() };
-    let name = path.display().to_string();
-    let file = File::open(&path).map_err(|source| HistoryError::Io { name: name.clone(), source })?;
-    load_reader(BufReader::new(file), &name)
+    run(Source::open(path)?)
 }
 
 /// Loads a history from any reader; `name` stands for it in messages.

@@ -13,6 +13,7 @@ mod line;
 mod load;
 mod locks;
 mod operations;
+mod presence;
 mod record;
 mod source;
 
@@ -29,6 +30,7 @@ pub use linearizability::history::Outcome;
 pub use load::{load, load_reader};
 pub use locks::lock_table;
 pub use operations::operation_table;
+pub use presence::Presence;
 pub use record::{Recorder, SharedRecorder};
 pub use source::{CONTROLLER, lock_operations, operations, run};
 

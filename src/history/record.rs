@@ -18,13 +18,15 @@ pub struct Recorder {
     file: File,
     start: Instant,
     next_index: u64,
+    /// Why a line could not be written. It may be cut off, so nothing may follow it, even if there is room again.
+    failed: Option<io::ErrorKind>,
 }
 
 impl Recorder {
     /// Creates the file; the run's time 0 is now. Fails if the file already exists.
     pub fn create(path: &Path) -> io::Result<Recorder> {
         let file = File::options().append(true).create_new(true).open(path)?;
-        Ok(Recorder { file, start: Instant::now(), next_index: 0 })
+        Ok(Recorder { file, start: Instant::now(), next_index: 0, failed: None })
     }
 
     /// The moment that counts as the run's time 0.
@@ -38,7 +40,10 @@ impl Recorder {
         let event = Event { index: self.next_index, time, body };
         let mut text = line::to_line(&event);
         text.push('\n');
-        self.file.write_all(text.as_bytes())?;
+        if let Some(failed) = self.failed {
+            return Err(failed.into());
+        }
+        self.file.write_all(text.as_bytes()).inspect_err(|error| self.failed = Some(error.kind()))?;
         self.next_index += 1;
         Ok(time)
     }
@@ -61,5 +66,26 @@ impl SharedRecorder {
     /// See [`Recorder::start`].
     pub fn start(&self) -> Instant {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).start()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::End;
+
+    #[test]
+    fn nothing_follows_a_line_that_may_be_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.jsonl");
+        let mut recorder = Recorder::create(&path).unwrap();
+        let end = || Body::End(End { completed: false, text: "…".to_string() });
+        recorder.append(end()).unwrap();
+        let there = std::fs::read(&path).unwrap();
+        let file = std::mem::replace(&mut recorder.file, File::options().write(true).open("/dev/full").unwrap());
+        assert_eq!(recorder.append(end()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        recorder.file = file;
+        assert_eq!(recorder.append(end()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(std::fs::read(&path).unwrap(), there);
     }
 }

@@ -40,9 +40,10 @@ pub use facts::RunFacts;
 pub use html::{html, linear_html};
 pub use results::results_json;
 pub use story::{Incident, Story};
-pub use terminal::terminal;
+pub use terminal::{pointers, summary, terminal};
 
 use crate::checker::Verdict;
+use crate::files::{self, FileError, Unwritten};
 use crate::history::History;
 use crate::scenario::Scenario;
 
@@ -61,25 +62,28 @@ pub struct Report<'a> {
 /// How many incidents are told and drawn in full; the rest are rows of a table.
 const INCIDENTS_IN_FULL: usize = 5;
 
-/// Writes `report.html`, `results.json`, the four plots as PNG, a drawing of each of the first incidents, and one of
-/// the counterexample into `dir`.
-pub fn write(dir: &Path, report: &Report) -> io::Result<()> {
-    std::fs::write(dir.join("results.json"), results_json(report))?;
-    std::fs::write(dir.join("report.html"), html(report))?;
-    let story = Story::new(report);
-    for plot in plots::all(&story) {
-        let png = plots::png(&plot.picture).map_err(io::Error::other)?;
-        std::fs::write(dir.join(format!("{}.png", plot.name)), png)?;
-    }
+/// Writes `results.json`, `report.html`, the four plots as PNG, a drawing of each of the first incidents, and one of
+/// the counterexample into `dir`: each whole or not at all, and as many of them as can be written.
+pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
+    let mut unwritten = Unwritten::default();
+    let mut put = |name: &str, content: &[u8]| unwritten.note(files::write(&dir.join(name), content));
+    put("results.json", results_json(report).as_bytes());
+    put("report.html", html(report).as_bytes());
     if let Some(minimal_counterexample) = report.minimal_counterexample {
-        std::fs::write(dir.join("counterexample.svg"), minimal_counterexample.standalone())?;
+        put("counterexample.svg", minimal_counterexample.standalone().as_bytes());
     }
+    let story = Story::new(report);
     for number in 0..story.incidents.len().min(INCIDENTS_IN_FULL) {
         if let Some(svg) = drawing(report, number) {
-            std::fs::write(dir.join(format!("incident-{}.svg", number + 1)), svg)?;
+            put(&format!("incident-{}.svg", number + 1), svg.as_bytes());
         }
     }
-    Ok(())
+    for plot in plots::all(&story) {
+        let path = dir.join(format!("{}.png", plot.name));
+        let png = plots::png(&plot.picture).map_err(|error| FileError::write(&path, io::Error::other(error)));
+        unwritten.note(png.and_then(|png| files::write(&path, png)));
+    }
+    unwritten.conclude()
 }
 
 /// The drawing of an incident, counted from 0, as a standalone SVG file; None if there is nothing to draw.

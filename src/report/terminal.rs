@@ -4,7 +4,7 @@ use super::ends::{end_of_all, keys};
 use super::explain::{explain_incident, headline_of};
 use super::results::{faults_in_words, per_second};
 use super::story::{PropertyOutcome, Story};
-use super::{Report, claims};
+use super::{Report, RunFacts, claims};
 use crate::checker::Validity;
 use crate::words;
 use crate::words::{count, length, tame};
@@ -12,8 +12,13 @@ use crate::words::{count, length, tame};
 const WIDTH: usize = 96;
 const LABEL: usize = 18;
 
-/// A short summary for the terminal, at most about 20 lines; with ANSI colours if `color`.
+/// A run whose report is written: its [`summary`] and its [`pointers`].
 pub fn terminal(report: &Report, color: bool) -> String {
+    summary(report, color) + &pointers(report.facts, true)
+}
+
+/// The run in a few words for the terminal, at most about 20 lines; with ANSI colours if `color`.
+pub fn summary(report: &Report, color: bool) -> String {
     let story = Story::new(report);
     let verdict = report.verdict;
     let paint = |code: &str, text: &str| if color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() };
@@ -101,13 +106,15 @@ pub fn terminal(report: &Report, color: bool) -> String {
         }
         lines.extend(told.into_iter().map(|line| format!("  {line}")));
     }
-    let facts = report.facts;
-    let pointers = [("report", in_folder(&facts.folder, "report.html")), ("repeat", words::tame(&facts.repeat, 400))];
-    lines.push(String::new());
-    for (label, text) in pointers.into_iter().filter(|(_, text)| !text.is_empty()) {
-        lines.push(format!("  {label:8}{text}"));
-    }
     lines.join("\n") + "\n"
+}
+
+/// Where to read on, if the report is `written`, and how to repeat the run.
+pub fn pointers(facts: &RunFacts, written: bool) -> String {
+    let report = if written { in_folder(&facts.folder, "report.html") } else { String::new() };
+    let pointers = [("report", report), ("repeat", words::tame(&facts.repeat, 400))];
+    let lines = pointers.iter().filter(|(_, text)| !text.is_empty());
+    format!("\n{}", lines.map(|(label, text)| format!("  {label:8}{text}\n")).collect::<String>())
 }
 
 /// The path of a file in the run folder, as the user can open it.

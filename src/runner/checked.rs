@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 use linearizability::Limits;
 
 use crate::checker::{self, Verdict};
+use crate::files::Unwritten;
 use crate::history::History;
-use crate::report::{Counterexample, Report, RunFacts};
+use crate::report::{self, Counterexample, Report, RunFacts};
+use crate::runs::RunFolder;
 use crate::scenario::Scenario;
 
 /// How long a report may wait for its counterexample, which does not decide the verdict.
@@ -22,11 +24,15 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Checks a history. Looks for the counterexample that the report shows if `counterexample` is set.
-    pub fn new(history: History, scenario: Option<Scenario>, facts: RunFacts, counterexample: bool) -> Checked {
+    /// Checks a history.
+    pub fn new(history: History, scenario: Option<Scenario>, facts: RunFacts) -> Checked {
         let verdict = checker::check(&history);
-        let minimal_counterexample = if counterexample { minimal_counterexample(&history, &verdict) } else { None };
-        Checked { history, scenario, facts, verdict, minimal_counterexample }
+        Checked { history, scenario, facts, verdict, minimal_counterexample: None }
+    }
+
+    /// Looks for the counterexample that the report shows, for some seconds; it does not change the verdict.
+    pub fn find_counterexample(&mut self) {
+        self.minimal_counterexample = minimal_counterexample(&self.history, &self.verdict);
     }
 
     pub fn report(&self) -> Report<'_> {
@@ -37,6 +43,29 @@ impl Checked {
             facts: &self.facts,
             minimal_counterexample: self.minimal_counterexample.as_ref(),
         }
+    }
+}
+
+/// A run that was made and checked. Its verdict can be shown before anything else is written, which may fail.
+pub struct Made {
+    pub checked: Checked,
+    folder: RunFolder,
+    /// What could not be written so far.
+    unwritten: Unwritten,
+}
+
+impl Made {
+    pub(super) fn new(checked: Checked, folder: RunFolder, unwritten: Unwritten) -> Made {
+        Made { checked, folder, unwritten }
+    }
+
+    /// Writes the report. The error names every file of the run that could not be written, now or earlier; the verdict
+    /// holds all the same.
+    pub fn write_report(&mut self) -> Result<(), Unwritten> {
+        self.checked.find_counterexample();
+        let mut unwritten = std::mem::take(&mut self.unwritten);
+        unwritten.note_all(report::write(self.folder.path(), &self.checked.report()));
+        unwritten.conclude()
     }
 }
 

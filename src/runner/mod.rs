@@ -1,7 +1,8 @@
 //! One run or a series of runs: how long a cluster lives, which runs share one, and how the user stops it all.
 //!
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
-//! - `log`: a run's log, in its folder; [`Checked`]: a history with everything derived from it
+//! - `log`: a run's log, in its folder
+//! - [`Checked`]: a history with everything derived from it; [`Made`]: a run whose report is still to be written
 //! - [`Series`]: the runs of a suite; those that can share a cluster follow each other
 //! - [`worker`]: a process that makes such runs, and how to talk to it
 //! - [`signals`]: Ctrl-C, SIGTERM, SIGHUP, and the end of the process that started this one
@@ -21,11 +22,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use checked::Checked;
+pub use checked::{Checked, Made};
 pub use run::{KeepCluster, RunSettings, Runner};
 pub use series::{Ended, Outlook, Series, SeriesProgress, prepare};
 
 use crate::controller::Status;
+use crate::files;
 use crate::interrupt::Interrupted;
 use crate::scenario::quoted;
 use crate::suite::outcome::Results;
@@ -77,5 +79,5 @@ fn repeat_saved(folder: &str) -> String {
 
 /// The results of the run in this folder, if it has any.
 pub fn results(folder: &Path) -> Option<Results> {
-    serde_json::from_str(&std::fs::read_to_string(folder.join("results.json")).ok()?).ok()
+    serde_json::from_str(&files::read_inside(&folder.join("results.json"), files::RESULTS).ok()?).ok()
 }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt;
@@ -11,15 +12,16 @@ use tracing::{info, warn};
 
 use super::log::RunLog;
 use super::signals::{self, Remains};
-use super::{Checked, Console, RunnerError, repeat_saved};
+use super::{Checked, Console, Made, RunnerError, repeat_saved};
 use crate::cluster::{
     ClientCommand, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform, PlatformRequest,
 };
 use crate::controller::{self, Request, RunError, Status};
-use crate::history::{self, FORMAT, Header, Recorder};
+use crate::files::{FileError, Unwritten};
+use crate::history::{self, FORMAT, Header, Presence, Recorder};
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::plan::Plan;
-use crate::report::{self, RunFacts};
+use crate::report::RunFacts;
 use crate::runs::RunFolder;
 use crate::scenario::{self, Scenario};
 use crate::topology::ClusterKind;
@@ -133,16 +135,17 @@ impl Runner {
     pub async fn remove_cluster(&mut self) -> Result<(), RunnerError> {
         match self.kept.take() {
             Some(kept) => {
-                let seat = Seat { run_id: kept.cluster.run_id().to_string(), made: Some((kept.cluster, None)) };
-                let removed = seat.remove(&kept.platform, &self.interrupt, &self.remains).await;
+                let owned =
+                    OwnedCluster { run_id: kept.cluster.run_id().to_string(), made: Some((kept.cluster, None)) };
+                let removed = owned.remove(&kept.platform, &self.interrupt, &self.remains).await;
                 removed.map_err(RunnerError::could_not_run)
             }
             None => Ok(()),
         }
     }
 
-    /// Makes one run, from its scenario to its report.
-    pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Checked, RunnerError> {
+    /// Makes one run, from its scenario to its verdict. The report is still to be written.
+    pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Made, RunnerError> {
         let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
         let request = ClusterRequest::of(scenario, settings.keep_cluster)?;
         if self.kept.as_ref().is_some_and(|kept| kept.request != request) {
@@ -182,6 +185,7 @@ impl Runner {
             keep => keep,
         };
         let (console, interrupt, remains) = (self.console, self.interrupt(), self.remains.clone());
+        let unwritten = Mutex::default();
         let run = RunOnCluster {
             scenario,
             plan: &plan,
@@ -192,13 +196,15 @@ impl Runner {
             interrupt,
             remains,
             keep,
+            unwritten: &unwritten,
         };
         self.kept = run.to_its_end(self.kept.take(), &mut facts).await?;
 
         let history = history::load(&folder.history()).map_err(RunnerError::could_not_run)?;
-        let checked = Checked::new(history, Some(scenario.clone()), facts, true);
-        report::write(folder.path(), &checked.report()).map_err(RunnerError::could_not_run)?;
-        Ok(checked)
+        let mut unwritten = unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
+        unwritten.note(self.log.failure());
+        let checked = Checked::new(history, Some(scenario.clone()), facts);
+        Ok(Made::new(checked, folder, unwritten))
     }
 }
 
@@ -213,11 +219,13 @@ struct RunOnCluster<'a> {
     interrupt: Interrupt,
     remains: Remains,
     keep: KeepCluster,
+    /// What could not be written, though the run went on or is checked as far as it went.
+    unwritten: &'a Mutex<Unwritten>,
 }
 
 /// What a run has made, or will have. It is owned outside of all stages, so that it can be removed whatever becomes of
 /// them.
-struct Seat {
+struct OwnedCluster {
     run_id: String,
     /// The cluster, with its initial state if the next run may reuse it.
     made: Option<(Cluster, Option<InitialState>)>,
@@ -255,15 +263,15 @@ impl RunOnCluster<'_> {
         facts: &mut RunFacts,
         status: &watch::Sender<Status>,
     ) -> Result<Option<KeptCluster>, RunnerError> {
-        let mut seat = match kept {
+        let mut owned = match kept {
             Some(KeptCluster { cluster, new, .. }) => {
-                Seat { run_id: cluster.run_id().to_string(), made: Some((cluster, Some(new))) }
+                OwnedCluster { run_id: cluster.run_id().to_string(), made: Some((cluster, Some(new))) }
             }
-            None => Seat { run_id: run_id(self.folder), made: None },
+            None => OwnedCluster { run_id: run_id(self.folder), made: None },
         };
-        let run = AssertUnwindSafe(self.start_and_run(&mut seat, facts, status)).catch_unwind().await;
+        let run = AssertUnwindSafe(self.start_and_run(&mut owned, facts, status)).catch_unwind().await;
         let went_well = matches!(run, Ok(Ok(()))) && !self.interrupt.is_raised();
-        match (self.keep, seat.made) {
+        match (self.keep, owned.made) {
             (KeepCluster::ForUser, Some((cluster, _))) => {
                 self.remains.are_gone();
                 (self.console.say)(&format!(
@@ -280,8 +288,8 @@ impl RunOnCluster<'_> {
             (_, made) => {
                 status.send_modify(|status| status.stage = "removing the cluster".into());
                 let stopped = Instant::now();
-                let seat = Seat { made, ..seat };
-                match seat.remove(&self.platform, &self.interrupt, &self.remains).await {
+                let owned = OwnedCluster { made, ..owned };
+                match owned.remove(&self.platform, &self.interrupt, &self.remains).await {
                     Ok(()) => info!(seconds = stopped.elapsed().as_secs_f64(), "cluster removed"),
                     // The run is what it is all the same.
                     Err(error) => (self.console.say)(&format!("redjepsen: {error}")),
@@ -291,19 +299,20 @@ impl RunOnCluster<'_> {
         run.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| None)
     }
 
-    /// Runs on a cluster in the seat, and collects its logs.
+    /// Runs on a cluster it owns, and collects its logs.
     async fn start_and_run(
         &self,
-        seat: &mut Seat,
+        owned: &mut OwnedCluster,
         facts: &mut RunFacts,
         status: &watch::Sender<Status>,
     ) -> Result<(), RunnerError> {
-        let started = self.interrupt.unless(self.cluster(seat)).await?;
+        let started = self.interrupt.unless(self.cluster(owned)).await?;
         let cluster = started.map_err(RunnerError::could_not_run)?;
         let outcome = self.run_on(cluster, facts, status).await;
         status.send_modify(|status| status.stage = "collecting logs".into());
         match self.interrupt.within(LOGS_GRACE, cluster.collect_logs(self.folder.path())).await {
             Ok(Ok(())) => {}
+            Ok(Err(ClusterError::File(error))) => self.unwritten().note(Err(error)),
             Ok(Err(error)) => warn!(%error, "not every log could be collected"),
             Err(Interrupted) => warn!("not every log could be collected before the user wanted to leave"),
         }
@@ -311,10 +320,10 @@ impl RunOnCluster<'_> {
     }
 
     /// The cluster that was kept, after a reset, or a new one.
-    async fn cluster<'s>(&self, seat: &'s mut Seat) -> Result<&'s Cluster, ClusterError> {
+    async fn cluster<'s>(&self, owned: &'s mut OwnedCluster) -> Result<&'s Cluster, ClusterError> {
         let began = Instant::now();
-        self.will_remain(&seat.run_id);
-        if let Some((cluster, Some(new))) = &seat.made {
+        self.will_remain(&owned.run_id);
+        if let Some((cluster, Some(new))) = &owned.made {
             match cluster.reset(new).await {
                 Ok(()) => {
                     let seconds = began.elapsed().as_secs_f64();
@@ -325,15 +334,15 @@ impl RunOnCluster<'_> {
                     let text = "so the cluster of the previous run is removed and a new one started";
                     (self.console.say)(&format!("{error}; {text}"));
                     cluster.stop().await?;
-                    seat.made = None;
+                    owned.made = None;
                 }
             }
         }
-        if seat.made.is_none() {
-            seat.run_id = run_id(self.folder);
-            self.will_remain(&seat.run_id);
-            let spec = ClusterSpec { run_id: seat.run_id.clone(), ..self.request.spec.clone() };
-            let (cluster, new) = seat.made.insert((self.platform.start(spec).await?, None));
+        if owned.made.is_none() {
+            owned.run_id = run_id(self.folder);
+            self.will_remain(&owned.run_id);
+            let spec = ClusterSpec { run_id: owned.run_id.clone(), ..self.request.spec.clone() };
+            let (cluster, new) = owned.made.insert((self.platform.start(spec).await?, None));
             info!(seconds = began.elapsed().as_secs_f64(), "cluster started");
             if self.keep == KeepCluster::ForNextRun {
                 match cluster.initial_state().await {
@@ -342,7 +351,7 @@ impl RunOnCluster<'_> {
                 }
             }
         }
-        seat.made.as_ref().map(|(cluster, _)| cluster).ok_or(ClusterError::GivenUp)
+        owned.made.as_ref().map(|(cluster, _)| cluster).ok_or(ClusterError::GivenUp)
     }
 
     /// Has the user told what is left of the cluster if the program ends at once.
@@ -359,20 +368,34 @@ impl RunOnCluster<'_> {
     ) -> Result<(), RunError> {
         describe(cluster, facts);
         self.folder.write_json("facts.json", facts)?;
+        let history = self.folder.history();
+        let unwritten = |source| FileError::write(&history, source);
         let request = Request {
             scenario: self.scenario,
             plan: self.plan,
             header: header(self.scenario, self.plan),
             // The run's time 0: everything is up, nothing has been done.
-            recorder: Recorder::create(&self.folder.history())?,
+            recorder: Recorder::create(&history).map_err(unwritten)?,
+            presence: Presence::of(&history).map_err(unwritten)?,
             interrupt: self.interrupt.clone(),
             status: status.clone(),
         };
-        controller::run(cluster, request).await
+        controller::run(cluster, request).await.map_err(|error| match error {
+            RunError::History(source) => {
+                let error = FileError::write(&history, source);
+                self.unwritten().note(Err(error.clone()));
+                error.into()
+            }
+            error => error,
+        })
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, Unwritten> {
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seat {
+impl OwnedCluster {
     /// Removes whatever is there. Somebody who wants to leave waits only as long as that makes sense.
     async fn remove(self, platform: &Platform, interrupt: &Interrupt, remains: &Remains) -> Result<(), ClusterError> {
         let members = self.made.as_ref().map_or(0, |(cluster, _)| cluster.members().count());

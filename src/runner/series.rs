@@ -20,6 +20,7 @@ use super::signals::Remains;
 use super::worker::{End, RunOrder, Worker, last_line};
 use super::{RunnerError, repeat_saved, results};
 use crate::cluster::{Platform, PlatformRequest};
+use crate::files;
 use crate::interrupt::Interrupt;
 use crate::scenario::Scenario;
 use crate::suite::outcome::{CellStatus, Numbers, RunOutcome, Tally};
@@ -162,9 +163,9 @@ impl Series<'_> {
             progress.ended(due.cell, &outcome, per_run(due.cell));
             failures = if outcome.valid.is_none() { failures + 1 } else { 0 };
             let reason = outcome.summary.clone();
-            state
-                .add(outcome)
-                .map_err(|error| RunnerError::could_not_run(format!("{}: {error}", state.folder().display())))?;
+            if let Err(error) = state.add(outcome) {
+                return Ok(Ended::CannotRun(error.to_string()));
+            }
             if failures == MOST_FAILURES {
                 return Ok(Ended::CannotRun(format!("{failures} runs in a row could not be made; the last: {reason}")));
             }
@@ -238,7 +239,7 @@ impl Series<'_> {
             End::Exited(status) => (status.code(), reason(status, &last_line(&log))),
         };
         // Emptied, because a waiting process goes on writing to it.
-        let _ = fs::File::create(&log);
+        let _ = files::empty(&log);
         if waiting.is_none() {
             let _ = fs::remove_file(&log);
         }

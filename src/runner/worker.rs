@@ -28,6 +28,7 @@ use super::run::{KeepCluster, RunSettings, Runner};
 use super::signals::{self, Remains};
 use super::{Checked, Console, PROGRAM, RunnerError};
 use crate::interrupt::{Interrupt, Interrupted};
+use crate::report;
 use crate::scenario::Scenario;
 
 /// How long a run that was told to stop may take to heal and to remove its cluster.
@@ -85,7 +86,13 @@ async fn one_after_the_other(
         })?;
         scenario.check().map_err(RunnerError::request)?;
         let keep_cluster = if keep_cluster { KeepCluster::ForNextRun } else { KeepCluster::No };
-        let checked = runner.make(&scenario, &RunSettings { store, repeat, keep_cluster }).await?;
+        let mut made = runner.make(&scenario, &RunSettings { store, repeat, keep_cluster }).await?;
+        // What the run showed must not be lost with its files.
+        made.write_report().map_err(|error| {
+            let headline = report::headline(&made.checked.report());
+            RunnerError::could_not_run(format!("{} But {error}", headline))
+        })?;
+        let checked = made.checked;
         if !runner.has_cluster() {
             return Ok(Some(checked));
         }
@@ -116,7 +123,7 @@ impl Worker {
     /// Starts a process. To be called by the first thread: to the kernel a thread is the parent, and this one lives on.
     pub fn start(log_path: &Path, interrupt: Interrupt, remains: Remains) -> io::Result<Worker> {
         let _ = fs::remove_file(log_path);
-        let log = fs::File::options().create(true).append(true).open(log_path)?;
+        let log = fs::File::options().create_new(true).append(true).open(log_path)?;
         let mut child = Command::new(PROGRAM)
             .arg0("redjepsen")
             .arg("runs")

@@ -4,12 +4,13 @@
 //! never executes anything.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
 
+use crate::files;
 use crate::history::Progress;
 use crate::nemesis::{Fault, Nemesis, OneOf, RecurringFault, Target};
 use crate::scenario::Workload;
@@ -211,7 +212,9 @@ fn tell_renamed(place: &str, text: &str) {
     let words: BTreeSet<&str> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
     for (what, old, new) in RENAMED {
         if words.contains(old) && told.insert(old) {
-            eprintln!("{place}: the {what} `{old}` is now called `{new}`; the old name still works");
+            let text = format!("{place}: the {what} `{old}` is now called `{new}`; the old name still works\n");
+            // Nobody needs it: not a reason to fail.
+            let _ = io::stderr().write_all(text.as_bytes());
         }
     }
 }
@@ -224,8 +227,8 @@ pub(crate) fn find<T: DeserializeOwned>(
 ) -> Result<(String, T), CatalogueError> {
     if is_path(wanted) {
         let path = Path::new(wanted);
-        let text =
-            fs::read_to_string(path).map_err(|error| CatalogueError(format!("{kind} file {wanted}: {error}")))?;
+        let text = files::read_named(path, files::BY_HAND);
+        let text = text.map_err(|error| CatalogueError(format!("{kind} file {error}")))?;
         tell_renamed(wanted, &without_prose(&text));
         let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         return Ok((folder_name(&name), parse(wanted, &text)?));
@@ -261,6 +264,8 @@ fn folder_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn files_in(folder: &str) -> Vec<String> {
@@ -360,6 +365,8 @@ mod tests {
         assert!(unknown.contains("unknown workload `redlok`; expected cluster, "), "{unknown}");
         let missing = nemesis("no/such.toml").unwrap_err().to_string();
         assert!(missing.contains("no/such.toml"), "{missing}");
+        let endless = workload("/dev/zero").unwrap_err().to_string();
+        assert_eq!(endless, "workload file /dev/zero: it is a device, not a regular file");
 
         let good = WORKLOADS.iter().find(|(name, _)| *name == "redlock").unwrap().1;
         for (from, to, expected) in [

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::files;
 use crate::history::{Claim, Function, ResourceKind};
 use crate::locks::{LockSettings, LockSpec};
 use crate::nemesis::{Expectation, Nemesis};
@@ -201,9 +202,10 @@ impl Scenario {
     /// Reads the scenario saved in a file or in a run's folder; it is not [checked](Scenario::check).
     pub fn read(file_or_folder: &Path) -> Result<Scenario, ScenarioError> {
         let file = if file_or_folder.is_dir() { file_or_folder.join(FILE) } else { file_or_folder.to_path_buf() };
-        let text = std::fs::read_to_string(&file).map_err(|error| {
-            ScenarioError(format!("{}: {error}; give the folder of a run, or its {FILE}", file.display()))
-        })?;
+        // A run's folder may come from anybody; a file that the user names is where it is.
+        let read = if file == file_or_folder { files::read_named } else { files::read_inside };
+        let text = read(&file, files::BY_HAND)
+            .map_err(|error| ScenarioError(format!("{error}; give the folder of a run, or its {FILE}")))?;
         toml::from_str(&text).map_err(|error| {
             ScenarioError(format!(
                 "{}: {}\nit was changed by hand, or saved by another version of redjepsen than this one, {}",

@@ -4,8 +4,9 @@
 //! The file's first line names the suite and the program. If the last line is cut off, its run is made again. A running
 //! suite holds a lock on the file, so that no two processes continue the same suite.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::RunOutcome;
 use super::plan::Shard;
+use crate::files::{self, FileError};
 
 /// The file's name in the suite's folder.
 pub const FILE: &str = "state.jsonl";
@@ -67,9 +69,13 @@ pub enum Earlier {
 
 impl State {
     /// Begins a file in a new folder.
-    pub fn begin(folder: &Path, identity: &Identity) -> io::Result<State> {
-        let file = OpenOptions::new().read(true).append(true).create_new(true).open(folder.join(FILE))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    pub fn begin(folder: &Path, identity: &Identity) -> Result<State, FileError> {
+        let path = folder.join(FILE);
+        let file = File::options().read(true).append(true).create_new(true).open(&path);
+        let locked = file.and_then(|file| {
+            flock(&file, FlockOperation::NonBlockingLockExclusive).map(|()| file).map_err(io::Error::from)
+        });
+        let file = locked.map_err(|error| FileError::write(&path, error))?;
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let mut state = State { folder: folder.to_path_buf(), file, started: started.clone(), runs: Vec::new() };
         state.write(&Line::Suite { identity: identity.clone(), started })?;
@@ -112,19 +118,27 @@ impl State {
         self.runs.iter().any(|done| done.cell == cell && done.run == run && done.valid.is_some())
     }
 
-    /// Adds a finished run; it is on disk when this returns.
-    pub fn add(&mut self, run: RunOutcome) -> io::Result<()> {
-        self.write(&Line::Run(Box::new(run.clone())))?;
+    /// Adds a finished run; it is on disk when this returns, and known in any case.
+    pub fn add(&mut self, run: RunOutcome) -> Result<(), FileError> {
+        let written = self.write(&Line::Run(Box::new(run.clone())));
         put(&mut self.runs, run);
-        Ok(())
+        written
     }
 
     /// Records that no more runs follow.
-    pub fn end(&mut self) -> io::Result<()> {
+    pub fn end(&mut self) -> Result<(), FileError> {
         self.write(&Line::End)
     }
 
-    fn write(&mut self, line: &Line) -> io::Result<()> {
+    fn write(&mut self, line: &Line) -> Result<(), FileError> {
+        self.append(line).map_err(|error| FileError::write(&self.folder.join(FILE), error))
+    }
+
+    fn append(&mut self, line: &Line) -> io::Result<()> {
+        // The kernel would go on writing to a file that is no longer in its folder.
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let mut text = serde_json::to_string(line).map_err(io::Error::other)?;
         text.push('\n');
         self.file.write_all(text.as_bytes())?;
@@ -150,14 +164,14 @@ struct Content {
 
 /// The file and its content; None if its first line can't be read.
 fn open(folder: &Path) -> io::Result<Option<(File, Content)>> {
-    let mut file = OpenOptions::new().read(true).append(true).open(folder.join(FILE))?;
+    let mut file = files::open_to_append(&folder.join(FILE))?;
     Ok(read(&mut file)?.map(|content| (file, content)))
 }
 
 fn read(file: &mut File) -> io::Result<Option<Content>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
-    file.read_to_end(&mut bytes)?;
+    file.take(files::RESULTS).read_to_end(&mut bytes)?;
     let mut content: Option<Content> = None;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let parsed = if line.ends_with(b"\n") { serde_json::from_slice(line).ok() } else { None };
@@ -238,6 +252,19 @@ mod tests {
             state.add(run(2, Some(Validity::Invalid))).unwrap();
             assert_eq!(state.runs, [run(1, Some(Validity::Valid)), run(2, Some(Validity::Invalid))]);
         }
+    }
+
+    #[test]
+    fn a_suite_whose_folder_is_deleted_notices_and_knows_its_runs_all_the_same() {
+        let store = tempfile::tempdir().unwrap();
+        let folder = store.path().join("suite");
+        std::fs::create_dir(&folder).unwrap();
+        let mut state = State::begin(&folder, &identity()).unwrap();
+        state.add(run(1, Some(Validity::Valid))).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let error = state.add(run(2, Some(Validity::Invalid))).unwrap_err().to_string();
+        assert!(error.contains("/suite/state.jsonl") && error.ends_with("; its folder is gone"), "{error}");
+        assert!(state.is_done("redlock under pause", 2));
     }
 
     #[test]

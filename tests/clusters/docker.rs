@@ -277,7 +277,7 @@ async fn cleans_up_after_a_killed_controller(docker: &Docker) {
     let output = BufReader::new(controller.stdout.take().unwrap());
     let line = output.lines().map(Result::unwrap).find(|line| line.starts_with("paused in ")).unwrap();
     let run_id = line.trim_start_matches("paused in ").to_string();
-    let kept = docker.clean(&CleanOptions::default()).await.unwrap().kept;
+    let kept = docker.clean(&CleanOptions::default()).await.kept;
     assert!(kept.iter().any(|run| run.run_id == run_id), "it lives: {kept:?}");
     controller.kill().unwrap();
     controller.wait().unwrap();
@@ -294,7 +294,7 @@ async fn cleans_up_after_a_killed_controller(docker: &Docker) {
     }
     let state = state.unwrap();
     assert!(state.running == Some(false) && state.exit_code == Some(0), "the agent healed and ended: {state:?}");
-    let removed = docker.clean(&CleanOptions::default()).await.unwrap().removed;
+    let removed = docker.clean(&CleanOptions::default()).await.removed;
     assert!(removed.iter().any(|run| run.run_id == run_id), "{removed:?}");
 }
 
@@ -326,7 +326,7 @@ async fn clean_takes_the_dead_and_leaves_the_living() {
     let elsewhere = start(&docker, spec).await.unwrap();
 
     let removed = async |all: bool| {
-        let cleaned = docker.clean(&CleanOptions { all, images: false }).await.unwrap();
+        let cleaned = docker.clean(&CleanOptions { all, images: false }).await;
         eprintln!("{cleaned:?}");
         cleaned.removed.into_iter().map(|run| run.run_id).collect::<Vec<_>>()
     };

@@ -6,6 +6,7 @@ mod docker;
 mod doubt;
 mod end_to_end;
 mod faults;
+mod files;
 mod gallery;
 mod groups;
 mod killed;

@@ -5,6 +5,7 @@ mod checker;
 mod cli;
 mod counterexample;
 mod docs;
+mod files;
 mod formats;
 mod matrix;
 mod report;

@@ -1,9 +1,9 @@
 //! `redjepsen suite --merge`: joins the shards of a suite, run on several machines, into one matrix.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Exit, Failure, conclude};
+use crate::files;
 use crate::runs;
 use crate::suite::matrix::Matrix;
 
@@ -13,7 +13,8 @@ pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
     for folder in folders {
         let matrix = folder.join("matrix.json");
         let failed = |error: String| Failure::arguments(format!("--merge {}: {error}", matrix.display()));
-        let text = fs::read_to_string(&matrix).map_err(|error| failed(error.to_string()))?;
+        let text = files::read_inside(&matrix, files::RESULTS);
+        let text = text.map_err(|error| Failure::arguments(format!("--merge {error}")))?;
         let matrix: Matrix = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
         let folder = folder.canonicalize().map_err(|error| failed(error.to_string()))?;
         parts.push((folder, matrix));

@@ -11,7 +11,7 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use self::progress::Progress;
-use super::{CONSOLE, Exit, Failure, print, say};
+use super::{CONSOLE, Exit, Failure, despite, print, tell};
 use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Series, signals};
 use crate::runs;
@@ -67,14 +67,15 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let auto = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
     let suite = flags.plan(wanted, auto)?;
     let mut state = flags.state(&suite)?;
-    say(&format!("{} · {}", announcement(&suite), state.folder().display()));
+    tell(&format!("{} · {}", announcement(&suite), state.folder().display()));
 
     let (fail_fast, new_clusters) = (flags.fail_fast, flags.new_clusters);
     let series = Series { suite: &suite, interrupt, remains, fail_fast, new_clusters };
     let ended = series.make(&mut state, CONSOLE.say, &mut Progress::default()).await?;
     let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
+    let mut unmarked = None;
     if matches!(ended, Ended::FailFast) || matches!(ended, Ended::Done) && failed == 0 {
-        state.end().map_err(|error| Failure::could_not_run(format!("{}: {error}", state.folder().display())))?;
+        unmarked = state.end().err();
     }
     let circumstances = Circumstances {
         shard: flags.shard,
@@ -84,6 +85,9 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     };
     let matrix = Matrix::new(&suite, &state.runs, circumstances);
     let exit = conclude(&matrix, state.folder())?;
+    if let Some(error) = unmarked {
+        return despite(exit, Failure::could_not_run(error));
+    }
     match ended {
         Ended::Done => {
             if failed > 0 {
@@ -99,11 +103,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
             print("interrupted; the same command goes on where it was\n")?;
             Ok(exit)
         }
-        Ended::CannotRun(reason) if exit == Exit::Invalid => {
-            say(&format!("redjepsen: {reason}"));
-            Ok(exit)
-        }
-        Ended::CannotRun(reason) => Err(Failure::could_not_run(reason)),
+        Ended::CannotRun(reason) => despite(exit, Failure::could_not_run(reason)),
     }
 }
 
@@ -138,20 +138,21 @@ impl SuiteFlags {
         match found {
             Earlier::Unfinished(state) => {
                 let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
-                say(&format!("going on with {}: {done} of {} runs are done", state.folder().display(), suite.runs()));
+                let folder = state.folder().display();
+                tell(&format!("going on with {folder}: {done} of {} runs are done", suite.runs()));
                 return Ok(state);
             }
             Earlier::Changed { folder, why } => {
-                say(&format!("starting anew: {} is not finished, but {why}", folder.display()));
+                tell(&format!("starting anew: {} is not finished, but {why}", folder.display()));
             }
             Earlier::Busy { folder } => {
-                say(&format!("starting anew: another process is at work on {}", folder.display()));
+                tell(&format!("starting anew: another process is at work on {}", folder.display()));
             }
             Earlier::Nothing => {}
         }
         let failed = |error| Failure::could_not_run(format!("--store {}: {error}", self.store.display()));
         let folder = runs::create_suite(&self.store, &suite.name).map_err(failed)?;
-        State::begin(&folder, &identity).map_err(failed)
+        State::begin(&folder, &identity).map_err(Failure::could_not_run)
     }
 }
 
@@ -165,17 +166,20 @@ fn announcement(suite: &Suite) -> String {
     )
 }
 
-/// Writes the matrix, shows it, and returns the exit code.
+/// Shows the matrix, writes it, and returns the exit code.
 fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
-    pages::write(folder, matrix).map_err(|error| Failure::could_not_run(format!("{}: {error}", folder.display())))?;
-    let matrix_page = folder.join("matrix.html");
-    let shown = pages::terminal(matrix, std::io::stdout().is_terminal());
-    print(format!("{shown}\n  matrix  {}\n", matrix_page.display()))?;
-    Ok(match matrix.verdict {
+    let exit = match matrix.verdict {
         Overall::AsExpected => Exit::Valid,
         Overall::Surprise => Exit::Invalid,
         Overall::Unknown => Exit::Unknown,
-    })
+    };
+    let shown = print(pages::terminal(matrix, std::io::stdout().is_terminal()));
+    let written = pages::write(folder, matrix).map_err(Failure::could_not_run);
+    let page = folder.join("matrix.html");
+    match shown.and(written).and_then(|()| print(format!("\n  matrix  {}\n", page.display()))) {
+        Ok(()) => Ok(exit),
+        Err(failure) => despite(exit, failure),
+    }
 }
 
 /// The versions that the runs ran on, as each reported them.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::super::say;
 use crate::checker::Validity;
+use crate::cli::tell;
 use crate::nemesis::Expectation;
 use crate::runner::{Outlook, SeriesProgress};
 use crate::suite::file::Found;
@@ -39,8 +39,8 @@ impl SeriesProgress for Progress {
             self.bar.enable_steady_tick(LIVE_EVERY);
         }
         if clusters < due {
-            let line = format!("{} on {}", plural(due as u64, "run"), plural(clusters as u64, "cluster"));
-            self.bar.suspend(|| say(&line));
+            let on = format!("{} on {}", plural(due as u64, "run"), plural(clusters as u64, "cluster"));
+            self.bar.suspend(|| tell(&on));
         }
     }
 
@@ -50,7 +50,7 @@ impl SeriesProgress for Progress {
     }
 
     fn says(&self, line: String) {
-        self.bar.set_message(line);
+        self.bar.set_message(tame(&line, 300));
     }
 
     fn ended(&mut self, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration) {
@@ -70,7 +70,7 @@ impl SeriesProgress for Progress {
         if self.done < self.all {
             line.push_str(&format!(" · {} left", self.left_in_words()));
         }
-        self.bar.suspend(|| say(&line));
+        self.bar.suspend(|| tell(&line));
     }
 }
 

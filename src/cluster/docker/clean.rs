@@ -37,32 +37,46 @@ struct Remains {
 }
 
 impl Docker {
-    /// Removes what dead runs left.
-    pub async fn clean(&self, options: &CleanOptions) -> Result<Cleaned, ClusterError> {
+    /// Removes what dead runs left: all that can be removed, past what can't.
+    pub async fn clean(&self, options: &CleanOptions) -> Cleaned {
         let mut cleaned = Cleaned::default();
-        for (run_id, remains) in self.remains().await? {
+        let remains = self.remains().await.unwrap_or_else(|error| {
+            cleaned.failed.push(error.to_string());
+            BTreeMap::new()
+        });
+        for (run_id, remains) in remains {
             match remains.reason_to_keep(options.all) {
                 Some(reason) => cleaned.kept.push(KeptRun { run_id, reason }),
-                None => {
-                    self.remove_run(&run_id).await?;
-                    cleaned.removed.push(CleanedRun { run_id, names: remains.names });
-                }
+                None => match self.remove_run(&run_id).await {
+                    Ok(()) => cleaned.removed.push(CleanedRun { run_id, names: remains.names }),
+                    Err(error) => {
+                        cleaned.failed.push(format!("run {run_id}: {error} ({})", remains.names.join(", ")));
+                    }
+                },
             }
         }
         if options.images {
             let servers = Program::ALL.map(Kind::Server);
             for kind in [Kind::Runtime, Kind::Client].into_iter().chain(servers) {
-                for made in self.made_images(kind, None).await? {
-                    match self.remove_made(&made.image).await {
-                        Ok(()) => cleaned.images.push(made.image.name),
-                        // A kept run uses it.
-                        Err(error) if error.is_conflict() => {}
-                        Err(error) => return Err(error),
-                    }
-                }
+                self.clean_images(kind, &mut cleaned).await;
             }
         }
-        Ok(cleaned)
+        cleaned
+    }
+
+    async fn clean_images(&self, kind: Kind, cleaned: &mut Cleaned) {
+        let made = self.made_images(kind, None).await.unwrap_or_else(|error| {
+            cleaned.failed.push(error.to_string());
+            Vec::new()
+        });
+        for made in made {
+            match self.remove_made(&made.image).await {
+                Ok(()) => cleaned.images.push(made.image.name),
+                // A kept run uses it.
+                Err(error) if error.is_conflict() => {}
+                Err(error) => cleaned.failed.push(format!("image {}: {error}", made.image.name)),
+            }
+        }
     }
 
     async fn remains(&self) -> Result<BTreeMap<String, Remains>, ClusterError> {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::cluster::clean::{CleanOptions, Cleaned, CleanedRun, KeptRun};
@@ -13,11 +13,14 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
 use crate::cluster::{FILES, Member, server};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
+use crate::files::{self, FileError};
 
 /// The name of every run's folder starts with this, followed by the run's id.
 const PREFIX: &str = "redjepsen-run-";
 /// The file that names the owner.
 const OWNER: &str = "owner.json";
+/// Ours has a few hundred bytes.
+const LONGEST_OWNER: u64 = 16 << 10;
 
 /// A run's folder. Removed when dropped, if not before.
 pub(super) struct Folder(PathBuf);
@@ -25,7 +28,7 @@ pub(super) struct Folder(PathBuf);
 impl Folder {
     pub fn make(run_id: &str, owner: &Owner) -> Result<Folder, ClusterError> {
         let path = path(run_id);
-        let failed = |source| ClusterError::Write { path: path.display().to_string(), source };
+        let failed = |source| ClusterError::File(FileError::write(&path, source));
         match DirBuilder::new().mode(0o700).create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(ClusterError::RunExists { run_id: run_id.to_string() });
@@ -35,7 +38,7 @@ impl Folder {
         let folder = Folder(path.clone());
         let labels: HashMap<String, String> = owner.labels().into_iter().collect();
         let text = serde_json::to_vec(&labels).map_err(io::Error::other).map_err(failed)?;
-        fs::write(path.join(OWNER), text).map_err(failed)?;
+        files::write(&path.join(OWNER), text).map_err(ClusterError::File)?;
         fs::create_dir(folder.root()).map_err(failed)?;
         Ok(folder)
     }
@@ -75,12 +78,12 @@ impl Folder {
             }
             Ok(())
         };
-        make().map_err(|source| ClusterError::Write { path: files.display().to_string(), source })
+        make().map_err(|source| ClusterError::File(FileError::write(&files, source)))
     }
 
     /// Removes the folder and all its content. Safe to call more than once.
     pub fn remove(&self) -> Result<(), ClusterError> {
-        remove(&self.0)
+        files::remove_folder(&self.0).map_err(ClusterError::File)
     }
 }
 
@@ -99,36 +102,51 @@ pub(super) fn path(run_id: &str) -> PathBuf {
 }
 
 /// Removes the folders of dead runs of this user. Their processes ended with their controllers.
-pub(crate) fn clean(options: &CleanOptions) -> Result<Cleaned, ClusterError> {
-    clean_in(&std::env::temp_dir(), options)
+pub(crate) fn clean(options: &CleanOptions) -> Cleaned {
+    clean_in(&std::env::temp_dir(), options, files::remove_folder)
 }
 
-fn clean_in(place: &Path, options: &CleanOptions) -> Result<Cleaned, ClusterError> {
+fn clean_in(place: &Path, options: &CleanOptions, remove: fn(&Path) -> Result<(), FileError>) -> Cleaned {
     let mut cleaned = Cleaned::default();
-    let failed = |source| ClusterError::Write { path: place.display().to_string(), source };
-    for entry in fs::read_dir(place).map_err(failed)?.flatten() {
+    let entries = match fs::read_dir(place) {
+        Ok(entries) => entries,
+        Err(error) => {
+            cleaned.failed.push(format!("{}: {error}, so local runs were not looked for", place.display()));
+            return cleaned;
+        }
+    };
+    for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(run_id) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
-        // Skips links, which somebody else may have put there.
-        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            continue;
-        }
-        match reason_to_keep(&entry.path(), options.all) {
-            Some(reason) => cleaned.kept.push(KeptRun { run_id: run_id.to_string(), reason }),
-            None => {
-                remove(&entry.path())?;
-                let names = vec![entry.path().display().to_string()];
-                cleaned.removed.push(CleanedRun { run_id: run_id.to_string(), names });
-            }
+        // Skips links and files, which somebody else may have put there.
+        let Some(there) = entry.metadata().ok().filter(fs::Metadata::is_dir) else { continue };
+        let run_id = run_id.to_string();
+        match reason_to_keep(&entry.path(), there.uid(), options.all) {
+            Some(reason) => cleaned.kept.push(KeptRun { run_id, reason }),
+            None => match remove(&entry.path()) {
+                Ok(()) => {
+                    cleaned.removed.push(CleanedRun { run_id, names: vec![entry.path().display().to_string()] });
+                }
+                Err(error) => cleaned.failed.push(format!("run {run_id}: {error}")),
+            },
         }
     }
-    Ok(cleaned)
+    cleaned
 }
 
-fn reason_to_keep(folder: &Path, all: bool) -> Option<String> {
-    let labels = fs::read(folder.join(OWNER)).ok().and_then(|text| serde_json::from_slice(&text).ok());
-    let Some(owner) = labels.and_then(|labels| Owner::from_labels(&labels)) else {
-        return (!all).then(|| "its owner is not known; --all removes it".to_string());
+/// Every user can put folders where these are looked for, so nothing in one is believed or removed that is not this
+/// user's own.
+fn reason_to_keep(folder: &Path, user: u32, all: bool) -> Option<String> {
+    if user != rustix::process::geteuid().as_raw() {
+        return Some(format!("its folder belongs to user {user}, who can remove it with `redjepsen clean`"));
+    }
+    let labels = files::read_own(&folder.join(OWNER), LONGEST_OWNER).map_err(|error| error.to_string());
+    let labels = labels.and_then(|text| serde_json::from_str(&text).map_err(|error| format!("{OWNER}: {error}")));
+    let owner = match labels.map(|labels| Owner::from_labels(&labels)) {
+        Ok(Some(owner)) => owner,
+        _ if all => return None,
+        Ok(None) => return Some("its owner is not known; --all removes it".to_string()),
+        Err(reason) => return Some(format!("its owner is not known ({reason}); --all removes it")),
     };
     match owner.liveness() {
         Liveness::Alive => Some(format!("process {} on this machine is running it", owner.pid)),
@@ -142,15 +160,12 @@ fn reason_to_keep(folder: &Path, all: bool) -> Option<String> {
     }
 }
 
-fn remove(folder: &Path) -> Result<(), ClusterError> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other.map_err(|source| ClusterError::Write { path: folder.display().to_string(), source }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     #[test]
@@ -171,18 +186,68 @@ mod tests {
         folder("elsewhere", Some(Owner { host: "another".to_string(), ..me }));
         folder("unsigned", None);
         fs::create_dir(place.path().join("a-strangers")).unwrap();
-        std::os::unix::fs::symlink("/etc", place.path().join(format!("{PREFIX}link"))).unwrap();
+        symlink("/etc", place.path().join(format!("{PREFIX}link"))).unwrap();
 
         let run_ids = |cleaned: &Cleaned| {
             let mut ids: Vec<_> = cleaned.removed.iter().map(|run| run.run_id.clone()).collect();
             ids.sort();
             ids
         };
-        let cleaned = clean_in(place.path(), &CleanOptions::default()).unwrap();
+        let cleaned = clean_in(place.path(), &CleanOptions::default(), files::remove_folder);
         assert_eq!(run_ids(&cleaned), ["before-the-boot", "dead"]);
         assert_eq!(cleaned.kept.len(), 3);
-        let cleaned = clean_in(place.path(), &CleanOptions { all: true, images: false }).unwrap();
+        let cleaned = clean_in(place.path(), &CleanOptions { all: true, images: false }, files::remove_folder);
         assert_eq!(run_ids(&cleaned), ["elsewhere", "unsigned"]);
         assert!(place.path().join("a-strangers").exists() && place.path().join(format!("{PREFIX}living")).exists());
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_told_and_the_rest_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        for run_id in ["one", "stuck", "two"] {
+            fs::create_dir(place.path().join(format!("{PREFIX}{run_id}"))).unwrap();
+        }
+        let stuck: fn(&Path) -> Result<(), FileError> = |path| match path.ends_with("redjepsen-run-stuck") {
+            true => Err(FileError::remove(path, io::ErrorKind::ResourceBusy.into())),
+            false => files::remove_folder(path),
+        };
+        let cleaned = clean_in(place.path(), &CleanOptions { all: true, images: false }, stuck);
+        assert_eq!((cleaned.removed.len(), cleaned.failed.len()), (2, 1), "{cleaned:?}");
+        assert!(cleaned.failed[0].starts_with("run stuck: cannot remove /"), "{cleaned:?}");
+        let nowhere = clean_in(Path::new("/nowhere"), &CleanOptions::default(), files::remove_folder);
+        assert!(nowhere.failed[0].contains("/nowhere: No such file"), "{nowhere:?}");
+    }
+
+    /// What any user can put into a folder for temporary files.
+    #[test]
+    fn traps_for_the_one_who_cleans_up_do_not_hold_it_up() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = |run_id: &str| {
+            let path = place.path().join(format!("{PREFIX}{run_id}"));
+            fs::create_dir(&path).unwrap();
+            path
+        };
+        let pipe = |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        pipe(&folder("pipe").join(OWNER));
+        pipe(&place.path().join(format!("{PREFIX}no-folder")));
+        symlink("/dev/zero", folder("link").join(OWNER)).unwrap();
+        fs::write(folder("huge").join(OWNER), vec![b' '; 1 << 20]).unwrap();
+        fs::write(folder("words").join(OWNER), "me").unwrap();
+        let cleaned = clean_in(place.path(), &CleanOptions::default(), files::remove_folder);
+        assert_eq!((cleaned.removed.len(), cleaned.failed.len()), (0, 0), "{cleaned:?}");
+        for (run_id, words) in [
+            ("pipe", "it is a named pipe, not a regular file"),
+            ("link", "it is a link, not a regular file"),
+            ("huge", "it has more than 16 KiB"),
+            ("words", "owner.json: expected value"),
+        ] {
+            let kept = cleaned.kept.iter().find(|kept| kept.run_id == run_id).unwrap();
+            assert!(kept.reason.contains(words) && kept.reason.ends_with("--all removes it"), "{kept:?}");
+        }
+        let me = rustix::process::geteuid().as_raw();
+        let reason = reason_to_keep(&place.path().join(format!("{PREFIX}words")), me + 1, true).unwrap();
+        assert!(reason.contains(&format!("belongs to user {}", me + 1)), "{reason}");
+        let cleaned = clean_in(place.path(), &CleanOptions { all: true, images: false }, files::remove_folder);
+        assert_eq!((cleaned.removed.len(), cleaned.kept.len()), (4, 0), "{cleaned:?}");
     }
 }

@@ -5,6 +5,9 @@ use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::CellStatus;
 use crate::words::line;
 
+/// How much of a name or message is told.
+const LONGEST: usize = 2000;
+
 /// The content of `junit.xml`: a surprise is a failure, an unknown cell an error, and a cell without an expectation, or
 /// one that was not run, is skipped.
 pub fn junit(matrix: &Matrix) -> String {
@@ -36,9 +39,11 @@ pub fn junit(matrix: &Matrix) -> String {
 fn finding(cell: &Cell) -> String {
     let message = format!("expected {}: {}", phrases::expected(cell.expected, cell.found), phrases::seen(cell));
     let runs = cell.runs.iter().filter(|run| phrases::alarms(cell, run));
-    let told: Vec<String> =
-        runs.map(|run| format!("seed {}: {}\n{}", run.seed, line(&run.summary, 600), line(&run.repeat, 600))).collect();
-    let (message, told) = (escaped(&message), escaped(&told.join("\n")));
+    let told = runs.map(|run| {
+        let (summary, repeat) = (escaped(&line(&run.summary, 600)), escaped(&line(&run.repeat, 600)));
+        format!("seed {}: {summary}\n{repeat}", run.seed)
+    });
+    let (message, told) = (escaped(&message), told.collect::<Vec<String>>().join("\n"));
     match cell.standing {
         CellStatus::AsExpected => String::new(),
         CellStatus::Surprise => format!("<failure message=\"{message}\">{told}</failure>"),
@@ -47,18 +52,42 @@ fn finding(cell: &Cell) -> String {
     }
 }
 
-/// Escapes text for XML elements and attributes; [`line()`] has already removed the characters that XML does not allow.
+/// A line of text for an XML element or attribute. [`line()`] takes out the characters that XML 1.0 does not allow at all,
+/// not even escaped.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in line(text, LONGEST).chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            c if c.is_control() && c != '\n' => escaped.push('\u{fffd}'),
+            '\'' => escaped.push_str("&apos;"),
             c => escaped.push(c),
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text_and_what_xml_forbids_is_gone() {
+        for (text, expected) in [
+            ("redlock under pause", "redlock under pause"),
+            ("Grüße, 锁 🔒", "Grüße, 锁 🔒"),
+            ("a<b>&\"c'", "a&lt;b&gt;&amp;&quot;c&apos;"),
+            ("</failure><x y=\"", "&lt;/failure&gt;&lt;x y=&quot;"),
+            ("]]>", "]]&gt;"),
+            // So that nothing is escaped twice, nor taken for escaped.
+            ("&#1;&lt;", "&amp;#1;&amp;lt;"),
+            ("one\ntwo\tthree\r", "one two three "),
+            ("\u{0}\u{1b}[31m\u{b}\u{7f}\u{85}", "\u{fffd}\u{fffd}[31m\u{fffd}\u{fffd}\u{fffd}"),
+            ("\u{fffe}\u{ffff}\u{feff}", "\u{fffd}\u{fffd}\u{fffd}"),
+        ] {
+            assert_eq!(escaped(text), expected, "{text:?}");
+        }
+    }
 }

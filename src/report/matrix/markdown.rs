@@ -113,7 +113,7 @@ fn row(cell: &Cell) -> String {
     format!("| {} |\n", fields.join(" | "))
 }
 
-/// Escapes text so that it means nothing in Markdown or HTML, and stays on its line.
+/// Escapes text so that it means nothing in Markdown, GitHub's included, or HTML, and stays on its line and in its cell.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in line(text, 1000).chars() {
@@ -123,9 +123,31 @@ fn escaped(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             // So that only our own backticks begin or end a quotation.
             '`' => escaped.push_str("&#96;"),
-            '\\' | '*' | '_' | '[' | ']' | '|' | '#' | '~' => escaped.extend(['\\', c]),
+            '\\' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '$' | '@' => escaped.extend(['\\', c]),
             c => escaped.push(c),
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text_on_its_line_and_in_its_cell() {
+        for (text, expected) in [
+            ("redlock under pause", "redlock under pause"),
+            ("a|b", "a\\|b"),
+            ("a\\|b", "a\\\\\\|b"),
+            ("`code`", "&#96;code&#96;"),
+            ("<b>&lt;", "&lt;b&gt;&amp;lt;"),
+            ("one\n# two\r\n- three", "one \\# two  - three"),
+            ("![x](http://y)", "!\\[x\\](http://y)"),
+            ("**_~$@", "\\*\\*\\_\\~\\$\\@"),
+            ("\u{1b}[31m\u{202e}", "\u{fffd}\\[31m\u{fffd}"),
+        ] {
+            assert_eq!(escaped(text), expected, "{text:?}");
+        }
+    }
 }

@@ -9,7 +9,6 @@ mod markdown;
 mod phrases;
 mod terminal;
 
-use std::io;
 use std::path::Path;
 
 pub use html::html;
@@ -17,6 +16,7 @@ pub use junit::junit;
 pub use markdown::markdown;
 pub use terminal::{planned, terminal};
 
+use crate::files::{self, Unwritten};
 use crate::suite::matrix::Matrix;
 
 /// The content of `matrix.json`.
@@ -26,10 +26,17 @@ pub fn json(matrix: &Matrix) -> String {
     text
 }
 
-/// Writes `matrix.json`, `matrix.html`, `matrix.md` and `junit.xml` into `dir`.
-pub fn write(dir: &Path, matrix: &Matrix) -> io::Result<()> {
-    std::fs::write(dir.join("matrix.json"), json(matrix))?;
-    std::fs::write(dir.join("matrix.html"), html(matrix))?;
-    std::fs::write(dir.join("matrix.md"), markdown(matrix))?;
-    std::fs::write(dir.join("junit.xml"), junit(matrix))
+/// Writes `matrix.json`, `matrix.html`, `matrix.md` and `junit.xml` into `dir`: each whole or not at all, and as many of
+/// them as can be written.
+pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
+    let mut unwritten = Unwritten::default();
+    for (name, content) in [
+        ("matrix.json", json(matrix)),
+        ("matrix.html", html(matrix)),
+        ("matrix.md", markdown(matrix)),
+        ("junit.xml", junit(matrix)),
+    ] {
+        unwritten.note(files::write(&dir.join(name), content));
+    }
+    unwritten.conclude()
 }

@@ -5,9 +5,16 @@ import os
 import sys
 import time
 
+
+def say(**message):
+    print(json.dumps(message), flush=True)
+
+
 how, done = sys.argv[1], 0
 json.loads(sys.stdin.readline())
-print(json.dumps({"type": "ready", "protocol": 1, "name": "misbehaving " + how}), flush=True)
+steering = "\x1b[2J\r\nVALID\u202e\u009b31m" if how.startswith("steers") else ""
+os.write(2, b"\x1b[31mred\r\n")
+say(type="ready", protocol=1, name="misbehaving " + how if not steering else "misbehaving" + steering)
 for line in sys.stdin:
     message = json.loads(line)
     if message["type"] != "invoke":
@@ -24,4 +31,18 @@ for line in sys.stdin:
             os.write(1, b"x" * (1 << 21))
         elif how == "other-operation":
             print(json.dumps({"type": "ok", "id": 987654321, "old": None, "new": message["value"]}), flush=True)
-    print(json.dumps({"type": "fail", "id": message["id"], "error": "not-acquired", "text": ""}), flush=True)
+        elif how == "steers-and-fails":
+            say(type="failed", text="no such module" + steering)
+        elif how == "floods":
+            phase = json.dumps({"type": "phase", "id": message["id"], "phase": "acquiring"}) + "\n"
+            while True:
+                os.write(1, phase.encode() * 100)
+        elif how == "floods-with-values":
+            say(type="phase", id=message["id"], phase="read", value="x" * 900_000)
+        elif how == "floods-stderr":
+            for _ in range(2_000):
+                os.write(2, b"x" * 10_000 + b"\n")
+    say(type="fail", id=message["id"], error="not-acquired" if done < 3 else "odd" + steering, text=steering)
+    if done > 1 and how == "floods-out-of-turn":
+        while True:
+            say(type="phase", id=message["id"], phase="extended", value="x" * 900_000)

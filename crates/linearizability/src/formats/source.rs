@@ -1,6 +1,6 @@
 //! Opens files that may be compressed: the first bytes decide how, not the name.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -36,15 +36,35 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read + Send>, String), Histor
     if path.as_os_str() == "-" {
         return Ok((Box::new(io::stdin()), "standard input".to_string()));
     }
-    let path = if path.is_dir() { in_folder(path) } else { path.to_path_buf() };
+    let (path, file) = match path.is_dir() {
+        true => {
+            let path = in_folder(path);
+            let file = open_inside(&path);
+            (path, file)
+        }
+        false => (path.to_path_buf(), File::open(path)),
+    };
     let name = path.display().to_string();
-    let file = File::open(&path).map_err(|source| HistoryError::Io { name: name.clone(), source })?;
-    Ok((Box::new(file), name))
+    match file {
+        Ok(file) => Ok((Box::new(file), name)),
+        Err(source) => Err(HistoryError::Io { name, source }),
+    }
+}
+
+/// Opens a file in a run folder. A folder may come from anybody, so a link in it, which may lead anywhere, is not
+/// followed, and a pipe, which may never end, is not opened. A user who names the file itself gets it.
+fn open_inside(path: &Path) -> io::Result<File> {
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_file() {
+        let what = if found.is_symlink() { "a link out of the folder" } else { "not a regular file" };
+        return Err(io::Error::other(format!("it is {what}; if you trust it, name the file itself, not its folder")));
+    }
+    File::open(path)
 }
 
 /// The first one that exists. If none does, the first name, which the error message then names.
 fn in_folder(folder: &Path) -> PathBuf {
-    let found = IN_FOLDER.iter().map(|name| folder.join(name)).find(|path| path.exists());
+    let found = IN_FOLDER.iter().map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_ok());
     found.unwrap_or_else(|| folder.join(IN_FOLDER[0]))
 }
 

@@ -1,0 +1,385 @@
+//! Files on disk that others may have a hand in: written whole or not at all, and read only if they are what they
+//! should be.
+//!
+//! Writing: a file is written beside its name and renamed, so nobody ever finds half of it, and what stood there before
+//! stays if the disk is full. A link at its name is replaced, never followed. Files that grow line by line (histories,
+//! logs, a suite's state) are not written here. Nothing is flushed to the disk itself: a machine that loses its power
+//! may lose a file.
+//!
+//! Reading: up to a limit, regular files only, opened without waiting, so that neither a device without end nor a pipe
+//! without a writer can hold the program up.
+//!
+//! Every error names the path and, where there is one, the remedy.
+
+use std::fmt;
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+
+/// The most that a file written by hand may have: a workload, a nemesis, a suite, a scenario.
+pub const BY_HAND: u64 = 1 << 20;
+/// The most that a file of results may have.
+pub const RESULTS: u64 = 256 << 20;
+/// How many names beside a file are tried; somebody else may have taken some.
+const NAMES_TRIED: u32 = 100;
+
+/// Why a file or folder could not be written, read or removed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("cannot write {}: {source}{}", path.display(), remedy(source))]
+    Write { path: PathBuf, source: Arc<io::Error> },
+    #[error("{}: {source}", path.display())]
+    Read { path: PathBuf, source: Arc<io::Error> },
+    #[error("cannot remove {}: {source}", path.display())]
+    Remove { path: PathBuf, source: Arc<io::Error> },
+}
+
+impl FileError {
+    pub fn write(path: &Path, source: io::Error) -> FileError {
+        FileError::Write { path: path.to_path_buf(), source: Arc::new(source) }
+    }
+
+    pub fn remove(path: &Path, source: io::Error) -> FileError {
+        FileError::Remove { path: path.to_path_buf(), source: Arc::new(source) }
+    }
+
+    fn read(path: &Path, source: io::Error) -> FileError {
+        FileError::Read { path: path.to_path_buf(), source: Arc::new(source) }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            FileError::Write { path, .. } | FileError::Read { path, .. } | FileError::Remove { path, .. } => path,
+        }
+    }
+}
+
+/// What to do about a file that cannot be written, as the end of a sentence.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; free some space there, or choose another folder",
+        ErrorKind::FileTooLarge => "; raise the limit on the size of files (`ulimit -f`), or choose another folder",
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            "; make its folder writable for this user, or choose another one"
+        }
+        ErrorKind::NotFound => "; its folder is gone",
+        ErrorKind::IsADirectory | ErrorKind::DirectoryNotEmpty => "; a folder is in its place, so move that away",
+        _ => "",
+    }
+}
+
+/// Files that could not be written, at least one. The others of the same kind were.
+#[derive(Debug, Default)]
+pub struct Unwritten(Vec<FileError>);
+
+impl Unwritten {
+    /// Notes a file that could not be written.
+    pub fn note(&mut self, outcome: Result<(), FileError>) {
+        self.0.extend(outcome.err());
+    }
+
+    /// Notes all files that could not be written.
+    pub fn note_all(&mut self, outcome: Result<(), Unwritten>) {
+        self.0.extend(outcome.err().into_iter().flat_map(|unwritten| unwritten.0));
+    }
+
+    /// An error if anything was noted.
+    pub fn conclude(self) -> Result<(), Unwritten> {
+        if self.0.is_empty() { Ok(()) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for Unwritten {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Some((first, others)) = self.0.split_first() else { return f.write_str("everything was written") };
+        write!(f, "{first}")?;
+        let name = |error: &FileError| match error.path().file_name() {
+            Some(name) => name.to_string_lossy().into_owned(),
+            None => error.path().display().to_string(),
+        };
+        let others: Vec<String> = others.iter().map(name).collect();
+        if others.is_empty() { Ok(()) } else { write!(f, " (nor {})", others.join(", ")) }
+    }
+}
+
+impl std::error::Error for Unwritten {}
+
+/// Writes a file of ours, whole or not at all. A link that has its name is replaced.
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), FileError> {
+    replace(path, content.as_ref()).map_err(|source| FileError::write(path, source))
+}
+
+/// Writes a file that the user named: whole or not at all, where a link leads if it is one. What is no regular file,
+/// such as `/dev/stdout` or a named pipe, is written into, not replaced.
+pub fn export(path: &Path, content: &str) -> Result<(), FileError> {
+    let written = match fs::metadata(path) {
+        Ok(there) if there.is_file() => fs::canonicalize(path).and_then(|path| replace(&path, content.as_bytes())),
+        Ok(there) if !there.is_dir() => fs::write(path, content),
+        _ => replace(path, content.as_bytes()),
+    };
+    written.map_err(|source| FileError::write(path, source))
+}
+
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let (beside, mut file) = create_beside(path)?;
+    let written = file.write_all(content).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // What is half written must not stay; if even this fails, the first error says why.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+/// A new, empty file in the folder of `path`, under a name that nobody has.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let name = path.file_name().ok_or(ErrorKind::IsADirectory)?.to_string_lossy();
+    for attempt in 0..NAMES_TRIED {
+        let beside = path.with_file_name(format!(".{name}.{}-{attempt}.new", std::process::id()));
+        // A file that exists is refused, and so is a link, wherever it leads.
+        match File::options().write(true).create_new(true).open(&beside) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            other => return other.map(|file| (beside, file)),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+/// Creates a folder within one of ours, or makes sure that it is one and not a link to somewhere else.
+pub fn create_folder(path: &Path) -> Result<(), FileError> {
+    let made = match fs::create_dir(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(path) {
+            Ok(there) if there.is_dir() => Ok(()),
+            Ok(there) => Err(io::Error::other(format!("it is {}, not a folder", kind(&there)))),
+            Err(error) => Err(error),
+        },
+        other => other,
+    };
+    made.map_err(|source| FileError::write(path, source))
+}
+
+/// Removes a folder of ours and all its content, if it exists. Links in it are removed, not followed.
+pub fn remove_folder(path: &Path) -> Result<(), FileError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other.map_err(|source| FileError::remove(path, source)),
+    }
+}
+
+/// The content of a file that the user named, if it has at most `most` bytes.
+pub fn read_named(path: &Path, most: u64) -> Result<String, FileError> {
+    let read = open(path, OFlags::RDONLY).and_then(|file| up_to(file, most)).and_then(text);
+    read.map_err(|source| FileError::read(path, source))
+}
+
+/// The content of a file in a folder of ours, which may have passed through other hands: a link there is not followed.
+pub fn read_inside(path: &Path, most: u64) -> Result<String, FileError> {
+    let read = open(path, OFlags::RDONLY | OFlags::NOFOLLOW).and_then(|file| up_to(file, most)).and_then(text);
+    read.map_err(|source| FileError::read(path, source))
+}
+
+/// The content of a file in a folder that every user may write to: it must belong to this user.
+pub fn read_own(path: &Path, most: u64) -> Result<String, FileError> {
+    let read = open(path, OFlags::RDONLY | OFlags::NOFOLLOW).and_then(|file| {
+        let owner = file.metadata()?.uid();
+        if owner != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::new(ErrorKind::PermissionDenied, format!("it belongs to user {owner}")));
+        }
+        text(up_to(file, most)?)
+    });
+    read.map_err(|source| FileError::read(path, source))
+}
+
+/// Opens a file of ours that grows, to read it and to append to it; a link is not followed.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    open(path, OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW)
+}
+
+/// Empties a file of ours, if it exists; a link is not followed.
+pub fn empty(path: &Path) -> io::Result<()> {
+    open(path, OFlags::WRONLY | OFlags::NOFOLLOW)?.set_len(0)
+}
+
+/// Opens a regular file, without waiting for anybody.
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    // Looked at before it is opened too, since opening alone has effects on some devices.
+    let there = if flags.contains(OFlags::NOFOLLOW) { fs::symlink_metadata(path)? } else { fs::metadata(path)? };
+    must_be_regular(&there)?;
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    must_be_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn must_be_regular(there: &Metadata) -> io::Result<()> {
+    if there.is_file() {
+        return Ok(());
+    }
+    Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {}, not a regular file", kind(there))))
+}
+
+fn kind(there: &Metadata) -> &'static str {
+    match there.file_type() {
+        kind if kind.is_dir() => "a folder",
+        kind if kind.is_symlink() => "a link",
+        kind if kind.is_fifo() => "a named pipe",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_file() => "a file",
+        _ => "a device",
+    }
+}
+
+fn up_to(file: File, most: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    // Counted while reading: a file may grow, and some have a length of 0 whatever they hold.
+    file.take(most + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > most {
+        let size = if most >= 1 << 20 { format!("{} MiB", most >> 20) } else { format!("{} KiB", most >> 10) };
+        return Err(io::Error::new(ErrorKind::InvalidData, format!("it has more than {size}, the most that is read")));
+    }
+    Ok(content)
+}
+
+fn text(content: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(content).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, FileType, mknodat};
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn fifo(path: &Path) {
+        mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_written_whole_and_nothing_else_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.html");
+        write(&path, "one").unwrap();
+        write(&path, "two").unwrap();
+        assert_eq!(
+            (fs::read_to_string(&path).unwrap().as_str(), names(folder.path())),
+            ("two", vec!["report.html".into()])
+        );
+    }
+
+    #[test]
+    fn no_link_leads_out_of_the_folder() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let theirs = elsewhere.path().join("theirs");
+        fs::write(&theirs, "as it was").unwrap();
+        let path = folder.path().join("report.html");
+        symlink(&theirs, &path).unwrap();
+        // Also where our half-written file would stand.
+        symlink(&theirs, folder.path().join(format!(".report.html.{}-0.new", std::process::id()))).unwrap();
+        write(&path, "ours").unwrap();
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "as it was");
+        assert!(!path.is_symlink() && fs::read_to_string(&path).unwrap() == "ours");
+
+        symlink(elsewhere.path(), folder.path().join("n0")).unwrap();
+        let error = create_folder(&folder.path().join("n0")).unwrap_err().to_string();
+        assert!(error.contains("/n0: it is a link, not a folder"), "{error}");
+        create_folder(&folder.path().join("n1")).unwrap();
+        create_folder(&folder.path().join("n1")).unwrap();
+
+        symlink(&theirs, folder.path().join("results.json")).unwrap();
+        let error = read_inside(&folder.path().join("results.json"), BY_HAND).unwrap_err().to_string();
+        assert!(error.ends_with("/results.json: it is a link, not a regular file"), "{error}");
+        assert!(open_to_append(&folder.path().join("results.json")).is_err());
+        assert!(empty(&folder.path().join("results.json")).is_err());
+        assert_eq!(read_named(&folder.path().join("results.json"), BY_HAND).unwrap(), "as it was", "the user named it");
+    }
+
+    #[test]
+    fn what_cannot_be_written_says_where_and_what_to_do_and_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let gone = folder.path().join("gone/report.html");
+        let error = write(&gone, "x").unwrap_err().to_string();
+        assert!(
+            error.contains("/gone/report.html: No such file") && error.ends_with("; its folder is gone"),
+            "{error}"
+        );
+        let taken = folder.path().join("taken");
+        fs::create_dir(&taken).unwrap();
+        let error = write(&taken, "x").unwrap_err().to_string();
+        assert!(error.contains("/taken: ") && error.ends_with("so move that away"), "{error}");
+        assert_eq!(names(folder.path()), ["taken"], "nothing half written");
+        for (kind, words) in [
+            (ErrorKind::StorageFull, "free some space"),
+            (ErrorKind::FileTooLarge, "ulimit -f"),
+            (ErrorKind::PermissionDenied, "writable"),
+        ] {
+            let error = FileError::write(&taken, kind.into()).to_string();
+            assert!(error.starts_with("cannot write ") && error.contains(words), "{error}");
+        }
+        let mut unwritten = Unwritten::default();
+        unwritten.note(write(&gone, "x"));
+        unwritten.note(Ok(()));
+        unwritten.note(write(&taken, "x"));
+        let error = unwritten.conclude().unwrap_err().to_string();
+        assert!(error.contains("/gone/report.html") && error.ends_with(" (nor taken)"), "{error}");
+        assert!(Unwritten::default().conclude().is_ok());
+    }
+
+    #[test]
+    fn what_the_user_named_is_written_where_it_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let (there, link) = (folder.path().join("there.html"), folder.path().join("link.html"));
+        fs::write(&there, "before").unwrap();
+        symlink(&there, &link).unwrap();
+        export(&link, "after").unwrap();
+        assert!(link.is_symlink() && fs::read_to_string(&there).unwrap() == "after");
+        export(&folder.path().join("new.html"), "new").unwrap();
+        export(Path::new("/dev/null"), "nothing").unwrap();
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device(), "it was not replaced");
+        let error = export(Path::new("/dev/full"), "nothing").unwrap_err().to_string();
+        assert!(error.contains("/dev/full: No space left") && error.contains("free some space"), "{error}");
+    }
+
+    #[test]
+    fn only_regular_files_of_a_sensible_size_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("good"), "x".repeat(1000)).unwrap();
+        for read in [read_named, read_inside, read_own] {
+            assert_eq!(read(&path("good"), 1000).unwrap().len(), 1000);
+            let error = read(&path("good"), 999).unwrap_err().to_string();
+            assert!(error.contains("/good: it has more than"), "{error}");
+        }
+        fifo(&path("pipe"));
+        fs::write(path("binary"), [0xff, 0xfe]).unwrap();
+        for (name, words) in [
+            (path("pipe"), "it is a named pipe, not a regular file"),
+            (path(""), "it is a folder"),
+            (path("missing"), "No such file"),
+            (path("binary"), "it is not UTF-8"),
+            ("/dev/zero".into(), "it is a device"),
+            ("/dev/tty".into(), "it is a device"),
+        ] {
+            let error = read_named(&name, BY_HAND).unwrap_err().to_string();
+            assert!(error.contains(&name.display().to_string()) && error.contains(words), "{error}");
+        }
+        // Of no length, and yet with content.
+        assert!(read_named(Path::new("/proc/self/status"), BY_HAND).unwrap().contains("Name:"));
+        assert!(read_named(Path::new("/proc/self/status"), 10).is_err());
+        if !rustix::process::geteuid().is_root() {
+            let error = read_own(Path::new("/proc/1/status"), BY_HAND).unwrap_err().to_string();
+            assert!(error.contains("it belongs to user 0"), "{error}");
+        }
+    }
+}
