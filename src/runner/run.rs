@@ -229,7 +229,8 @@ impl RunOnCluster<'_> {
         }
         let went_well = outcome.is_ok() && !*self.interrupt.borrow();
         match (self.keep, new) {
-            (KeepCluster::ForUser, _) => (self.console.say)(&format!(
+            // Without an agent, nobody else would undo its faults.
+            (KeepCluster::ForUser, _) if !cluster.agent.is_lost() => (self.console.say)(&format!(
                 "the cluster stays up: nodes {}, resource {}",
                 cluster.node_urls().join(" "),
                 cluster.resource_url()

@@ -102,13 +102,7 @@ impl Local {
     /// The program that a server of this kind runs, and its first arguments, argv[0] included.
     pub(crate) fn program_of(&self, program: Program) -> (PathBuf, Vec<String>) {
         match &self.service {
-            Some(service) if program != Program::Redis => {
-                // Members are root in their namespaces. A server that refuses to be root runs as nobody.
-                let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].map(str::to_string);
-                let disguise = program.user().map_or(&[][..], |_| &nobody);
-                let argv: Vec<String> = disguise.iter().chain(&service.command).cloned().collect();
-                (argv.first().map(PathBuf::from).unwrap_or_default(), argv)
-            }
+            Some(service) if program != Program::Redis => (service.program().to_path_buf(), service.command.clone()),
             _ => (self.server.clone(), vec![redis_program::called(&self.server).to_string()]),
         }
     }
@@ -128,7 +122,19 @@ impl Local {
         let folder = Folder::make(&spec.run_id, &spec.owner)?;
         let subnet = subnet(&spec);
         let gateway = subnet.hosts().next().unwrap_or(subnet.network());
-        let begin = Begin { gateway, prefix: subnet.prefix_len(), root: folder.root() };
+        let members = spec.members(subnet);
+        let addresses = |servers: bool| {
+            let of_kind = members.iter().filter(|member| member.role.is_server() == servers);
+            of_kind.filter_map(|member| member.address).collect()
+        };
+        let begin = Begin {
+            gateway,
+            prefix: subnet.prefix_len(),
+            root: folder.root(),
+            files: folder.path().to_path_buf(),
+            servers: addresses(true),
+            clients: addresses(false),
+        };
         let agent_seat = MemberHandle::new(Member::agent());
         let (sandbox, process) = Sandbox::start(&self.program, begin, &agent_seat.log).await?;
         tracing::debug!("sandbox ready after {:?}", began.elapsed());
@@ -137,7 +143,6 @@ impl Local {
             let told = agent.network(BRIDGE, &format!("redjepsen-{}", spec.run_id)).await;
             told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
         }
-        let members = spec.members(subnet);
         let run = LocalRun::new(self, &spec, &members, folder, sandbox, agent.clone())?;
         let placed = members.into_iter().map(MemberHandle::new);
         let handles: Vec<Arc<MemberHandle>> = [agent_seat].into_iter().chain(placed).map(Arc::new).collect();
