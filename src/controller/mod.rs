@@ -160,7 +160,10 @@ impl Run<'_> {
         self.stage("running");
         let began = Instant::now();
         self.status.send_modify(|status| status.began = Some(began));
-        let (clients, interrupted) = self.work_until_the_end(clients, began, interrupt).await?;
+        let (mut clients, interrupted) = self.work_until_the_end(clients, began, interrupt).await?;
+        for client in &mut clients {
+            self.note_an_end(client)?;
+        }
 
         self.stage("settling");
         self.heal_everything().await;
