@@ -84,18 +84,22 @@ fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
 }
 
 /// No client failed by itself. A client that dies, hangs or talks nonsense is replaced, but is not what the run was
-/// meant to test. A client killed by a fault does not count.
+/// meant to test. A client killed by a fault does not count, once for each fault: the fault kills one process.
 fn clients_steady(history: &History) -> Gate {
     let words = Words::new(history);
-    let killed = |time: u64, process: u32| {
+    let mut kills: Vec<(&FaultWindow, &String)> = (history.faults.iter())
+        .filter(|window| window.kind == FaultKind::Kill && window.was_observed())
+        .flat_map(|window| window.targets.iter().map(move |target| (window, target)))
+        .collect();
+    // After the heal the client was running again, so an end later than that is its own.
+    let healed = |window: &FaultWindow| window.healed.map_or(u64::MAX, |(healed, _)| healed);
+    kills.sort_by_key(|(window, _)| healed(window));
+    let mut killed = |time: u64, process: u32| {
         let client = words.process(Process::Client(process));
-        let hits = |window: &&FaultWindow| {
-            window.kind == FaultKind::Kill && window.was_observed() && window.targets.contains(&client)
-        };
-        // After the heal it was running again, so an end later than that is its own.
-        let meanwhile =
-            |window: &FaultWindow| window.inject <= time && window.healed.is_none_or(|(healed, _)| time <= healed);
-        history.faults.iter().filter(hits).any(meanwhile)
+        let kill = kills
+            .iter()
+            .position(|(window, target)| **target == client && window.inject <= time && time <= healed(window));
+        kill.map(|kill| kills.remove(kill)).is_some()
     };
     let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
     let mut broken = ended.filter(|(time, event)| !killed(*time, event.process));

@@ -68,6 +68,12 @@ pub enum ClusterError {
         "the network {subnet} has room for {room} members and the cluster needs {needed}; choose a larger --subnet"
     )]
     SubnetTooSmall { subnet: ipnet::Ipv4Net, room: u64, needed: u64 },
+    #[error(
+        "{clients} clients of {nodes} nodes need {needed} entries in the kernel's table of neighbours, where there is room for \
+         {room}, so some members could not reach others; `sudo sysctl -w net.ipv4.neigh.default.gc_thresh3=8192` \
+         makes room, or take fewer clients or nodes, or --cluster local, which does not need the table"
+    )]
+    TooManyNeighbours { clients: u32, nodes: u32, needed: u64, room: u64 },
     #[error("`{run_id}` cannot name a run: use letters, digits, `-`, `_` and `.`, first a letter or digit, at most 64")]
     BadRunId { run_id: String },
     #[error("the run `{run_id}` exists already; `redjepsen clean` removes what is left of runs that ended")]

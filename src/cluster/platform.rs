@@ -64,10 +64,14 @@ impl Platform {
 
     /// Whether this cluster can run here, as far as that can be told before the start.
     pub async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
-        match (self, spec.subnet) {
-            (Platform::Docker { docker, .. }, Some(subnet)) => docker.check_subnet(subnet, spec.addresses()).await,
-            (Platform::Docker { .. }, None) => Ok(()),
-            (Platform::Local(local), _) => local.check(spec),
+        let docker = match self {
+            Platform::Docker { docker, .. } => docker,
+            Platform::Local(local) => return local.check(spec),
+        };
+        docker.check_neighbours(spec)?;
+        match spec.subnet {
+            Some(subnet) => docker.check_subnet(subnet, spec.addresses()).await,
+            None => Ok(()),
         }
     }
 

@@ -338,6 +338,17 @@ impl Run<'_> {
         }
     }
 
+    /// Records that a client has ended, if it has: between two operations nobody notices before the next one.
+    pub(super) fn note_an_end(&self, client: &mut Client) -> Result<(), RunError> {
+        while let Ok(output) = client.link.output.try_recv() {
+            if let ClientOutput::Closed(reason) = output {
+                let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+                self.record_client(client, ClientStep::Ended, format!("it ended between two operations{reason}"))?;
+            }
+        }
+        Ok(())
+    }
+
     fn record_client(&self, client: &Client, step: ClientStep, text: String) -> Result<(), RunError> {
         self.recorder.append(Body::Client(ClientEvent { process: client.process, step, text }))?;
         Ok(())

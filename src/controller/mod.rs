@@ -17,7 +17,6 @@ mod nemesis;
 mod script;
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -119,8 +118,7 @@ struct Run<'a> {
     /// Raised when operations in flight are no longer waited for.
     cut_off: Flag,
     next_operation: AtomicU64,
-    /// The faults in effect whose members were killed.
-    down: Mutex<Vec<nemesis::InEffect>>,
+    in_effect: nemesis::FaultsInEffect,
 }
 
 /// Runs the scenario on a started cluster. Whatever happens, all faults are healed when it returns, and the history
@@ -137,14 +135,21 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         stop: Flag::default(),
         cut_off: Flag::default(),
         next_operation: AtomicU64::new(0),
-        down: Mutex::default(),
+        in_effect: nemesis::FaultsInEffect::default(),
     };
     let outcome = tokio::select! {
         biased;
+        // Nobody could heal or observe anything from here on.
+        lost = cluster.agent.lost() => Err(lost.into()),
         outcome = run.story(request.header, &request.interrupt) => outcome,
         () = request.presence.lost() => {
             Err(RunError::HistoryLost { path: request.presence.path().display().to_string() })
         }
+    };
+    let outcome = match outcome {
+        // With the agent, other things may be gone too. That explains it better than whatever was noticed first.
+        Err(error) => Err(cluster.agent.heartbeat().await.err().map_or(error, RunError::Agent)),
+        went_on => went_on,
     };
     let end = match &outcome {
         Ok(interrupted) => End {
@@ -172,7 +177,10 @@ impl Run<'_> {
         self.stage("running");
         let began = Instant::now();
         self.status.send_modify(|status| status.began = Some(began));
-        let (clients, interrupted) = self.work_until_the_end(clients?, began, interrupt).await?;
+        let (mut clients, interrupted) = self.work_until_the_end(clients?, began, interrupt).await?;
+        for client in &mut clients {
+            self.note_an_end(client)?;
+        }
 
         self.stage("settling");
         match interrupt.within(SETTLE_GRACE, self.settle(clients, interrupted)).await {

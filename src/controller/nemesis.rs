@@ -2,7 +2,11 @@
 //!
 //! Recurring faults come at their planned times: those of one series follow one another, several series run side by side.
 //! When the run stops, a fault in effect is healed at once. A script's faults come when it says ([`super::script`]).
+//!
+//! A fault is noted before it is ordered and until its heal was answered. So one that was cut off in between, because the
+//! run ended or broke off, is healed and recorded like any other.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,16 +36,21 @@ struct Moment {
     key: String,
 }
 
-/// A fault in effect.
+/// A fault that was ordered and is not known to be healed.
 #[derive(Clone, Debug)]
 pub(super) struct InEffect {
-    pub fault: u32,
+    fault: u32,
     kind: FaultKind,
     /// Names of the members it hits.
     members: Vec<String>,
     /// The clients among them, with how often each had been replaced before.
     clients: Vec<(u32, u64)>,
+    /// The last step of it that is recorded.
+    step: FaultStep,
 }
+
+/// All such faults, by number.
+pub(super) type FaultsInEffect = Mutex<BTreeMap<u32, InEffect>>;
 
 impl Run<'_> {
     /// Carries out one series of recurring faults until the run stops.
@@ -68,13 +77,13 @@ impl Run<'_> {
                 self.skip(planned.fault, &planned.what, &format!("{member} was down"))?;
                 continue;
             }
-            let in_effect = self.inject(planned.fault, &planned.what, injection).await?;
+            self.inject(planned.fault, &planned.what, injection).await?;
             tokio::select! {
                 biased;
                 () = self.stop.raised() => {}
                 () = sleep(lasts) => {}
             }
-            self.heal(&in_effect).await?;
+            self.heal(planned.fault).await?;
         }
         Ok(())
     }
@@ -234,35 +243,65 @@ impl Run<'_> {
         }
     }
 
-    /// Injects a fault and records what was observed.
-    pub(super) async fn inject(&self, fault: u32, what: &Fault, injection: Injection) -> Result<InEffect, RunError> {
+    /// Injects a fault and records what was observed. When nothing is waited for any more, its heal records the rest.
+    pub(super) async fn inject(&self, fault: u32, what: &Fault, injection: Injection) -> Result<(), RunError> {
         let members = injection.members();
         let clients = (0..self.scenario.clients).filter(|client| members.contains(&client_name(*client)));
         let clients = clients.map(|client| (client, self.board.replaced(client))).collect();
-        let in_effect = InEffect { fault, kind: injection.kind(), members, clients };
-        if takes_down(in_effect.kind) {
-            lock(&self.down).push(in_effect.clone());
-        }
+        let in_effect = InEffect { fault, kind: injection.kind(), members, clients, step: FaultStep::Inject };
+        lock(&self.in_effect).insert(fault, in_effect.clone());
         self.record(&in_effect, FaultStep::Inject, false, what.to_string())?;
-        let seen = self.cluster.agent.inject(fault, &injection).await;
         self.status.send_modify(|status| status.faults.push((fault, what.to_string())));
-        self.record_seen(&in_effect, FaultStep::Injected, seen)?;
-        Ok(in_effect)
+        let seen = tokio::select! {
+            biased;
+            seen = self.cluster.agent.inject(fault, &injection) => seen,
+            () = self.cut_off.raised() => return Ok(()),
+        };
+        self.record_seen(&in_effect, FaultStep::Injected, seen)
     }
 
-    /// Heals a fault and records what was observed.
-    pub(super) async fn heal(&self, in_effect: &InEffect) -> Result<(), RunError> {
-        self.record(in_effect, FaultStep::Heal, false, String::new())?;
+    /// Heals a fault, if it is in effect, and records what was observed.
+    pub(super) async fn heal(&self, fault: u32) -> Result<(), RunError> {
+        let Some(in_effect) = self.begin_heal(fault)? else { return Ok(()) };
         let restarted = match in_effect.kind {
-            kind if takes_down(kind) => self.start_again(in_effect).await,
+            kind if takes_down(kind) => self.start_again(&in_effect).await,
             _ => Ok(()),
         };
+        self.end_heal(&in_effect, restarted).await
+    }
+
+    /// Heals every fault in effect, the latest first.
+    pub(super) async fn heal_each(&self) -> Result<(), RunError> {
+        for fault in self.faults_in_effect() {
+            self.heal(fault).await?;
+        }
+        Ok(())
+    }
+
+    fn faults_in_effect(&self) -> Vec<u32> {
+        lock(&self.in_effect).keys().rev().copied().collect()
+    }
+
+    /// Records that a fault is about to be healed, and before that how far its injection came if that was cut off.
+    fn begin_heal(&self, fault: u32) -> Result<Option<InEffect>, RunError> {
+        let Some(in_effect) = lock(&self.in_effect).get(&fault).cloned() else { return Ok(None) };
+        if in_effect.step == FaultStep::Inject {
+            let text = "the run ended before its effect was observed".to_string();
+            self.record(&in_effect, FaultStep::Injected, false, text)?;
+        }
+        if in_effect.step != FaultStep::Heal {
+            self.record(&in_effect, FaultStep::Heal, false, String::new())?;
+        }
+        Ok(Some(in_effect))
+    }
+
+    async fn end_heal(&self, in_effect: &InEffect, restarted: Result<(), String>) -> Result<(), RunError> {
         let mut seen = self.cluster.agent.heal(in_effect.fault).await;
         if let (Err(reason), Ok(seen)) = (restarted, &mut seen) {
             seen.observed = false;
             seen.text = reason;
         }
-        lock(&self.down).retain(|down| down.fault != in_effect.fault);
+        lock(&self.in_effect).remove(&in_effect.fault);
         self.status.send_modify(|status| status.faults.retain(|(fault, _)| *fault != in_effect.fault));
         self.record_seen(in_effect, FaultStep::Healed, seen)
     }
@@ -272,9 +311,10 @@ impl Run<'_> {
         if !needs_processes(injection.kind()) {
             return None;
         }
-        let down = lock(&self.down);
+        let in_effect = lock(&self.in_effect);
         let is_down = |member: &String| {
-            down.iter().any(|fault| match fault.clients.iter().find(|(client, _)| client_name(*client) == *member) {
+            let mut down = in_effect.values().filter(|fault| takes_down(fault.kind));
+            down.any(|fault| match fault.clients.iter().find(|(client, _)| client_name(*client) == *member) {
                 Some((client, before)) => self.board.replaced(*client) == *before,
                 None => fault.members.contains(member),
             })
@@ -314,19 +354,33 @@ impl Run<'_> {
     }
 
     fn skip(&self, fault: u32, what: &Fault, reason: &str) -> Result<(), RunError> {
-        let never = InEffect { fault, kind: what.kind(), members: Vec::new(), clients: Vec::new() };
+        let step = FaultStep::Skipped;
+        let never = InEffect { fault, kind: what.kind(), members: Vec::new(), clients: Vec::new(), step };
         self.record(&never, FaultStep::Skipped, false, reason.to_string())
     }
 
     fn record(&self, fault: &InEffect, step: FaultStep, observed: bool, text: String) -> Result<(), RunError> {
         let InEffect { fault, kind, members, .. } = fault;
+        if let Some(in_effect) = lock(&self.in_effect).get_mut(fault) {
+            in_effect.step = step;
+        }
         let event = NemesisEvent { fault: *fault, kind: *kind, step, targets: members.clone(), observed, text };
         self.recorder.append(Body::Nemesis(event))?;
         Ok(())
     }
 
-    /// Heals everything still in effect, however the run ends. Harmless if nothing is.
+    /// Heals everything still in effect, however the run ends. Harmless if nothing is. What was killed is not started
+    /// again, since the run is over.
     pub(super) async fn heal_everything(&self) {
+        for fault in self.faults_in_effect() {
+            let healed = match self.begin_heal(fault) {
+                Ok(Some(in_effect)) => self.end_heal(&in_effect, Ok(())).await,
+                other => other.map(|_| ()),
+            };
+            if let Err(error) = healed {
+                warn!(%error, fault, "a heal was not recorded");
+            }
+        }
         match self.cluster.agent.heal_all().await {
             Ok(observations) => {
                 for observation in observations.iter().filter(|observation| !observation.observed) {
@@ -350,8 +404,8 @@ fn needs_processes(kind: FaultKind) -> bool {
     matches!(kind, Pause | Kill | PowerLoss | Clock | Evict | Flush)
 }
 
-fn lock(down: &Mutex<Vec<InEffect>>) -> MutexGuard<'_, Vec<InEffect>> {
-    down.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(in_effect: &FaultsInEffect) -> MutexGuard<'_, BTreeMap<u32, InEffect>> {
+    in_effect.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn millis(length: Duration) -> u64 {

@@ -3,7 +3,6 @@
 //! Before the first step every client shows that the lock works and is contended, and after the last one that it works
 //! again. Otherwise a script in which nothing happened would look like one that the lock survived.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -11,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use tracing::info;
 
 use super::clients::{Instruction, OperationOptions};
-use super::nemesis::{FIRST_KEY, InEffect};
+use super::nemesis::FIRST_KEY;
 use super::{Run, RunError};
 use crate::history::{Body, Expects, Phase, StepEvent, StepOutcome};
 use crate::nemesis::Milestone;
@@ -85,34 +84,27 @@ impl ScriptedClients {
 impl Run<'_> {
     /// Leads the clients through the script, then tells them to stop.
     pub(super) async fn run_script(&self, mut clients: ScriptedClients) -> Result<(), RunError> {
-        let mut in_effect = BTreeMap::new();
         let outcome = tokio::select! {
             biased;
             () = self.stop.raised() => Ok(()),
-            outcome = self.run_steps(&mut clients, &mut in_effect) => outcome,
+            outcome = self.run_steps(&mut clients) => outcome,
         };
         // A script that breaks off leaves clients at their breakpoints, and faults in effect.
         for client in 0..self.scenario.clients {
             clients.let_go(client);
         }
-        for fault in in_effect.into_values().rev() {
-            self.heal(&fault).await?;
-        }
+        self.heal_each().await?;
         self.stop.raise();
         outcome
     }
 
-    async fn run_steps(
-        &self,
-        clients: &mut ScriptedClients,
-        in_effect: &mut BTreeMap<u32, InEffect>,
-    ) -> Result<(), RunError> {
+    async fn run_steps(&self, clients: &mut ScriptedClients) -> Result<(), RunError> {
         self.everybody(clients, OPENING).await;
         if self.scenario.workload.topology.has_roles() {
             clients.primary = Some(self.primary(FIRST_KEY).await);
         }
         for (number, step) in (1..).zip(&self.plan.script) {
-            let (outcome, text) = match self.step(step, clients, in_effect).await? {
+            let (outcome, text) = match self.step(step, clients).await? {
                 Ok(()) => (StepOutcome::Happened, String::new()),
                 Err(Failed(text)) => match step.action {
                     Action::Await { or_go_on: true, .. } => (StepOutcome::WentOn, text),
@@ -152,12 +144,7 @@ impl Run<'_> {
     }
 
     /// Carries out one step; if what it waits for did not happen, says what did.
-    async fn step(
-        &self,
-        step: &PlannedStep,
-        clients: &mut ScriptedClients,
-        in_effect: &mut BTreeMap<u32, InEffect>,
-    ) -> Result<Result<(), Failed>, RunError> {
+    async fn step(&self, step: &PlannedStep, clients: &mut ScriptedClients) -> Result<Result<(), Failed>, RunError> {
         let waits_for = match &step.action {
             Action::Start { client, breakpoints, stops, acquire_timeout_ms, within_ms } => {
                 let acquire_timeout = Duration::from_millis(*acquire_timeout_ms);
@@ -181,14 +168,12 @@ impl Run<'_> {
             }
             Action::Inject { fault, what } => {
                 let injection = self.injection(what, None).await;
-                in_effect.insert(*fault, self.inject(*fault, what, injection).await?);
+                self.inject(*fault, what, injection).await?;
                 None
             }
             Action::Heal { faults } => {
                 for fault in faults {
-                    if let Some(fault) = in_effect.remove(fault) {
-                        self.heal(&fault).await?;
-                    }
+                    self.heal(*fault).await?;
                 }
                 None
             }

@@ -1,4 +1,7 @@
 //! The controller's end of the agent: orders go out with a number, answers go to whoever waits for that number.
+//!
+//! One task writes all orders, so each goes out whole even if nobody waits for its answer any more. An agent that died
+//! is noticed by the end of its output, one that was stopped by its silence ([`Agent::lost`]).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -8,8 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::injection::Injection;
 use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope};
@@ -25,6 +30,11 @@ pub enum AgentError {
     Gone(String),
     #[error("no answer from the agent within {} ms", .0.as_millis())]
     Timeout(Duration),
+    #[error(
+        "the agent has been silent for {} ms: somebody stopped it, or its machine has no time for it",
+        .0.as_millis()
+    )]
+    Silent(Duration),
     #[error("the agent's answer does not fit the question")]
     Confused,
 }
@@ -40,7 +50,10 @@ pub struct AgentStreams {
 pub struct Agent(Arc<Shared>);
 
 struct Shared {
-    stdin: tokio::sync::Mutex<Pin<Box<dyn AsyncWrite + Send>>>,
+    /// Lines for the agent; None once it was told to end.
+    orders: Mutex<Option<UnboundedSender<Vec<u8>>>>,
+    /// Writes the lines, and closes the agent's stdin after the last one.
+    writer: Mutex<Option<JoinHandle<()>>>,
     next_id: AtomicU64,
     waiting: Arc<Waiting>,
 }
@@ -50,12 +63,26 @@ type Waiting = Mutex<Pending>;
 #[derive(Default)]
 struct Pending {
     answers: BTreeMap<u64, oneshot::Sender<Answer>>,
-    /// Set when the agent's output ended: nobody will answer any more.
-    gone: bool,
+    /// Why nobody will answer any more.
+    lost: Option<AgentError>,
+}
+
+impl Pending {
+    fn lose(&mut self, why: AgentError) {
+        self.lost.get_or_insert(why);
+        self.answers.clear();
+    }
 }
 
 /// Longer than any fault takes to be observed, but short enough to wait for.
 const ORDER_LIMIT: Duration = Duration::from_secs(5);
+/// Pause between an answered heartbeat and the next one.
+const HEARTBEAT_PAUSE: Duration = Duration::from_millis(400);
+/// An agent that leaves a heartbeat unanswered for so many steps of this length counts as lost.
+const HEARTBEAT_STEP: Duration = Duration::from_millis(100);
+const HEARTBEAT_STEPS: u32 = 15;
+/// How long it may take until a closed agent has read its last orders.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 /// Round trips for one bound on the clock.
 const CLOCK_ROUND_TRIPS: usize = 20;
 
@@ -77,12 +104,57 @@ impl Agent {
                     Err(error) => tracing::warn!("the agent sent an answer that can't be read: {error}"),
                 }
             }
-            let mut pending = lock(&answers);
-            pending.gone = true;
-            pending.answers.clear();
+            lock(&answers).lose(output_ended());
         });
-        let stdin = tokio::sync::Mutex::new(streams.stdin);
-        Agent(Arc::new(Shared { stdin, next_id: AtomicU64::new(0), waiting }))
+        let (orders, lines) = mpsc::unbounded_channel();
+        let writer = tokio::spawn(write_lines(streams.stdin, lines, Arc::clone(&waiting)));
+        Agent(Arc::new(Shared {
+            orders: Mutex::new(Some(orders)),
+            writer: Mutex::new(Some(writer)),
+            next_id: AtomicU64::new(0),
+            waiting,
+        }))
+    }
+
+    /// Resolves once the agent is lost: it is gone, or it has not answered for a second and a half. From then on every
+    /// order fails at once, and all that it has broken can only be healed by removing the cluster.
+    pub async fn lost(&self) -> AgentError {
+        loop {
+            if let Err(why) = self.heartbeat().await {
+                return why;
+            }
+            sleep(HEARTBEAT_PAUSE).await;
+        }
+    }
+
+    /// Whether orders can't reach it any more.
+    pub fn is_lost(&self) -> bool {
+        lock(&self.0.waiting).lost.is_some()
+    }
+
+    /// Waits for a sign of life; an error says why there is none. Asks for the agent's clock, which it answers even while
+    /// it carries out other orders.
+    pub async fn heartbeat(&self) -> Result<(), AgentError> {
+        let limit = HEARTBEAT_STEP * HEARTBEAT_STEPS;
+        let began = Instant::now();
+        let asked = self.order(Order::Clock, Duration::MAX);
+        tokio::pin!(asked);
+        for _ in 0..HEARTBEAT_STEPS {
+            // In steps, each of which counts as no longer than it was meant to be. If this process is kept waiting for
+            // a processor, then so is the agent, which says nothing about it.
+            match timeout(HEARTBEAT_STEP, &mut asked).await {
+                Ok(answer) => return answer.map(|_| ()),
+                Err(_) => tracing::debug!(elapsed = ?began.elapsed(), "no answer to a heartbeat yet"),
+            }
+        }
+        lock(&self.0.waiting).lose(AgentError::Silent(limit));
+        Err(AgentError::Silent(limit))
+    }
+
+    /// Keeps all but root of the agent's machine off the members' bridge, and members off the machine, until the agent
+    /// ends. An error names what that lacks here.
+    pub async fn guard(&self, bridge: &str, table: &str) -> Result<(), AgentError> {
+        self.done(Order::Guard { bridge: bridge.to_string(), table: table.to_string() }).await
     }
 
     /// Tells the agent which bridge joins the members, and the name of the table for its packet rules. An error names
@@ -174,8 +246,14 @@ impl Agent {
 
     /// Asks the agent to end by closing its stdin. It heals everything first. Later orders fail.
     pub async fn close(&self) {
-        let mut stdin = self.0.stdin.lock().await;
-        let _ = timeout(ORDER_LIMIT, stdin.shutdown()).await;
+        drop(lock(&self.0.orders).take());
+        let writer = lock(&self.0.writer).take();
+        if let Some(mut writer) = writer
+            && (self.is_lost() || timeout(CLOSE_LIMIT, &mut writer).await.is_err())
+        {
+            // An agent that was stopped does not read, and the writer would wait for it forever.
+            writer.abort();
+        }
     }
 
     async fn done(&self, order: Order) -> Result<(), AgentError> {
@@ -199,28 +277,51 @@ impl Agent {
         let (sender, answer) = oneshot::channel();
         {
             let mut pending = lock(&self.0.waiting);
-            if pending.gone {
-                return Err(AgentError::Gone("its output has ended".to_string()));
+            if let Some(why) = &pending.lost {
+                return Err(why.clone());
             }
             pending.answers.insert(id, sender);
         }
-        let asked = async {
-            {
-                let mut stdin = self.0.stdin.lock().await;
-                stdin.write_all(&line).await.map_err(|error| gone(&error))?;
-                stdin.flush().await.map_err(|error| gone(&error))?;
-            }
-            answer.await.map_err(|_| AgentError::Gone("its output has ended".to_string()))
+        let sent = lock(&self.0.orders).as_ref().is_some_and(|orders| orders.send(line).is_ok());
+        let answer = match sent {
+            true => Some(timeout(limit, answer).await),
+            false => None,
         };
-        let answer = timeout(limit, asked).await;
-        lock(&self.0.waiting).answers.remove(&id);
+        let mut pending = lock(&self.0.waiting);
+        pending.answers.remove(&id);
+        let Some(answer) = answer else {
+            return Err(pending.lost.clone().unwrap_or_else(|| AgentError::Gone("it was told to end".to_string())));
+        };
         match answer {
             Err(_) => Err(AgentError::Timeout(limit)),
-            Ok(Err(error)) => Err(error),
+            Ok(Err(_)) => Err(pending.lost.clone().unwrap_or_else(output_ended)),
             Ok(Ok(Answer::Failed(reason))) => Err(AgentError::Refused(reason)),
             Ok(Ok(answer)) => Ok(answer),
         }
     }
+}
+
+/// Writes whole lines until there are no more, then closes the stream.
+async fn write_lines(
+    mut stdin: Pin<Box<dyn AsyncWrite + Send>>,
+    mut lines: mpsc::UnboundedReceiver<Vec<u8>>,
+    waiting: Arc<Waiting>,
+) {
+    while let Some(line) = lines.recv().await {
+        let written = async {
+            stdin.write_all(&line).await?;
+            stdin.flush().await
+        };
+        if let Err(error) = written.await {
+            return lock(&waiting).lose(gone(&error));
+        }
+    }
+    // If it is closed already, so much the better.
+    let _ = stdin.shutdown().await;
+}
+
+fn output_ended() -> AgentError {
+    AgentError::Gone("its output has ended".to_string())
 }
 
 fn gone(error: &dyn std::error::Error) -> AgentError {
@@ -235,6 +336,94 @@ fn nanos_since(start: Instant) -> i64 {
     i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn lock(waiting: &Waiting) -> std::sync::MutexGuard<'_, Pending> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, DuplexStream, duplex, split};
+
+    use super::*;
+
+    /// An agent at the other end of a stream that holds this many bytes.
+    fn agent(capacity: usize) -> (Agent, DuplexStream) {
+        let (ours, theirs) = duplex(capacity);
+        let (answers, stdin) = split(ours);
+        (Agent::connect(AgentStreams { stdin: Box::pin(stdin), lines: lines_of(answers) }), theirs)
+    }
+
+    fn lines_of(stream: impl AsyncRead + Send + Unpin + 'static) -> mpsc::Receiver<Vec<u8>> {
+        let (sender, lines) = mpsc::channel(64);
+        tokio::spawn(async move {
+            let mut stream = BufReader::new(stream).lines();
+            while let Ok(Some(line)) = stream.next_line().await {
+                if sender.send(line.into_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        });
+        lines
+    }
+
+    /// Answers each order as if it asked for the clock, `late` after it came; `answers` of them at most.
+    async fn answer(stream: DuplexStream, late: Duration, answers: usize) {
+        let (orders, mut stdout) = split(stream);
+        let mut orders = BufReader::new(orders).lines();
+        for _ in 0..answers {
+            let Ok(Some(line)) = orders.next_line().await else { return };
+            let Request { id, .. } = serde_json::from_str(&line).unwrap();
+            sleep(late).await;
+            let answer = serde_json::to_string(&Response { id, answer: Answer::Clock { mono_ns: 0 } }).unwrap();
+            stdout.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+        }
+        std::future::pending::<()>().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_that_was_given_up_in_the_middle_of_its_line_goes_out_whole() {
+        let (agent, theirs) = agent(8);
+        for fault in 0..3 {
+            assert!(timeout(Duration::from_millis(10), agent.heal(fault)).await.is_err(), "nobody reads");
+        }
+        let close = tokio::spawn(async move { agent.close().await });
+        let mut orders = BufReader::new(theirs).lines();
+        for fault in 0..3 {
+            let line = orders.next_line().await.unwrap().unwrap();
+            let request: Request = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            assert!(matches!(request.order, Order::Heal { fault: found } if found == fault), "{line}");
+        }
+        assert_eq!(orders.next_line().await.unwrap(), None, "closed after the last one");
+        close.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_falls_silent_is_lost_within_two_seconds() {
+        for answers in [0, 1, 7] {
+            let (agent, theirs) = agent(1 << 10);
+            tokio::spawn(answer(theirs, Duration::ZERO, answers));
+            // The last heartbeat that it answers.
+            let silent_from = Instant::now() + HEARTBEAT_PAUSE * u32::try_from(answers).unwrap().saturating_sub(1);
+            let why = agent.lost().await;
+            assert!(matches!(why, AgentError::Silent(_)), "{why}");
+            assert!(silent_from.elapsed() <= Duration::from_secs(2), "{:?}", silent_from.elapsed());
+            // From then on nobody waits for it.
+            let asked = Instant::now();
+            assert!(agent.is_lost() && matches!(agent.heal_all().await, Err(AgentError::Silent(_))));
+            agent.close().await;
+            assert_eq!(asked.elapsed(), Duration::ZERO);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_ends_is_lost_and_a_slow_one_is_not() {
+        let (agent, theirs) = agent(1 << 10);
+        drop(theirs);
+        assert!(matches!(agent.lost().await, AgentError::Gone(_)));
+
+        let (agent, theirs) = self::agent(1 << 10);
+        tokio::spawn(answer(theirs, Duration::from_millis(1400), usize::MAX));
+        assert!(timeout(Duration::from_secs(600), agent.lost()).await.is_err());
+        assert!(!agent.is_lost());
+    }
 }

@@ -13,12 +13,12 @@ use std::{mem, thread};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::JoinSet;
 
 use super::injection::Injection;
 use super::member::Member;
-use super::network::{self, Network};
+use super::network::{self, Guard, Network};
 use super::probe::Probes;
 use super::wire::{Answer, Observation, Order, Request, Response, Scope};
 use super::{clear, failover, kill, memory, pause, power, skew};
@@ -53,9 +53,10 @@ pub async fn serve(orders: impl Read + Send + 'static, answers: impl Write + Sen
             request = requests.recv() => match request {
                 None => break,
                 Some(request) => {
-                    let (agent, answers) = (Arc::clone(&agent), Arc::clone(&answers));
+                    let answers = Arc::clone(&answers);
+                    let answer = Arc::clone(&agent).begin(request.order);
                     running.spawn(async move {
-                        let answer = agent.carry_out(request.order).await;
+                        let answer = answer.await;
                         // If nobody reads answers any more, the stream of orders ends as well.
                         let _ = send(&answers, &Response { id: request.id, answer });
                     });
@@ -117,15 +118,43 @@ struct Server {
     in_effect: Mutex<BTreeMap<u32, Ordered>>,
     /// The members' network, once the controller has named it.
     network: Mutex<Option<Network>>,
+    /// Keeps others off it, where others could get there.
+    guard: Mutex<Option<Guard>>,
     probes: Probes,
     /// Set before the last heal, so that no order still under way breaks anything after it.
     ending: AtomicBool,
 }
 
 impl Server {
+    /// Begins an order; what it returns carries it out. An injection is registered by then, so a heal that was ordered
+    /// after it finds it and waits for it, whichever of the two tasks comes to run first.
+    fn begin(self: Arc<Self>, order: Order) -> impl Future<Output = Answer> + Send + 'static {
+        let registered = match &order {
+            Order::Inject { fault, injection } => self.register(*fault, injection).map(Some),
+            _ => Ok(None),
+        };
+        async move {
+            match registered {
+                Ok(busy) => {
+                    let answer = self.carry_out(order).await;
+                    drop(busy);
+                    answer
+                }
+                Err(reason) => Answer::Failed(reason),
+            }
+        }
+    }
+
     async fn carry_out(self: Arc<Self>, order: Order) -> Answer {
         let result = match order {
             Order::Clock => Ok(clock()),
+            Order::Guard { bridge, table } => {
+                let guard = blocking(move || Guard::set_up(&bridge, &table).map_err(|error| error.to_string())).await;
+                guard.map(|guard| {
+                    *lock(&self.guard) = Some(guard);
+                    Answer::Done
+                })
+            }
             Order::Network { bridge, table } => {
                 blocking(move || self.know_network(&bridge, &table)).await.map(|()| Answer::Done)
             }
@@ -162,23 +191,26 @@ impl Server {
         Ok(())
     }
 
-    async fn inject(self: Arc<Self>, fault: u32, injection: Injection) -> Result<Observation, String> {
+    /// Registers an injection before anything is done: whatever happens from here on, a heal must follow. Heals wait
+    /// until what this returns is dropped.
+    fn register(&self, fault: u32, injection: &Injection) -> Result<OwnedMutexGuard<()>, String> {
         for name in injection.members() {
             self.member(&name)?;
         }
         let busy = Arc::new(tokio::sync::Mutex::new(()));
-        let _busy = Arc::clone(&busy).lock_owned().await;
-        {
-            let mut in_effect = lock(&self.in_effect);
-            if self.ending.load(Ordering::SeqCst) {
-                return Err("the agent is ending".to_string());
-            }
-            if in_effect.contains_key(&fault) {
-                return Err(format!("there is a fault {fault} already"));
-            }
-            // Before anything is done: whatever happens from here on, a heal must follow.
-            in_effect.insert(fault, Ordered { injection: injection.clone(), busy });
+        let guard = Arc::clone(&busy).try_lock_owned().map_err(|error| error.to_string())?;
+        let mut in_effect = lock(&self.in_effect);
+        if self.ending.load(Ordering::SeqCst) {
+            return Err("the agent is ending".to_string());
         }
+        if in_effect.contains_key(&fault) {
+            return Err(format!("there is a fault {fault} already"));
+        }
+        in_effect.insert(fault, Ordered { injection: injection.clone(), busy });
+        Ok(guard)
+    }
+
+    async fn inject(self: Arc<Self>, fault: u32, injection: Injection) -> Result<Observation, String> {
         match injection {
             Injection::Pause { members } => self.each(members, pause::inject).await,
             Injection::Kill { members } => self.each(members, kill::inject).await,
@@ -452,19 +484,31 @@ mod tests {
         child.wait().unwrap();
     }
 
-    #[tokio::test]
-    async fn a_heal_waits_for_the_injection_that_it_undoes() {
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_heal_waits_for_an_injection_that_was_ordered_before_and_has_not_begun() {
         let server = Arc::new(Server::default());
-        let busy = Arc::new(tokio::sync::Mutex::new(()));
-        let injecting = Arc::clone(&busy).lock_owned().await;
-        let injection = Injection::Flush { members: vec!["n0".to_string()] };
-        lock(&server.in_effect).insert(3, Ordered { injection, busy });
-        let heal = tokio::spawn(Arc::clone(&server).heal(3));
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        server.adopt("c0", child.id(), Scope::Descendants, None).unwrap();
+        let pause = || Injection::Pause { members: vec!["c0".to_string()] };
+        let state = || stat(child.id()).unwrap().state;
+        // Nobody runs what the first order returned until the second one has been waiting for a while.
+        let injected = Arc::clone(&server).begin(Order::Inject { fault: 3, injection: pause() });
+        let healed = tokio::spawn(Arc::clone(&server).begin(Order::HealAll));
         tokio::time::sleep(Duration::from_millis(20)).await;
-        assert!(!heal.is_finished());
-        drop(injecting);
-        assert!(heal.await.unwrap().unwrap().observed);
+        assert!(!healed.is_finished());
+        assert_ne!(state(), 'T');
+        assert!(matches!(injected.await, Answer::Observed(seen) if seen.observed));
+        let Answer::ObservedAll(seen) = healed.await.unwrap() else { panic!("healed") };
+        assert!(seen.len() == 1 && seen[0].observed, "{seen:?}");
+        assert_ne!(state(), 'T');
         assert!(lock(&server.in_effect).is_empty());
+        // What is refused is not registered, so nothing waits for it.
+        let stranger = Injection::Pause { members: vec!["c1".to_string()] };
+        let refused = Arc::clone(&server).begin(Order::Inject { fault: 4, injection: stranger });
+        assert!(lock(&server.in_effect).is_empty());
+        assert!(matches!(refused.await, Answer::Failed(reason) if reason.contains("no member `c1`")));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread")]

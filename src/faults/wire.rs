@@ -22,6 +22,9 @@ pub(crate) struct Request {
 pub(crate) enum Order {
     /// Read CLOCK_MONOTONIC.
     Clock,
+    /// Keep all but root of this machine off the members' bridge, and members off the machine; the packet rules for
+    /// that go into a table of this name.
+    Guard { bridge: String, table: String },
     /// This bridge joins the members; packet rules go into this table.
     Network { bridge: String, table: String },
     /// From now on `member` is the process with this PID, and what belongs to it.

@@ -272,7 +272,8 @@ impl RunOnCluster<'_> {
         let run = AssertUnwindSafe(self.start_and_run(&mut owned, facts, status)).catch_unwind().await;
         let went_well = matches!(run, Ok(Ok(()))) && !self.interrupt.is_raised();
         match (self.keep, owned.made) {
-            (KeepCluster::ForUser, Some((cluster, _))) => {
+            // Without an agent, nobody else would undo its faults.
+            (KeepCluster::ForUser, Some((cluster, _))) if !cluster.agent.is_lost() => {
                 self.remains.are_gone();
                 (self.console.say)(&format!(
                     "the cluster stays up: nodes {}, resource {}",

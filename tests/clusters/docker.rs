@@ -468,6 +468,55 @@ async fn a_client_that_floods_or_ends_is_noticed() {
     cluster.stop().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn members_have_each_other_and_nobody_else_has_them() {
+    let docker = engine().await;
+    // Shells alone can say whether somebody listens.
+    let script = r#"while read -r line; do if eval "$line" 2>/dev/null; then echo did; else echo failed; fi; done"#;
+    let cluster = start(&docker, spec("kept-in", 1, 1, &["/bin/bash", "-c", script])).await.unwrap();
+    let mut client = cluster.start_client(0).await.unwrap();
+    let mut tried = async |command: String| {
+        client.stdin.write_all(format!("{command}\n").as_bytes()).await.unwrap();
+        client.stdin.flush().await.unwrap();
+        // A connection that is never answered may take minutes to fail.
+        match tokio::time::timeout(Duration::from_secs(1), client.output.recv()).await {
+            Ok(Some(ClientOutput::Stdout(said))) => said == b"did",
+            Err(_) => false,
+            other => panic!("{command}: {other:?}"),
+        }
+    };
+    let connects_to = |address: &str| format!("exec 3<>/dev/tcp/{}", address.replace(':', "/"));
+    let node = cluster.node_urls()[0].trim_start_matches("redis://").to_string();
+    assert!(tried(connects_to(&node)).await);
+    // Each capability is a bit: only files of others may be used.
+    let capabilities = |mask: &str| {
+        format!(
+            "while read -r name value; do [[ $name = CapBnd: ]] && break; done </proc/self/status; (( 0x$value == {mask} ))"
+        )
+    };
+    assert!(tried(capabilities("2")).await);
+    let no_more =
+        "while read -r name value; do [[ $name = NoNewPrivs: ]] && break; done </proc/self/status; (( value ))";
+    assert!(tried(no_more.to_string()).await);
+
+    // Users of this machine, apart from root.
+    let as_user = |user: u32| {
+        let mut bash = std::process::Command::new("timeout");
+        bash.args(["1", "bash", "-c", &connects_to(&node)]).stderr(std::process::Stdio::null());
+        std::os::unix::process::CommandExt::uid(&mut bash, user).status().unwrap().success()
+    };
+    assert!(as_user(0));
+    assert!(!as_user(65534));
+
+    // A service of this machine, at the address that it has in the members' network.
+    let service = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let machine = cluster.describe().subnet.hosts().next().unwrap();
+    let service = format!("{machine}:{}", service.local_addr().unwrap().port());
+    assert!(std::net::TcpStream::connect(&service).is_ok(), "it listens");
+    assert!(!tried(connects_to(&service)).await);
+    cluster.stop().await.unwrap();
+}
+
 /// Waits for the engine to notice that a member ended; it closes the streams slightly earlier.
 async fn state_once_ended(cluster: &Cluster, member: &str) -> String {
     for _ in 0..200 {

@@ -3,7 +3,9 @@
 //! lives on.
 //!
 //! A run that is told to stop does so at once, in any stage, and removes everything itself; one that is told twice says
-//! what `clean` removes.
+//! what `clean` removes. If somebody else kills or stops the agent, the sandbox, a client or a node, the run is not valid
+//! and leaves nothing: REDJEPSEN_KILLS=100 does that a hundred times on each kind of cluster, at random moments, and
+//! prints a table.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,15 +23,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const NAMESPACES: [&str; 4] = ["net", "mnt", "pid", "user"];
-
 /// What we know about one run: enough to find what is left of it.
 struct Traces<'a> {
     /// The run's working directory and its folder for temporary files; no other process uses it.
     folder: &'a Path,
     controller: u32,
-    /// Namespaces that its processes were in and this test is not.
-    namespaces: BTreeSet<PathBuf>,
+    /// Ids of its containers. Not namespaces: the kernel gives one the number of another that is gone, so it may be that
+    /// of another run's by now.
+    containers: BTreeSet<String>,
     /// Names of its containers and networks, and of the network devices that the engine created for it.
     names: BTreeSet<String>,
 }
@@ -46,7 +47,7 @@ impl Traces<'_> {
             let name = entry.file_name().into_string().unwrap();
             left.extend(self.names.contains(&name).then(|| format!("network device {name}")));
         }
-        let tables = said_by("nft", &["list", "tables", "bridge"]);
+        let tables = said_by("nft", &["list", "tables"]);
         let words: BTreeSet<&str> = tables.split_whitespace().collect();
         left.extend(self.names.iter().filter(|name| words.contains(name.as_str())).map(|name| format!("table {name}")));
         let files = fs::read_dir(self.folder).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
@@ -61,11 +62,7 @@ impl Traces<'_> {
         for container in listed(&format!("/containers/json?all=1&filters={filters}")) {
             let id = container["Id"].as_str().unwrap();
             left.push(format!("container {}", container["Names"]));
-            // It may be gone by now.
-            let details: Value = serde_json::from_str(&engine(&format!("/containers/{id}/json"))).unwrap_or_default();
-            if let Some(pid) = details["State"]["Pid"].as_u64().filter(|pid| *pid > 0) {
-                self.learn_namespaces(&PathBuf::from(format!("/proc/{pid}")));
-            }
+            self.containers.insert(id.to_string());
         }
         for network in listed(&format!("/networks?filters={filters}")) {
             let (name, id) = (network["Name"].as_str().unwrap(), network["Id"].as_str().unwrap());
@@ -78,39 +75,26 @@ impl Traces<'_> {
         left
     }
 
-    fn processes(&mut self) -> Vec<String> {
-        let all: Vec<PathBuf> = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).collect();
+    fn processes(&self) -> Vec<String> {
         let run = self.folder;
         let is_of = |process: &Path| {
             let beneath = |link: &str| fs::read_link(process.join(link)).is_ok_and(|to| to.starts_with(run));
             let environment = fs::read(process.join("environ")).unwrap_or_default();
             let run = run.as_os_str().as_bytes();
-            beneath("root") || beneath("cwd") || environment.windows(run.len()).any(|part| part == run)
+            let groups = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+            beneath("root")
+                || beneath("cwd")
+                || environment.windows(run.len()).any(|part| part == run)
+                || self.containers.iter().any(|container| groups.contains(container))
         };
-        for process in all.iter().filter(|process| is_of(process)).cloned().collect::<Vec<_>>() {
-            self.learn_namespaces(&process);
-        }
-        let in_namespace = |process: &Path| {
-            NAMESPACES.iter().filter_map(|kind| namespace(process, kind)).any(|found| self.namespaces.contains(&found))
-        };
-        let left = all.iter().filter(|process| is_of(process) || in_namespace(process));
+        let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let left = all.filter(|process| is_of(process));
         left.map(|process| {
             let command = fs::read(process.join("cmdline")).unwrap_or_default();
             format!("{}: {}", process.display(), String::from_utf8_lossy(&command).replace('\0', " "))
         })
         .collect()
     }
-
-    fn learn_namespaces(&mut self, process: &Path) {
-        for kind in NAMESPACES {
-            let ours = namespace(Path::new("/proc/self"), kind);
-            self.namespaces.extend(namespace(process, kind).filter(|found| Some(found) != ours.as_ref()));
-        }
-    }
-}
-
-fn namespace(process: &Path, kind: &str) -> Option<PathBuf> {
-    fs::read_link(process.join("ns").join(kind)).ok()
 }
 
 fn said_by(program: &str, arguments: &[&str]) -> String {
@@ -150,7 +134,7 @@ fn killed_after(cluster: &str, moment: Duration) -> Vec<String> {
     let mut controller = redjepsen(&run, &folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(moment);
     let mut traces =
-        Traces { folder: &folder, controller: controller.id(), namespaces: BTreeSet::new(), names: BTreeSet::new() };
+        Traces { folder: &folder, controller: controller.id(), containers: BTreeSet::new(), names: BTreeSet::new() };
     let found = traces.left();
     controller.kill().unwrap();
     controller.wait().unwrap();
@@ -294,7 +278,7 @@ impl Running {
     }
 
     fn traces<'f>(&self, folder: &'f Path) -> Traces<'f> {
-        Traces { folder, controller: self.child.id(), namespaces: BTreeSet::new(), names: BTreeSet::new() }
+        Traces { folder, controller: self.child.id(), containers: BTreeSet::new(), names: BTreeSet::new() }
     }
 
     /// Tells it to stop, and expects that it leaves nothing behind.
@@ -459,4 +443,207 @@ fn a_suite_that_is_told_twice_ends_at_once_with_its_run() {
     assert_eq!(run.end(), Some(255), "{}", run.said);
     assert!(run.said.contains("the folder") && run.said.contains("redjepsen-run-"), "{}", run.said);
     clean(&mut traces, "a suite told twice");
+}
+
+/// Whom somebody else hits, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Hit {
+    Nobody,
+    KillAgent,
+    StopAgent,
+    /// The outer process of the sandbox, which only waits for the inner one.
+    KillSandbox,
+    KillClient,
+    KillNode,
+}
+
+impl Hit {
+    fn signal(self) -> &'static str {
+        if self == Hit::StopAgent { "-STOP" } else { "-KILL" }
+    }
+
+    /// A process of the run that this is about, if it has one now.
+    fn victim(self, traces: &Traces, cluster: &str, number: u64) -> Option<u32> {
+        let mut found = if cluster == "docker" { self.in_docker(traces) } else { self.locally(traces) };
+        found.sort();
+        let at = usize::try_from(number).unwrap() % found.len().max(1);
+        found.get(at).copied()
+    }
+
+    fn locally(self, traces: &Traces) -> Vec<u32> {
+        let described = traces.processes();
+        // `/proc/7: redjepsen client `
+        let processes = described.iter().filter_map(|line| line.trim_start_matches("/proc/").split_once(": "));
+        let processes: Vec<(u32, &str)> =
+            processes.filter_map(|(pid, command)| Some((pid.parse().ok()?, command))).collect();
+        let with = |word: &'static str| {
+            processes.iter().filter(move |(_, command)| command.contains(word)).map(|(pid, _)| *pid)
+        };
+        // The outer process is the controller's child, and the inner one the outer one's.
+        let is_outer = |pid: &u32| parent(*pid) == Some(traces.controller);
+        match self {
+            Hit::Nobody => Vec::new(),
+            Hit::KillAgent | Hit::StopAgent => with(" sandbox").filter(|pid| !is_outer(pid)).collect(),
+            Hit::KillSandbox => with(" sandbox").filter(is_outer).collect(),
+            Hit::KillClient => with("redjepsen client").collect(),
+            // The resource's Redis has the same name, and its loss is as bad.
+            Hit::KillNode => with("redis-server").collect(),
+        }
+    }
+
+    fn in_docker(self, traces: &Traces) -> Vec<u32> {
+        let role = match self {
+            Hit::Nobody => return Vec::new(),
+            Hit::KillAgent | Hit::StopAgent | Hit::KillSandbox => "agent",
+            Hit::KillClient => "client",
+            Hit::KillNode => "node",
+        };
+        let labels = [format!("redjepsen.controller.pid={}", traces.controller), format!("redjepsen.role={role}")];
+        let filters = format!("{{\"label\":{labels:?}}}").replace('"', "%22").replace(' ', "");
+        let pids = listed(&format!("/containers/json?filters={filters}")).into_iter().filter_map(|container| {
+            let details = engine(&format!("/containers/{}/json", container["Id"].as_str()?));
+            let details: Value = serde_json::from_str(&details).ok()?;
+            u32::try_from(details["State"]["Pid"].as_u64()?).ok().filter(|pid| *pid > 0)
+        });
+        pids.collect()
+    }
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
+}
+
+/// How a run ended after somebody was hit.
+struct Ending {
+    /// Whether there was somebody to hit at that moment, who was needed.
+    hit: bool,
+    code: Option<i32>,
+    /// From the hit to the end.
+    took: Duration,
+    /// What was left before `clean`.
+    left: Vec<String>,
+    said: String,
+}
+
+/// Makes a run, hits a process of it at this moment, and waits for the end. Fails if `clean` leaves anything.
+fn hit_after(cluster: &str, hit: Hit, moment: Duration, number: u64) -> Ending {
+    let own = tempfile::tempdir().unwrap();
+    let folder = own.path().canonicalize().unwrap();
+    let seed = number.to_string();
+    let flags = "--workload redlock-guarded --nemesis all --ttl 300ms --clients 3 --time-limit 8s --cluster";
+    let run: Vec<&str> = ["run"].into_iter().chain(flags.split(' ')).chain([cluster, "--seed", &seed]).collect();
+    let said = fs::File::create(folder.join("said")).unwrap();
+    let mut controller =
+        redjepsen(&run, &folder).stdout(said.try_clone().unwrap()).stderr(said).process_group(0).spawn().unwrap();
+    let mut traces =
+        Traces { folder: &folder, controller: controller.id(), containers: BTreeSet::new(), names: BTreeSet::new() };
+    // All clients are ready by then, and nobody stops working for eight seconds.
+    let begun =
+        || fs::read_to_string(folder.join("store/latest/history.jsonl")).is_ok_and(|text| text.contains("invoke"));
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !begun() && Instant::now() < limit && controller.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(moment);
+    traces.left();
+    let victim = hit.victim(&traces, cluster, number);
+    // On a busy machine it may be too late: who has nothing left to do may die.
+    let log = fs::read_to_string(folder.join("store/latest/redjepsen.log")).unwrap();
+    let works = !log.contains("finishing operations");
+    let hit_it = victim.filter(|_| works).is_some_and(|pid| {
+        let kill = Command::new("kill").arg(hit.signal()).arg(pid.to_string()).status();
+        kill.unwrap().success()
+    });
+    let began = Instant::now();
+    while controller.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < Duration::from_secs(90), "{cluster}, {hit:?} after {moment:?}: it does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let took = began.elapsed();
+    let code = controller.wait().unwrap().code();
+    // The kernel takes a moment to remove what a killed process had.
+    let soon = Instant::now() + Duration::from_secs(3);
+    let mut left = traces.left();
+    while !left.is_empty() && Instant::now() < soon {
+        std::thread::sleep(Duration::from_millis(50));
+        left = traces.left();
+    }
+    if !left.is_empty() {
+        redjepsen(&["clean"], &folder).output().unwrap();
+        let for_good = traces.left();
+        assert!(for_good.is_empty(), "{cluster}, {hit:?} after {moment:?}, cleaned: {for_good:#?}");
+    }
+    let said = fs::read_to_string(folder.join("said")).unwrap();
+    Ending { hit: hit_it, code, took, left, said }
+}
+
+/// Hits this many runs, several at a time, each at another moment; fails if one of them is valid or leaves anything.
+fn hit_many(cluster: &str, kinds: &[Hit], times: u64, at_once: u64) {
+    let seed = u64::from(std::process::id());
+    let moment = |number: u64| Duration::from_millis((seed * 7919 + number * 104_729) % 6500);
+    let lane = |lane: u64| {
+        let numbers = (0..times).filter(|number| number % at_once == lane);
+        let one = |number: u64| {
+            let hit = kinds[usize::try_from(number).unwrap() % kinds.len()];
+            (hit, moment(number), hit_after(cluster, hit, moment(number), number))
+        };
+        numbers.map(one).collect::<Vec<_>>()
+    };
+    let endings: Vec<(Hit, Duration, Ending)> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..at_once).map(|number| scope.spawn(move || lane(number))).collect();
+        lanes.into_iter().flat_map(|lane| lane.join().unwrap()).collect()
+    });
+    println!(
+        "| {cluster} | hit | valid | invalid | unknown | other | left | longest to the end, s |\n|---|---|---|---|---|---|---|---|"
+    );
+    for kind in kinds {
+        let of_kind = endings.iter().filter(|(hit, _, ending)| hit == kind && (ending.hit || *kind == Hit::Nobody));
+        let of_kind: Vec<_> = of_kind.collect();
+        let code = |code| of_kind.iter().filter(|(.., ending)| ending.code == Some(code)).count();
+        let (valid, invalid, unknown) = (code(0), code(1), code(2));
+        let other = of_kind.len() - valid - invalid - unknown;
+        let left = of_kind.iter().filter(|(.., ending)| !ending.left.is_empty()).count();
+        let longest = of_kind.iter().map(|(.., ending)| ending.took).max().unwrap_or_default().as_secs_f64();
+        let hit = of_kind.len();
+        println!("| {kind:?} | {hit} | {valid} | {invalid} | {unknown} | {other} | {left} | {longest:.1} |");
+    }
+    for (hit, moment, Ending { hit: hit_it, code, took, left, said }) in &endings {
+        let told = format!("{cluster}, {hit:?} after {moment:?}, over after {took:?}: {left:#?}\n{said}");
+        if *hit == Hit::Nobody {
+            assert_ne!(*code, Some(1), "{told}");
+            continue;
+        }
+        if !hit_it {
+            continue;
+        }
+        assert_eq!(*code, Some(2), "{told}");
+        assert!(left.is_empty(), "{told}");
+        if matches!(hit, Hit::KillAgent | Hit::StopAgent | Hit::KillSandbox) {
+            assert!(said.contains("the run broke off: the agent"), "{told}");
+        }
+    }
+    let meant = endings.iter().filter(|(hit, ..)| *hit != Hit::Nobody).count();
+    let hits = endings.iter().filter(|(.., ending)| ending.hit).count();
+    assert!(hits * 2 > meant, "{hits} of {meant} were there to be hit");
+    let undisturbed = endings.iter().filter(|(hit, ..)| *hit == Hit::Nobody);
+    assert!(undisturbed.clone().count() == 0 || undisturbed.clone().any(|(.., ending)| ending.code == Some(0)));
+}
+
+const HITS: [Hit; 5] = [Hit::KillAgent, Hit::StopAgent, Hit::KillSandbox, Hit::KillClient, Hit::KillNode];
+
+/// How often to hit runs on each kind of cluster; a few times if nobody says.
+fn times(usually: u64) -> u64 {
+    std::env::var("REDJEPSEN_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
+}
+
+#[test]
+fn a_local_run_whose_processes_somebody_else_kills_is_not_valid_and_leaves_nothing() {
+    let kinds: Vec<Hit> = [Hit::Nobody].into_iter().chain(HITS).collect();
+    hit_many("local", &kinds, times(6), 6);
+}
+
+#[test]
+fn a_run_in_docker_whose_processes_somebody_else_kills_is_not_valid_and_leaves_nothing() {
+    hit_many("docker", &[Hit::StopAgent, Hit::KillAgent, Hit::KillClient, Hit::KillNode], times(1), 2);
 }

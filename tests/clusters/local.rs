@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -318,6 +318,76 @@ async fn members_look_like_machines_of_their_own() {
     };
     tokio::time::timeout(Duration::from_secs(5), noted).await.expect("how it ended is noted");
     cluster.stop().await.unwrap();
+}
+
+/// A client that runs each line that it reads as a command, and says whether it could.
+const OBEDIENT: &str =
+    r#"while read -r line; do if eval "$line" </dev/null >/dev/null 2>&1; then echo did; else echo failed; fi; done"#;
+
+/// Connects to a socket with a path.
+fn connects_to(path: &Path) -> String {
+    format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")'", path.display())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_machine() {
+    // A socket beside the sources and one among the temporary files, where a client's program may be.
+    let [beside, temporary] = [env!("CARGO_TARGET_TMPDIR").into(), std::env::temp_dir()];
+    let folders = [beside, temporary].map(|place| tempfile::tempdir_in(place).unwrap());
+    let sockets = folders.each_ref().map(|folder| folder.path().join("socket"));
+    let _listeners = sockets.each_ref().map(|socket| std::os::unix::net::UnixListener::bind(socket).unwrap());
+    fs::write(folders[1].path().join("program"), "").unwrap();
+    for socket in &sockets {
+        assert!(Command::new("sh").args(["-c", &connects_to(socket)]).status().unwrap().success(), "it listens");
+    }
+    let cluster = local().start(spec("kept-in", 1, 1, &["/bin/bash", "-c", OBEDIENT])).await.unwrap();
+    let mut client = cluster.start_client(0).await.unwrap();
+
+    let node = cluster.node_urls()[0].trim_start_matches("redis://").replace(':', "/");
+    let program = folders[1].path().join("program").display().to_string();
+    let mark = format!("redjepsen-test-{}", std::process::id());
+    for command in [
+        format!("exec 3<>/dev/tcp/{node} && echo PING >&3 && read -r reply <&3 && test ${{reply%?}} = +PONG"),
+        "echo something > /redjepsen/data/file && cat /redjepsen/data/file".to_string(),
+        format!("echo something > /tmp/{mark} && grep something /tmp/{mark}"),
+        format!("cat {program} && echo changed > {program}"),
+        "python3 -c 'import tempfile; tempfile.TemporaryFile()'".to_string(),
+        "echo something > /dev/shm/file && head -c 8 /dev/urandom && echo nothing > /dev/null".to_string(),
+        "sleep 60 & kill $!".to_string(),
+        "grep ^root /etc/passwd".to_string(),
+        // Each capability is a bit: only files of others may be read.
+        "grep 'CapBnd:.*0000000000000004' /proc/self/status".to_string(),
+        "grep 'NoNewPrivs:.*1' /proc/self/status".to_string(),
+    ] {
+        assert_eq!(say(&mut client, &command).await, "did", "{command}");
+    }
+    let of_another_member = folder_of(cluster.run_id()).join("n0").display().to_string();
+    for command in [
+        format!("echo something > /etc/{mark}"),
+        format!("echo something > {}/{mark}", env!("CARGO_TARGET_TMPDIR")),
+        "test -w /proc/sys/kernel/core_pattern".to_string(),
+        "test -w /proc/sysrq-trigger".to_string(),
+        "test -w /sys/kernel/mm/transparent_hugepage/enabled".to_string(),
+        "ls -l /dev | grep ^b".to_string(),
+        "mknod /redjepsen/data/disk b 8 0".to_string(),
+        "mount -t tmpfs none /redjepsen/data".to_string(),
+        "umount /tmp".to_string(),
+        "chroot / true".to_string(),
+        "unshare --user true".to_string(),
+        "ip link set eth0 down".to_string(),
+        format!("kill -0 {}", std::process::id()),
+        "exec 3<>/dev/tcp/192.0.2.1/80".to_string(),
+        format!("ls {of_another_member}"),
+        "ls /run | grep docker".to_string(),
+        connects_to("/var/run/docker.sock".as_ref()),
+        connects_to(&sockets[0]),
+        connects_to(&sockets[1]),
+    ] {
+        assert_eq!(say(&mut client, &command).await, "failed", "{command}");
+    }
+    cluster.stop().await.unwrap();
+    assert!(!std::env::temp_dir().join(&mark).exists(), "what it wrote there was its own");
+    assert_eq!(fs::read_to_string(program).unwrap(), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

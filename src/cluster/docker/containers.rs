@@ -27,6 +27,11 @@ pub(crate) struct Plan {
     pub body: ContainerCreateBody,
 }
 
+/// What images' entrypoints take to hand their folders to the server's own user, and to become that user.
+const SERVER_CAPABILITIES: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETPCAP", "SETUID"];
+/// A client's mounted files may belong to anybody.
+const CLIENT_CAPABILITIES: [&str; 1] = ["DAC_OVERRIDE"];
+
 /// All members of a cluster, the agent first. Addresses go by place: nodes, Sentinels, the resource, clients.
 pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short_rto: bool) -> Vec<Plan> {
     let mut plans: Vec<Plan> = (spec.members(network.subnet).into_iter())
@@ -43,6 +48,10 @@ pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short
             }
             let host = body.host_config.get_or_insert_default();
             host.network_mode = Some(network.id.clone());
+            host.security_opt = Some(vec!["no-new-privileges".to_string()]);
+            host.cap_drop = Some(vec!["ALL".to_string()]);
+            let capabilities = if member.role.is_server() { &SERVER_CAPABILITIES[..] } else { &CLIENT_CAPABILITIES };
+            host.cap_add = Some(capabilities.iter().map(|capability| (*capability).to_string()).collect());
             if short_rto {
                 // These only work when set at creation.
                 host.sysctls = Some(SHORT_BACK_OFF.map(|(name, value)| (name.to_string(), value.to_string())).into());

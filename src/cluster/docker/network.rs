@@ -16,6 +16,7 @@ use super::{labels_of, network_name};
 use crate::cluster::ClusterSpec;
 use crate::cluster::address::{check_room, room};
 use crate::cluster::error::ClusterError;
+use crate::topology::{Program, Topology};
 
 /// A network that was made for a run.
 #[derive(Clone, Debug)]
@@ -42,6 +43,30 @@ impl Docker {
         check_room(subnet, members)
     }
 
+    /// Fails if the engine's machine, as far as it is this one, cannot remember all pairs of members that talk.
+    pub fn check_neighbours(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        let limit = read("/proc/sys/net/ipv4/neigh/default/gc_thresh3").and_then(|text| text.trim().parse().ok());
+        // In the second line, as a hexadecimal number.
+        let taken = read("/proc/net/stat/arp_cache").and_then(|text| {
+            let entries = text.lines().nth(1)?.split_whitespace().next()?;
+            u64::from_str_radix(entries, 16).ok()
+        });
+        let needed = neighbours(spec);
+        match limit {
+            Some(limit) if self.engine.local && needed + taken.unwrap_or(0) > limit => {
+                let (clients, nodes) = (spec.clients, spec.nodes);
+                Err(ClusterError::TooManyNeighbours {
+                    clients,
+                    nodes,
+                    needed,
+                    room: limit - taken.unwrap_or(0).min(limit),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) async fn make_network(&self, spec: &ClusterSpec) -> Result<Network, ClusterError> {
         let candidates: Vec<Ipv4Net> = match spec.subnet {
             Some(subnet) => {
@@ -63,6 +88,8 @@ impl Docker {
             let request = NetworkCreateRequest {
                 name: network_name(&spec.run_id),
                 driver: Some("bridge".to_string()),
+                // Members reach each other and nothing else.
+                internal: Some(true),
                 options: Some(HashMap::from([(BRIDGE_OPTION.to_string(), bridge.clone())])),
                 ipam: Some(Ipam {
                     config: Some(vec![IpamConfig { subnet: Some(subnet.to_string()), ..Default::default() }]),
@@ -104,6 +131,16 @@ impl Docker {
         }
         Ok(taken)
     }
+}
+
+/// How many entries the members have in the kernel's table of neighbours: one for each that a member talks to.
+fn neighbours(spec: &ClusterSpec) -> u64 {
+    let clients = u64::from(spec.clients);
+    let servers = spec.addresses() - clients;
+    let one_group = spec.program != Program::Redis || spec.topology != Topology::Independent;
+    let among_servers = if one_group { servers * servers.saturating_sub(1) } else { 0 };
+    // All servers talk to the agent, which is on the machine itself.
+    2 * clients * servers + among_servers + 2 * servers
 }
 
 /// A device name has at most 15 characters, so the run's id is hashed.
@@ -153,6 +190,28 @@ mod tests {
                      eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
                      docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\nbroken line\n";
         assert_eq!(routes(table), [("172.17.0.0/16".parse().unwrap(), "docker0".to_string())]);
+    }
+
+    #[test]
+    fn whoever_talks_is_a_neighbour_of_the_other() {
+        let spec = |nodes, clients, topology| ClusterSpec {
+            run_id: "a".to_string(),
+            nodes,
+            program: Program::Redis,
+            topology,
+            clients,
+            client: crate::cluster::ClientCommand::BuiltIn,
+            subnet: None,
+            owner: crate::cluster::Owner::current(),
+            persistence: crate::topology::Persistence::None,
+            preload: false,
+            network_faults: false,
+        };
+        // Each client with each node and the resource, and each of those with the agent.
+        assert_eq!(neighbours(&spec(5, 5, Topology::Independent)), 2 * 5 * 6 + 2 * 6);
+        assert!(neighbours(&spec(15, 40, Topology::Independent)) > 1024, "more than a kernel has room for by default");
+        let etcd = ClusterSpec { program: Program::Etcd, ..spec(5, 5, Topology::Independent) };
+        assert_eq!(neighbours(&etcd), 2 * 5 * 6 + 6 * 5 + 2 * 6, "and nodes with each other");
     }
 
     #[test]

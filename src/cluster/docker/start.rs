@@ -97,6 +97,12 @@ impl Docker {
         let agent =
             handles.iter().find_map(|handle| if handle.member.role == Role::Agent { handle.take() } else { None });
         let agent = agent_on(agent.ok_or_else(|| ClusterError::UnknownMember { member: AGENT.to_string() })?);
+        // Faults and verdicts do not depend on it, and not every kernel can do it.
+        if let Err(error) = agent.guard(&network.bridge, &network_name(&spec.run_id)).await {
+            tracing::warn!(
+                "other users of the engine's machine can reach the members, and members the machine: {error}"
+            );
+        }
         if spec.network_faults {
             // Named after the run, so that anyone who looks at the machine's rules knows whose they are.
             let name = network_name(&spec.run_id);

@@ -43,12 +43,16 @@ impl Folder {
         Ok(folder)
     }
 
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// The empty folder on which the members' view of the file system is assembled.
     pub fn root(&self) -> PathBuf {
         self.0.join("root")
     }
 
-    /// What the member sees as [`FILES`].
+    /// What the member sees as [`FILES`]; the sandbox knows this name too.
     pub fn files_of(&self, member: &str) -> PathBuf {
         self.0.join(member)
     }
@@ -75,6 +79,7 @@ impl Folder {
                 fs::write(here(LIBRARY_PATH), LIBRARY)?;
                 fs::set_permissions(here(LIBRARY_PATH), fs::Permissions::from_mode(0o755))?;
                 fs::write(here(CONTROL_PATH), blank_control())?;
+                fs::set_permissions(here(CONTROL_PATH), fs::Permissions::from_mode(0o666))?;
             }
             Ok(())
         };

@@ -24,6 +24,7 @@ use super::sandbox::channel::Begin;
 use super::sandbox::links::BRIDGE;
 use super::starts::{Start, Starts};
 use super::{ClusterSpec, Member, address, redis_program};
+use crate::faults::AgentError;
 use crate::members::Role;
 use crate::topology::Program;
 
@@ -105,13 +106,7 @@ impl Local {
     /// The program that a server of this kind runs, and its first arguments, argv[0] included.
     pub(crate) fn program_of(&self, program: Program) -> (PathBuf, Vec<String>) {
         match &self.service {
-            Some(service) if program != Program::Redis => {
-                // Members are root in their namespaces. A server that refuses to be root runs as nobody.
-                let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].map(str::to_string);
-                let disguise = program.user().map_or(&[][..], |_| &nobody);
-                let argv: Vec<String> = disguise.iter().chain(&service.command).cloned().collect();
-                (argv.first().map(PathBuf::from).unwrap_or_default(), argv)
-            }
+            Some(service) if program != Program::Redis => (service.program().to_path_buf(), service.command.clone()),
             _ => (self.server.clone(), vec![redis_program::called(&self.server).to_string()]),
         }
     }
@@ -147,13 +142,29 @@ impl Local {
         let folder = Folder::make(&spec.run_id, &spec.owner)?;
         let subnet = subnet(spec);
         let gateway = subnet.hosts().next().unwrap_or(subnet.network());
-        let begin = Begin { gateway, prefix: subnet.prefix_len(), root: folder.root() };
+        let members = spec.members(subnet);
+        let addresses = |servers: bool| {
+            let of_kind = members.iter().filter(|member| member.role.is_server() == servers);
+            of_kind.filter_map(|member| member.address).collect()
+        };
+        let begin = Begin {
+            gateway,
+            prefix: subnet.prefix_len(),
+            root: folder.root(),
+            files: folder.path().to_path_buf(),
+            servers: addresses(true),
+            clients: addresses(false),
+        };
         let agent_seat = MemberHandle::new(Member::agent());
         let sandbox = Sandbox::start(&self.program, begin, &agent_seat.log);
         let (sandbox, process) = start.unless_given_up(sandbox).await?;
         tracing::debug!("sandbox ready after {:?}", began.elapsed());
         let agent = agent_on(process);
-        let members = spec.members(subnet);
+        if spec.network_faults {
+            let refused = |error: AgentError| ClusterError::NoNetworkFaults { reason: error.to_string() };
+            let table = format!("redjepsen-{}", spec.run_id);
+            start.unless_given_up(async { agent.network(BRIDGE, &table).await.map_err(refused) }).await?;
+        }
         let run = LocalRun::new(self, spec, &members, folder, sandbox, agent.clone())?;
         let placed = members.into_iter().map(MemberHandle::new);
         let cluster = Cluster {

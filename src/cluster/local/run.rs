@@ -23,6 +23,10 @@ use crate::members::Role;
 
 /// A killed process is gone within milliseconds, unless it waits for a disk.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
+/// How long the sandbox may take to end by itself before it is killed. One that is not heard from is killed at once.
+const END_LIMIT: Duration = Duration::from_secs(3);
+/// The user that owns nothing.
+const NOBODY: u32 = 65534;
 /// How many bytes at the end of a log are searched for its last lines.
 const LOG_END: usize = 16 << 10;
 
@@ -41,6 +45,7 @@ struct Recipe {
     argv: Vec<String>,
     env: Vec<(String, String)>,
     directory: PathBuf,
+    user: Option<u32>,
 }
 
 impl LocalRun {
@@ -95,7 +100,7 @@ impl LocalRun {
             env: recipe.env.clone(),
             address: member.address.ok_or_else(unknown)?,
             directory: recipe.directory.clone(),
-            files: self.folder.files_of(&member.name),
+            user: recipe.user,
         };
         self.sandbox.spawn(spawn, stdio).await
     }
@@ -142,8 +147,9 @@ impl LocalRun {
 
     /// Ends the sandbox, and with it all members, and removes the files. Safe to call more than once.
     pub async fn remove(&self) -> Result<(), ClusterError> {
+        let lost = self.agent.is_lost();
         self.agent.close().await;
-        self.sandbox.wait().await?;
+        self.sandbox.wait(if lost { Duration::ZERO } else { END_LIMIT }).await?;
         self.folder.remove()
     }
 }
@@ -159,6 +165,8 @@ fn server(local: &Local, server: &Server) -> Recipe {
         env,
         // For whatever it writes without being told where.
         directory: FILES.into(),
+        // Members are root in their namespaces, and a server may refuse to be.
+        user: server.program.user().map(|_| NOBODY),
     }
 }
 
@@ -167,12 +175,14 @@ fn client(local: &Local, spec: &ClusterSpec) -> Recipe {
     match &spec.client {
         ClientCommand::BuiltIn => {
             let argv = vec!["redjepsen".to_string(), "client".to_string()];
-            Recipe { program: local.program.clone(), argv, env: Vec::new(), directory: here() }
+            Recipe { program: local.program.clone(), argv, env: Vec::new(), directory: here(), user: None }
         }
         ClientCommand::Own(own) => {
             let program = own.command.first().map(PathBuf::from).unwrap_or_default();
             let directory = own.folder.clone().unwrap_or_else(here);
-            Recipe { program, argv: own.command.clone(), env: Vec::new(), directory }
+            // Wherever this process has its own temporary files, a client can write in /tmp.
+            let env = vec![("TMPDIR".to_string(), "/tmp".to_string())];
+            Recipe { program, argv: own.command.clone(), env, directory, user: None }
         }
     }
 }

@@ -18,8 +18,6 @@ use crate::cluster::sandbox::channel::{Answer, Begin, Channel, Order, Reply, Req
 
 /// The sandbox does everything within milliseconds; a loaded machine gets more time.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long it may take to end by itself before it is killed.
-const END_LIMIT: Duration = Duration::from_secs(3);
 
 /// A running sandbox.
 pub(super) struct Sandbox {
@@ -103,11 +101,12 @@ impl Sandbox {
         }
     }
 
-    /// Waits until the sandbox has ended, which it does when the agent's stdin closes. Kills it if it does not.
-    pub async fn wait(&self) -> Result<(), ClusterError> {
+    /// Waits until the sandbox has ended, which it does when the agent's stdin closes. Kills it if it does not within
+    /// `limit`.
+    pub async fn wait(&self, limit: Duration) -> Result<(), ClusterError> {
         let fail = |error: std::io::Error| failed("end the sandbox", &error.to_string());
         let mut process = self.process.lock().await;
-        if tokio::time::timeout(END_LIMIT, process.wait()).await.is_err() {
+        if tokio::time::timeout(limit, process.wait()).await.is_err() {
             // Its processes die with it.
             process.kill().await.map_err(fail)?;
         }

@@ -44,6 +44,13 @@ pub(crate) struct Begin {
     pub prefix: u8,
     /// An empty folder on which the members' view of the file system is assembled.
     pub root: PathBuf,
+    /// The run's own folder. It has a folder for each member, which the member sees as
+    /// [`FILES`](crate::cluster::FILES).
+    pub files: PathBuf,
+    /// The addresses of all servers.
+    pub servers: Vec<Ipv4Addr>,
+    /// The addresses of all clients.
+    pub clients: Vec<Ipv4Addr>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -57,8 +64,8 @@ pub(crate) struct Spawn {
     pub address: Ipv4Addr,
     /// The folder that the process starts in.
     pub directory: PathBuf,
-    /// What the member sees as [`FILES`](crate::cluster::FILES).
-    pub files: PathBuf,
+    /// Whom the process runs as, if not as the user that runs the sandbox.
+    pub user: Option<u32>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

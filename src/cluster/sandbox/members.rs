@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,19 +11,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rustix::mount::MountFlags;
 use rustix::process::Signal;
 
-use super::channel::{Answer, Spawn, State};
+use super::channel::{Answer, Begin, Spawn, State};
 use super::links::{Bridge, configure_inside};
 use super::namespaces;
-use super::root::{mount_files, mount_proc};
+use super::privileges::drop_all;
+use super::root::{mount_own, mount_proc};
 use crate::faults::HeldProcess;
 
 /// All members that were ever started.
 pub(super) struct Members {
     bridge: Mutex<Bridge>,
-    /// The network's prefix length.
-    prefix: u8,
+    /// What the cluster began with.
+    begin: Begin,
     processes: Mutex<HashMap<String, Arc<Process>>>,
 }
 
@@ -34,8 +37,16 @@ struct Process {
 }
 
 impl Members {
-    pub fn new(bridge: Bridge, prefix: u8) -> Members {
-        Members { bridge: Mutex::new(bridge), prefix, processes: Mutex::default() }
+    pub fn new(bridge: Bridge, begin: Begin) -> Members {
+        Members { bridge: Mutex::new(bridge), begin, processes: Mutex::default() }
+    }
+
+    /// Whom a member at this address talks to: a client to the servers, a server to everybody.
+    fn neighbours(&self, address: Ipv4Addr) -> Vec<Ipv4Addr> {
+        let Begin { gateway, servers, clients, .. } = &self.begin;
+        let is_server = servers.contains(&address);
+        let of_server = clients.iter().chain([gateway]).filter(|_| is_server);
+        servers.iter().chain(of_server).filter(|other| **other != address).copied().collect()
     }
 
     /// Starts a member's process with this stdin, stdout and stderr.
@@ -69,8 +80,9 @@ impl Members {
         let namespace = File::open("/proc/thread-self/ns/net").map_err(step("its network namespace"))?;
         let connected = lock(&self.bridge).connect(&spawn.member, spawn.address, namespace.as_fd());
         connected.map_err(step("its network devices"))?;
-        configure_inside(spawn.address, self.prefix).map_err(step("its address"))?;
-        mount_files(&spawn.files).map_err(step("its files"))?;
+        let neighbours = self.neighbours(spawn.address);
+        configure_inside(spawn.address, self.begin.prefix, &neighbours).map_err(step("its address"))?;
+        mount_own(&spawn.member, &self.begin.files).map_err(step("its files"))?;
 
         let [stdin, stdout, stderr] = stdio.map(Stdio::from);
         let mut command = Command::new(&spawn.program);
@@ -80,8 +92,11 @@ impl Members {
         }
         command.args(argv).envs(spawn.env.iter().cloned()).current_dir(&spawn.directory);
         command.stdin(stdin).stdout(stdout).stderr(stderr);
-        // SAFETY: one system call, no memory is allocated.
-        unsafe { command.pre_exec(mount_proc) };
+        let user = spawn.user;
+        // Whatever /proc can change about the kernel is not a member's to change.
+        let confine = move || mount_proc(MountFlags::RDONLY).and_then(|()| drop_all(user));
+        // SAFETY: these are system calls, no memory is allocated.
+        unsafe { command.pre_exec(confine) };
         let program = spawn.program.display();
         command.spawn().map_err(|error| format!("{program}: {error}"))
     }

@@ -6,7 +6,7 @@
 //! stream of the agent's orders ends.
 //!
 //! - [`channel`]: its orders
-//! - `namespaces`, `root`, `links`: what members live in
+//! - `namespaces`, `root`, `links`: what members live in; `privileges`: what they may do there
 //! - `members`: their processes
 //!
 //! There are two processes because a process cannot move into another PID namespace; only its children can.
@@ -15,12 +15,14 @@ pub(crate) mod channel;
 pub(crate) mod links;
 mod members;
 mod namespaces;
+mod privileges;
 mod root;
 
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -40,12 +42,13 @@ pub fn run() -> anyhow::Result<()> {
         bail!("the first order must be to begin");
     };
     let agent = UnixStream::from(descriptors.pop().context("there is no stream for the agent")?);
+    let sockets = root::sockets();
     if let Err(refused) = namespaces::enter() {
         return Ok(channel.send(&Reply { id, answer: Answer::Failed(refused) }, &[])?);
     }
     // SAFETY: there is no other thread that could hold a lock now.
     match unsafe { libc::fork() } {
-        0 => hold(channel, id, &begin, agent),
+        0 => hold(channel, id, begin, &sockets, agent),
         child if child > 0 => {
             drop((channel, agent));
             wait_for(child)
@@ -75,14 +78,14 @@ fn wait_for(child: i32) -> anyhow::Result<()> {
 }
 
 /// Process 1 of the cluster's namespace.
-fn hold(channel: Channel, id: u64, begin: &Begin, agent: UnixStream) -> anyhow::Result<()> {
+fn hold(channel: Channel, id: u64, begin: Begin, sockets: &[PathBuf], agent: UnixStream) -> anyhow::Result<()> {
     // Whoever kills the parent means to kill this process too.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let bridge = match furnish(begin) {
+    let bridge = match furnish(&begin, sockets) {
         Ok(bridge) => bridge,
         Err(reason) => return Ok(channel.send(&Reply { id, answer: Answer::Failed(reason) }, &[])?),
     };
-    let members = Arc::new(Members::new(bridge, begin.prefix));
+    let members = Arc::new(Members::new(bridge, begin));
     channel.send(&Reply { id, answer: Answer::Done }, &[])?;
     thread::Builder::new().name("members".to_string()).spawn(move || take_orders(&Arc::new(channel), &members))?;
 
@@ -95,9 +98,10 @@ fn hold(channel: Channel, id: u64, begin: &Begin, agent: UnixStream) -> anyhow::
 }
 
 /// Sets up what all members live in.
-fn furnish(begin: &Begin) -> Result<Bridge, String> {
-    root::build(&begin.root).map_err(|error| namespaces::refused("mounts", &error))?;
-    Bridge::make(begin.gateway, begin.prefix).map_err(|error| namespaces::refused("a network bridge", &error))
+fn furnish(begin: &Begin, sockets: &[PathBuf]) -> Result<Bridge, String> {
+    root::build(&begin.root, &begin.files, sockets).map_err(|error| namespaces::refused("mounts", &error))?;
+    Bridge::make(begin.gateway, begin.prefix, &begin.servers)
+        .map_err(|error| namespaces::refused("a network bridge", &error))
 }
 
 /// Carries out orders concurrently until the controller is gone.

@@ -7,6 +7,7 @@ use rustix::process::{getegid, geteuid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// PIDs, network, mounts, host name: the sandbox has its own, which no member sees beyond, and each member has its own.
+/// Members also have shared memory and semaphores of their own.
 const ALL: UnshareFlags =
     UnshareFlags::NEWPID.union(UnshareFlags::NEWNET).union(UnshareFlags::NEWNS).union(UnshareFlags::NEWUTS);
 
@@ -26,7 +27,7 @@ pub(super) fn enter() -> Result<(), String> {
 
 /// Moves only this thread into a member's namespaces; processes that it starts are in them, too.
 pub(super) fn enter_own() -> io::Result<()> {
-    unshare(ALL)
+    unshare(ALL | UnshareFlags::NEWIPC)
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {

@@ -5,7 +5,8 @@
 //! namespace. A way has a direction: X to Y and Y to X are two ways.
 //!
 //! `condition` combines several faults on one way. `table` makes the kernel drop packets (`rules`), `carrier` does in
-//! user space what rules cannot (`delay`, `reset`), `probe` and `observe` check the effect. They build on `capture` and
+//! user space what rules cannot (`delay`, `reset`), `probe` and `observe` check the effect. No fault, but done by the same
+//! means: `guard` keeps others off the members' bridge. They build on `capture` and
 //! `filter` for packet sockets, `frame` for what passes through them, `netlink` and `links` for what the kernel knows.
 //!
 //! Deliberately absent: traffic between members and the machine itself (so the controller's own connections), IPv6 and
@@ -17,6 +18,7 @@ mod condition;
 mod delay;
 mod filter;
 mod frame;
+mod guard;
 mod links;
 pub(crate) mod netlink;
 mod observe;
@@ -33,6 +35,8 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use guard::Guard;
 
 use carrier::{Carried, Carrier, Tally};
 use condition::{Condition, Handling, combined};

@@ -16,7 +16,11 @@ pub(super) const OWNED: u32 = 2;
 const SUBSYSTEM: u16 = libc::NFNL_SUBSYS_NFTABLES as u16;
 const ANY_FAMILY: u8 = libc::AF_UNSPEC as u8;
 const BRIDGE: u8 = libc::NFPROTO_BRIDGE as u8;
+/// IPv4 and IPv6 of this machine itself.
+const INET: u8 = libc::NFPROTO_INET as u8;
+const HOOK_INPUT: u32 = 1;
 const HOOK_FORWARD: u32 = 2;
+const HOOK_OUTPUT: u32 = 3;
 const CHAIN: &str = "forward";
 /// nft's type for a pair of IPv4 addresses, and its length.
 const PAIR_TYPE: u32 = 7 << 6 | 7;
@@ -29,6 +33,15 @@ const SECOND: u32 = 9;
 /// The verdict register.
 const VERDICT: u32 = 0;
 const NETWORK_HEADER: u32 = 1;
+const TRANSPORT_HEADER: u32 = 2;
+/// Things that are known of a packet besides its content.
+const PROTOCOL_OF_FRAME: u32 = 1;
+const ENTERED_BY: u32 = 6;
+const LEAVES_BY: u32 = 7;
+const USER_OF_SOCKET: u32 = 10;
+const PROTOCOL_OF_PACKET: u32 = 16;
+/// Names of devices are compared in full.
+const DEVICE_NAME: usize = 16;
 
 /// An entry of a list.
 const ENTRY: u16 = 1;
@@ -102,30 +115,91 @@ pub(super) fn new_rule(table: &str, fault: u32, effect: Effect) -> Message {
     message.text(1, table).text(2, CHAIN);
     message.nest(4, |rule| {
         // Only IPv4 has addresses there.
-        let protocol_of_frame = 1;
-        expression(rule, "meta", |meta| _ = meta.number(1, FIRST).number(2, protocol_of_frame));
+        known(rule, PROTOCOL_OF_FRAME);
         compare(rule, Comparison::Equal, &ETHERTYPE_IPV4.to_be_bytes());
-        load(rule, FIRST, 12, 4);
-        load(rule, SECOND, 16, 4);
+        load(rule, FIRST, (NETWORK_HEADER, 12), 4);
+        load(rule, SECOND, (NETWORK_HEADER, 16), 4);
         expression(rule, "lookup", |lookup| {
             lookup.text(1, &set_name(fault)).number(2, FIRST).number(4, fault);
         });
         match effect {
             Effect::Reset => {
-                load(rule, FIRST, 9, 1);
+                load(rule, FIRST, (NETWORK_HEADER, 9), 1);
                 compare(rule, Comparison::Equal, &[PROTOCOL_TCP]);
             }
             Effect::Lose { percent } if percent < 100 => below(rule, percent),
             Effect::Drop | Effect::Lose { .. } | Effect::Delay { .. } => {}
         }
-        expression(rule, "counter", |_| ());
-        expression(rule, "immediate", |immediate| {
-            let code = |verdict: &mut Message| _ = verdict.number(1, libc::NF_DROP as u32);
-            immediate.number(1, VERDICT).nest(2, |data| _ = data.nest(2, code));
-        });
+        drop_it(rule);
     });
     message.bytes(7, &comment(&format!("fault {fault}: {}", describe(effect))));
     message
+}
+
+/// A table for the rules of a [guard](super::guard), which the kernel removes with the socket that created it.
+pub(super) fn new_guard(name: &str) -> Message {
+    let mut message = message_of(INET, libc::NFT_MSG_NEWTABLE, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+    message.text(1, name).number(2, OWNED);
+    message
+}
+
+/// Whose packets a guard looks at.
+#[derive(Clone, Copy)]
+pub(super) enum Sender {
+    /// Packets from the bridge to the machine.
+    Members,
+    /// Packets from the machine to the bridge.
+    Machine,
+}
+
+/// The guard's chain for these packets, with its rules.
+pub(super) fn guard_chain(table: &str, sender: Sender, bridge: &str) -> Vec<Message> {
+    let (chain, hook, device) = match sender {
+        Sender::Members => ("input", HOOK_INPUT, ENTERED_BY),
+        Sender::Machine => ("output", HOOK_OUTPUT, LEAVES_BY),
+    };
+    let mut new = message_of(INET, libc::NFT_MSG_NEWCHAIN, libc::NLM_F_CREATE);
+    new.text(1, table).text(3, chain).text(7, "filter").number(5, libc::NF_ACCEPT as u32);
+    new.nest(4, |new| _ = new.number(1, hook).number(2, 0));
+    let mut name = bridge.as_bytes().to_vec();
+    name.resize(DEVICE_NAME, 0);
+    let rule = |which: fn(&mut Message)| {
+        let mut message = message_of(INET, libc::NFT_MSG_NEWRULE, libc::NLM_F_CREATE | libc::NLM_F_APPEND);
+        message.text(1, table).text(2, chain).nest(4, |rule| {
+            known(rule, device);
+            compare(rule, Comparison::Equal, &name);
+            which(rule);
+            drop_it(rule);
+        });
+        message
+    };
+    let rules = match sender {
+        Sender::Members => vec![rule(is_no_tcp), rule(opens_a_connection)],
+        Sender::Machine => vec![rule(is_not_from_root)],
+    };
+    [new].into_iter().chain(rules).collect()
+}
+
+fn is_no_tcp(rule: &mut Message) {
+    known(rule, PROTOCOL_OF_PACKET);
+    compare(rule, Comparison::Different, &[PROTOCOL_TCP]);
+}
+
+fn opens_a_connection(rule: &mut Message) {
+    known(rule, PROTOCOL_OF_PACKET);
+    compare(rule, Comparison::Equal, &[PROTOCOL_TCP]);
+    load(rule, FIRST, (TRANSPORT_HEADER, 13), 1);
+    let (syn, ack) = (super::frame::flags::SYN, super::frame::flags::ACK);
+    expression(rule, "bitwise", |bitwise| {
+        bitwise.number(1, FIRST).number(2, FIRST).number(3, 1);
+        bitwise.nest(4, |mask| _ = mask.bytes(VALUE, &[syn | ack])).nest(5, |flip| _ = flip.bytes(VALUE, &[0]));
+    });
+    compare(rule, Comparison::Equal, &[syn]);
+}
+
+fn is_not_from_root(rule: &mut Message) {
+    known(rule, USER_OF_SOCKET);
+    compare(rule, Comparison::Different, &0_u32.to_ne_bytes());
 }
 
 fn describe(effect: Effect) -> String {
@@ -151,23 +225,41 @@ fn comment(text: &str) -> Vec<u8> {
 }
 
 fn message(kind: c_int, flags: c_int) -> Message {
-    Message::new(SUBSYSTEM << 8 | kind as u16, flags, &[BRIDGE, 0, 0, 0])
+    message_of(BRIDGE, kind, flags)
+}
+
+fn message_of(family: u8, kind: c_int, flags: c_int) -> Message {
+    Message::new(SUBSYSTEM << 8 | kind as u16, flags, &[family, 0, 0, 0])
 }
 
 fn expression(rule: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
     rule.nest(ENTRY, |entry| _ = entry.text(1, name).nest(2, fill));
 }
 
-/// Loads bytes of the IPv4 header.
-fn load(rule: &mut Message, register: u32, offset: u32, length: u32) {
+/// Loads bytes of a header, from this offset in it.
+fn load(rule: &mut Message, register: u32, (header, offset): (u32, u32), length: u32) {
     expression(rule, "payload", |payload| {
-        payload.number(1, register).number(2, NETWORK_HEADER).number(3, offset).number(4, length);
+        payload.number(1, register).number(2, header).number(3, offset).number(4, length);
+    });
+}
+
+/// Loads something that is known of the packet into the first register.
+fn known(rule: &mut Message, what: u32) {
+    expression(rule, "meta", |meta| _ = meta.number(1, FIRST).number(2, what));
+}
+
+fn drop_it(rule: &mut Message) {
+    expression(rule, "counter", |_| ());
+    expression(rule, "immediate", |immediate| {
+        let code = |verdict: &mut Message| _ = verdict.number(1, libc::NF_DROP as u32);
+        immediate.number(1, VERDICT).nest(2, |data| _ = data.nest(2, code));
     });
 }
 
 #[derive(Clone, Copy)]
 enum Comparison {
     Equal = 0,
+    Different = 1,
     Less = 2,
 }
 

@@ -143,7 +143,7 @@ pub(super) fn delete(name: &str) -> io::Result<()> {
 }
 
 /// The name in a form that nft can read, recognizable as ours.
-fn table_name(name: &str) -> io::Result<String> {
+pub(super) fn table_name(name: &str) -> io::Result<String> {
     let name = name.strip_prefix(PREFIX).unwrap_or(name);
     let allowed = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
     let name: String = PREFIX.chars().chain(name.chars().map(allowed)).collect();
@@ -156,7 +156,7 @@ fn table_name(name: &str) -> io::Result<String> {
 }
 
 /// What the kernel's refusal means, with a remedy if there is one.
-fn explain(error: &io::Error) -> io::Error {
+pub(super) fn explain(error: &io::Error) -> io::Error {
     let (kind, remedy) = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             let remedy = "; this needs the capability NET_ADMIN (run as root; docker: --cap-add NET_ADMIN)";

@@ -133,18 +133,25 @@ fn as_much_must_be_acknowledged_meanwhile_as_the_nemesis_leaves() {
 }
 
 #[test]
-fn a_client_that_a_fault_killed_is_excused_until_the_heal_and_not_after() {
-    let ended = |at: u64| {
+fn a_client_that_a_fault_killed_is_excused_once_until_the_heal_and_not_after() {
+    let steady = |kills: &[(u64, u64)], ends: &[u64]| {
         let mut build = Build::sound();
-        build.fault(0, "c1", 30, 60);
-        build.history.faults[0].kind = FaultKind::Kill;
-        let event = ClientEvent { process: 1, step: ClientStep::Ended, text: "it ended".into() };
-        build.history.clients.push((at * MS, event));
+        for (number, (inject, heal)) in (0..).zip(kills) {
+            build.fault(number, "c1", *inject, *heal);
+            build.history.faults[number as usize].kind = FaultKind::Kill;
+        }
+        for at in ends {
+            let event = ClientEvent { process: 1, step: ClientStep::Ended, text: "it ended".into() };
+            build.history.clients.push((at * MS, event));
+        }
         build.check().gates.into_iter().find(|gate| gate.name == "clients-steady").unwrap().passed
     };
-    assert!(ended(40), "it was to die");
-    assert!(!ended(20), "before it was killed");
-    assert!(!ended(70), "after it ran again");
+    assert!(steady(&[(30, 60)], &[40]), "it was to die");
+    assert!(!steady(&[(30, 60)], &[20]), "before it was killed");
+    assert!(!steady(&[(30, 60)], &[70]), "after it ran again");
+    assert!(!steady(&[(30, 60)], &[40, 50]), "the second time it was somebody else");
+    assert!(steady(&[(30, 60), (35, 90)], &[40, 80]), "two faults");
+    assert!(steady(&[(30, 90), (35, 60)], &[40, 80]), "whichever of them ends first");
 }
 
 #[test]
