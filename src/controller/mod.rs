@@ -15,6 +15,7 @@ mod grants;
 mod nemesis;
 mod script;
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,6 +63,8 @@ pub struct Status {
     pub faults: Vec<(u32, String)>,
     /// What the user should know, in the order in which it happened.
     pub notes: Vec<String>,
+    /// How late a timer was at worst while clients worked; `None` before that.
+    pub late: Option<Duration>,
 }
 
 /// Why a run failed. The history so far is kept, and ends with this.
@@ -87,6 +90,8 @@ pub enum RunError {
 const HURRY: Duration = Duration::from_millis(500);
 /// How long the clients may take to leave when asked to.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How often the run looks whether its timers are late.
+const TICK: Duration = Duration::from_millis(10);
 
 /// What every part of the controller shares.
 struct Run<'a> {
@@ -152,7 +157,11 @@ impl Run<'_> {
         self.stage("running");
         let began = Instant::now();
         self.status.send_modify(|status| status.began = Some(began));
-        let (clients, interrupted) = self.work_until_the_end(clients, began, interrupt).await?;
+        let (clients, interrupted) = tokio::select! {
+            biased;
+            worked = self.work_until_the_end(clients, began, interrupt) => worked?,
+            never = self.watch_for_lateness() => match never {},
+        };
 
         self.stage("settling");
         self.heal_everything().await;
@@ -228,6 +237,21 @@ impl Run<'_> {
             }
         };
         Ok((clients, interrupted))
+    }
+
+    /// Notes how late timers fire, for as long as it is polled: on a machine that is too busy, what the plan puts at a
+    /// time happens later.
+    async fn watch_for_lateness(&self) -> Infallible {
+        let mut worst = None;
+        loop {
+            let due = Instant::now() + TICK;
+            sleep_until(due).await;
+            let late = Some(due.elapsed());
+            if late > worst {
+                worst = late;
+                self.status.send_modify(|status| status.late = late);
+            }
+        }
     }
 
     fn stage(&self, stage: &str) {

@@ -2,7 +2,8 @@
 //!
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
 //! - `log`: a run's log, in its folder; [`Checked`]: a history with everything derived from it
-//! - [`Series`]: the runs of a suite; those that can share a cluster follow each other
+//! - [`Series`]: the runs of a suite, in one or more lanes side by side; those that can share a cluster follow each
+//!   other in a lane
 //! - [`worker`]: a process that makes such runs, and how to talk to it
 //! - [`interrupt`]: Ctrl-C, SIGTERM, and the end of the process that started this one
 //!
@@ -10,7 +11,10 @@
 
 mod checked;
 pub mod interrupt;
+mod lane;
 mod log;
+mod pace;
+mod queue;
 mod run;
 mod series;
 pub mod worker;
@@ -22,7 +26,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use checked::Checked;
-pub use run::{KeepCluster, RunSettings, Runner};
+pub use pace::Jobs;
+pub use run::{KeepCluster, Place, RunSettings, Runner};
 pub use series::{Ended, Outlook, Series, SeriesProgress, prepare};
 
 use crate::controller::Status;

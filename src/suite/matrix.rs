@@ -126,7 +126,7 @@ impl Matrix {
         let cells = suite.cells.iter().map(|cell| {
             let mut of_cell: Vec<RunOutcome> = runs.iter().filter(|run| run.cell == cell.name).cloned().collect();
             of_cell.sort_by_key(|run| run.run);
-            let tally = Tally::of(cell.seeds.len() as u32, of_cell.iter());
+            let tally = Tally::of(cell.seeds.len() as u32, cell.expected, of_cell.iter());
             Cell {
                 name: cell.name.clone(),
                 place: cell.place,

@@ -10,7 +10,7 @@
 //! - [`matrix`]: everything as one value, from which pages are made and shards are joined
 //!
 //! Everything but [`state`] is pure. A suite repeats runs to see how often something is found, never to get a result
-//! that it likes better.
+//! that it likes better; what other runs on the same machine may have made late is made again once, see [`outcome`].
 
 pub mod file;
 pub mod matrix;

@@ -115,7 +115,12 @@ impl State {
 
     /// Whether this run of a cell has been made. A run that could not be made is tried again.
     pub fn is_done(&self, cell: &str, run: u32) -> bool {
-        self.runs.iter().any(|done| done.cell == cell && done.run == run && done.valid.is_some())
+        self.made(cell, run).is_some_and(|made| made.valid.is_some())
+    }
+
+    /// What the last attempt at this run of a cell showed.
+    pub fn made(&self, cell: &str, run: u32) -> Option<&RunOutcome> {
+        self.runs.iter().find(|made| made.cell == cell && made.run == run)
     }
 
     /// Adds a finished run; it is on disk when this returns.
@@ -138,7 +143,7 @@ impl State {
     }
 }
 
-/// A run replaces an earlier failed attempt at it.
+/// A run replaces an earlier attempt at it.
 fn put(runs: &mut Vec<RunOutcome>, run: RunOutcome) {
     runs.retain(|earlier| (&earlier.cell, earlier.run) != (&run.cell, run.run));
     runs.push(run);
@@ -199,7 +204,7 @@ fn resume(folder: &Path, mut file: File) -> io::Result<Option<State>> {
 mod tests {
     use super::*;
     use crate::checker::Validity;
-    use crate::suite::outcome::Numbers;
+    use crate::suite::outcome::{Numbers, Timing};
 
     fn identity() -> Identity {
         Identity {
@@ -222,6 +227,8 @@ mod tests {
             repeat: String::new(),
             seconds: 1.5,
             numbers: Numbers::default(),
+            timing: Timing::default(),
+            first_attempt: None,
         }
     }
 

@@ -9,7 +9,7 @@ use redjepsen::report::matrix as pages;
 use redjepsen::scenario::Options;
 use redjepsen::suite::file::Found;
 use redjepsen::suite::matrix::{Circumstances, Matrix};
-use redjepsen::suite::outcome::{Numbers, RunOutcome};
+use redjepsen::suite::outcome::{Numbers, RunOutcome, Timing};
 use redjepsen::suite::plan::{PlannedCell, Suite};
 use redjepsen::suite::shard::{Durations, Shard};
 
@@ -62,6 +62,8 @@ fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome {
             without_lock_s: Some(0.041),
             per_second: valid.map(|_| 19.5 + f64::from(run)),
         },
+        timing: Timing { late_ms: Some(3), limit_ms: 50, beside_others: true },
+        first_attempt: None,
     }
 }
 
@@ -156,6 +158,36 @@ fn a_summary_fits_into_a_ci_job_however_large_the_suite() {
     let text = pages::markdown(&matrix);
     assert!(text.len() < 250_000, "{} bytes", text.len());
     assert!(text.contains("3000 not as expected") && text.contains("more, in matrix.html"));
+}
+
+#[test]
+fn a_run_that_was_late_or_made_again_is_named_on_every_page() {
+    let cell = cell("redlock", "pause-before-write", Some(Violation), 3);
+    let late = Timing { late_ms: Some(130), ..run(&cell, 1, None).timing };
+    let missed = RunOutcome { timing: late, ..run(&cell, 1, Some(Validity::Valid)) };
+    let alone = Timing { beside_others: false, ..late };
+    let first_attempt = Some(Box::new(missed.as_attempt()));
+    let again = RunOutcome { timing: alone, first_attempt, ..run(&cell, 1, Some(Validity::Invalid)) };
+    let found = RunOutcome { timing: late, ..run(&cell, 2, Some(Validity::Invalid)) };
+    let in_time = run(&cell, 3, Some(Validity::Invalid));
+    let matrix = |first: &RunOutcome| {
+        let runs = [first.clone(), found.clone(), in_time.clone()];
+        Matrix::new(&suite(vec![cell.clone()]), &runs, Circumstances::default())
+    };
+    assert!(pages::terminal(&matrix(&missed), false).starts_with("UNKNOWN"), "until it is made again");
+    let matrix = matrix(&again);
+    let words = "seed 1: made again alone with the same seed: the first attempt was valid, and its timing was not kept: \
+                 timers were 130 ms late, where 50 ms are allowed; this time too, its timing was not kept";
+    let also = "seed 2: its timing was not kept";
+    for page in [pages::terminal(&matrix, false), pages::markdown(&matrix)] {
+        assert!(page.contains(words) && page.contains(also) && !page.contains("seed 3"), "{page}");
+    }
+    let page = pages::html(&matrix);
+    assert!(page.contains("id=\"timing\"") && page.contains(&words[8..]) && page.contains("1 made again alone"));
+    assert!(pages::terminal(&matrix, false).contains("broken in 3 of 3, 1 made again alone"));
+    assert!(!pages::html(&mixed()).contains("id=\"timing\""));
+    let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
+    assert_eq!(again.cells[0].runs[0].first_attempt, matrix.cells[0].runs[0].first_attempt);
 }
 
 #[test]

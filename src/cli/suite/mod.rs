@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use self::progress::Progress;
 use super::{CONSOLE, Exit, Failure, print};
 use crate::report::matrix as pages;
-use crate::runner::{self, Ended, Series, interrupt};
+use crate::runner::{self, Ended, Jobs, Series, interrupt};
 use crate::runs;
 use crate::scenario::quoted;
 use crate::suite::file;
@@ -36,6 +36,9 @@ pub struct SuiteFlags {
     /// Stop at the first surprise
     #[arg(long)]
     fail_fast: bool,
+    /// How many runs to make at the same time, each on its own cluster; `auto` as many as the machine carries
+    #[arg(long, value_name = "N", default_value = "1")]
+    jobs: Jobs,
     /// Run only one part of the suite, such as 2/4, or `auto` if what runs this tells it which; the others run elsewhere
     #[arg(long, value_name = "I/N")]
     shard: Option<ShardChoice>,
@@ -55,7 +58,7 @@ pub struct SuiteFlags {
     #[arg(long, default_value = "store")]
     store: PathBuf,
     /// Join the shards in these folders into one matrix, instead of running anything
-    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "shard", "durations", "fresh", "new_clusters", "cluster"])]
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "jobs", "shard", "durations", "fresh", "new_clusters", "cluster"])]
     merge: Vec<PathBuf>,
 }
 
@@ -74,8 +77,9 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let mut state = flags.state(&suite, &part)?;
     eprintln!("{} · {}", announcement(&suite), state.folder().display());
 
-    let series = Series { suite: &suite, interrupt, fail_fast: flags.fail_fast, new_clusters: flags.new_clusters };
-    let ended = series.make(&mut state, CONSOLE.say, &mut Progress::default()).await?;
+    let SuiteFlags { fail_fast, new_clusters, jobs, .. } = flags;
+    let series = Series { suite: &suite, interrupt, fail_fast, new_clusters, jobs };
+    let ended = series.make(&mut state, &mut Progress::default()).await?;
     let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
     if matches!(ended, Ended::FailFast) || matches!(ended, Ended::Done) && failed == 0 {
         state.end().map_err(|error| Failure::could_not_run(format!("{}: {error}", state.folder().display())))?;
