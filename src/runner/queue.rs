@@ -1,7 +1,8 @@
 //! Which run each lane makes next. Pure.
 //!
 //! Runs that can share a cluster form a group, which one lane takes as a whole, since only what one process makes can
-//! share a cluster. A lane that finds no group left takes half of what another one still has to do.
+//! share a cluster. A lane that finds no group left takes half of what another one still has to do. So a cluster that was
+//! kept for a lane's next run may find that run gone; then it is removed.
 
 use std::collections::VecDeque;
 
@@ -104,8 +105,16 @@ impl<'a> Queue<'a> {
             (Some(free), Some((_, round, _))) if self.groups[free].round() <= round => self.groups.remove(free),
             (_, Some((lane, _, _))) => self.taken[lane].as_mut().map(Group::half),
             (Some(free), None) => self.groups.remove(free),
-            (None, None) => None,
+            (None, None) => self.last_run(),
         }
+    }
+
+    /// The only run that another lane has left: where nothing else is to be done, a new cluster costs less than to wait for
+    /// that lane.
+    fn last_run(&mut self) -> Option<Group<'a>> {
+        let left = |group: &&mut Group| !group.runs.is_empty() && !group.need.only_one;
+        let group = self.taken.iter_mut().flatten().find(left)?;
+        Some(Group { need: group.need, runs: std::mem::take(&mut group.runs) })
     }
 }
 
@@ -115,7 +124,7 @@ impl<'a> Group<'a> {
         self.runs.front().map_or(u32::MAX, |due| due.run)
     }
 
-    /// Takes the second half off. The first run stays, for which a cluster may be kept.
+    /// Takes the second half off. The next run stays, for which a cluster may be kept.
     fn half(&mut self) -> Group<'a> {
         let kept = self.runs.len().div_ceil(2);
         Group { need: self.need, runs: self.runs.split_off(kept) }
@@ -194,6 +203,24 @@ mod tests {
         let mut runs = queue(&cells, [SHARED, OWN]);
         assert_eq!(all(&mut runs, &[0, 1, 1, 1]), "a1+ b1 d1 e1");
         assert_eq!(all(&mut runs, &[1, 0, 0, 0]), "a2+ c1 b2 d2");
+    }
+
+    #[test]
+    fn the_last_run_of_a_group_is_for_whoever_has_nothing_else_to_do() {
+        let cells = ["a", "b", "c", "d"].map(cell);
+        let mut runs = queue(&cells, [SHARED, OWN]);
+        assert_eq!(all(&mut runs, &[0, 1, 1]), "a1+ b1 d1");
+        assert_eq!(all(&mut runs, &[1, 1, 1, 1, 0]), "a2+ c2 b2 d2 c1");
+        let mut runs = queue(&cells[..1], [SHARED, OWN]);
+        assert_eq!(all(&mut runs, &[0, 1, 0]), "a1 a2 -");
+        let mut runs = queue(&cells[..3], [SHARED, OWN]);
+        assert_eq!(all(&mut runs, &[0, 1, 1, 1, 2, 0, 1]), "a1+ b1 a2+ c2 b2 c1 -");
+        let mut runs = Queue::new(vec![(0, due(&cells[0])), (0, due(&cells[1]))], &[SHARED]);
+        assert_eq!(all(&mut runs, &[0, 1, 0, 1]), "a1+ b1 - -");
+    }
+
+    fn due(cell: &PlannedCell) -> Due<'_> {
+        Due { cell, run: 1, seed: 0 }
     }
 
     #[test]

@@ -262,7 +262,7 @@ fn runs_side_by_side_stop_together_and_give_the_table_of_one_lane() {
     signal(&suite, "-INT");
     let id = suite.id();
     let text = expect(&suite.wait_with_output().unwrap(), 2);
-    assert!(text.contains("4 runs on 1 cluster, 3 runs at a time") && text.contains("interrupted"), "{text}");
+    assert!(text.contains("4 runs on 2 clusters, 3 runs at a time") && text.contains("interrupted"), "{text}");
     assert_eq!(runs_of(id), Vec::<String>::new());
 
     let text = bench.run(&["./mine.toml", "--jobs", "auto"], 0);
