@@ -192,7 +192,11 @@ impl Environment<'_> {
         }
         let Some((span, place)) = most.checked_sub(least).zip(number.checked_sub(least)) else { return refused };
         let step = span / (of - 1);
-        if step == 0 || span % (of - 1) != 0 || place % step != 0 { refused } else { Ok((place / step, of)) }
+        if step == 0 || !span.is_multiple_of(of - 1) || !place.is_multiple_of(step) {
+            refused
+        } else {
+            Ok((place / step, of))
+        }
     }
 
     fn checked(&self, index: u32, of: u32, said: &str) -> Result<Shard, String> {
