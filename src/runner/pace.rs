@@ -113,7 +113,7 @@ impl Pace {
     /// Takes note of a run that began in this era. `all_busy` says whether each lane was making a run, and `in_use` is
     /// the share of processor time in use. Returns why the number of lanes has changed, if it has.
     pub fn ended(&mut self, era: u32, timing: Timing, all_busy: bool, in_use: f64) -> Option<String> {
-        let Some(late_ms) = timing.late_ms.filter(|_| !self.chosen_by_user && era == self.era) else { return None };
+        let late_ms = timing.late_ms.filter(|_| !self.chosen_by_user && era == self.era)?;
         let limit_ms = timing.limit_ms;
         self.last.push_back(late_ms > limit_ms);
         if self.last.len() > LAST_RUNS {
