@@ -301,8 +301,8 @@ with = { keys = 2 }
     let matrix = bench.matrix("mine");
     let run = |cell: usize| &matrix["cells"][cell]["runs"][0];
     let timing = |run: &Value| [run["timing"]["beside_others"].clone(), run["first_attempt"]["valid"].clone()];
-    assert_eq!(timing(run(0)), [false.into(), true.into()], "{matrix}");
-    assert_eq!(timing(run(1)), [true.into(), Value::Null], "valid as expected lacks nothing: {matrix}");
+    assert_eq!(timing(run(0)), [Value::Bool(false), Value::Bool(true)], "{matrix}");
+    assert_eq!(timing(run(1)), [Value::Bool(true), Value::Null], "valid as expected lacks nothing: {matrix}");
     assert_eq!(matrix["counts"]["surprise"], 1, "what it shows alone counts, late or not: {matrix}");
     for folder in [&run(0)["folder"], &run(0)["first_attempt"]["folder"]] {
         assert!(bench.latest("mine").join(folder.as_str().unwrap()).join("report.html").is_file(), "{folder}");
