@@ -25,6 +25,11 @@ impl RunFolder {
         Ok(RunFolder { path })
     }
 
+    /// A folder that exists.
+    pub fn at(path: &Path) -> RunFolder {
+        RunFolder { path: path.to_path_buf() }
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

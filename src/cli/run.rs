@@ -5,14 +5,14 @@ use std::io::{self, IsTerminal, Write};
 use super::flags::{self, RunFlags};
 use super::{CONSOLE, Exit, Failure, despite, exit_of, print};
 use crate::report;
-use crate::runner::{KeepCluster, RunSettings, Runner, worker};
+use crate::runner::{KeepCluster, Place, RunSettings, Runner, worker};
 
 pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     // Everything that can be wrong with the request is found before anything starts.
     let scenario = flags.scenario()?;
     let words: Vec<String> = std::env::args().skip(1).collect();
     let settings = RunSettings {
-        store: flags.store,
+        place: Place::Store(flags.store),
         repeat: Some(flags::repeat(&words, scenario.seed)),
         keep_cluster: if flags.keep { KeepCluster::ForUser } else { KeepCluster::No },
     };

@@ -16,6 +16,7 @@ mod grants;
 mod nemesis;
 mod script;
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -66,6 +67,8 @@ pub struct Status {
     pub faults: Vec<(u32, String)>,
     /// What the user should know, in the order in which it happened.
     pub notes: Vec<String>,
+    /// How late a timer was at worst while clients worked; `None` before that.
+    pub late: Option<Duration>,
 }
 
 /// Why a run failed. The history so far is kept, and ends with this.
@@ -102,6 +105,8 @@ const CUT_LIMIT: Duration = Duration::from_millis(700);
 const SETTLE_GRACE: Duration = Duration::from_secs(1);
 /// How long the clients may take to leave when asked to.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How often the run looks whether its timers are late.
+const TICK: Duration = Duration::from_millis(10);
 
 /// What every part of the controller shares.
 struct Run<'a> {
@@ -177,7 +182,11 @@ impl Run<'_> {
         self.stage("running");
         let began = Instant::now();
         self.status.send_modify(|status| status.began = Some(began));
-        let (mut clients, interrupted) = self.work_until_the_end(clients?, began, interrupt).await?;
+        let (mut clients, interrupted) = tokio::select! {
+            biased;
+            worked = self.work_until_the_end(clients?, began, interrupt) => worked?,
+            never = self.watch_for_lateness() => match never {},
+        };
         for client in &mut clients {
             self.note_an_end(client)?;
         }
@@ -261,6 +270,21 @@ impl Run<'_> {
         // What takes longer is a restart or the like, which serves nobody any more: the clients are gone with it.
         let clients = timeout(CUT_LIMIT, work).await.unwrap_or_else(|_| Ok(Vec::new()))?;
         Ok((clients, true))
+    }
+
+    /// Notes how late timers fire, for as long as it is polled: on a machine that is too busy, what the plan puts at a
+    /// time happens later.
+    async fn watch_for_lateness(&self) -> Infallible {
+        let mut worst = None;
+        loop {
+            let due = Instant::now() + TICK;
+            sleep_until(due).await;
+            let late = Some(due.elapsed());
+            if late > worst {
+                worst = late;
+                self.status.send_modify(|status| status.late = late);
+            }
+        }
     }
 
     fn stage(&self, stage: &str) {

@@ -18,4 +18,6 @@ pub struct RunFacts {
     pub image: String,
     /// The run folder, as the user would type it.
     pub folder: String,
+    /// How late a timer of the controller was at worst while clients worked, in milliseconds.
+    pub late_ms: Option<u64>,
 }

@@ -39,6 +39,10 @@ struct Results<'a> {
     nemesis: Option<&'a str>,
     seed: Option<u64>,
     started: &'a str,
+    /// How late a timer of the controller was at worst while clients worked: if it is a good part of the TTL, the machine
+    /// was too busy for the plan's times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated_at_line: Option<u64>,
     gates: &'a [Gate],
@@ -118,6 +122,7 @@ pub fn results_json(report: &Report) -> String {
         nemesis: story.nemesis(),
         seed: story.seed(),
         started: story.started(),
+        late_ms: report.facts.late_ms,
         truncated_at_line: report.history.truncated_at_line,
         gates: &verdict.gates,
         anomalies,

@@ -3,14 +3,18 @@
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
 //! - `log`: a run's log, in its folder
 //! - [`Checked`]: a history with everything derived from it; [`Made`]: a run whose report is still to be written
-//! - [`Series`]: the runs of a suite; those that can share a cluster follow each other
+//! - [`Series`]: the runs of a suite, in one or more lanes side by side; those that can share a cluster follow each
+//!   other in a lane
 //! - [`worker`]: a process that makes such runs, and how to talk to it
 //! - [`signals`]: Ctrl-C, SIGTERM, SIGHUP, and the end of the process that started this one
 //!
 //! Deliberately absent: flags, verdicts, exit codes, and any display ([`Console`], [`SeriesProgress`]).
 
 mod checked;
+mod lane;
 mod log;
+mod pace;
+mod queue;
 mod run;
 mod series;
 pub mod signals;
@@ -23,7 +27,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use checked::{Checked, Made};
-pub use run::{KeepCluster, RunSettings, Runner};
+pub use pace::Jobs;
+pub use run::{KeepCluster, Place, RunSettings, Runner};
 pub use series::{Ended, Outlook, Series, SeriesProgress, prepare};
 
 use crate::controller::Status;

@@ -60,11 +60,19 @@ pub(super) struct ClusterRequest {
 /// How a run is made, apart from its scenario.
 #[derive(Clone, Debug)]
 pub struct RunSettings {
-    /// The folder of all runs.
-    pub store: PathBuf,
+    pub place: Place,
     /// The command that repeats the run; if None, its saved scenario repeats it.
     pub repeat: Option<String>,
     pub keep_cluster: KeepCluster,
+}
+
+/// Where a run's files go.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Into a new folder of this store.
+    Store(PathBuf),
+    /// Into this folder, which exists.
+    Folder(PathBuf),
 }
 
 /// Whether a cluster stays up after the run.
@@ -161,8 +169,11 @@ impl Runner {
             }
         };
 
-        let folder = RunFolder::create(&settings.store, &scenario.name())
-            .map_err(|error| RunnerError::could_not_run(format!("--store {}: {error}", settings.store.display())))?;
+        let folder = match &settings.place {
+            Place::Store(store) => RunFolder::create(store, &scenario.name())
+                .map_err(|error| RunnerError::could_not_run(format!("--store {}: {error}", store.display())))?,
+            Place::Folder(folder) => RunFolder::at(folder),
+        };
         self.log.keep_in(&folder).map_err(RunnerError::could_not_run)?;
         (self.console.say)(&format!(
             "{} under {} · seed {} · {} clients, {} nodes, TTL {} · {}",
@@ -381,7 +392,12 @@ impl RunOnCluster<'_> {
             interrupt: self.interrupt.clone(),
             status: status.clone(),
         };
-        controller::run(cluster, request).await.map_err(|error| match error {
+        let outcome = controller::run(cluster, request).await;
+        facts.late_ms = status.borrow().late.map(|late| late.as_millis() as u64);
+        if let Err(error) = self.folder.write_json("facts.json", facts) {
+            warn!(%error, "facts.json does not say how late timers were");
+        }
+        outcome.map_err(|error| match error {
             RunError::History(source) => {
                 let error = FileError::write(&history, source);
                 self.unwritten().note(Err(error.clone()));

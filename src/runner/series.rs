@@ -1,38 +1,45 @@
-//! The runs of a suite, one after the other, each in another process.
+//! The runs of a suite, each in another process, in one or more lanes side by side.
 //!
 //! A separate process means that a run that crashes or hangs costs only itself, and that a run in a suite is exactly
 //! the run that its `repeat` command makes.
 //!
-//! Consecutive runs that need the same cluster share a [`Worker`] and its cluster, which is reset before each run. From
-//! the end of one run to the first operation of the next it then takes 2.2 s in Docker and 0.37 s locally; with new
-//! clusters it takes 5.0 s and 0.53 s (medians of 11, on two cores with a load of 5). A run that does not end normally
-//! costs its process and cluster, and a cluster that can't be reset is removed. Images are made once, at the start.
+//! Consecutive runs of a lane that need the same cluster share a process and its cluster, which is reset before each
+//! run. From the end of one run to the first operation of the next it then takes 2.2 s in Docker and 0.37 s locally;
+//! with new clusters it takes 5.0 s and 0.53 s (medians of 11, on two cores with a load of 5). A run that does not end
+//! normally costs its process and cluster, and a cluster that can't be reset is removed. Images are made once, at the
+//! start.
+//!
+//! Lanes share nothing but the machine. Where that made a run late, and the run lacks what is expected of it, it is made
+//! again at the end, alone, with the same seed, once ([`RunOutcome::must_be_made_again`]).
 
-use std::convert::Infallible;
+use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use tokio::time::sleep;
+
+use super::lane::{Lane, RunEnd, last_words};
+use super::pace::{Jobs, Machine, Pace, Processors};
+use super::queue::{ClusterNeed, Due, Queue};
 use super::run::{ClusterRequest, KeepCluster, find_platform};
 use super::signals::Remains;
-use super::worker::{End, RunOrder, Worker, last_line};
+use super::worker::RunOrder;
 use super::{RunnerError, repeat_saved, results};
 use crate::cluster::{Platform, PlatformRequest};
-use crate::files;
 use crate::interrupt::Interrupt;
+use crate::runs::RunFolder;
 use crate::scenario::Scenario;
-use crate::suite::outcome::{CellStatus, Numbers, RunOutcome, Tally};
+use crate::suite::outcome::{CellStatus, Numbers, RunOutcome, Tally, Timing};
 use crate::suite::plan::{PlannedCell, Suite};
 use crate::suite::state::State;
 use crate::topology::ClusterKind;
 
 /// A run counts as hanging after three times its planned duration plus this.
 const GRACE: Duration = Duration::from_secs(120);
-/// The output of the current run, in the suite's folder. A file, because a run that outlives this process, if only to
-/// heal, must not fail on a pipe that nobody reads.
-const LOG: &str = "run.log";
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// If this many runs in a row could not be made, the others can't be either.
 const MOST_FAILURES: u32 = 3;
@@ -47,6 +54,8 @@ pub struct Series<'a> {
     pub fail_fast: bool,
     /// Whether each run gets its own cluster.
     pub new_clusters: bool,
+    /// How many runs are made at the same time.
+    pub jobs: Jobs,
 }
 
 /// What a series is about to do.
@@ -55,21 +64,28 @@ pub struct Outlook {
     /// How many runs the suite has, and how many of them are to be made now.
     pub all: usize,
     pub due: usize,
-    /// How many clusters those runs take if all goes well.
+    /// How many clusters those runs take if all goes well; a few more if lanes share the runs of a cluster.
     pub clusters: usize,
-    /// The planned duration of those runs.
+    /// The planned duration of those runs, added up.
     pub planned: Duration,
+    /// How many are made at the same time, for the moment.
+    pub lanes: usize,
 }
 
-/// Shows the progress of a series.
+/// Shows the progress of a series. Lanes are numbered from 0.
 pub trait SeriesProgress {
     /// Before the first run.
     fn starts(&mut self, outlook: Outlook);
-    fn begins(&mut self, cell: &PlannedCell, seed: u64);
-    /// The last output of the current run.
-    fn says(&self, line: String);
+    /// Before the first of the runs that are made again alone.
+    fn starts_again(&mut self, outlook: Outlook);
+    /// How many runs are made at the same time from here on, and why.
+    fn changes_lanes(&mut self, lanes: usize, why: &str);
+    fn begins(&mut self, lane: usize, cell: &PlannedCell, seed: u64);
+    /// The last output of a lane's current run.
+    fn says(&mut self, lane: usize, line: String);
     /// A run that was planned to take `planned` is over.
-    fn ended(&mut self, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration);
+    fn ended(&mut self, lane: usize, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration);
+    fn warns(&mut self, text: &str);
 }
 
 /// Why no more runs are made.
@@ -79,16 +95,6 @@ pub enum Ended {
     Interrupted,
     /// The runs can't be made, for this reason.
     CannotRun(String),
-}
-
-/// One run to be made.
-struct Due<'a> {
-    cell: &'a PlannedCell,
-    /// Counted from 1.
-    run: u32,
-    seed: u64,
-    /// Whether the next run can share this run's cluster.
-    keep_cluster: bool,
 }
 
 /// Makes sure, once and before the first run, that everything the clusters need is there. Returns the kind of cluster
@@ -116,201 +122,278 @@ pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Res
 
 impl Series<'_> {
     /// Makes all runs that are not done yet: first the first run of every cell, then the second of each cell that has
-    /// one, and so on, so that what is broken everywhere shows early.
-    pub async fn make(
-        self,
-        state: &mut State,
-        say: fn(&str),
-        progress: &mut dyn SeriesProgress,
-    ) -> Result<Ended, RunnerError> {
-        let mut worker = None;
-        let ended = self.make_with(&mut worker, state, progress).await;
-        if let Some(worker) = worker {
-            let status = worker.end().await.map_err(RunnerError::could_not_run)?;
-            if !matches!(status.code(), Some(0..=2)) {
-                let said = reason(status, &last_line(&state.folder().join(LOG)));
-                say(&format!("redjepsen: the last cluster may be left: {said}; `redjepsen clean` removes it"));
-            }
-            let _ = fs::remove_file(state.folder().join(LOG));
+    /// one, and so on, so that what is broken everywhere shows early. Then makes those again, alone, that others may have
+    /// kept from what is expected of them.
+    pub async fn make(self, state: &mut State, progress: &mut dyn SeriesProgress) -> Result<Ended, RunnerError> {
+        let due = self.queue(self.due(state))?;
+        let machine = Machine::here();
+        let pace = Pace::new(self.jobs, machine);
+        progress.starts(self.outlook(&due, pace.lanes()));
+        let ended = Lanes::new(&self, due, pace, false).make_all(state, progress).await?;
+        let again = self.to_be_made_again(state);
+        if again.is_empty() || !matches!(ended, Ended::Done) {
+            return Ok(ended);
         }
-        ended
+        let again = self.queue(again)?;
+        progress.starts_again(self.outlook(&again, 1));
+        Lanes::new(&self, again, Pace::new(Jobs::ALONE, machine), true).make_all(state, progress).await
     }
 
-    async fn make_with(
-        &self,
-        worker: &mut Option<Worker>,
-        state: &mut State,
-        progress: &mut dyn SeriesProgress,
-    ) -> Result<Ended, RunnerError> {
-        let due = self.due(state)?;
-        progress.starts(Outlook {
-            all: self.suite.runs(),
-            due: due.len(),
-            clusters: due.iter().filter(|due| !due.keep_cluster).count(),
-            planned: due.iter().map(|due| per_run(due.cell)).sum(),
-        });
-        let mut failures = 0;
-        for due in &due {
-            if self.fail_fast && self.suite.cells.iter().any(|cell| surprise(state, cell)) {
-                return Ok(Ended::FailFast);
-            }
-            if self.interrupt.is_raised() {
-                return Ok(Ended::Interrupted);
-            }
-            let Some(outcome) = self.make_one(due, worker, state.folder(), progress).await? else {
-                return Ok(Ended::Interrupted);
-            };
-            progress.ended(due.cell, &outcome, per_run(due.cell));
-            failures = if outcome.valid.is_none() { failures + 1 } else { 0 };
-            let reason = outcome.summary.clone();
-            if let Err(error) = state.add(outcome) {
-                return Ok(Ended::CannotRun(error.to_string()));
-            }
-            if failures == MOST_FAILURES {
-                return Ok(Ended::CannotRun(format!("{failures} runs in a row could not be made; the last: {reason}")));
-            }
-        }
-        Ok(Ended::Done)
+    /// The runs that are not done yet.
+    fn due(&self, state: &State) -> Vec<Due<'_>> {
+        self.runs().filter(|due| !state.is_done(&due.cell.name, due.run)).collect()
     }
 
-    /// The runs that are not done yet, in the order to make them. Among the first runs of all cells, those that can
-    /// share a cluster follow each other; likewise among the second runs, and so on.
-    fn due(&self, state: &State) -> Result<Vec<Due<'_>>, RunnerError> {
+    /// The runs whose first attempt shows nothing, see [`RunOutcome::must_be_made_again`]. Where their cell is as
+    /// expected all the same, nothing depends on them.
+    fn to_be_made_again(&self, state: &State) -> Vec<Due<'_>> {
+        let again = |due: &Due| {
+            state.made(&due.cell.name, due.run).is_some_and(|made| {
+                let settled = matches!(standing(state, due.cell), CellStatus::AsExpected | CellStatus::Observed);
+                made.must_be_made_again(due.cell.expected) && (made.valid.is_none() || !settled)
+            })
+        };
+        self.runs().filter(again).collect()
+    }
+
+    fn runs(&self) -> impl Iterator<Item = Due<'_>> {
+        let cells = self.suite.cells.iter();
+        cells.flat_map(|cell| (1..).zip(&cell.seeds).map(move |(run, seed)| Due { cell, run, seed: *seed }))
+    }
+
+    fn queue<'a>(&self, due: Vec<Due<'a>>) -> Result<Queue<'a>, RunnerError> {
         let mut clusters: Vec<ClusterRequest> = Vec::new();
-        let mut all = Vec::new();
-        for cell in &self.suite.cells {
-            let request = ClusterRequest::of(&cell.scenario, KeepCluster::ForNextRun)?;
+        let mut numbered = Vec::new();
+        for due in due {
+            let request = ClusterRequest::of(&due.cell.scenario, KeepCluster::ForNextRun)?;
             let number = clusters.iter().position(|other| *other == request).unwrap_or(clusters.len());
             if number == clusters.len() {
                 clusters.push(request);
             }
-            for (run, seed) in (1..).zip(&cell.seeds) {
-                if !state.is_done(&cell.name, run) {
-                    all.push((number, Due { cell, run, seed: *seed, keep_cluster: false }));
+            numbered.push((number, due));
+        }
+        let needs = clusters.iter().map(|request| ClusterNeed {
+            shared: !self.new_clusters && request.spec.can_be_reset(),
+            only_one: request.spec.subnet.is_some(),
+        });
+        Ok(Queue::new(numbered, &needs.collect::<Vec<_>>()))
+    }
+
+    fn outlook(&self, queue: &Queue<'_>, lanes: usize) -> Outlook {
+        let (due, planned) =
+            queue.all().fold((0, Duration::ZERO), |(due, planned), run| (due + 1, planned + per_run(run.cell)));
+        Outlook { all: self.suite.runs(), due, clusters: queue.clusters(), planned, lanes }
+    }
+
+    /// Why no more runs are to begin, if so.
+    fn reason_to_stop(&self, state: &State) -> Option<Ended> {
+        let surprise = |cell| standing(state, cell) == CellStatus::Surprise;
+        if self.fail_fast && self.suite.cells.iter().any(surprise) {
+            return Some(Ended::FailFast);
+        }
+        self.interrupt.is_raised().then_some(Ended::Interrupted)
+    }
+
+    /// Makes a run in a lane.
+    async fn make_one<'s>(&'s self, mut lane: Lane, due: Due<'s>, keep_cluster: bool, suite: PathBuf) -> Step<'s> {
+        let started = Instant::now();
+        let scenario = Scenario { seed: due.seed, ..due.cell.scenario.clone() };
+        let store = suite.join("runs");
+        let folder = match RunFolder::create(&store, &scenario.name()) {
+            Ok(folder) => folder.path().to_path_buf(),
+            Err(error) => {
+                let failure = format!("{}: {error}", store.display());
+                let outcome = outcome(&due, None, Some(failure), &suite, started.elapsed());
+                return Step::Made(lane, due, Some(Box::new(outcome)));
+            }
+        };
+        let repeat = due.cell.repeat(due.seed);
+        let order = RunOrder { scenario, folder: folder.clone(), repeat, keep_cluster };
+        let limit = per_run(due.cell) * 3 + GRACE;
+        let failure = match lane.make(&order, limit).await {
+            Ok(RunEnd::InOrder) => None,
+            Ok(RunEnd::Failed(why)) => Some(why),
+            Ok(RunEnd::Interrupted) => return Step::Made(lane, due, None),
+            Err(error) => Some(error.to_string()),
+        };
+        // The folder of a run that wrote nothing is empty.
+        let folder = if fs::remove_dir(&folder).is_ok() { None } else { Some(folder) };
+        let outcome = outcome(&due, folder.as_deref(), failure, &suite, started.elapsed());
+        Step::Made(lane, due, Some(Box::new(outcome)))
+    }
+}
+
+/// The lanes at work, and what they still have to do.
+struct Lanes<'s> {
+    series: &'s Series<'s>,
+    queue: Queue<'s>,
+    pace: Pace,
+    processors: Processors,
+    /// Whether these runs are made again, see [`RunOutcome::must_be_made_again`].
+    again: bool,
+    /// How many lanes there are, idle ones included.
+    all: usize,
+    /// Lanes without a process.
+    idle: Vec<Lane>,
+    /// The lanes that are making a run.
+    running: BTreeMap<usize, Running>,
+    /// How many runs in a row could not be made.
+    failures: u32,
+}
+
+/// A run in progress.
+struct Running {
+    /// Of the [`Pace`], when it began.
+    era: u32,
+    beside_others: bool,
+}
+
+/// What a lane has come to.
+enum Step<'s> {
+    /// A run is over; None if the user stopped it.
+    Made(Lane, Due<'s>, Option<Box<RunOutcome>>),
+    /// It has no process any more. If that failed, with the reason.
+    Closed(Lane, Option<String>),
+}
+
+impl<'s> Lanes<'s> {
+    fn new(series: &'s Series<'s>, queue: Queue<'s>, pace: Pace, again: bool) -> Lanes<'s> {
+        let (idle, running, mut processors) = (Vec::new(), BTreeMap::new(), Processors::default());
+        // From here on.
+        processors.in_use();
+        Lanes { series, queue, pace, processors, again, all: 0, idle, running, failures: 0 }
+    }
+
+    /// Makes all runs. However it ends, no run is in progress and no cluster is kept when it returns: a reason to stop
+    /// keeps new runs from beginning, and those in progress are waited for.
+    async fn make_all(&mut self, state: &mut State, progress: &mut dyn SeriesProgress) -> Result<Ended, RunnerError> {
+        let folder = state.folder().to_path_buf();
+        let mut at_work: FuturesUnordered<LocalBoxFuture<'s, Step<'s>>> = FuturesUnordered::new();
+        // A lane that has just made a run, and may have a cluster for the next one.
+        let mut ready: Option<Lane> = None;
+        let mut stop = None;
+        loop {
+            stop = stop.or_else(|| self.series.reason_to_stop(state).map(Ok));
+            while stop.is_none() && self.running.len() < self.pace.lanes() {
+                let lane = ready.take().or_else(|| self.idle.pop());
+                let lane = lane.unwrap_or_else(|| self.one_more(&folder));
+                let Some((due, keep_cluster)) = self.queue.next(lane.number) else {
+                    ready = Some(lane);
+                    break;
+                };
+                progress.begins(lane.number, due.cell, due.seed);
+                self.begins(&lane);
+                at_work.push(self.series.make_one(lane, due, keep_cluster, folder.clone()).boxed_local());
+            }
+            match ready.take() {
+                Some(lane) if lane.has_process() => at_work.push(closed(lane).boxed_local()),
+                Some(lane) => self.closed(lane),
+                None => {}
+            }
+            if at_work.is_empty() {
+                return stop.unwrap_or(Ok(Ended::Done));
+            }
+            tokio::select! {
+                biased;
+                Some(step) = at_work.next() => match step {
+                    Step::Made(lane, _, None) => {
+                        self.running.remove(&lane.number);
+                        ready = Some(lane);
+                        stop = stop.or(Some(Ok(Ended::Interrupted)));
+                    }
+                    Step::Made(lane, due, Some(outcome)) => {
+                        stop = stop.or(self.made(lane.number, &due, *outcome, state, progress));
+                        ready = Some(lane);
+                    }
+                    Step::Closed(lane, left) => {
+                        if let Some(left) = left {
+                            progress.warns(&left);
+                        }
+                        self.closed(lane);
+                    }
+                },
+                () = sleep(LOOK_EVERY) => {
+                    for lane in self.running.keys() {
+                        progress.says(*lane, last_words(&folder, *lane));
+                    }
                 }
             }
         }
-        let shared = clusters.iter().map(|request| !self.new_clusters && request.spec.can_be_reset());
-        Ok(in_order(all, &shared.collect::<Vec<bool>>()))
     }
 
-    /// Makes one run; None if the user stopped it. Reuses the previous run's process if that waits for more.
-    async fn make_one(
-        &self,
-        due: &Due<'_>,
-        waiting: &mut Option<Worker>,
-        folder: &Path,
+    fn one_more(&mut self, folder: &Path) -> Lane {
+        self.all += 1;
+        Lane::new(self.all - 1, folder, self.series.interrupt.clone(), self.series.remains.beside())
+    }
+
+    fn begins(&mut self, lane: &Lane) {
+        let beside_others = !self.running.is_empty();
+        for other in self.running.values_mut() {
+            other.beside_others = true;
+        }
+        self.running.insert(lane.number, Running { era: self.pace.era(), beside_others });
+    }
+
+    /// A lane has no process any more: what it still had to do is for others.
+    fn closed(&mut self, lane: Lane) {
+        self.queue.give_back(lane.number);
+        self.idle.push(lane);
+    }
+
+    /// Keeps what a run showed. Returns why no more runs are to be made, if so.
+    fn made(
+        &mut self,
+        lane: usize,
+        due: &Due<'s>,
+        mut outcome: RunOutcome,
+        state: &mut State,
         progress: &mut dyn SeriesProgress,
-    ) -> Result<Option<RunOutcome>, RunnerError> {
-        let order = RunOrder {
-            scenario: Scenario { seed: due.seed, ..due.cell.scenario.clone() },
-            store: folder.join("runs"),
-            repeat: due.cell.repeat(due.seed),
-            keep_cluster: due.keep_cluster,
-        };
-        let before = latest(&order);
-        let started = Instant::now();
-        progress.begins(due.cell, due.seed);
-        let log = folder.join(LOG);
-        let failed = |error| RunnerError::could_not_run(format!("{}: a run: {error}", folder.display()));
-        let mut worker = match waiting.take().and_then(Worker::if_it_waits) {
-            Some(worker) => worker,
-            None => Worker::start(&log, self.interrupt.clone(), self.remains.clone()).map_err(failed)?,
-        };
-        let limit = per_run(due.cell) * 3 + GRACE;
-        let ended = tokio::select! {
-            biased;
-            ended = worker.make(&order) => Some(ended),
-            () = self.interrupt.raised() => None,
-            () = tokio::time::sleep(limit) => None,
-            never = follow(&log, progress) => match never {},
-        };
-        let interrupted = self.interrupt.is_raised();
-        let hung = ended.is_none() && !interrupted;
-        let ended = match ended {
-            Some(ended) => ended.map_err(failed)?,
-            None => End::Exited(worker.break_off().await.map_err(failed)?),
-        };
-        let (code, why) = match ended {
-            End::Answered(code) => {
-                *waiting = Some(worker);
-                (Some(code), String::new())
-            }
-            End::Exited(status) => (status.code(), reason(status, &last_line(&log))),
-        };
-        // Emptied, because a waiting process goes on writing to it.
-        let _ = files::empty(&log);
-        if waiting.is_none() {
-            let _ = fs::remove_file(&log);
+    ) -> Option<Result<Ended, RunnerError>> {
+        let all_busy = self.running.len() == self.pace.lanes();
+        let begun = self.running.remove(&lane);
+        outcome.timing.beside_others = begun.as_ref().is_some_and(|begun| begun.beside_others);
+        if self.again {
+            outcome.first_attempt = state.made(&due.cell.name, due.run).map(|first| Box::new(first.as_attempt()));
         }
-        if interrupted {
-            return Ok(None);
+        progress.ended(lane, due.cell, &outcome, per_run(due.cell));
+        let era = begun.map_or(0, |begun| begun.era);
+        if let Some(why) = self.pace.ended(era, outcome.timing, all_busy, self.processors.in_use()) {
+            progress.changes_lanes(self.pace.lanes(), &why);
         }
-        let after = latest(&order).filter(|after| Some(after) != before.as_ref());
-        let why = if hung { format!("it did not end within {} s", limit.as_secs()) } else { why };
-        let in_order = !hung && matches!(code, Some(0..=2));
-        Ok(Some(outcome(due, after, in_order.then_some(()).ok_or(why), folder, started.elapsed())))
+        self.failures = if outcome.valid.is_none() { self.failures + 1 } else { 0 };
+        let reason = outcome.summary.clone();
+        if let Err(error) = state.add(outcome) {
+            return Some(Ok(Ended::CannotRun(error.to_string())));
+        }
+        (self.failures >= MOST_FAILURES).then(|| {
+            let text = format!("{} runs in a row could not be made; the last: {reason}", self.failures);
+            Ok(Ended::CannotRun(text))
+        })
     }
 }
 
-/// Orders the runs, each given with the number of the cluster that it needs; `shared` says of each cluster whether it
-/// can be shared.
-fn in_order<'a>(mut due: Vec<(usize, Due<'a>)>, shared: &[bool]) -> Vec<Due<'a>> {
-    due.sort_by_key(|(cluster, due)| (due.run, *cluster));
-    let next: Vec<Option<usize>> = due.iter().skip(1).map(|(cluster, _)| Some(*cluster)).chain([None]).collect();
-    let with_next = due.into_iter().zip(next);
-    let keep = |cluster: usize, next| shared.get(cluster) == Some(&true) && next == Some(cluster);
-    with_next.map(|((cluster, due), next)| Due { keep_cluster: keep(cluster, next), ..due }).collect()
+/// Has a lane's process remove its cluster and end.
+async fn closed<'s>(mut lane: Lane) -> Step<'s> {
+    let left = lane.close().await.unwrap_or_else(|error| Some(error.to_string()));
+    Step::Closed(lane, left)
 }
 
-/// Whether a cell is already a surprise.
-fn surprise(state: &State, cell: &PlannedCell) -> bool {
+/// What a cell is by the runs made so far.
+fn standing(state: &State, cell: &PlannedCell) -> CellStatus {
     let runs = state.runs.iter().filter(|run| run.cell == cell.name);
-    Tally::of(cell.seeds.len() as u32, runs).standing(cell.expected, cell.found) == CellStatus::Surprise
+    Tally::of(cell.seeds.len() as u32, cell.expected, runs).standing(cell.expected, cell.found)
 }
 
 fn per_run(cell: &PlannedCell) -> Duration {
     Duration::from_millis(cell.planned_ms / (cell.seeds.len() as u64).max(1))
 }
 
-/// Shows a run's progress, until the caller drops this.
-async fn follow(log: &Path, progress: &dyn SeriesProgress) -> Infallible {
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let line = last_line(log);
-        if !line.is_empty() {
-            progress.says(line);
-        }
-    }
-}
-
-/// The folder of the newest run of this order's workload under its nemesis, if any.
-fn latest(order: &RunOrder) -> Option<PathBuf> {
-    let test = order.scenario.name();
-    let time = fs::read_link(order.store.join(&test).join("latest")).ok()?;
-    Some(Path::new("runs").join(test).join(time))
-}
-
-fn reason(status: ExitStatus, said: &str) -> String {
-    let said = said.trim_start_matches("redjepsen: ");
-    match (status.code(), status.signal()) {
-        (Some(code), _) if said.is_empty() => format!("it ended with exit code {code}"),
-        (Some(code), _) => format!("{said} (exit code {code})"),
-        (None, signal) => format!("it was ended by signal {}: {said}", signal.unwrap_or(0)),
-    }
-}
-
-/// The outcome of a run, with its folder relative to the suite's. Only a run that `ended` normally shows anything.
-fn outcome(
-    due: &Due,
-    run_folder: Option<PathBuf>,
-    ended: Result<(), String>,
-    folder: &Path,
-    took: Duration,
-) -> RunOutcome {
-    let results = run_folder.as_deref().filter(|_| ended.is_ok()).and_then(|run| results(&folder.join(run)));
-    let saved = || Some(repeat_saved(&folder.join(run_folder.as_ref()?).display().to_string()));
-    let why = ended.err().unwrap_or_default();
+/// The outcome of a run in this folder of the suite's folder. Only a run without a `failure` shows anything.
+fn outcome(due: &Due, run_folder: Option<&Path>, failure: Option<String>, suite: &Path, took: Duration) -> RunOutcome {
+    let results = run_folder.filter(|_| failure.is_none()).and_then(results);
+    let saved = || Some(repeat_saved(&run_folder?.display().to_string()));
+    let relative = run_folder.map(|run| run.strip_prefix(suite).unwrap_or(run).display().to_string());
+    let why = failure.unwrap_or_default();
     RunOutcome {
         cell: due.cell.name.clone(),
         run: due.run,
@@ -320,49 +403,10 @@ fn outcome(
             .as_ref()
             .map_or(format!("the run could not be made: {why}"), |results| results.summary.clone()),
         repeat: due.cell.repeat(due.seed).or_else(saved).unwrap_or_default(),
-        folder: run_folder.map(|folder| folder.display().to_string()).unwrap_or_default(),
+        folder: relative.unwrap_or_default(),
         seconds: (took.as_secs_f64() * 1e3).round() / 1e3,
+        timing: Timing::of(results.as_ref().and_then(|results| results.late_ms), due.cell.scenario.ttl),
         numbers: results.map_or(Numbers::default(), |results| results.numbers()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scenario::Options;
-
-    fn cell(name: &str) -> PlannedCell {
-        PlannedCell {
-            name: name.to_string(),
-            place: 0,
-            workload: String::new(),
-            nemesis: String::new(),
-            with: String::new(),
-            scripted: false,
-            expected: None,
-            found: None,
-            command: None,
-            scenario: Options::default().scenario("redlock", "pause", 1, Path::new("")).unwrap(),
-            seeds: Vec::new(),
-            planned_ms: 0,
-        }
-    }
-
-    #[test]
-    fn runs_that_can_share_a_cluster_follow_each_other_and_first_runs_go_before_second_ones() {
-        let cells = ["a", "b", "c", "d"].map(cell);
-        // a and c need one cluster, b and d another.
-        let due = || {
-            let runs = cells.iter().enumerate().flat_map(|(place, cell)| [1, 2].map(|run| (place % 2, cell, run)));
-            runs.map(|(number, cell, run)| (number, Due { cell, run, seed: 0, keep_cluster: false })).collect()
-        };
-        let told = |shared: [bool; 2]| {
-            let word = |due: &Due| format!("{}{}{}", due.cell.name, due.run, if due.keep_cluster { "+" } else { "" });
-            in_order(due(), &shared).iter().map(word).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(told([true, true]), "a1+ c1 b1+ d1 a2+ c2 b2+ d2");
-        assert_eq!(told([false, true]), "a1 c1 b1+ d1 a2 c2 b2+ d2");
-        assert_eq!(told([false, false]), "a1 c1 b1 d1 a2 c2 b2 d2");
-        assert!(in_order(Vec::new(), &[]).is_empty());
+        first_attempt: None,
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! A thread of its own listens, so that the program also ends while all the others wait for something that hangs.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -25,28 +26,40 @@ const ECHO: Duration = Duration::from_millis(100);
 /// A terminal or a pipe that takes no more output must not keep the program alive.
 const SAY_LIMIT: Duration = Duration::from_millis(200);
 
-/// What there would be to clean up if this process ended now. Clones are the same.
+/// What there would be to clean up if this process ended now: one thing of several that may be made at a time. Clones are
+/// about the same one.
 #[derive(Clone, Default)]
-pub struct Remains(Arc<Mutex<Option<Last>>>);
+pub struct Remains {
+    all: Arc<Mutex<BTreeMap<usize, Option<Last>>>>,
+    /// The key of this one.
+    number: usize,
+}
 
 /// Does what can be done in the last moment, and says what is left.
 type Last = Box<dyn Fn() -> String + Send>;
 
 impl Remains {
+    /// What something else leaves that is made at the same time.
+    pub fn beside(&self) -> Remains {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = all.last_key_value().map_or(0, |(last, _)| *last).max(self.number) + 1;
+        all.insert(number, None);
+        Remains { all: Arc::clone(&self.all), number }
+    }
+
     /// From now on `last` is called before the process ends at once.
     pub fn are(&self, last: impl Fn() -> String + Send + 'static) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(last));
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(self.number, Some(Box::new(last)));
     }
 
     pub fn are_gone(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(self.number, None);
     }
 
     fn told(&self) -> String {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(last) => last(),
-            None => "stopped at once; nothing is left behind".to_string(),
-        }
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let told: Vec<String> = all.values().flatten().map(|last| last()).collect();
+        if told.is_empty() { "stopped at once; nothing is left behind".to_string() } else { told.join("\nredjepsen: ") }
     }
 }
 
@@ -167,5 +180,26 @@ pub fn with_parent() -> io::Result<()> {
     match getppid() {
         Some(pid) if pid.as_raw_nonzero().get() == parent => Ok(()),
         _ => Err(io::Error::other("the process that started this one is gone")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_left_is_told_and_nothing_that_is_gone() {
+        let one = Remains::default();
+        let (other, third) = (one.beside(), one.beside());
+        assert_eq!(third.told(), "stopped at once; nothing is left behind");
+        for (remains, name) in [(&one, "a"), (&other, "b"), (&third, "c")] {
+            remains.are(move || left_behind(name));
+        }
+        other.clone().are_gone();
+        let told = one.told();
+        assert!(told.contains("removing a;") && !told.contains("removing b;") && told.contains("removing c;"), "{told}");
+        one.are_gone();
+        third.are_gone();
+        assert_eq!(other.told(), "stopped at once; nothing is left behind");
     }
 }

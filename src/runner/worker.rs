@@ -24,7 +24,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::run::{KeepCluster, RunSettings, Runner};
+use super::run::{KeepCluster, Place, RunSettings, Runner};
 use super::signals::{self, Remains};
 use super::{Checked, Console, PROGRAM, RunnerError};
 use crate::interrupt::{Interrupt, Interrupted};
@@ -43,8 +43,8 @@ const SHOWN: usize = 200;
 #[serde(deny_unknown_fields)]
 pub struct RunOrder {
     pub scenario: Scenario,
-    /// The folder of all runs.
-    pub store: PathBuf,
+    /// The run's folder, which exists.
+    pub folder: PathBuf,
     /// The command that repeats the run; if None, its saved scenario repeats it.
     pub repeat: Option<String>,
     /// Whether the next run needs the same cluster and can reuse this one.
@@ -79,14 +79,15 @@ async fn one_after_the_other(
             line = orders.next_line() => line.map_err(RunnerError::could_not_run)?,
         };
         let Some(line) = line else { return Ok(last) };
-        let RunOrder { scenario, store, repeat, keep_cluster } = serde_json::from_str(&line).map_err(|error| {
+        let RunOrder { scenario, folder, repeat, keep_cluster } = serde_json::from_str(&line).map_err(|error| {
             let shown: String = line.chars().take(SHOWN).collect();
             let text = format!("standard input: {error} in `{shown}`; `redjepsen suite` starts this command");
             RunnerError::request(text)
         })?;
         scenario.check().map_err(RunnerError::request)?;
         let keep_cluster = if keep_cluster { KeepCluster::ForNextRun } else { KeepCluster::No };
-        let mut made = runner.make(&scenario, &RunSettings { store, repeat, keep_cluster }).await?;
+        let place = Place::Folder(folder);
+        let mut made = runner.make(&scenario, &RunSettings { place, repeat, keep_cluster }).await?;
         // What the run showed must not be lost with its files.
         made.write_report().map_err(|error| {
             let headline = report::headline(&made.checked.report());

@@ -1,5 +1,7 @@
 //! What a run showed, and the status of its cell that follows. Pure.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::file::Found;
@@ -25,6 +27,68 @@ pub struct RunOutcome {
     /// From its start to its end, in seconds.
     pub seconds: f64,
     pub numbers: Numbers,
+    #[serde(default)]
+    pub timing: Timing,
+    /// The attempt that this run replaces, see [`must_be_made_again`](RunOutcome::must_be_made_again).
+    #[serde(default)]
+    pub first_attempt: Option<Box<Attempt>>,
+}
+
+/// How well a run kept its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timing {
+    /// How late a timer of the controller was at worst, in milliseconds; None if the run does not say.
+    pub late_ms: Option<u64>,
+    /// If one was later than this, the run's timing was not kept: a twentieth of the TTL.
+    pub limit_ms: u64,
+    /// Whether other runs were made at the same time on the same machine.
+    pub beside_others: bool,
+}
+
+/// By which share of the TTL a timer may be late, as its inverse. Scenarios wait for half a TTL or more before they take
+/// the next step, and a lock's own allowance for slow clocks is a hundredth of the TTL and two milliseconds.
+const TTL_TO_LATENESS: u64 = 20;
+
+impl Timing {
+    /// The timing of a run with this TTL that had no other beside it.
+    pub fn of(late_ms: Option<u64>, ttl: Duration) -> Timing {
+        Timing { late_ms, limit_ms: ttl.as_millis() as u64 / TTL_TO_LATENESS, beside_others: false }
+    }
+
+    pub fn was_kept(&self) -> bool {
+        self.late_ms.is_none_or(|late_ms| late_ms <= self.limit_ms)
+    }
+}
+
+/// A run that was made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub valid: Option<Validity>,
+    pub summary: String,
+    pub folder: String,
+    pub seconds: f64,
+    pub timing: Timing,
+}
+
+impl RunOutcome {
+    /// Whether the run shows nothing because others were made beside it, so that it has to be made again alone: it could
+    /// not be made, or its timing was not kept and it is unknown or lacks an expected violation. A violation is a fact
+    /// whatever the machine did, and a run that is valid as expected lacks nothing.
+    pub fn must_be_made_again(&self, expected: Option<Expectation>) -> bool {
+        self.timing.beside_others
+            && match self.valid {
+                None => true,
+                Some(Validity::Unknown) => !self.timing.was_kept(),
+                Some(Validity::Valid) => !self.timing.was_kept() && expected == Some(Expectation::Violation),
+                Some(Validity::Invalid) => false,
+            }
+    }
+
+    /// This run as the first attempt at another one.
+    pub fn as_attempt(&self) -> Attempt {
+        let RunOutcome { valid, summary, folder, seconds, timing, .. } = self.clone();
+        Attempt { valid, summary, folder, seconds, timing }
+    }
 }
 
 /// The comparable numbers of one run.
@@ -55,6 +119,9 @@ pub struct Results {
     acknowledged_per_second: Option<f64>,
     #[serde(default)]
     pub versions: std::collections::BTreeMap<String, String>,
+    /// See [`Timing`].
+    #[serde(default)]
+    pub late_ms: Option<u64>,
 }
 
 impl Results {
@@ -97,10 +164,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn of<'a>(planned: u32, runs: impl Iterator<Item = &'a RunOutcome>) -> Tally {
+    /// The tally of a cell's runs. One that has to be made again is unknown, whatever it found.
+    pub fn of<'a>(planned: u32, expected: Option<Expectation>, runs: impl Iterator<Item = &'a RunOutcome>) -> Tally {
         let mut tally = Tally { planned, ..Tally::default() };
         for run in runs {
             match run.valid {
+                Some(Validity::Valid) if run.must_be_made_again(expected) => tally.unknown += 1,
                 Some(Validity::Valid) => tally.valid += 1,
                 Some(Validity::Invalid) => tally.invalid += 1,
                 Some(Validity::Unknown) => tally.unknown += 1,
@@ -140,6 +209,62 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn run(valid: Option<Validity>, late_ms: Option<u64>, beside_others: bool) -> RunOutcome {
+        RunOutcome {
+            cell: "redlock under pause".into(),
+            run: 1,
+            seed: 1,
+            valid,
+            summary: String::new(),
+            folder: String::new(),
+            repeat: String::new(),
+            seconds: 1.5,
+            numbers: Numbers::default(),
+            timing: Timing { late_ms, limit_ms: 50, beside_others },
+            first_attempt: None,
+        }
+    }
+
+    #[test]
+    fn a_run_is_made_again_only_if_it_lacks_something_that_others_may_have_kept_from_it() {
+        use Expectation::{Valid as Holds, Violation};
+        use Validity::{Invalid, Unknown, Valid};
+        let (late, in_time, unsaid) = (Some(51), Some(50), None);
+        for (valid, late_ms, beside_others, expected, again) in [
+            (Some(Unknown), late, true, Some(Holds), true),
+            (Some(Unknown), late, true, Some(Violation), true),
+            (Some(Valid), late, true, Some(Violation), true),
+            (None, unsaid, true, Some(Holds), true),
+            // A violation is one, whether it is expected or not; and what is valid as expected is done.
+            (Some(Invalid), late, true, Some(Holds), false),
+            (Some(Invalid), late, true, Some(Violation), false),
+            (Some(Valid), late, true, Some(Holds), false),
+            (Some(Valid), late, true, None, false),
+            // In time, or with nothing beside it: what it shows is what it shows.
+            (Some(Unknown), in_time, true, Some(Holds), false),
+            (Some(Valid), in_time, true, Some(Violation), false),
+            (Some(Unknown), unsaid, true, Some(Holds), false),
+            (Some(Unknown), late, false, Some(Holds), false),
+            (Some(Valid), late, false, Some(Violation), false),
+            (None, unsaid, false, Some(Holds), false),
+        ] {
+            let run = run(valid, late_ms, beside_others);
+            assert_eq!(run.must_be_made_again(expected), again, "{run:?} where {expected:?} was expected");
+        }
+    }
+
+    #[test]
+    fn a_run_that_has_to_be_made_again_surprises_nobody() {
+        let standing = |runs: &[RunOutcome]| {
+            let expected = Some(Expectation::Violation);
+            Tally::of(2, expected, runs.iter()).standing(expected, Some(Found::Every))
+        };
+        let found = run(Some(Validity::Invalid), Some(900), true);
+        let missed = |late_ms| run(Some(Validity::Valid), Some(late_ms), true);
+        assert_eq!(standing(&[found.clone(), missed(51)]), CellStatus::Unknown);
+        assert_eq!(standing(&[found, missed(50)]), CellStatus::Surprise);
+    }
 
     #[test]
     fn a_cell_is_what_its_runs_certainly_show() {

@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::outcome::RunOutcome;
-use super::plan::Shard;
+use super::shard::Shard;
 use crate::files::{self, FileError};
 
 /// The file's name in the suite's folder.
@@ -29,6 +29,9 @@ pub struct Identity {
     /// SHA-256 of the program's file.
     pub program_sha256: String,
     pub shard: Option<Shard>,
+    /// How it was cut into shards, see [`Suite`](super::plan::Suite).
+    #[serde(default)]
+    pub cut_sha256: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -97,6 +100,9 @@ impl State {
             if content.identity.suite_sha256 != identity.suite_sha256 {
                 return Earlier::Changed { folder, why: "the suite, or a file that it names, has changed" };
             }
+            if content.identity.cut_sha256 != identity.cut_sha256 {
+                return Earlier::Changed { folder, why: "it was cut into shards by other --durations" };
+            }
             if content.identity.program_sha256 != identity.program_sha256 {
                 return Earlier::Changed { folder, why: "it was begun by another build of redjepsen" };
             }
@@ -115,7 +121,12 @@ impl State {
 
     /// Whether this run of a cell has been made. A run that could not be made is tried again.
     pub fn is_done(&self, cell: &str, run: u32) -> bool {
-        self.runs.iter().any(|done| done.cell == cell && done.run == run && done.valid.is_some())
+        self.made(cell, run).is_some_and(|made| made.valid.is_some())
+    }
+
+    /// What the last attempt at this run of a cell showed.
+    pub fn made(&self, cell: &str, run: u32) -> Option<&RunOutcome> {
+        self.runs.iter().find(|made| made.cell == cell && made.run == run)
     }
 
     /// Adds a finished run; it is on disk when this returns, and known in any case.
@@ -146,7 +157,7 @@ impl State {
     }
 }
 
-/// A run replaces an earlier failed attempt at it.
+/// A run replaces an earlier attempt at it.
 fn put(runs: &mut Vec<RunOutcome>, run: RunOutcome) {
     runs.retain(|earlier| (&earlier.cell, earlier.run) != (&run.cell, run.run));
     runs.push(run);
@@ -207,10 +218,16 @@ fn resume(folder: &Path, mut file: File) -> io::Result<Option<State>> {
 mod tests {
     use super::*;
     use crate::checker::Validity;
-    use crate::suite::outcome::Numbers;
+    use crate::suite::outcome::{Numbers, Timing};
 
     fn identity() -> Identity {
-        Identity { suite: "mine".into(), suite_sha256: "s".into(), program_sha256: "p".into(), shard: None }
+        Identity {
+            suite: "mine".into(),
+            suite_sha256: "s".into(),
+            program_sha256: "p".into(),
+            shard: None,
+            cut_sha256: None,
+        }
     }
 
     fn run(run: u32, valid: Option<Validity>) -> RunOutcome {
@@ -224,6 +241,8 @@ mod tests {
             repeat: String::new(),
             seconds: 1.5,
             numbers: Numbers::default(),
+            timing: Timing::default(),
+            first_attempt: None,
         }
     }
 
@@ -277,6 +296,8 @@ mod tests {
         assert!(
             matches!(found(folder.path(), &program), Earlier::Changed { why, .. } if why.contains("another build"))
         );
+        let cut = Identity { cut_sha256: Some("c".into()), ..identity() };
+        assert!(matches!(found(folder.path(), &cut), Earlier::Changed { why, .. } if why.contains("--durations")));
         let shard = Identity { shard: Some(Shard { index: 1, of: 2 }), ..identity() };
         assert!(matches!(found(folder.path(), &shard), Earlier::Nothing));
         let Earlier::Unfinished(mut state) = found(folder.path(), &identity()) else { panic!() };

@@ -299,7 +299,7 @@ fn every_run_has_a_cluster_of_its_own_where_that_is_wanted() {
 }
 
 /// The process that `suite` starts, driven by hand here.
-struct Maker(Child, BufReader<std::process::ChildStdout>);
+struct Maker(Child, BufReader<std::process::ChildStdout>, PathBuf);
 
 impl Maker {
     fn start(folder: &Path) -> Maker {
@@ -307,15 +307,17 @@ impl Maker {
         let mut command = redjepsen(&["runs"], folder);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
-        Maker(child, answers)
+        Maker(child, answers, folder.to_path_buf())
     }
 
     /// Requests a run; None if the process ended with it.
     fn make(&mut self, kind: &str, seed: u64, more: bool) -> Option<i32> {
         let options: Options = toml::from_str(&format!("cluster = \"{kind}\"\ntime_limit = \"3s\"")).unwrap();
         let scenario = options.scenario("redlock-guarded", "none", seed, Path::new("")).unwrap();
-        let store = "store/suites/mine/latest/runs";
-        let request = serde_json::json!({ "scenario": scenario, "store": store, "repeat": null, "keep_cluster": more });
+        let folder = format!("store/suites/mine/latest/runs/redlock-guarded-none/{seed}");
+        fs::create_dir_all(self.2.join(&folder)).unwrap();
+        let request =
+            serde_json::json!({ "scenario": scenario, "folder": folder, "repeat": null, "keep_cluster": more });
         writeln!(self.0.stdin.as_mut().unwrap(), "{request}").unwrap();
         let mut line = String::new();
         self.1.read_line(&mut line).unwrap();

@@ -42,7 +42,11 @@ impl Bench {
     }
 
     fn start(&self) -> Child {
-        self.command(&["./mine.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        self.start_with(&[])
+    }
+
+    fn start_with(&self, more: &[&str]) -> Child {
+        self.command(&[&["./mine.toml"], more].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     fn store(&self) -> PathBuf {
@@ -241,6 +245,73 @@ fn what_was_interrupted_goes_on_and_gives_the_same_table() {
     assert_eq!(table(&bench.matrix("mine")), expected);
     let text = bench.run(&["./mine.toml", "--dry-run"], 0);
     assert!(!text.contains("going on"), "{text}");
+}
+
+#[test]
+fn runs_side_by_side_stop_together_and_give_the_table_of_one_lane() {
+    let bench = Bench::new(QUICK);
+    let suite = bench.start_with(&["--jobs", "3"]);
+    // Each lane has a log while it makes a run.
+    let lanes = || [1, 2, 3].map(|lane| bench.store().join(format!("suites/mine/latest/lane-{lane}.log")).exists());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while lanes() != [true; 3] {
+        assert!(Instant::now() < deadline, "{:?}", lanes());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    bench.wait_for_runs(1);
+    signal(&suite, "-INT");
+    let id = suite.id();
+    let text = expect(&suite.wait_with_output().unwrap(), 2);
+    assert!(text.contains("4 runs on 2 clusters, 3 runs at a time") && text.contains("interrupted"), "{text}");
+    assert_eq!(runs_of(id), Vec::<String>::new());
+
+    let text = bench.run(&["./mine.toml", "--jobs", "auto"], 0);
+    assert!(text.contains("of 4 runs are done") && text.contains("All 4 cells"), "{text}");
+    let matrix = bench.matrix("mine");
+    let standings: Vec<&Value> = matrix["cells"].as_array().unwrap().iter().map(|cell| &cell["standing"]).collect();
+    assert_eq!(standings, ["as-expected"; 4]);
+    let logs = fs::read_dir(bench.latest("mine")).unwrap().flatten().map(|entry| entry.file_name());
+    assert!(logs.into_iter().all(|name| !name.to_string_lossy().ends_with(".log")), "no lane is left");
+}
+
+#[test]
+fn a_run_whose_timing_was_not_kept_beside_others_is_made_again_alone_once() {
+    // With such a TTL no timer is ever in time.
+    let bench = Bench::new(
+        r#"
+description = "Late"
+[with]
+cluster = "local"
+time_limit = "2s"
+ttl = "19ms"
+[[cells]]
+workload = "perfect"
+nemesis = "none"
+expect = "violation"
+[[cells]]
+workload = "perfect"
+nemesis = "none"
+expect = "valid"
+with = { keys = 2 }
+"#,
+    );
+    let text = bench.run(&["./mine.toml", "--jobs", "2"], 1);
+    assert!(text.contains("so it may be made again alone") && text.contains("1 run again, alone"), "{text}");
+    assert!(text.contains("made again alone with the same seed: the first attempt was valid"), "{text}");
+    let matrix = bench.matrix("mine");
+    let run = |cell: usize| &matrix["cells"][cell]["runs"][0];
+    let timing = |run: &Value| [run["timing"]["beside_others"].clone(), run["first_attempt"]["valid"].clone()];
+    assert_eq!(timing(run(0)), [Value::Bool(false), Value::Bool(true)], "{matrix}");
+    assert_eq!(timing(run(1)), [Value::Bool(true), Value::Null], "valid as expected lacks nothing: {matrix}");
+    assert_eq!(matrix["counts"]["surprise"], 1, "what it shows alone counts, late or not: {matrix}");
+    for folder in [&run(0)["folder"], &run(0)["first_attempt"]["folder"]] {
+        assert!(bench.latest("mine").join(folder.as_str().unwrap()).join("report.html").is_file(), "{folder}");
+    }
+    assert_eq!(bench.state().matches("\"run\":{").count(), 3);
+
+    // In one lane there is nothing beside it.
+    let text = bench.run(&["./mine.toml", "--fresh"], 1);
+    assert!(!text.contains("again") && bench.state().matches("\"run\":{").count() == 2, "{text}");
 }
 
 #[test]

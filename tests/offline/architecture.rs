@@ -42,7 +42,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
         ],
     ),
     ("checker", &["history", "members", "words"]),
-    ("suite", &["checker", "files", "nemesis", "plan", "scenario", "topology"]),
+    ("suite", &["checker", "files", "nemesis", "plan", "scenario", "topology", "words"]),
     ("report", &["checker", "files", "history", "locks", "nemesis", "scenario", "suite", "topology", "words"]),
     (
         "runner",

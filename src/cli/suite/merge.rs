@@ -7,16 +7,14 @@ use crate::files;
 use crate::runs;
 use crate::suite::matrix::Matrix;
 
-/// Joins the matrices in these folders, or directly below them, into a new folder of the store.
+/// Joins the matrices in these folders into a new folder of the store.
 pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
     let mut parts = Vec::new();
     for folder in folders {
-        let matrix = folder.join("matrix.json");
-        let failed = |error: String| Failure::arguments(format!("--merge {}: {error}", matrix.display()));
-        let text = files::read_inside(&matrix, files::RESULTS);
-        let text = text.map_err(|error| Failure::arguments(format!("--merge {error}")))?;
-        let matrix: Matrix = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
-        let folder = folder.canonicalize().map_err(|error| failed(error.to_string()))?;
+        let failed = |error: String| Failure::arguments(format!("--merge {error}"));
+        let matrix = read(folder).map_err(failed)?;
+        let home = folder.canonicalize().map_err(|error| failed(format!("{}: {error}", folder.display())))?;
+        let folder = if home.is_dir() { home } else { home.parent().unwrap_or(&home).to_path_buf() };
         parts.push((folder, matrix));
     }
     let name = parts.first().map(|(_, matrix)| matrix.suite.clone()).unwrap_or_default();
@@ -33,6 +31,13 @@ pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
     let failed = |error| Failure::could_not_run(format!("--store {}: {error}", into.display()));
     let home = runs::create_suite(into, &name).map_err(failed)?;
     conclude(&joined(&home.canonicalize().map_err(failed)?)?, &home)
+}
+
+/// The matrix in a suite's folder, or in a file.
+pub fn read(path: &Path) -> Result<Matrix, String> {
+    let path = if path.is_dir() { path.join("matrix.json") } else { path.to_path_buf() };
+    let text = files::read_inside(&path, files::RESULTS).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The relative path from one absolute folder to another.

@@ -1,6 +1,7 @@
 //! Shows the progress of a suite: a line for each finished run, with the time left; on a terminal also what the current
-//! run is doing.
+//! run is doing, or which ones are in progress if there are several.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use crate::cli::tell;
 use crate::nemesis::Expectation;
 use crate::runner::{Outlook, SeriesProgress};
 use crate::suite::file::Found;
-use crate::suite::outcome::RunOutcome;
+use crate::suite::outcome::{RunOutcome, Timing};
 use crate::suite::plan::PlannedCell;
 use crate::words::{length, plural, tame};
 
@@ -26,11 +27,15 @@ pub struct Progress {
     left: Duration,
     /// The planned duration of the runs made so far by this process.
     passed: Duration,
+    /// The runs in progress, by lane.
+    running: BTreeMap<usize, String>,
+    /// `again ` while runs are made again alone.
+    again: &'static str,
 }
 
 impl SeriesProgress for Progress {
     fn starts(&mut self, outlook: Outlook) {
-        let Outlook { all, due, clusters, planned } = outlook;
+        let Outlook { all, due, clusters, planned, lanes } = outlook;
         (self.all, self.done, self.began, self.left) = (all, all - due, Instant::now(), planned);
         if std::io::stderr().is_terminal() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -38,28 +43,47 @@ impl SeriesProgress for Progress {
             self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
             self.bar.enable_steady_tick(LIVE_EVERY);
         }
-        if clusters < due {
-            let on = format!("{} on {}", plural(due as u64, "run"), plural(clusters as u64, "cluster"));
-            self.bar.suspend(|| tell(&on));
+        let side_by_side = if lanes > 1 { format!(", {lanes} runs at a time") } else { String::new() };
+        if clusters < due || lanes > 1 {
+            let clusters = plural(clusters as u64, "cluster");
+            self.bar.suspend(|| tell(&format!("{} on {clusters}{side_by_side}", plural(due as u64, "run"))));
         }
     }
 
-    fn begins(&mut self, cell: &PlannedCell, seed: u64) {
-        self.bar.set_prefix(format!("{}, seed {seed}", tame(&cell.name, 60)));
-        self.bar.set_message(format!("{} left", self.left_in_words()));
+    fn starts_again(&mut self, outlook: Outlook) {
+        let Outlook { due, planned, .. } = outlook;
+        (self.all, self.done, self.began, self.left) = (due, 0, Instant::now(), planned);
+        (self.passed, self.again) = (Duration::ZERO, "again ");
+        let runs = plural(due as u64, "run");
+        self.bar.suspend(|| {
+            tell(&format!("{runs} again, alone: others beside them may have kept their results from them"))
+        });
     }
 
-    fn says(&self, line: String) {
-        self.bar.set_message(tame(&line, 300));
+    fn changes_lanes(&mut self, lanes: usize, why: &str) {
+        self.bar.suspend(|| tell(&format!("{} at a time from here on: {why}", plural(lanes as u64, "run"))));
     }
 
-    fn ended(&mut self, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration) {
+    fn begins(&mut self, lane: usize, cell: &PlannedCell, seed: u64) {
+        self.running.insert(lane, format!("{}, seed {seed}", tame(&cell.name, 60)));
+        self.show_running(format!("{} left", self.left_in_words()));
+    }
+
+    fn says(&mut self, _lane: usize, line: String) {
+        if self.running.len() == 1 && !line.is_empty() {
+            self.bar.set_message(tame(&line, 300));
+        }
+    }
+
+    fn ended(&mut self, lane: usize, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration) {
         self.done += 1;
         self.left = self.left.saturating_sub(planned);
         self.passed += planned;
+        self.running.remove(&lane);
         let width = self.all.to_string().len();
         let mut line = format!(
-            "[{:width$}/{}] {}, seed {}: {} · {:.1} s",
+            "[{}{:width$}/{}] {}, seed {}: {} · {:.1} s",
+            self.again,
             self.done,
             self.all,
             tame(&cell.name, 80),
@@ -71,17 +95,46 @@ impl SeriesProgress for Progress {
             line.push_str(&format!(" · {} left", self.left_in_words()));
         }
         self.bar.suspend(|| tell(&line));
+        self.show_running(format!("{} left", self.left_in_words()));
+    }
+
+    fn warns(&mut self, text: &str) {
+        self.bar.suspend(|| tell(&format!("redjepsen: {text}")));
     }
 }
 
 impl Default for Progress {
     fn default() -> Progress {
         let nothing = Duration::ZERO;
-        Progress { bar: ProgressBar::hidden(), all: 0, done: 0, began: Instant::now(), left: nothing, passed: nothing }
+        Progress {
+            bar: ProgressBar::hidden(),
+            all: 0,
+            done: 0,
+            began: Instant::now(),
+            left: nothing,
+            passed: nothing,
+            running: BTreeMap::new(),
+            again: "",
+        }
     }
 }
 
 impl Progress {
+    /// Shows what is in progress on a live line: the only run with what it says, or the names of several.
+    fn show_running(&self, left: String) {
+        let names: Vec<&str> = self.running.values().map(String::as_str).collect();
+        match &names[..] {
+            [one] => {
+                self.bar.set_prefix(one.to_string());
+                self.bar.set_message(left);
+            }
+            several => {
+                self.bar.set_prefix(format!("{} at a time, {left}", plural(several.len() as u64, "run")));
+                self.bar.set_message(several.join(" · "));
+            }
+        }
+    }
+
     /// The planned duration of the rest, adjusted to the pace of the runs so far.
     fn left_in_words(&self) -> String {
         let pace = match self.passed {
@@ -106,6 +159,13 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
         Some(Validity::Unknown) => "UNKNOWN",
         None => return tame(&outcome.summary, 300),
     };
+    if outcome.must_be_made_again(cell.expected) {
+        let Timing { late_ms, limit_ms, .. } = outcome.timing;
+        let late_ms = late_ms.unwrap_or(0);
+        return format!(
+            "{word}, but timers were {late_ms} ms late ({limit_ms} ms allowed), so it may be made again alone"
+        );
+    }
     let note = match (outcome.valid, cell.expected, cell.found) {
         (Some(Validity::Unknown), _, _) => "",
         (_, None, _) => ", nothing is expected",

@@ -25,6 +25,7 @@ pub fn html(matrix: &Matrix) -> String {
             (alarms(matrix))
             (grid(matrix))
             (numbers(matrix))
+            (mistimed(matrix))
             (terms())
             (repeat(matrix))
         }
@@ -208,6 +209,22 @@ fn numbers(matrix: &Matrix) -> Markup {
     }
 }
 
+fn mistimed(matrix: &Matrix) -> Markup {
+    let mistimed = phrases::mistimed(matrix);
+    html! {
+        @if !mistimed.is_empty() {
+            section id="timing" {
+                h2 { "Late, or made again " span class="count" { (mistimed.len()) } }
+                ul class="reasons" {
+                    @for (cell, run, what) in mistimed {
+                        li { (tame(&cell.name, 200)) ", " (link(run, &format!("seed {}", run.seed))) ": " (what) }
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn terms() -> Markup {
     html! {
         section id="terms" {
@@ -217,6 +234,7 @@ fn terms() -> Markup {
                 dt { "as expected" } dd { "Where no violation is expected, every run is valid; where one is, every run, or some run, shows it. A run that proves too little never counts." }
                 dt { "surprise" } dd { "One run at least certainly contradicts what is expected. It ranks above everything that is unknown." }
                 dt { "runs" } dd { "Each with a seed of its own, on a cluster that is new or was reset. They are repeated to see how often something is found, never until it looks right." }
+                dt { "made again alone" } dd { "Where several runs are made at the same time, one whose timers were late by more than a twentieth of the TTL, and that is unknown or lacks an expected violation, counts as unknown and is made again, once, alone, with the same seed, unless its cell is as expected anyway. A violation stays one." }
                 dt { "share (95 %)" } dd { "Of the acknowledged updates of all runs, with Wilson's score interval. It treats each update as lost independently. One late write may wipe out several, so the real uncertainty is larger." }
                 dt { "first violation" } dd { "From the first operation to the first thing that contradicts what the workload claims: the median of the runs, and the least and the most." }
                 dt { "without the lock" } dd { "From the last heal to the next acquisition." }

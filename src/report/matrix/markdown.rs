@@ -21,6 +21,13 @@ pub fn markdown(matrix: &Matrix) -> String {
     text.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
     fill(&mut text, matrix.cells.iter().map(row), LONGEST);
     text.push_str("\n</details>\n\n");
+    let mistimed = phrases::mistimed(matrix).into_iter();
+    let told = mistimed.map(|(cell, run, what)| format!("- {}, seed {}: {what}\n", escaped(&cell.name), run.seed));
+    let told: Vec<String> = told.collect();
+    if !told.is_empty() {
+        fill(&mut text, told.into_iter(), LONGEST + LONGEST / 10);
+        text.push('\n');
+    }
     let about: Vec<String> = phrases::about(matrix).iter().map(|part| escaped(part)).collect();
     let versions = matrix.versions.iter().map(|(name, version)| escaped(&format!("{name} {}", line(version, 100))));
     text.push_str(&format!("{}\n", about.into_iter().chain(versions).collect::<Vec<_>>().join(" · ")));

@@ -4,7 +4,7 @@ use crate::checker::Validity;
 use crate::nemesis::Expectation;
 use crate::suite::file::Found;
 use crate::suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
-use crate::suite::outcome::{CellStatus, RunOutcome};
+use crate::suite::outcome::{CellStatus, RunOutcome, Timing};
 use crate::words::{count, length, percent};
 
 /// Shown if there is nothing to say.
@@ -64,10 +64,43 @@ pub fn seen(cell: &Cell) -> String {
             text.push_str(&format!(", {number} {what}"));
         }
     }
+    let again = cell.runs.iter().filter(|run| run.first_attempt.is_some()).count();
+    if again > 0 {
+        text.push_str(&format!(", {again} made again alone"));
+    }
     if tally.done() > 0 && tally.done() < tally.planned {
         text.push_str(&format!(", {} to go", tally.planned - tally.done()));
     }
     text
+}
+
+/// What busy processors did to a run: that it was made again alone and why, or how late its timers were if they were too
+/// late; None if they did nothing.
+pub fn timing(run: &RunOutcome) -> Option<String> {
+    let late = |timing: Timing| {
+        let late_ms = timing.late_ms.filter(|_| !timing.was_kept())?;
+        Some(format!(
+            "its timing was not kept: timers were {late_ms} ms late, where {} ms are allowed",
+            timing.limit_ms
+        ))
+    };
+    let now = late(run.timing);
+    let Some(first) = &run.first_attempt else { return now };
+    let verdict = match first.valid {
+        Some(Validity::Valid) => "was valid",
+        Some(Validity::Invalid) => "showed a violation",
+        Some(Validity::Unknown) => "was unknown",
+        None => "could not be made",
+    };
+    let why = late(first.timing).unwrap_or_else(|| "others were made beside it".to_string());
+    let now = now.map_or(String::new(), |now| format!("; this time too, {now}"));
+    Some(format!("made again alone with the same seed: the first attempt {verdict}, and {why}{now}"))
+}
+
+/// The runs of which [`timing`] has something to say, with their cells.
+pub fn mistimed(matrix: &Matrix) -> Vec<(&Cell, &RunOutcome, String)> {
+    let runs = matrix.cells.iter().flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)));
+    runs.filter_map(|(cell, run)| Some((cell, run, timing(run)?))).collect()
 }
 
 /// A cell's name without its workload.

@@ -57,8 +57,21 @@ pub fn terminal(matrix: &Matrix, color: bool) -> String {
             }
         }
     }
+    let mistimed = phrases::mistimed(matrix);
+    if !mistimed.is_empty() {
+        lines.push(String::new());
+    }
+    for (cell, run, what) in mistimed.iter().take(MOST_MISTIMED) {
+        lines.push(format!("  {}, seed {}: {what}", tame(&cell.name, 100), run.seed));
+    }
+    if mistimed.len() > MOST_MISTIMED {
+        lines.push(format!("  and {} more such runs, in matrix.html", mistimed.len() - MOST_MISTIMED));
+    }
     lines.join("\n") + "\n"
 }
+
+/// How many runs are named whose timing was not kept, or that were made again for that.
+const MOST_MISTIMED: usize = 10;
 
 /// How many runs of an alarming cell are described.
 const MOST_RUNS: usize = 3;

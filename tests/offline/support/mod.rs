@@ -477,5 +477,6 @@ fn facts(play: &Play) -> RunFacts {
         versions: versions.iter().map(|(name, version)| (name.to_string(), version.to_string())).collect(),
         image: "redis:8.4".into(),
         folder: "store/redlock-pause-holder/20261120T101200Z".into(),
+        late_ms: None,
     }
 }
