@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::file::Found;
 use super::outcome::{CellStatus, RunOutcome, Tally};
-use super::plan::{Shard, Suite};
+use super::plan::Suite;
+use super::shard::Shard;
 use crate::checker::{LostUpdates, wilson_95};
 use crate::nemesis::Expectation;
 
@@ -33,6 +34,9 @@ pub struct Matrix {
     /// The command that repeats the whole suite.
     pub repeat: String,
     pub suite_sha256: String,
+    /// How it was cut into shards, see [`Suite`].
+    #[serde(default)]
+    pub cut_sha256: Option<String>,
     pub cells: Vec<Cell>,
 }
 
@@ -151,6 +155,7 @@ impl Matrix {
             missing_shards: Vec::new(),
             repeat,
             suite_sha256: suite.sha256.clone(),
+            cut_sha256: suite.cut_sha256.clone(),
             cells: cells.collect(),
         };
         matrix.conclude();
@@ -160,14 +165,18 @@ impl Matrix {
     /// Joins shards of one suite, each given with the path from the joined suite's folder to its own.
     pub fn join(parts: Vec<(String, Matrix)>) -> Result<Matrix, MergeError> {
         let mut parts = parts.into_iter();
-        let Some((folder, mut whole)) = parts.next() else { return Err(MergeError("there is nothing to join".into())) };
-        whole.move_runs(&folder);
+        let Some((first, mut whole)) = parts.next() else { return Err(MergeError("there is nothing to join".into())) };
+        whole.move_runs(&first);
         let mut homes: BTreeMap<String, String> =
-            whole.cells.iter().map(|cell| (cell.name.clone(), folder.clone())).collect();
+            whole.cells.iter().map(|cell| (cell.name.clone(), first.clone())).collect();
         for (folder, mut part) in parts {
             if (&part.suite, &part.suite_sha256) != (&whole.suite, &whole.suite_sha256) {
                 let text = "are not of the same suite, or its files changed in between";
                 return Err(MergeError(format!("suite {} and suite {} in {folder} {text}", whole.suite, part.suite)));
+            }
+            if part.cut_sha256 != whole.cut_sha256 {
+                let text = "were cut differently; give all shards the same number and the same --durations, or none";
+                return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
             }
             if let Some(twice) = part.cells.iter().find(|cell| homes.contains_key(&cell.name)) {
                 let home = &homes[&twice.name];

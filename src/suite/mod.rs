@@ -3,7 +3,8 @@
 //! A suite is a matrix of workloads, nemeses and seeds that is held against what each cell is expected to show.
 //!
 //! - [`mod@file`]: a suite file
-//! - [`plan`]: the cells that it means, complete, with their planned duration and their shard
+//! - [`plan`]: the cells that it means, complete, with their planned duration
+//! - [`shard`]: the part of it that one machine runs
 //! - [`outcome`]: what a run showed, and the status of its cell that follows
 //! - [`state`]: the finished runs, written to disk one by one, so that an interrupted suite can continue
 //! - [`matrix`]: everything as one value, from which pages are made and shards are joined
@@ -15,4 +16,5 @@ pub mod file;
 pub mod matrix;
 pub mod outcome;
 pub mod plan;
+pub mod shard;
 pub mod state;

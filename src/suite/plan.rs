@@ -1,11 +1,8 @@
 //! The cells that a suite file means: complete, checked before anything starts, with their planned duration.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::Path;
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::file::{Block, Found, Names, SuiteFile};
@@ -23,6 +20,8 @@ pub struct Suite {
     pub cells: Vec<PlannedCell>,
     /// SHA-256 of everything that decides what is run, in hexadecimal: cells, workloads and nemeses.
     pub sha256: String,
+    /// SHA-256 of how it was cut into shards, in hexadecimal; None if it was not.
+    pub cut_sha256: Option<String>,
 }
 
 /// One workload under one nemesis, to be run one or more times.
@@ -67,13 +66,6 @@ pub struct Clusters {
     pub instead: Option<ClusterKind>,
     /// The kind to use for scenarios that accept any; [`ClusterKind::Auto`] until it is determined.
     pub auto: ClusterKind,
-}
-
-/// The part of a suite that one machine runs: shard `index` of `of`, counted from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shard {
-    pub index: u32,
-    pub of: u32,
 }
 
 /// Why a suite can't be run: one message that names the cell.
@@ -132,7 +124,7 @@ impl Suite {
             return refuse(format!("the cell `{}` {text}", twice.name));
         }
         let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Suite { name: name.to_string(), description: file.description.clone(), cells, sha256 })
+        Ok(Suite { name: name.to_string(), description: file.description.clone(), cells, sha256, cut_sha256: None })
     }
 
     /// How long the suite is expected to take, in milliseconds.
@@ -143,23 +135,6 @@ impl Suite {
     /// How many runs it has.
     pub fn runs(&self) -> usize {
         self.cells.iter().map(|cell| cell.seeds.len()).sum()
-    }
-
-    /// The part of the suite that a shard runs. Cells are dealt out longest first, each to the shard with the least
-    /// work so far, so that every machine splits the suite in the same way and the shards take about the same time.
-    pub fn shard(mut self, shard: Shard) -> Suite {
-        let mut places: Vec<usize> = (0..self.cells.len()).collect();
-        places.sort_by_key(|place| std::cmp::Reverse(self.cells[*place].planned_ms));
-        let mut loads = vec![0; shard.of as usize];
-        let mut of_cell = vec![0; self.cells.len()];
-        for place in places {
-            let lightest = (0..loads.len()).min_by_key(|number| loads[*number]).unwrap_or(0);
-            loads[lightest] += self.cells[place].planned_ms;
-            of_cell[place] = lightest;
-        }
-        let mut shards = of_cell.into_iter();
-        self.cells.retain(|_| shards.next() == Some(shard.index as usize - 1));
-        self
     }
 }
 
@@ -323,23 +298,5 @@ fn around_ms(cluster: ClusterKind) -> u64 {
     match cluster {
         ClusterKind::Local => 1_000,
         ClusterKind::Docker | ClusterKind::Auto => 4_000,
-    }
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Shard, String> {
-        let parts = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
-        match parts {
-            Some((index, of)) if (1..=of).contains(&index) && of <= 1000 => Ok(Shard { index, of }),
-            _ => Err(format!("`{text}` is not a shard; write `2/4` for the second of four")),
-        }
-    }
-}
-
-impl fmt::Display for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.index, self.of)
     }
 }

@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::outcome::RunOutcome;
-use super::plan::Shard;
+use super::shard::Shard;
 
 /// The file's name in the suite's folder.
 pub const FILE: &str = "state.jsonl";
@@ -27,6 +27,9 @@ pub struct Identity {
     /// SHA-256 of the program's file.
     pub program_sha256: String,
     pub shard: Option<Shard>,
+    /// How it was cut into shards, see [`Suite`](super::plan::Suite).
+    #[serde(default)]
+    pub cut_sha256: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -90,6 +93,9 @@ impl State {
             let folder = folder.clone();
             if content.identity.suite_sha256 != identity.suite_sha256 {
                 return Earlier::Changed { folder, why: "the suite, or a file that it names, has changed" };
+            }
+            if content.identity.cut_sha256 != identity.cut_sha256 {
+                return Earlier::Changed { folder, why: "it was cut into shards by other --durations" };
             }
             if content.identity.program_sha256 != identity.program_sha256 {
                 return Earlier::Changed { folder, why: "it was begun by another build of redjepsen" };
@@ -196,7 +202,13 @@ mod tests {
     use crate::suite::outcome::Numbers;
 
     fn identity() -> Identity {
-        Identity { suite: "mine".into(), suite_sha256: "s".into(), program_sha256: "p".into(), shard: None }
+        Identity {
+            suite: "mine".into(),
+            suite_sha256: "s".into(),
+            program_sha256: "p".into(),
+            shard: None,
+            cut_sha256: None,
+        }
     }
 
     fn run(run: u32, valid: Option<Validity>) -> RunOutcome {
@@ -250,6 +262,8 @@ mod tests {
         assert!(
             matches!(found(folder.path(), &program), Earlier::Changed { why, .. } if why.contains("another build"))
         );
+        let cut = Identity { cut_sha256: Some("c".into()), ..identity() };
+        assert!(matches!(found(folder.path(), &cut), Earlier::Changed { why, .. } if why.contains("--durations")));
         let shard = Identity { shard: Some(Shard { index: 1, of: 2 }), ..identity() };
         assert!(matches!(found(folder.path(), &shard), Earlier::Nothing));
         let Earlier::Unfinished(mut state) = found(folder.path(), &identity()) else { panic!() };

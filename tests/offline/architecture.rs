@@ -26,7 +26,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
         &["client", "cluster", "faults", "history", "members", "nemesis", "plan", "resource", "scenario", "units"],
     ),
     ("checker", &["history", "members", "words"]),
-    ("suite", &["checker", "nemesis", "plan", "scenario", "topology"]),
+    ("suite", &["checker", "nemesis", "plan", "scenario", "topology", "words"]),
     ("report", &["checker", "history", "locks", "nemesis", "scenario", "suite", "topology", "words"]),
     (
         "runner",

@@ -7,6 +7,7 @@ use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::{contains, starts_with};
 use redjepsen::scenario::{Options, catalogue};
+use redjepsen::suite::shard;
 use redjepsen::topology::ClusterKind;
 
 fn redjepsen() -> Command {
@@ -276,6 +277,39 @@ fn a_suite_is_planned_without_anything_being_started() {
     let (all, minutes) = cells("1/1");
     assert_eq!(parts.iter().map(|(lines, _)| lines).sum::<usize>(), all);
     assert!(parts.iter().all(|(_, part)| part.abs_diff(minutes / 3) <= 1), "{parts:?} of {minutes} minutes");
+}
+
+#[test]
+fn a_machine_learns_its_part_from_what_runs_it_and_all_cut_alike() {
+    // This test may itself be run by any of them.
+    let suite = |variables: &[(&str, &str)]| {
+        let mut command = redjepsen();
+        for launcher in shard::LAUNCHERS {
+            command.env_remove(launcher.index);
+        }
+        command.args(["suite", "smoke", "--dry-run", "--shard", "auto"]).envs(variables.iter().copied());
+        command.assert()
+    };
+    let assert = suite(&[("CI_NODE_INDEX", "2"), ("CI_NODE_TOTAL", "4")]).code(0);
+    let assert = assert.stderr(contains("shard 2/4, by CI_NODE_INDEX=2 (GitLab CI), CI_NODE_TOTAL=4"));
+    let by_hand = redjepsen().args(["suite", "smoke", "--dry-run", "--shard", "2/4"]).assert().code(0);
+    assert_eq!(assert.get_output().stdout, by_hand.get_output().stdout);
+    suite(&[]).code(254).stderr(contains("--shard auto: nothing says which part this is"));
+    suite(&[("REDJEPSEN_SHARD", "2")]).code(254).stderr(contains("set REDJEPSEN_SHARDS"));
+    redjepsen()
+        .args(["suite", "smoke", "--shard", "atuo"])
+        .assert()
+        .code(254)
+        .stderr(contains("`atuo` is not a shard").and(contains("or `auto`")));
+    redjepsen().args(["suite", "smoke", "--durations", "x"]).assert().code(254).stderr(contains("--shard"));
+    for (path, word) in [("/nonexistent", "No such file"), ("/dev/null", "EOF")] {
+        let arguments = ["suite", "smoke", "--shard", "1/2", "--durations", path];
+        redjepsen().args(arguments).assert().code(254).stderr(contains(format!("--durations {path}: {word}")));
+    }
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/suites.md")).unwrap();
+    for launcher in shard::LAUNCHERS {
+        assert!(page.contains(launcher.name) && page.contains(&format!("`{}`", launcher.index)), "{}", launcher.name);
+    }
 }
 
 #[test]

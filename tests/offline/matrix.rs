@@ -10,7 +10,8 @@ use redjepsen::scenario::Options;
 use redjepsen::suite::file::Found;
 use redjepsen::suite::matrix::{Circumstances, Matrix};
 use redjepsen::suite::outcome::{Numbers, RunOutcome};
-use redjepsen::suite::plan::{PlannedCell, Shard, Suite};
+use redjepsen::suite::plan::{PlannedCell, Suite};
+use redjepsen::suite::shard::{Durations, Shard};
 
 fn cell(workload: &str, nemesis: &str, expected: Option<Expectation>, runs: u64) -> PlannedCell {
     let scripted = nemesis.contains('-');
@@ -65,7 +66,8 @@ fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome {
 }
 
 fn suite(cells: Vec<PlannedCell>) -> Suite {
-    Suite { name: "mine".into(), description: "What must break breaks".into(), cells, sha256: "s".into() }
+    let (name, description) = ("mine".into(), "What must break breaks".into());
+    Suite { name, description, cells, sha256: "s".into(), cut_sha256: None }
 }
 
 /// One cell of each kind.
@@ -171,7 +173,7 @@ fn shards_are_cut_evenly_and_joined_whole() {
         PlannedCell { place: number - 1, ..cell }
     };
     let all: Vec<PlannedCell> = (1..20).map(numbered).collect();
-    let part = |index| suite(all.clone()).shard(Shard { index, of: 3 });
+    let part = |index| suite(all.clone()).shard(Shard { index, of: 3 }, None);
     let loads: Vec<u64> = (1..=3).map(|index| part(index).planned_ms()).collect();
     assert!(loads.iter().max().unwrap() - loads.iter().min().unwrap() <= 7_000, "{loads:?}");
     let matrix = |index| {
@@ -201,4 +203,46 @@ fn shards_are_cut_evenly_and_joined_whole() {
     let mut other = matrix(2);
     other.1.suite_sha256 = "t".into();
     assert!(Matrix::join(vec![matrix(1), other]).unwrap_err().to_string().contains("not of the same suite"));
+    let mut other = matrix(2);
+    other.1.cut_sha256 = Some("t".into());
+    let error = Matrix::join(vec![matrix(1), other]).unwrap_err().to_string();
+    assert!(error.contains("in ../s1 and in ../s2 were cut differently"), "{error}");
+}
+
+#[test]
+fn shards_are_cut_by_what_the_last_night_took_and_by_the_plan_where_it_does_not_say() {
+    let all: Vec<PlannedCell> =
+        (0..12).map(|place| PlannedCell { place, ..cell("redlock", &format!("n{place}"), Some(Valid), 2) }).collect();
+    // All are planned for 14 s. The first three took ten times as long as the others; the last one is new.
+    let seconds = |place: u32| if place < 3 { 100.0 } else { 10.0 };
+    let runs: Vec<RunOutcome> = all[..11]
+        .iter()
+        .flat_map(|cell| {
+            (1..=2)
+                .map(|number| RunOutcome { seconds: seconds(cell.place), ..run(cell, number, Some(Validity::Valid)) })
+        })
+        // A run that could not be made tells nothing.
+        .chain([RunOutcome { seconds: 5_000.0, ..run(&all[4], 3, None) }])
+        .collect();
+    let durations = Durations::of(&Matrix::new(&suite(all[..11].to_vec()), &runs, Circumstances::default()));
+    assert_eq!(durations.known(&suite(all.clone())), 11);
+    let part = |index, durations: Option<&Durations>| suite(all.clone()).shard(Shard { index, of: 3 }, durations);
+    let long = |durations: Option<&Durations>| {
+        let of_part = |index| part(index, durations).cells.iter().filter(|cell| cell.place < 3).count();
+        [1, 2, 3].map(of_part)
+    };
+    assert_eq!(long(Some(&durations)), [1, 1, 1], "the long ones go to different shards");
+    let sizes = [1, 2, 3].map(|index| part(index, Some(&durations)).cells.len());
+    assert_eq!(sizes.iter().sum::<usize>(), all.len());
+    assert_eq!(part(1, Some(&durations)).cut_sha256, part(2, Some(&durations)).cut_sha256);
+    assert_ne!(part(1, Some(&durations)).cut_sha256, part(1, None).cut_sha256);
+    assert_eq!(part(1, None).cut_sha256, part(3, None).cut_sha256);
+    // Durations of another suite change nothing, and nonsense in a file is skipped.
+    let strange: Vec<RunOutcome> = [f64::NAN, -1.0, f64::INFINITY, 1e300]
+        .into_iter()
+        .map(|seconds| RunOutcome { seconds, ..run(&all[0], 1, Some(Validity::Valid)) })
+        .collect();
+    let strange = Durations::of(&Matrix::new(&suite(all[..1].to_vec()), &strange, Circumstances::default()));
+    assert_eq!(strange.known(&suite(all.clone())), 0);
+    assert_eq!(part(1, Some(&strange)).cut_sha256, part(1, None).cut_sha256);
 }

@@ -19,7 +19,8 @@ use crate::scenario::quoted;
 use crate::suite::file;
 use crate::suite::matrix::{Circumstances, Matrix, Overall};
 use crate::suite::outcome::RunOutcome;
-use crate::suite::plan::{Clusters, Shard, Source, Suite};
+use crate::suite::plan::{Clusters, Source, Suite};
+use crate::suite::shard::{self, Durations, Shard, ShardChoice};
 use crate::suite::state::{Earlier, Identity, State};
 use crate::topology::ClusterKind;
 use crate::words::{length, plural};
@@ -35,9 +36,12 @@ pub struct SuiteFlags {
     /// Stop at the first surprise
     #[arg(long)]
     fail_fast: bool,
-    /// Run only one part of the suite, such as 2/4; the other parts run elsewhere
+    /// Run only one part of the suite, such as 2/4, or `auto` if what runs this tells it which; the others run elsewhere
     #[arg(long, value_name = "I/N")]
-    shard: Option<Shard>,
+    shard: Option<ShardChoice>,
+    /// Cut the parts by what the runs of an earlier night took: its folder or its matrix.json, the same for each part
+    #[arg(long, value_name = "DIR", requires = "shard")]
+    durations: Option<PathBuf>,
     /// Start again, even if an interrupted suite could be continued
     #[arg(long)]
     fresh: bool,
@@ -51,22 +55,23 @@ pub struct SuiteFlags {
     #[arg(long, default_value = "store")]
     store: PathBuf,
     /// Join the shards in these folders into one matrix, instead of running anything
-    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "shard", "fresh", "new_clusters", "cluster"])]
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "shard", "durations", "fresh", "new_clusters", "cluster"])]
     merge: Vec<PathBuf>,
 }
 
 pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let Some(wanted) = &flags.suite else { return merge::merge(&flags.merge, &flags.store) };
     // Everything that can be wrong with any cell is found before anything starts.
-    let unsettled = flags.plan(wanted, ClusterKind::Auto)?;
+    let part = flags.part()?;
+    let unsettled = flags.plan(wanted, &part, ClusterKind::Auto)?;
     if flags.dry_run {
         print(format!("{}\n{}\n", pages::planned(&unsettled), announcement(&unsettled)))?;
         return Ok(Exit::Valid);
     }
     let interrupt = interrupt::wanted(CONSOLE.say).map_err(Failure::could_not_run)?;
     let auto = runner::prepare(&unsettled, CONSOLE.say).await?;
-    let suite = flags.plan(wanted, auto)?;
-    let mut state = flags.state(&suite)?;
+    let suite = flags.plan(wanted, &part, auto)?;
+    let mut state = flags.state(&suite, &part)?;
     eprintln!("{} · {}", announcement(&suite), state.folder().display());
 
     let series = Series { suite: &suite, interrupt, fail_fast: flags.fail_fast, new_clusters: flags.new_clusters };
@@ -76,7 +81,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
         state.end().map_err(|error| Failure::could_not_run(format!("{}: {error}", state.folder().display())))?;
     }
     let circumstances = Circumstances {
-        shard: flags.shard,
+        shard: part.shard,
         started: state.started.clone(),
         versions: versions(state.folder(), &state.runs),
         repeat: flags.repeat(wanted),
@@ -106,14 +111,46 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     }
 }
 
+/// What of a suite is to be run.
+struct Part {
+    shard: Option<Shard>,
+    /// What the shards are cut by, instead of the planned durations.
+    durations: Option<Durations>,
+}
+
 impl SuiteFlags {
-    fn plan(&self, wanted: &str, auto: ClusterKind) -> Result<Suite, Failure> {
+    /// Which part of the suite is wanted. Says so if the user left that to the environment or to an earlier night.
+    fn part(&self) -> Result<Part, Failure> {
+        let shard = match self.shard {
+            None => None,
+            Some(ShardChoice::This(shard)) => Some(shard),
+            Some(ShardChoice::Auto) => {
+                let variable = |name: &str| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned());
+                let (shard, said) = shard::from_environment(&variable).map_err(Failure::arguments)?;
+                eprintln!("shard {shard}, by {said}");
+                Some(shard)
+            }
+        };
+        let durations = self.durations.as_deref().map(|path| {
+            let failed = |error| Failure::arguments(format!("--durations {error}"));
+            merge::read(path).map(|matrix| Durations::of(&matrix)).map_err(failed)
+        });
+        Ok(Part { shard, durations: durations.transpose()? })
+    }
+
+    fn plan(&self, wanted: &str, part: &Part, auto: ClusterKind) -> Result<Suite, Failure> {
         let (name, file, folder) = file::open(wanted).map_err(Failure::arguments)?;
         let clusters = Clusters { instead: self.cluster, auto };
         let source = Source { name: &name, file: &file, folder: &folder };
         let suite = Suite::plan(&source, clusters).map_err(Failure::arguments)?;
-        Ok(match self.shard {
-            Some(shard) => suite.shard(shard),
+        if let (Some(durations), Some(path)) = (&part.durations, &self.durations)
+            && durations.known(&suite) == 0
+        {
+            let text = format!("--durations {}: no cell of the suite {name} was run there", path.display());
+            return Err(Failure::arguments(text));
+        }
+        Ok(match part.shard {
+            Some(shard) => suite.shard(shard, part.durations.as_ref()),
             None => suite,
         })
     }
@@ -125,12 +162,13 @@ impl SuiteFlags {
     }
 
     /// The state of an interrupted suite if there is one to continue, else a new one.
-    fn state(&self, suite: &Suite) -> Result<State, Failure> {
+    fn state(&self, suite: &Suite, part: &Part) -> Result<State, Failure> {
         let identity = Identity {
             suite: suite.name.clone(),
             suite_sha256: suite.sha256.clone(),
             program_sha256: program_sha256().map_err(Failure::could_not_run)?,
-            shard: self.shard,
+            shard: part.shard,
+            cut_sha256: suite.cut_sha256.clone(),
         };
         let earlier = runs::suites(&self.store, &suite.name);
         let found = if self.fresh { Earlier::Nothing } else { State::find(&earlier, &identity) };
