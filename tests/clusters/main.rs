@@ -6,6 +6,7 @@ mod docker;
 mod doubt;
 mod end_to_end;
 mod faults;
+mod fleet;
 mod gallery;
 mod groups;
 mod killed;

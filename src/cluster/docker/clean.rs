@@ -51,7 +51,7 @@ impl Docker {
         }
         if options.images {
             let servers = Program::ALL.map(Kind::Server);
-            for kind in [Kind::Runtime, Kind::Client].into_iter().chain(servers) {
+            for kind in [Kind::Runtime, Kind::Client, Kind::Machine].into_iter().chain(servers) {
                 for made in self.made_images(kind, None).await? {
                     match self.remove_made(&made.image).await {
                         Ok(()) => cleaned.images.push(made.image.name),
