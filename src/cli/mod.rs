@@ -3,6 +3,7 @@
 mod check;
 mod clean;
 mod flags;
+mod image;
 mod linear;
 mod list;
 mod pages;
@@ -65,6 +66,8 @@ enum Command {
         #[arg(long)]
         images: bool,
     },
+    /// Make an image of this program and the servers installed here, in which local clusters run; print its name
+    Image,
     /// Makes the runs that it is told on standard input (started by `suite`)
     #[command(hide = true)]
     Runs,
@@ -178,6 +181,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Report { folder } => check::report(&folder),
         Command::List { name } => list::list(name.as_deref()),
         Command::Clean { all, images } => in_runtime(clean::clean(all, images)),
+        Command::Image => in_runtime(image::image()),
         Command::Client => {
             called_redjepsen();
             // One thread: a client does one thing at a time, and every hop between threads would delay its requests.

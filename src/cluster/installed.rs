@@ -79,10 +79,10 @@ fn zookeeper() -> Option<Installed> {
     let home = java.parent()?.parent()?;
     let jars = JARS.map(|name| PathBuf::from(format!("/usr/share/java/{name}.jar")));
     // `zookeeper.jar` is there if the package is installed; the same file is also there as `zookeeper-3.8.0.jar`.
-    let version = fs::read_dir("/usr/share/java").ok()?.flatten().find_map(|entry| {
+    let (named, version) = fs::read_dir("/usr/share/java").ok()?.flatten().find_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let version = name.strip_prefix("zookeeper-")?.strip_suffix(".jar")?;
-        version.starts_with(|c: char| c.is_ascii_digit()).then(|| version.to_string())
+        version.starts_with(|c: char| c.is_ascii_digit()).then(|| (entry.path(), version.to_string()))
     })?;
     if !jars.iter().all(|jar| jar.is_file()) {
         return None;
@@ -92,6 +92,8 @@ fn zookeeper() -> Option<Installed> {
     let not_needed =
         |file: &PathBuf| file.ends_with("src.zip") || file.extension().is_some_and(|end| end == "debuginfo");
     let mut files: Vec<PathBuf> = jars.into();
+    // So that the version is known where only these files are.
+    files.push(named);
     files.extend(["lib", "conf"].iter().flat_map(|folder| files_in(&home.join(folder), true)));
     files.retain(|file| !not_needed(file));
     let mut command: Vec<String> = vec![java.display().to_string()];
@@ -161,7 +163,7 @@ fn files_in(folder: &Path, below: bool) -> Vec<PathBuf> {
 }
 
 /// The program of this name on PATH.
-fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -197,7 +197,10 @@ mod tests {
         }
         other.clone().are_gone();
         let told = one.told();
-        assert!(told.contains("removing a;") && !told.contains("removing b;") && told.contains("removing c;"), "{told}");
+        assert!(
+            told.contains("removing a;") && !told.contains("removing b;") && told.contains("removing c;"),
+            "{told}"
+        );
         one.are_gone();
         third.are_gone();
         assert_eq!(other.told(), "stopped at once; nothing is left behind");

@@ -7,6 +7,7 @@ mod doubt;
 mod end_to_end;
 mod faults;
 mod files;
+mod fleet;
 mod gallery;
 mod groups;
 mod killed;

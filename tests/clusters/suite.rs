@@ -79,14 +79,14 @@ impl Bench {
     }
 }
 
-fn expect(output: &Output, code: i32) -> String {
+pub fn expect(output: &Output, code: i32) -> String {
     let text = [&output.stdout[..], &output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     assert_eq!(output.status.code(), Some(code), "{text}");
     text
 }
 
-fn json(path: &Path) -> Value {
+pub fn json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
@@ -108,7 +108,7 @@ fn runs_of(suite: u32) -> Vec<String> {
 }
 
 /// The table without times and without anything else that varies between real runs.
-fn table(matrix: &Value) -> Vec<[Value; 6]> {
+pub fn table(matrix: &Value) -> Vec<[Value; 6]> {
     let cells = matrix["cells"].as_array().unwrap().iter();
     cells
         .map(|cell| ["name", "workload", "nemesis", "expected", "standing", "tally"].map(|field| cell[field].clone()))

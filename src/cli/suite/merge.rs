@@ -1,5 +1,8 @@
-//! `redjepsen suite --merge`: joins the shards of a suite, run on several machines, into one matrix.
+//! `redjepsen suite --merge`: joins the shards of a suite, run on several machines, into one matrix. A folder may hold any
+//! number of them, as when each machine kept its part below one shared folder.
 
+use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Exit, Failure, conclude};
@@ -7,12 +10,15 @@ use crate::files;
 use crate::runs;
 use crate::suite::matrix::Matrix;
 
-/// Joins the matrices in these folders into a new folder of the store.
+/// The file that makes a folder a part.
+const MATRIX: &str = "matrix.json";
+
+/// Joins the matrices in these folders, or anywhere below them, into a new folder of the store.
 pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
     let mut parts = Vec::new();
-    for folder in folders {
+    for folder in found(folders)? {
         let failed = |error: String| Failure::arguments(format!("--merge {error}"));
-        let matrix = read(folder).map_err(failed)?;
+        let matrix = read(&folder).map_err(failed)?;
         let home = folder.canonicalize().map_err(|error| failed(format!("{}: {error}", folder.display())))?;
         let folder = if home.is_dir() { home } else { home.parent().unwrap_or(&home).to_path_buf() };
         parts.push((folder, matrix));
@@ -33,9 +39,43 @@ pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
     conclude(&joined(&home.canonicalize().map_err(failed)?)?, &home)
 }
 
+/// The folders that hold a matrix, among these and below them.
+fn found(folders: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    for folder in folders {
+        let before = found.len();
+        let failed = |error: String| Failure::arguments(format!("--merge {}: {error}", folder.display()));
+        find(folder, &mut found).map_err(|error| failed(error.to_string()))?;
+        if found.len() == before {
+            return Err(failed(format!(
+                "neither it nor any folder below has a {MATRIX}, so no part was run to its end"
+            )));
+        }
+    }
+    Ok(found)
+}
+
+/// Follows no links below `folder`: with `latest` a part would be found twice.
+fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    if folder.is_file() || folder.join(MATRIX).is_file() {
+        found.push(folder.to_path_buf());
+        return Ok(());
+    }
+    let mut below: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            below.push(entry.path());
+        }
+    }
+    // In the same order everywhere.
+    below.sort_unstable();
+    below.iter().try_for_each(|folder| find(folder, found))
+}
+
 /// The matrix in a suite's folder, or in a file.
 pub fn read(path: &Path) -> Result<Matrix, String> {
-    let path = if path.is_dir() { path.join("matrix.json") } else { path.to_path_buf() };
+    let path = if path.is_dir() { path.join(MATRIX) } else { path.to_path_buf() };
     let text = files::read_inside(&path, files::RESULTS).map_err(|error| error.to_string())?;
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
@@ -46,4 +86,33 @@ fn relative(to: &Path, from: &Path) -> String {
     let up = from.components().skip(shared).map(|_| Component::ParentDir);
     let way: PathBuf = up.chain(to.components().skip(shared)).collect();
     way.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_found_wherever_they_are_below_and_only_once() {
+        let store = tempfile::tempdir().unwrap();
+        let part = |name: &str| {
+            let folder = store.path().join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(MATRIX), "{}").unwrap();
+            std::os::unix::fs::symlink(&folder, folder.with_file_name("latest")).unwrap();
+            folder
+        };
+        let parts = [part("part-0/suites/mine/1"), part("part-1/suites/mine/2")];
+        fs::create_dir_all(store.path().join("part-2/suites/mine/3")).unwrap();
+        let names = |folders: &[PathBuf]| found(folders).map_err(|failure| failure.text);
+        assert_eq!(names(&[store.path().into()]).unwrap(), parts);
+        // As they were given, links and files among them.
+        let given = [store.path().join("part-0/suites/mine/latest"), parts[1].join(MATRIX)];
+        assert_eq!(names(&given).unwrap(), given);
+
+        for none in ["part-2", "part-3"] {
+            let text = names(&[store.path().into(), store.path().join(none)]).unwrap_err();
+            assert!(text.contains(none), "{text}");
+        }
+    }
 }

@@ -57,7 +57,7 @@ pub struct SuiteFlags {
     /// Folder that keeps the runs
     #[arg(long, default_value = "store")]
     store: PathBuf,
-    /// Join the shards in these folders into one matrix, instead of running anything
+    /// Join the shards in or below these folders into one matrix, instead of running anything
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "jobs", "shard", "durations", "fresh", "new_clusters", "cluster"])]
     merge: Vec<PathBuf>,
 }

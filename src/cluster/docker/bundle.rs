@@ -16,8 +16,14 @@ use std::process::{Command, Stdio};
 use sha2::{Digest, Sha256};
 
 use crate::cluster::error::{ClusterError, one_line};
-use crate::cluster::installed::Installed;
+use crate::cluster::installed::{self, Installed};
 use crate::cluster::redis_program;
+use crate::topology::Program;
+
+/// redjepsen's path in the image of a machine.
+const REDJEPSEN: &str = "/usr/bin/redjepsen";
+/// Scripts start with it.
+const SHELL: &str = "/bin/sh";
 
 /// The files that a program needs, found but not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +40,8 @@ pub struct Bundle {
     files: BTreeMap<PathBuf, PathBuf>,
     /// Files that exist only in the image, with their content.
     texts: BTreeMap<PathBuf, String>,
-    /// Folder for PATH, if one is needed.
-    pub path: Option<PathBuf>,
+    /// PATH, if one is needed.
+    pub path: Option<String>,
     /// Folders that hold the libraries, for LD_LIBRARY_PATH: the image has no `ld.so.cache`.
     library_folders: BTreeSet<PathBuf>,
 }
@@ -108,7 +114,37 @@ impl Bundle {
             bundle.texts.insert("/etc/passwd".into(), format!("{user}:x:999:999::/:/bin/sh\n"));
         }
         let (command, version) = (installed.command.clone(), Some(installed.version.clone()));
-        Ok(Bundle { command, version, path: installed.path.clone(), ..bundle })
+        let path = installed.path.as_ref().map(|folder| folder.display().to_string());
+        Ok(Bundle { command, version, path, ..bundle })
+    }
+
+    /// What local clusters need of a machine: redjepsen, a shell, Redis, and the other servers that are installed here.
+    /// redjepsen finds them in the image as it does here.
+    pub(crate) fn of_machine(redjepsen: &Path) -> Result<Bundle, ClusterError> {
+        let mut machine = Bundle::of(redjepsen, Path::new(REDJEPSEN))?;
+        let redis = redis_program::find().ok_or(ClusterError::NoServerProgram)?;
+        let mut parts = vec![Bundle::of_server(&redis)?, Bundle::of(Path::new(SHELL), Path::new(SHELL))?];
+        for installed in Program::ALL.into_iter().filter_map(installed::find) {
+            parts.push(Bundle::of_installed(&installed)?);
+        }
+        // Runs the servers that refuse to be root.
+        if let Some(setpriv) = installed::on_path("setpriv") {
+            parts.push(Bundle::of(&setpriv, &setpriv)?);
+        }
+        let folder_of = |part: &Bundle| part.program.parent().map(|folder| folder.display().to_string());
+        let mut path: BTreeSet<String> = folder_of(&machine).into_iter().collect();
+        for part in parts {
+            path.extend(folder_of(&part));
+            path.extend(part.path);
+            machine.files.extend(part.files);
+            machine.library_folders.extend(part.library_folders);
+        }
+        machine.path = Some(path.into_iter().collect::<Vec<_>>().join(":"));
+        let users = "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n";
+        machine.texts.insert("/etc/passwd".into(), users.to_string());
+        // For the folder, which is where members' files are.
+        machine.texts.insert("/tmp/.redjepsen".into(), String::new());
+        Ok(machine)
     }
 
     fn add_library(&mut self, path: &Path) -> io::Result<()> {

@@ -57,7 +57,7 @@ impl Docker {
         }
         if options.images {
             let servers = Program::ALL.map(Kind::Server);
-            for kind in [Kind::Runtime, Kind::Client].into_iter().chain(servers) {
+            for kind in [Kind::Runtime, Kind::Client, Kind::Machine].into_iter().chain(servers) {
                 self.clean_images(kind, &mut cleaned).await;
             }
         }

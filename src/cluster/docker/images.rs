@@ -134,18 +134,16 @@ impl Docker {
         Ok(Images { node, service, runtime, client })
     }
 
+    /// An image that runs redjepsen and local clusters, made of this program and of the servers that are installed here
+    /// if there is none of these files.
+    pub async fn machine_image(&self) -> Result<Image, ClusterError> {
+        let bundle = Bundle::of_machine(&redjepsen(None)?)?;
+        self.made_image(&bundle, made::Kind::Machine).await.map(|(image, _)| image)
+    }
+
     /// The image of redjepsen itself, made if there is none of this build.
     async fn runtime_image(&self, program: Option<&Path>) -> Result<Image, ClusterError> {
-        let program = match program {
-            Some(program) => program.to_path_buf(),
-            None => std::env::current_exe().map_err(|error| ClusterError::Program {
-                program: "redjepsen".to_string(),
-                reason: error.to_string(),
-            })?,
-        };
-        if !program.exists() {
-            return Err(ClusterError::ProgramReplaced { path: program.display().to_string() });
-        }
+        let program = redjepsen(program)?;
         let bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
         self.made_image(&bundle, made::Kind::Runtime).await.map(|(image, _)| image)
     }
@@ -302,6 +300,19 @@ impl Docker {
                 }
             }
         }
+    }
+}
+
+/// The redjepsen binary: this program's own, if no other is asked for.
+fn redjepsen(program: Option<&Path>) -> Result<PathBuf, ClusterError> {
+    let program = match program {
+        Some(program) => program.to_path_buf(),
+        None => std::env::current_exe()
+            .map_err(|error| ClusterError::Program { program: "redjepsen".to_string(), reason: error.to_string() })?,
+    };
+    match program.exists() {
+        true => Ok(program),
+        false => Err(ClusterError::ProgramReplaced { path: program.display().to_string() }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Images made here from programs, with the engine's import: no Dockerfile, no builder, no registry.
 //!
-//! Labels tell them apart from all other images, and the digest of their content names them. Node images are kept.
-//! Every build of redjepsen makes a new runtime image, so old ones are removed.
+//! Labels tell them apart from all other images, and the digest of their content names them. Images are kept, except that
+//! every build of redjepsen makes a new runtime image, so old ones are removed.
 
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ pub(crate) enum Kind {
     Runtime,
     /// Runs a client made from a program of this machine.
     Client,
+    /// Runs redjepsen and, in the same container, local clusters.
+    Machine,
 }
 
 /// An image that was made here.
@@ -62,6 +64,7 @@ impl Kind {
             Kind::Server(Program::Postgres) => "postgres",
             Kind::Runtime => "runtime",
             Kind::Client => "client",
+            Kind::Machine => "machine",
         }
     }
 
@@ -73,6 +76,7 @@ impl Kind {
             Kind::Server(Program::Postgres) => "redjepsen/postgres",
             Kind::Runtime => "redjepsen/runtime",
             Kind::Client => "redjepsen/client",
+            Kind::Machine => "redjepsen/machine",
         }
     }
 }
@@ -135,13 +139,14 @@ impl Docker {
         let mut changes = vec![
             format!("LABEL {LABEL}=1 {KIND}={} {SOURCE}={fingerprint} {PROGRAM}={}", kind.word(), quoted(&program)),
             format!("LABEL {COMMAND}={}", quoted(&command)),
-            format!("CMD {command}"),
+            // A machine's image is called with redjepsen's arguments, as the one from docker/Dockerfile is.
+            format!("{} {command}", if kind == Kind::Machine { "ENTRYPOINT" } else { "CMD" }),
         ];
         if !bundle.library_path().is_empty() {
             changes.push(format!("ENV LD_LIBRARY_PATH={}", quoted(&bundle.library_path())));
         }
         if let Some(path) = &bundle.path {
-            changes.push(format!("ENV PATH={}", quoted(&path.display().to_string())));
+            changes.push(format!("ENV PATH={}", quoted(path)));
         }
         let options = CreateImageOptionsBuilder::new()
             .from_src("-")

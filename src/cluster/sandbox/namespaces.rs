@@ -56,7 +56,10 @@ pub(super) fn refused(what: &str, error: &io::Error) -> String {
     let closed = switches.iter().find(|(name, closed, _)| !geteuid().is_root() && setting(name, closed));
     let remedy = match closed {
         Some((name, _, open)) => format!("`sudo sysctl -w {name}={open}` allows it, or run redjepsen as root"),
-        None if geteuid().is_root() => "a container needs `--privileged` for it, or at least SYS_ADMIN".to_string(),
+        None if geteuid().is_root() => {
+            "a container needs the capabilities SYS_ADMIN and NET_ADMIN for it, and an AppArmor profile that allows mounts"
+                .to_string()
+        }
         None => "run redjepsen as root".to_string(),
     };
     format!("{what}: {error}; {remedy}, or use --cluster docker")
