@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::runtime::Builder;
 
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
@@ -168,7 +169,8 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Clean { all, images } => in_runtime(clean::clean(all, images)),
         Command::Client => {
             called_redjepsen();
-            in_runtime(async { served(crate::client::run().await) })
+            // One thread: a client does one thing at a time, and every hop between threads would delay its requests.
+            in_this_runtime(Builder::new_current_thread(), async { served(crate::client::run().await) })
         }
         // Outside any async runtime: it must not have threads yet.
         Command::Sandbox => {
@@ -190,8 +192,13 @@ fn served(outcome: anyhow::Result<()>) -> Result<Exit, Failure> {
 }
 
 fn in_runtime(work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.map_err(Failure::could_not_run)?;
+    let mut threads = Builder::new_multi_thread();
+    threads.worker_threads(2);
+    in_this_runtime(threads, work)
+}
+
+fn in_this_runtime(mut runtime: Builder, work: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = runtime.enable_all().build().map_err(Failure::could_not_run)?;
     let outcome = runtime.block_on(work);
     // A read of standard input that never ends must not keep the program alive.
     runtime.shutdown_background();

@@ -46,11 +46,10 @@ async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
             last_line = Instant::now();
         }
         last_stage = now.stage;
-        // The clock ticks even without a change.
-        match tokio::time::timeout(LIVE_EVERY, status.changed()).await {
-            Ok(Err(_)) => break,
-            Ok(Ok(())) if live => tokio::time::sleep(LIVE_EVERY).await,
-            _ => {}
+        // Not at every change: there may be thousands in a second.
+        let over = async { while status.changed().await.is_ok() {} };
+        if tokio::time::timeout(LIVE_EVERY, over).await.is_ok() {
+            break;
         }
     }
     bar.finish_and_clear();

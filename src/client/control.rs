@@ -1,6 +1,7 @@
 //! The client's link to the controller: one message per line on a pair of streams.
 
 use std::io::{self, Write as _};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +9,7 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
+use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
 
 use super::protocol::{self, FromClient, ToClient};
@@ -77,6 +79,12 @@ impl Grantor for Arc<Control> {
         // If this fails, the controller is gone, and the lock with it.
         let _ = self.say(&FromClient::Release { id: self.operation.load(Ordering::Relaxed) }).await;
     }
+}
+
+/// This process's standard input, read by the task itself: the runtime's own has another thread read, which takes
+/// longer. Fails unless it is a pipe.
+pub fn piped_stdin() -> io::Result<pipe::Receiver> {
+    pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)
 }
 
 /// This process's standard output, written by the task itself: the runtime's own hands every write to another thread,

@@ -54,7 +54,11 @@ const DOUBT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs on standard input and output until `bye` or the end of the input.
 pub async fn run() -> anyhow::Result<()> {
-    serve(tokio::io::stdin(), Stdout, Arc::new(ThisMachine)).await
+    match control::piped_stdin() {
+        Ok(stdin) => serve(stdin, Stdout, Arc::new(ThisMachine)).await,
+        // A terminal, for a person who tries the client by hand.
+        Err(_) => serve(tokio::io::stdin(), Stdout, Arc::new(ThisMachine)).await,
+    }
 }
 
 /// Runs on these streams until `bye` or the end of the input. Errors are for the controller's log; after one, the
@@ -254,7 +258,7 @@ impl Guarded {
         match &invoke.value {
             Some(new) if invoke.f == Function::Rmw => self.read_think_write(invoke, new, holding, phases).await,
             _ => {
-                sleep(Duration::from_millis(invoke.hold_ms)).await;
+                hold(invoke).await;
                 Ok(FromClient::Ok { id: invoke.id, old: None, new: None, count: None })
             }
         }
@@ -322,8 +326,16 @@ impl Guarded {
 async fn think(invoke: &Invoke, old: &ResourceValue, phases: &Phases<'_>) -> anyhow::Result<()> {
     let say = |phase: &mut PhaseMessage| (phase.value, phase.count) = (Some(old.value.clone()), old.count());
     phases.report(Phase::Read, say).await?;
-    sleep(Duration::from_millis(invoke.hold_ms)).await;
+    hold(invoke).await;
     Ok(())
+}
+
+/// Waits as long as the operation is to take. The runtime's timers count whole milliseconds, so that even a wait of no
+/// length would take one.
+async fn hold(invoke: &Invoke) {
+    if invoke.hold_ms > 0 {
+        sleep(Duration::from_millis(invoke.hold_ms)).await;
+    }
 }
 
 /// How the outcome of a write completes its operation, which had read `old`, if anything.

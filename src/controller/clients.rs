@@ -349,7 +349,10 @@ impl Client {
     /// Waits until the next operation is due; returns how to perform it.
     async fn turn(&mut self, operation: &PlannedOperation, usual: OperationOptions) -> OperationOptions {
         if self.instructions.is_none() {
-            sleep(Duration::from_millis(operation.think_ms)).await;
+            // The runtime's timers count whole milliseconds: even a wait of no length would take one.
+            if operation.think_ms > 0 {
+                sleep(Duration::from_millis(operation.think_ms)).await;
+            }
             return usual;
         }
         loop {

@@ -28,10 +28,14 @@ pub struct Plan {
     /// What a scripted nemesis does, step by step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub script: Vec<PlannedStep>,
-    /// For each client, the operations that fit into the time limit if the lock is always free. A client that completes
-    /// more continues with what [`Operations`] draws next.
+    /// For each client, the first operations that fit into the time limit if the lock is always free, at most
+    /// [`MOST_LISTED`]. A client that completes more continues with what [`Operations`] draws next.
     pub operations: Vec<Vec<PlannedOperation>>,
 }
+
+/// How many operations of a client the plan lists. The seed gives them all, and a client that never waits may complete
+/// thousands in a second.
+const MOST_LISTED: usize = 100;
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -84,6 +88,7 @@ impl Plan {
                         left -= (operation.hold_ms + operation.think_ms).max(1) as i64;
                         fits
                     })
+                    .take(MOST_LISTED)
                     .collect())
             })
             .collect::<Result<_, PlanError>>()?;
@@ -209,6 +214,17 @@ mod tests {
         for pair in plan.faults.windows(2) {
             assert!(pair[0].at_ms + pair[0].lasts_ms < pair[1].at_ms, "one heals before the next begins");
         }
+    }
+
+    #[test]
+    fn a_plan_lists_no_more_operations_than_anyone_would_read() {
+        let mut busy = scenario("none", 7);
+        (busy.hold, busy.rate) = ("0s".parse().unwrap(), 1e6);
+        let plan = Plan::draw(&busy).unwrap();
+        assert!(plan.operations.iter().all(|operations| operations.len() == MOST_LISTED));
+        assert_eq!(plan.operations[1][..], Operations::of(&busy, 1).unwrap().take(MOST_LISTED).collect::<Vec<_>>()[..]);
+        busy.rate = 0.5;
+        assert!(Plan::draw(&busy).unwrap().operations.iter().all(|operations| operations.len() < 10));
     }
 
     #[test]

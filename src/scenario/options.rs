@@ -23,6 +23,8 @@ const TTL: Duration = Duration::from_secs(1);
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 const RATE: f64 = 50.0;
 const HOLD: LengthRange = LengthRange { low: Length::Ttl(0.01), high: Length::Ttl(0.1) };
+/// In a script, phases say what happens when, and nobody needs to wait for a holder that only thinks.
+const HOLD_IN_SCRIPT: LengthRange = LengthRange { low: Length::Ttl(0.01), high: Length::Ttl(0.01) };
 const ACQUIRE_TIMEOUT: Length = Length::Ttl(4.0);
 
 /// What can be said of a run beside its workload, its nemesis and its seed.
@@ -50,7 +52,7 @@ pub struct Options {
     /// Operations per second that all clients together aim at [default: 50]
     #[arg(long)]
     pub rate: Option<f64>,
-    /// How long the holder thinks between read and write, drawn for each operation [default: 0.01ttl..0.1ttl]
+    /// How long the holder thinks between read and write, drawn for each operation [default: 0.01ttl..0.1ttl, or 0.01ttl in a script]
     #[arg(long)]
     pub hold: Option<LengthRange>,
     /// How long an operation may wait for the lock [default: 4ttl]
@@ -104,7 +106,7 @@ impl Options {
             keys: self.keys.unwrap_or(workload.keys),
             ttl,
             time_limit,
-            hold: self.hold.unwrap_or(HOLD),
+            hold: self.hold.unwrap_or(if nemesis.script.is_empty() { HOLD } else { HOLD_IN_SCRIPT }),
             rate: self.rate.unwrap_or(RATE),
             acquire_timeout: self.acquire_timeout.unwrap_or(ACQUIRE_TIMEOUT).resolve(ttl).min(time_limit),
             persistence: self.persistence.or(nemesis.persistence).unwrap_or_default(),
