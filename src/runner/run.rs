@@ -133,7 +133,8 @@ impl Runner {
     pub async fn remove_cluster(&mut self) -> Result<(), RunnerError> {
         match self.kept.take() {
             Some(kept) => {
-                let seat = Seat { run_id: kept.cluster.run_id().to_string(), made: Some((kept.cluster, None)) };
+                let (run_id, members) = (kept.cluster.run_id().to_string(), kept.request.spec.addresses());
+                let seat = Seat { run_id, members, made: Some((kept.cluster, None)) };
                 let removed = seat.remove(&kept.platform, &self.interrupt, &self.remains).await;
                 removed.map_err(RunnerError::could_not_run)
             }
@@ -219,6 +220,8 @@ struct RunOnCluster<'a> {
 /// them.
 struct Seat {
     run_id: String,
+    /// How many members it has, or will have.
+    members: u64,
     /// The cluster, with its initial state if the next run may reuse it.
     made: Option<(Cluster, Option<InitialState>)>,
 }
@@ -255,11 +258,12 @@ impl RunOnCluster<'_> {
         facts: &mut RunFacts,
         status: &watch::Sender<Status>,
     ) -> Result<Option<KeptCluster>, RunnerError> {
+        let members = self.request.spec.addresses();
         let mut seat = match kept {
             Some(KeptCluster { cluster, new, .. }) => {
-                Seat { run_id: cluster.run_id().to_string(), made: Some((cluster, Some(new))) }
+                Seat { run_id: cluster.run_id().to_string(), members, made: Some((cluster, Some(new))) }
             }
-            None => Seat { run_id: run_id(self.folder), made: None },
+            None => Seat { run_id: run_id(self.folder), members, made: None },
         };
         let run = AssertUnwindSafe(self.start_and_run(&mut seat, facts, status)).catch_unwind().await;
         let went_well = matches!(run, Ok(Ok(()))) && !self.interrupt.is_raised();
@@ -375,14 +379,13 @@ impl RunOnCluster<'_> {
 impl Seat {
     /// Removes whatever is there. Somebody who wants to leave waits only as long as that makes sense.
     async fn remove(self, platform: &Platform, interrupt: &Interrupt, remains: &Remains) -> Result<(), ClusterError> {
-        let members = self.made.as_ref().map_or(0, |(cluster, _)| cluster.members().count());
         let removal = async {
             match &self.made {
                 Some((cluster, _)) => cluster.stop().await,
                 None => platform.remove(&self.run_id).await,
             }
         };
-        let reason = match interrupt.with(platform.patience(members as u64), removal).await {
+        let reason = match interrupt.with(platform.patience(self.members), removal).await {
             Ok(Ok(())) => {
                 remains.are_gone();
                 return Ok(());
