@@ -143,8 +143,8 @@ impl Runner {
     pub async fn remove_cluster(&mut self) -> Result<(), RunnerError> {
         match self.kept.take() {
             Some(kept) => {
-                let owned =
-                    OwnedCluster { run_id: kept.cluster.run_id().to_string(), made: Some((kept.cluster, None)) };
+                let (run_id, members) = (kept.cluster.run_id().to_string(), kept.request.spec.addresses());
+                let owned = OwnedCluster { run_id, members, made: Some((kept.cluster, None)) };
                 let removed = owned.remove(&kept.platform, &self.interrupt, &self.remains).await;
                 removed.map_err(RunnerError::could_not_run)
             }
@@ -238,6 +238,8 @@ struct RunOnCluster<'a> {
 /// them.
 struct OwnedCluster {
     run_id: String,
+    /// How many members it has, or will have.
+    members: u64,
     /// The cluster, with its initial state if the next run may reuse it.
     made: Option<(Cluster, Option<InitialState>)>,
 }
@@ -274,11 +276,12 @@ impl RunOnCluster<'_> {
         facts: &mut RunFacts,
         status: &watch::Sender<Status>,
     ) -> Result<Option<KeptCluster>, RunnerError> {
+        let members = self.request.spec.addresses();
         let mut owned = match kept {
             Some(KeptCluster { cluster, new, .. }) => {
-                OwnedCluster { run_id: cluster.run_id().to_string(), made: Some((cluster, Some(new))) }
+                OwnedCluster { run_id: cluster.run_id().to_string(), members, made: Some((cluster, Some(new))) }
             }
-            None => OwnedCluster { run_id: run_id(self.folder), made: None },
+            None => OwnedCluster { run_id: run_id(self.folder), members, made: None },
         };
         let run = AssertUnwindSafe(self.start_and_run(&mut owned, facts, status)).catch_unwind().await;
         let went_well = matches!(run, Ok(Ok(()))) && !self.interrupt.is_raised();
@@ -415,14 +418,13 @@ impl RunOnCluster<'_> {
 impl OwnedCluster {
     /// Removes whatever is there. Somebody who wants to leave waits only as long as that makes sense.
     async fn remove(self, platform: &Platform, interrupt: &Interrupt, remains: &Remains) -> Result<(), ClusterError> {
-        let members = self.made.as_ref().map_or(0, |(cluster, _)| cluster.members().count());
         let removal = async {
             match &self.made {
                 Some((cluster, _)) => cluster.stop().await,
                 None => platform.remove(&self.run_id).await,
             }
         };
-        let reason = match interrupt.with(platform.patience(members as u64), removal).await {
+        let reason = match interrupt.with(platform.patience(self.members), removal).await {
             Ok(Ok(())) => {
                 remains.are_gone();
                 return Ok(());

@@ -88,7 +88,7 @@ impl Folder {
 
     /// Removes the folder and all its content. Safe to call more than once.
     pub fn remove(&self) -> Result<(), ClusterError> {
-        files::remove_folder(&self.0).map_err(ClusterError::File)
+        remove(&self.0).map_err(ClusterError::File)
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn path(run_id: &str) -> PathBuf {
 
 /// Removes the folders of dead runs of this user. Their processes ended with their controllers.
 pub(crate) fn clean(options: &CleanOptions) -> Cleaned {
-    clean_in(&std::env::temp_dir(), options, files::remove_folder)
+    clean_in(&std::env::temp_dir(), options, remove)
 }
 
 fn clean_in(place: &Path, options: &CleanOptions, remove: fn(&Path) -> Result<(), FileError>) -> Cleaned {
@@ -163,6 +163,18 @@ fn reason_to_keep(folder: &Path, user: u32, all: bool) -> Option<String> {
             Some(format!("process {} on {} may still be running it; --all removes it", owner.pid, owner.host))
         }
     }
+}
+
+/// Removes the folder, with the owner's name last: a removal that is cut short leaves what `clean` knows.
+fn remove(folder: &Path) -> Result<(), FileError> {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.file_name() != OWNER) {
+        // What fails here fails again below, where it is told.
+        let _ = match entry.file_type() {
+            Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
+            _ => fs::remove_file(entry.path()),
+        };
+    }
+    files::remove_folder(folder)
 }
 
 #[cfg(test)]
