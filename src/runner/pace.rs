@@ -13,7 +13,6 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::suite::outcome::Timing;
-use crate::words::plural;
 
 /// How many runs are made at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,8 +126,9 @@ impl Pace {
             }
             self.patience = (self.patience * 2).min(MOST_CALM_RUNS);
             self.change_to(self.lanes - 1);
-            let runs = plural(late as u64, "run");
-            return Some(format!("the timing of {runs} was not kept; the last one's timers were {late_ms} ms late"));
+            return Some(format!(
+                "the timing of {late} runs was not kept; the last one's timers were {late_ms} ms late"
+            ));
         }
         if late_ms * 2 <= limit_ms && all_busy {
             self.calm += 1;
@@ -136,9 +136,9 @@ impl Pace {
         if self.calm < self.patience * self.lanes || self.lanes >= self.most || in_use > BUSY {
             return None;
         }
-        let runs = plural(self.calm as u64, "run");
+        let calm = self.calm;
         self.change_to(self.lanes + 1);
-        Some(format!("the timers of {runs} were well in time"))
+        Some(format!("the timers of {calm} runs were well in time"))
     }
 
     fn change_to(&mut self, lanes: usize) {
