@@ -142,11 +142,14 @@ impl Listener {
         loop {
             let wish = self.next().await;
             let since_first = first.get_or_insert_with(Instant::now).elapsed();
-            if !sender.send_replace(true) && wish != Wish::StopAtOnce {
-                say(console, "stopping: healing, removing the cluster; again, and it ends at once".to_string());
-            } else if wish == Wish::StopAtOnce || wish == Wish::Stop && since_first > ECHO {
+            let again = *sender.borrow() && wish == Wish::Stop && since_first > ECHO;
+            if again || wish == Wish::StopAtOnce {
+                // Before anybody else hears of it, who might end the program first, and say less.
                 say(console, format!("redjepsen: {}", remains.told()));
                 (console.leave)();
+            }
+            if !sender.send_replace(true) {
+                say(console, "stopping: healing, removing the cluster; again, and it ends at once".to_string());
             }
         }
     }

@@ -57,7 +57,7 @@ fn found(folders: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 
 /// Follows no links below `folder`: with `latest` a part would be found twice.
 fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    if folder.is_file() || folder.join(MATRIX).is_file() {
+    if folder.is_file() || fs::symlink_metadata(folder.join(MATRIX)).is_ok() {
         found.push(folder.to_path_buf());
         return Ok(());
     }
