@@ -431,7 +431,7 @@ fn a_suite_that_is_told_twice_ends_at_once_with_its_run() {
     let folder = run.folder.clone();
     let mut traces = run.traces(&folder);
     let deadline = Instant::now() + Duration::from_secs(30);
-    let log = folder.join("store/suites/mine/latest/run.log");
+    let log = folder.join("store/suites/mine/latest/lane-1.log");
     while !fs::read_to_string(&log).is_ok_and(|log| log.contains("running")) {
         assert!(Instant::now() < deadline, "{}", run.said);
         std::thread::sleep(Duration::from_millis(20));

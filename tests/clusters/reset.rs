@@ -85,6 +85,9 @@ async fn what_a_run_leaves_is_gone(kind: &str) {
     inject(&cluster, 2, Injection::Evict { members: members(&["n1"]) }).await;
     inject(&cluster, 3, Injection::Pause { members: members(&["n0", "c1"]) }).await;
     let logs = tempfile::tempdir().unwrap();
+    for run in ["first", "second"] {
+        fs::create_dir(logs.path().join(run)).unwrap();
+    }
     cluster.collect_logs(&logs.path().join("first")).await.unwrap();
 
     cluster.reset(&new).await.unwrap();

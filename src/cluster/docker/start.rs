@@ -79,19 +79,24 @@ impl Docker {
         let network = self.make_network(spec).await?;
         tracing::debug!("network made after {:?}", began.elapsed());
         let plans = plan(spec, images, &network, short_rto);
-        // All are awaited even if one fails, so that none is still being made during the removal.
-        let made = plans.into_iter().map(|plan| self.make_member(&spec.run_id, plan, start));
-        let made: Vec<_> = stream::iter(made).buffered(AT_ONCE).collect().await;
-        let handles = made.into_iter().map(|handle| handle.map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        for watchers in [false, true] {
-            let (mut now, mut starts) = (handles.clone(), Vec::new());
-            now.retain(|handle| handle.member.role.watches() == watchers);
-            for handle in &now {
-                starts.push(self.start_member(handle, start));
+        // A container starts while others are still being created, except for those that watch others. All are awaited
+        // even if one fails, so that none is still being made during the removal.
+        let made = plans.into_iter().map(|plan| async {
+            let handle = Arc::new(self.make_member(&spec.run_id, plan, start).await?);
+            if !handle.member.role.watches() {
+                self.start_member(&handle, start).await?;
             }
-            let started: Vec<_> = stream::iter(starts).buffered(AT_ONCE).collect().await;
-            started.into_iter().collect::<Result<Vec<()>, _>>()?;
+            Ok(handle)
+        });
+        let made: Vec<Result<_, ClusterError>> = stream::iter(made).buffered(AT_ONCE).collect().await;
+        let handles = made.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let (mut watchers, mut starts) = (handles.clone(), Vec::new());
+        watchers.retain(|handle| handle.member.role.watches());
+        for handle in &watchers {
+            starts.push(self.start_member(handle, start));
         }
+        let started: Vec<_> = stream::iter(starts).buffered(AT_ONCE).collect().await;
+        started.into_iter().collect::<Result<Vec<()>, _>>()?;
         start.go_on()?;
         tracing::debug!("members started after {:?}", began.elapsed());
         let agent =
