@@ -66,11 +66,11 @@ impl Lane {
             }
             End::Exited(status) => (status.code(), reason(status, &last_line(&self.log))),
         };
-        // Emptied, because a waiting process goes on writing to it.
-        let _ = files::empty(&self.log);
-        if self.worker.is_none() {
-            let _ = fs::remove_file(&self.log);
-        }
+        let _ = match self.worker {
+            // A waiting process goes on writing to it.
+            Some(_) => files::empty(&self.log),
+            None => fs::remove_file(&self.log),
+        };
         Ok(match code {
             _ if interrupted => RunEnd::Interrupted,
             _ if hung => RunEnd::Failed(format!("it did not end within {} s", limit.as_secs())),

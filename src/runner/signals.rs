@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,6 +34,8 @@ pub struct Remains {
     all: Arc<Mutex<BTreeMap<usize, Option<Last>>>>,
     /// The key of this one.
     number: usize,
+    /// Whether the last moment has come.
+    told: Arc<AtomicBool>,
 }
 
 /// Does what can be done in the last moment, and says what is left.
@@ -44,7 +47,7 @@ impl Remains {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let number = all.last_key_value().map_or(0, |(last, _)| *last).max(self.number) + 1;
         all.insert(number, None);
-        Remains { all: Arc::clone(&self.all), number }
+        Remains { all: Arc::clone(&self.all), number, told: Arc::clone(&self.told) }
     }
 
     /// From now on `last` is called before the process ends at once.
@@ -56,16 +59,33 @@ impl Remains {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(self.number, None);
     }
 
+    /// Never resolves in the last moment: whoever notices first what ends then must not end the program before it has
+    /// said what is left.
+    pub async fn unless_told(&self) {
+        if self.told.load(Ordering::SeqCst) {
+            std::future::pending().await
+        }
+    }
+
     fn told(&self) -> String {
+        self.told.store(true, Ordering::SeqCst);
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let told: Vec<String> = all.values().flatten().map(|last| last()).collect();
-        if told.is_empty() { "stopped at once; nothing is left behind".to_string() } else { told.join("\nredjepsen: ") }
+        if told.is_empty() { format!("{AT_ONCE}; nothing is left behind") } else { told.join("\nredjepsen: ") }
     }
+}
+
+/// How a process begins to say what it leaves.
+const AT_ONCE: &str = "stopped at once";
+
+/// Whether this is how a process says what it leaves, if anything.
+pub fn is_left_behind(line: &str) -> bool {
+    line.starts_with(AT_ONCE)
 }
 
 /// What a process says that leaves this much behind.
 pub fn left_behind(what: &str) -> String {
-    format!("stopped at once, without removing {what}; `redjepsen clean` does")
+    format!("{AT_ONCE}, without removing {what}; `redjepsen clean` does")
 }
 
 /// Listens for signals from now on.

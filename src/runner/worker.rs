@@ -25,7 +25,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::run::{KeepCluster, Place, RunSettings, Runner};
-use super::signals::{self, Remains};
+use super::signals::{self, Remains, is_left_behind};
 use super::{Checked, Console, PROGRAM, RunnerError};
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::report;
@@ -180,7 +180,7 @@ impl Worker {
             // If it has ended, there is nobody to signal.
             let _ = kill_process(pid, Signal::TERM);
         }
-        match timeout(FAREWELL, self.child.wait()).await {
+        let ended = match timeout(FAREWELL, self.child.wait()).await {
             Ok(status) => status,
             Err(_) => {
                 if let Some(pid) = pid {
@@ -188,7 +188,9 @@ impl Worker {
                 }
                 self.child.wait().await
             }
-        }
+        };
+        self.remains.unless_told().await;
+        ended
     }
 }
 
@@ -200,12 +202,16 @@ impl Drop for Worker {
 
 /// Has a process that makes runs end at once; returns what it said of what it left.
 fn last_words(process: &OwnedFd, log: &Path) -> String {
+    // Before it ends, and its log is removed.
+    let log = fs::File::open(log);
     // If it has ended, there is nobody to signal.
     let _ = pidfd_send_signal(process, Signal::QUIT);
     let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&LAST_WORDS));
-    let said = last_line(log);
-    match said.strip_prefix("redjepsen: ") {
-        Some(said) if matches!(ended, Ok(1)) => said.to_string(),
+    // Its progress may come after that.
+    let said = log.and_then(io::read_to_string).unwrap_or_default();
+    let last = said.lines().rev().find_map(|line| line.strip_prefix("redjepsen: ").filter(|line| is_left_behind(line)));
+    match last {
+        Some(last) if matches!(ended, Ok(1)) => last.to_string(),
         _ => signals::left_behind("what the run in progress has made"),
     }
 }
