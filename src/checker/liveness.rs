@@ -2,8 +2,8 @@
 //! than any expiry explains, with or without faults.
 //!
 //! Free means that nothing in the history keeps the lock: no live client that holds it, may hold it or renews it, and
-//! no fault that is or may still be in effect, such as one whose heal nobody saw. A dead holder keeps nothing: a lock
-//! must get over it.
+//! no fault that is or may still be in effect, such as one whose heal nobody saw. A machine that stood still keeps it as
+//! a fault does. A dead holder keeps nothing: a lock must get over it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -148,7 +148,7 @@ fn faults(history: &History) -> Vec<Span> {
 fn stuck(history: &History, name: &str, key: &Key, faults: &[Span], found: &mut Vec<Anomaly>) {
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
     let patience = ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(STUCK_AFTER_NS);
-    let mut taken: Vec<Span> = key.held.iter().chain(faults).copied().collect();
+    let mut taken: Vec<Span> = key.held.iter().chain(faults).chain(&history.stalls).copied().collect();
     taken.sort_unstable();
     // A sentinel after everything else ends the last stretch.
     taken.push((history.last_time, u64::MAX));

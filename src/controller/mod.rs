@@ -34,7 +34,7 @@ use self::script::ScriptedClients;
 use crate::cluster::{Cluster, ClusterError};
 use crate::faults::AgentError;
 use crate::files::FileError;
-use crate::history::{Body, End, FactName, Header, Outcome, Presence, Recorder, SharedRecorder};
+use crate::history::{Body, End, FactName, Header, Outcome, Presence, Recorder, SharedRecorder, Stall};
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{Scenario, ScenarioError};
@@ -107,6 +107,8 @@ const SETTLE_GRACE: Duration = Duration::from_secs(1);
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How often the run looks whether its timers are late.
 const TICK: Duration = Duration::from_millis(10);
+/// A machine that does nothing for this share of a TTL is in the way of the lock as a fault is.
+const TTL_TO_STALL: u32 = 2;
 
 /// What every part of the controller shares.
 struct Run<'a> {
@@ -185,7 +187,7 @@ impl Run<'_> {
         let (mut clients, interrupted) = tokio::select! {
             biased;
             worked = self.work_until_the_end(clients?, began, interrupt) => worked?,
-            never = self.watch_for_lateness() => match never {},
+            never = self.watch_for_lateness() => match never? {},
         };
         for client in &mut clients {
             self.note_an_end(client)?;
@@ -274,15 +276,19 @@ impl Run<'_> {
 
     /// Notes how late timers fire, for as long as it is polled: on a machine that is too busy, what the plan puts at a
     /// time happens later.
-    async fn watch_for_lateness(&self) -> Infallible {
+    async fn watch_for_lateness(&self) -> Result<Infallible, RunError> {
         let mut worst = None;
         loop {
             let due = Instant::now() + TICK;
             sleep_until(due).await;
-            let late = Some(due.elapsed());
-            if late > worst {
-                worst = late;
-                self.status.send_modify(|status| status.late = late);
+            let late = due.elapsed();
+            if Some(late) > worst {
+                worst = Some(late);
+                self.status.send_modify(|status| status.late = worst);
+            }
+            if late > self.scenario.ttl / TTL_TO_STALL {
+                let lasted_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+                self.recorder.append(Body::Stall(Stall { lasted_ns }))?;
             }
         }
     }

@@ -63,6 +63,8 @@ struct Line {
     fact: Option<Fact>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     script: Option<StepEvent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stall: Option<Stall>,
 }
 
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
@@ -80,6 +82,10 @@ pub(super) fn to_line(event: &Event) -> String {
         Body::Clock(bound) => {
             line.kind = "clock".into();
             line.clock = Some(*bound);
+        }
+        Body::Stall(stall) => {
+            line.kind = "stall".into();
+            line.stall = Some(*stall);
         }
         Body::Fact(fact) => {
             line.kind = "fact".into();
@@ -167,6 +173,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
         "run" => Body::Run(need(line.run, "run")?),
         "clock" => Body::Clock(need(line.clock, "clock")?),
         "fact" => Body::Fact(need(line.fact, "fact")?),
+        "stall" => Body::Stall(need(line.stall, "stall")?),
         "client" => Body::Client(ClientEvent {
             process: client_process(&line.process)?,
             step: need(line.client, "client")?,
@@ -364,6 +371,7 @@ mod tests {
     #[test]
     fn every_kind_of_event_survives_its_line() {
         survives(Body::Clock(ClockBound { mono_at_start_ns: -5, error_ns: 9 }));
+        survives(Body::Stall(Stall { lasted_ns: 700_000_000 }));
         survives(Body::Fact(Fact { name: FactName::FinalReads, holds: true, text: "2 keys".into() }));
         survives(Body::Client(ClientEvent { process: 8, step: ClientStep::Ended, text: "exit 1".into() }));
         survives(Body::Invoke(Invocation {

@@ -112,6 +112,9 @@ impl Builder {
                 step.expects = step.expects.or_else(|| Expects::of_text(&step.step));
                 self.history.steps.push((event.time, step));
             }
+            Body::Stall(stall) => {
+                self.history.stalls.push((event.time.saturating_sub(stall.lasted_ns), event.time));
+            }
             Body::End(end) => self.history.end = Some(end),
         }
         Ok(())

@@ -65,8 +65,18 @@ pub enum Body {
     Nemesis(NemesisEvent),
     /// A step of a scripted nemesis is over.
     Step(StepEvent),
+    /// The machine has just stood still.
+    Stall(Stall),
     /// The run ended; nothing follows. A history without it was cut short.
     End(End),
+}
+
+/// A time in which the machine did nothing for the run: a timer of the controller fired that much later than it was meant
+/// to. It is noted when it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    /// How long, in nanoseconds.
+    pub lasted_ns: u64,
 }
 
 /// The clients' monotonic clock at the run's time 0, measured by round trips to a process on the clients' kernel.
@@ -410,6 +420,8 @@ pub struct History {
     pub faults: Vec<FaultWindow>,
     /// `(time, event)` in order.
     pub steps: Vec<(u64, StepEvent)>,
+    /// From when to when the machine stood still, in order.
+    pub stalls: Vec<(u64, u64)>,
     /// Where clients contradict themselves, in order.
     pub contradictions: Vec<Contradiction>,
     pub end: Option<End>,

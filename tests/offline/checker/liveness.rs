@@ -63,6 +63,11 @@ fn what_the_lock_can_do_nothing_about_is_not_held_against_it() {
     let mut unseen = after_the_heal(PATIENCE + 1, false);
     unseen.history.faults[0].injected = Some((30 * MS, false));
     assert_eq!(stuck(&unseen), ["k0"], "one that was not seen to begin, and seen to be over");
+    let mut stalled = after_the_heal(PATIENCE + 1, false);
+    stalled.history.stalls.push((2_000 * MS, 2_600 * MS));
+    assert_eq!(stuck(&stalled), [""; 0], "a machine that stood still meanwhile");
+    stalled.history.stalls[0] = (20 * MS, 90 * MS);
+    assert_eq!(stuck(&stalled), ["k0"], "and one that stood still before");
     let mut silent = after_the_heal(PATIENCE + 1, false);
     silent.operation(110).phases.clear();
     assert_eq!(stuck(&silent), [""; 0], "nobody is known to have asked");

@@ -276,6 +276,7 @@ pub fn play(play: &Play) -> Run {
         facts: vec![],
         clients: vec![(0, ClientEvent { process: 0, step: ClientStep::Ready, text: "redjepsen 0.1.0".into() })],
         steps: vec![],
+        stalls: vec![],
         contradictions: vec![],
         operations,
         faults,
