@@ -11,15 +11,18 @@ use tokio::sync::watch;
 
 use super::cluster::Cluster;
 use super::error::ClusterError;
+use crate::interrupt::{Interrupt, Interrupted};
 
 /// The starts under way in this process, by run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Starts(Arc<Mutex<BTreeMap<String, Weak<Start>>>>);
 
 /// One start under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Start {
-    given_up: watch::Sender<bool>,
+    give_up: watch::Sender<bool>,
+    /// Raised once nobody waits for it any more.
+    given_up: Interrupt,
     /// Held from its beginning until it makes nothing more.
     busy: Arc<tokio::sync::Mutex<()>>,
 }
@@ -60,7 +63,7 @@ impl Starts {
         if starts.contains_key(run_id) {
             return Err(ClusterError::RunExists { run_id: run_id.to_string() });
         }
-        let start = Arc::new(Start::default());
+        let start = Arc::new(Start::new());
         starts.insert(run_id.to_string(), Arc::downgrade(&start));
         Ok(start)
     }
@@ -76,13 +79,18 @@ impl Starts {
 }
 
 impl Start {
+    fn new() -> Start {
+        let (give_up, given_up) = Interrupt::new();
+        Start { give_up, given_up, busy: Arc::default() }
+    }
+
     fn give_up(&self) {
-        self.given_up.send_replace(true);
+        self.give_up.send_replace(true);
     }
 
     /// Fails once nobody waits for this start any more.
     pub fn go_on(&self) -> Result<(), ClusterError> {
-        if *self.given_up.borrow() { Err(ClusterError::GivenUp) } else { Ok(()) }
+        if self.given_up.is_raised() { Err(ClusterError::GivenUp) } else { Ok(()) }
     }
 
     /// Waits for what can be dropped half-way, until nobody waits for this start any more.
@@ -90,12 +98,6 @@ impl Start {
         &self,
         work: impl Future<Output = Result<T, ClusterError>>,
     ) -> Result<T, ClusterError> {
-        let mut given_up = self.given_up.subscribe();
-        tokio::select! {
-            biased;
-            // The sender is in `self`, so it is there.
-            _ = given_up.wait_for(|given_up| *given_up) => Err(ClusterError::GivenUp),
-            outcome = work => outcome,
-        }
+        self.given_up.unless(work).await.unwrap_or_else(|Interrupted| Err(ClusterError::GivenUp))
     }
 }

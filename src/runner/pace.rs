@@ -167,7 +167,7 @@ struct Times {
 const SHORTEST: u64 = 100;
 
 impl Processors {
-    /// The share of processor time in use since the last call; of a low priority does not count. 0 if unknown.
+    /// The share of processor time in use since the last call, without work of a low priority. 0 if unknown.
     pub fn in_use(&mut self) -> f64 {
         self.since(fs::read_to_string("/proc/stat").ok().and_then(|text| times(&text)).unwrap_or_default())
     }

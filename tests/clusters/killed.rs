@@ -625,11 +625,9 @@ fn hit_many(cluster: &str, kinds: &[Hit], times: u64, at_once: u64) {
     }
     let meant = endings.iter().filter(|(hit, ..)| *hit != Hit::Nobody).count();
     let hits = endings.iter().filter(|(.., ending)| ending.hit).count();
-    assert!(hits * 2 > meant, "{hits} of {meant} were there to be hit");
-    // Some of the others are valid, or nothing would follow from those that are not. Of a few, a busy machine may leave all
-    // unknown, as their TTLs are short.
-    let undisturbed: Vec<_> = endings.iter().filter(|(hit, ..)| *hit == Hit::Nobody).collect();
-    assert!(undisturbed.len() < 4 || undisturbed.iter().any(|(.., ending)| ending.code == Some(0)));
+    assert!(meant == 0 || hits * 2 > meant, "{hits} of {meant} were there to be hit");
+    let undisturbed = endings.iter().filter(|(hit, ..)| *hit == Hit::Nobody);
+    assert!(undisturbed.clone().count() == 0 || undisturbed.clone().any(|(.., ending)| ending.code == Some(0)));
 }
 
 const HITS: [Hit; 5] = [Hit::KillAgent, Hit::StopAgent, Hit::KillSandbox, Hit::KillClient, Hit::KillNode];
@@ -641,8 +639,9 @@ fn times(usually: u64) -> u64 {
 
 #[test]
 fn a_local_run_whose_processes_somebody_else_kills_is_not_valid_and_leaves_nothing() {
-    let kinds: Vec<Hit> = [Hit::Nobody].into_iter().chain(HITS).collect();
-    hit_many("local", &kinds, times(6), 6);
+    // Alone, as its TTL is short: it is valid, so that those that are not owe it to what was done to them.
+    hit_many("local", &[Hit::Nobody], 1, 1);
+    hit_many("local", &HITS, times(5), 5);
 }
 
 #[test]

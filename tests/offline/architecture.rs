@@ -22,7 +22,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("plan", &["history", "nemesis", "scenario", "topology", "units"]),
     ("client", &["history", "locks", "resource", "scenario", "slots"]),
     ("faults", &["history", "topology"]),
-    ("cluster", &["client", "faults", "files", "locks", "members", "slots", "topology"]),
+    ("cluster", &["client", "faults", "files", "interrupt", "locks", "members", "slots", "topology"]),
     (
         "controller",
         &[

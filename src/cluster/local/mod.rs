@@ -155,8 +155,8 @@ impl Local {
             servers: addresses(true),
             clients: addresses(false),
         };
-        let agent_seat = MemberHandle::new(Member::agent());
-        let sandbox = Sandbox::start(&self.program, begin, &agent_seat.log);
+        let agent_handle = MemberHandle::new(Member::agent());
+        let sandbox = Sandbox::start(&self.program, begin, &agent_handle.log);
         let (sandbox, process) = start.unless_given_up(sandbox).await?;
         tracing::debug!("sandbox ready after {:?}", began.elapsed());
         let agent = agent_on(process);
@@ -178,7 +178,7 @@ impl Local {
                 engine: None,
                 subnet,
             },
-            handles: [agent_seat].into_iter().chain(placed).map(Arc::new).collect(),
+            handles: [agent_handle].into_iter().chain(placed).map(Arc::new).collect(),
             agent,
             backend: Backend::Local(run),
         };
