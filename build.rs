@@ -1,22 +1,60 @@
-//! Builds the preload library (`nemeses/clock/`), which is then embedded in the program.
+//! Makes what is embedded in the program: a list of the files that clients of published libraries are made of
+//! (`workloads/clients/`), and the preload library (`nemeses/clock/`).
 //!
-//! Built with this same compiler and its linker, into OUT_DIR; nothing else is needed. The library needs no libc, so it
+//! The library is built with this same compiler and its linker, into OUT_DIR; nothing else is needed. The library needs no libc, so it
 //! is built for the host's own target if the architecture is the same, even if the program itself is built for musl.
 //! For another architecture it is built with the program's target and linker (so far only seen to compile on x86_64).
 
-use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs, io};
 
 const SOURCE: &str = "nemeses/clock";
+const CLIENTS: &str = "workloads/clients";
+/// What tests, builds and installations leave there.
+const NO_SOURCES: [&str; 5] = ["tests", "target", "node_modules", "__pycache__", "build"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-changed={CLIENTS}");
+    if let Err(error) = list_client_files() {
+        println!("cargo::error=cannot list {CLIENTS}: {error}");
+    }
     if let Err(reason) = build() {
         // Cargo prints what follows this, and fails.
         println!("cargo::error=cannot build the preload library in {SOURCE}: {reason}");
     }
+}
+
+/// Writes an array of paths, relative to `workloads/`, each with the file's text.
+fn list_client_files() -> io::Result<()> {
+    let mut files = Vec::new();
+    files_below(Path::new(CLIENTS), &mut files)?;
+    files.sort();
+    let root = env::current_dir()?;
+    let entries = files.iter().map(|file| {
+        let name = file.strip_prefix("workloads").unwrap_or(file);
+        format!("    ({name:?}, include_str!({:?})),\n", root.join(file))
+    });
+    let list = format!("&[\n{}]\n", entries.collect::<String>());
+    fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("client_files.rs"), list)
+}
+
+fn files_below(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if NO_SOURCES.contains(&&*name) || name.starts_with('.') || name.ends_with(".egg-info") {
+            continue;
+        }
+        if path.is_dir() {
+            files_below(&path, files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
 }
 
 fn build() -> Result<(), String> {

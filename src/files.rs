@@ -47,7 +47,7 @@ impl FileError {
         FileError::Remove { path: path.to_path_buf(), source: Arc::new(source) }
     }
 
-    fn read(path: &Path, source: io::Error) -> FileError {
+    pub fn read(path: &Path, source: io::Error) -> FileError {
         FileError::Read { path: path.to_path_buf(), source: Arc::new(source) }
     }
 

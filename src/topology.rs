@@ -1,6 +1,7 @@
 //! What a cluster is made of: where it runs, which program its servers run, what they keep on disk, how they form a
 //! group, and the user's own client.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,6 +54,20 @@ pub struct OwnClient {
     /// The folder that a local client starts in; by default that of this process.
     #[serde(default)]
     pub folder: Option<PathBuf>,
+}
+
+/// A client that is installed on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstalledClient {
+    /// The program's absolute path, and its arguments.
+    pub command: Vec<String>,
+    pub environment: BTreeMap<String, String>,
+    /// The image that has such a program, in Docker; if None, one is made of this machine's.
+    pub image: Option<String>,
+    /// Absolute paths of the folders that it reads, at which it finds them in any cluster.
+    pub folders: Vec<PathBuf>,
+    /// What belongs to the program itself, such as a language's standard library: an image that is made has it too.
+    pub runtime: Vec<PathBuf>,
 }
 
 /// A file or folder that a client sees in its container, read-only.

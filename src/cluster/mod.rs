@@ -45,7 +45,7 @@ use std::net::Ipv4Addr;
 
 pub use clean::{CleanOptions, Cleaned, CleanedRun, KeptRun, clean};
 pub use cluster::{Cluster, Description};
-pub use docker::{Bundle, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage, NodeSource};
+pub use docker::{Bundle, ClientSource, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage, NodeSource};
 pub use error::ClusterError;
 pub use group::Roles;
 pub use lines::{ClientOutput, ClientProcess};
@@ -56,7 +56,7 @@ pub use reset::InitialState;
 use server::Server;
 
 use crate::members::{AGENT, RESOURCE, Role, client_name, node_name, sentinel_name};
-use crate::topology::{OwnClient, Persistence, Program, Topology};
+use crate::topology::{InstalledClient, OwnClient, Persistence, Program, Topology};
 
 /// Where a member sees our files; each member sees only its own.
 pub(crate) const FILES: &str = "/redjepsen";
@@ -129,6 +129,8 @@ pub enum ClientCommand {
     /// `redjepsen client`.
     BuiltIn,
     Own(OwnClient),
+    /// A workload's own.
+    Installed(InstalledClient),
 }
 
 /// One member of a running cluster.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::cluster::Cluster;
-use super::docker::{Docker, ImageRequest, Images, NodeSource};
+use super::docker::{ClientSource, Docker, ImageRequest, Images, NodeSource};
 use super::error::ClusterError;
 use super::local::Local;
 use super::{ClusterSpec, redis_program};
@@ -26,8 +26,8 @@ pub struct PlatformRequest {
     pub node: NodeSource,
     /// What the lock nodes run.
     pub program: Program,
-    /// The image of the user's own lock client, for Docker.
-    pub client_image: Option<String>,
+    /// Where a client that is not redjepsen's own runs, in Docker.
+    pub client: ClientSource,
 }
 
 /// Where a cluster can be started, with what it is made of.
@@ -55,7 +55,7 @@ impl Platform {
         let images = ImageRequest {
             node: request.node,
             nodes_run: request.program,
-            client: request.client_image,
+            client: request.client,
             program: None,
         };
         let images = docker.prepare(&images, note).await?;

@@ -46,6 +46,8 @@ pub enum LockSpec {
     Zookeeper(NodeOptions),
     /// `SELECT … FOR UPDATE` of the row that is the resource; the client does both in one transaction.
     Postgres(NodeOptions),
+    /// A lock that the workload's own client brings.
+    Library(LibraryOptions),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -58,6 +60,22 @@ pub struct NoOptions {}
 pub struct PerfectOptions {
     /// How long to wait before asking again, drawn each time.
     pub retry_delay: LengthRange,
+}
+
+/// What has to be known of a lock that is not ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LibraryOptions {
+    /// How long one request to one node may take, for libraries that can be told.
+    pub node_timeout: Length,
+    /// How long to wait before asking again, for libraries that can be told.
+    pub retry_delay: LengthRange,
+    /// Whether the lock runs out by itself.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub expires: bool,
+    /// Whether each acquisition comes with a fencing token.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tokens: bool,
 }
 
 /// Options of a lock on one node.
@@ -192,6 +210,7 @@ impl LockSpec {
             LockSpec::Zookeeper(_) => "zookeeper",
             LockSpec::Postgres(_) => "postgres",
             LockSpec::Steal(_) => "steal",
+            LockSpec::Library(_) => "library",
         }
     }
 
@@ -209,6 +228,8 @@ impl LockSpec {
             | LockSpec::Incr(_)
             | LockSpec::SingleConstant(_)
             | LockSpec::SingleGetDel(_) => true,
+            // It would have to find the primary by itself.
+            LockSpec::Library(_) => false,
             LockSpec::Perfect(_)
             | LockSpec::Fenced(_)
             | LockSpec::PairedToken(_)
@@ -221,11 +242,21 @@ impl LockSpec {
         }
     }
 
+    /// Whether it runs out by itself some time after it was taken or renewed.
+    pub fn expires(&self) -> bool {
+        match self {
+            LockSpec::None(_) | LockSpec::Perfect(_) | LockSpec::Incr(_) | LockSpec::Postgres(_) => false,
+            LockSpec::Library(options) => options.expires,
+            _ => true,
+        }
+    }
+
     /// Whether each acquisition comes with a fencing token.
     pub fn gives_tokens(&self) -> bool {
         matches!(
             self,
-            LockSpec::Fenced(_)
+            LockSpec::Library(LibraryOptions { tokens: true, .. })
+                | LockSpec::Fenced(_)
                 | LockSpec::PairedToken(_)
                 | LockSpec::RedlockTokens(_)
                 | LockSpec::Etcd(_)
@@ -278,6 +309,9 @@ impl LockSpec {
             }
             LockSpec::Redlock(options) | LockSpec::RedlockTokens(options) => options.resolve(ttl),
             LockSpec::Steal(options) => options.resolve(ttl),
+            LockSpec::Library(LibraryOptions { node_timeout, retry_delay, .. }) => {
+                NodeOptions { node_timeout: *node_timeout, retry_delay: *retry_delay }.resolve(ttl)
+            }
         }
     }
 }
@@ -377,6 +411,10 @@ impl fmt::Display for LockSpec {
             | LockSpec::Zookeeper(options)
             | LockSpec::Postgres(options) => {
                 write!(f, ": node timeout {}, retry after {}", options.node_timeout, options.retry_delay)
+            }
+            LockSpec::Library(options) => {
+                write!(f, ", as its client brings it: node timeout {}", options.node_timeout)?;
+                if options.expires { Ok(()) } else { f.write_str(", no TTL") }
             }
             LockSpec::Redlock(options) | LockSpec::RedlockTokens(options) => {
                 let order = match options.ask {

@@ -1,7 +1,7 @@
 //! One run or a series of runs: how long a cluster lives, which runs share one, and how the user stops it all.
 //!
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
-//! - `log`: a run's log, in its folder
+//! - `log`: a run's log, in its folder; `installation`: the clients of published libraries
 //! - [`Checked`]: a history with everything derived from it; [`Made`]: a run whose report is still to be written
 //! - [`Series`]: the runs of a suite, in one or more lanes side by side; those that can share a cluster follow each
 //!   other in a lane
@@ -11,6 +11,7 @@
 //! Deliberately absent: flags, verdicts, exit codes, and any display ([`Console`], [`SeriesProgress`]).
 
 mod checked;
+mod installation;
 mod lane;
 mod log;
 mod pace;

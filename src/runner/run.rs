@@ -12,9 +12,9 @@ use tracing::{info, warn};
 
 use super::log::RunLog;
 use super::signals::{self, Remains};
-use super::{Checked, Console, Made, RunnerError, repeat_saved};
+use super::{Checked, Console, Made, RunnerError, installation, repeat_saved};
 use crate::cluster::{
-    ClientCommand, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform, PlatformRequest,
+    ClientCommand, ClientSource, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform, PlatformRequest,
 };
 use crate::controller::{self, Request, RunError, Status};
 use crate::files::{FileError, Unwritten};
@@ -24,7 +24,7 @@ use crate::plan::Plan;
 use crate::report::RunFacts;
 use crate::runs::RunFolder;
 use crate::scenario::{self, Scenario};
-use crate::topology::ClusterKind;
+use crate::topology::{ClusterKind, InstalledClient};
 
 /// Makes runs, one after the other.
 pub struct Runner {
@@ -86,7 +86,12 @@ pub enum KeepCluster {
 }
 
 impl ClusterRequest {
-    pub fn of(scenario: &Scenario, keep: KeepCluster) -> Result<ClusterRequest, RunnerError> {
+    /// `installed` is the client of the scenario's workload, if it has one.
+    pub fn of(
+        scenario: &Scenario,
+        installed: Option<InstalledClient>,
+        keep: KeepCluster,
+    ) -> Result<ClusterRequest, RunnerError> {
         let kind = match (scenario.cluster_kind(), keep) {
             (ClusterKind::Local, KeepCluster::ForUser) => {
                 let text = "--keep makes no sense with --cluster local: a local cluster ends with this process";
@@ -101,21 +106,34 @@ impl ClusterRequest {
             (None, Some(program)) => NodeSource::Program(program.clone()),
             (None, None) => NodeSource::Default,
         };
-        let client_image = scenario.client.as_ref().and_then(|client| client.image.clone());
+        let (client, source) = match (&scenario.client, installed) {
+            (Some(own), _) => {
+                let source = own.image.clone().map_or(ClientSource::Runtime, ClientSource::Named);
+                (ClientCommand::Own(own.clone()), source)
+            }
+            (None, Some(client)) => {
+                let source = match &client.image {
+                    Some(image) => ClientSource::Named(image.clone()),
+                    None => ClientSource::Installed(client.clone()),
+                };
+                (ClientCommand::Installed(client), source)
+            }
+            (None, None) => (ClientCommand::BuiltIn, ClientSource::Runtime),
+        };
         let spec = ClusterSpec {
             run_id: String::new(),
             nodes: scenario.nodes,
             program,
             topology: scenario.workload.topology.clone(),
             clients: scenario.clients,
-            client: scenario.client.clone().map_or(ClientCommand::BuiltIn, ClientCommand::Own),
+            client,
             subnet: scenario.cluster.subnet,
             owner: Owner::current(),
             persistence: scenario.persistence,
             preload: scenario.nemesis.needs_preload(),
             network_faults: scenario.nemesis.touches_the_network(),
         };
-        Ok(ClusterRequest { platform: PlatformRequest { kind, node, program, client_image }, spec })
+        Ok(ClusterRequest { platform: PlatformRequest { kind, node, program, client: source }, spec })
     }
 }
 
@@ -155,7 +173,8 @@ impl Runner {
     /// Makes one run, from its scenario to its verdict. The report is still to be written.
     pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Made, RunnerError> {
         let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-        let request = ClusterRequest::of(scenario, settings.keep_cluster)?;
+        let installed = installation::client_of(scenario, &self.interrupt, self.console.say).await?;
+        let request = ClusterRequest::of(scenario, installed, settings.keep_cluster)?;
         if self.kept.as_ref().is_some_and(|kept| kept.request != request) {
             self.remove_cluster().await?;
         }

@@ -28,7 +28,7 @@ use super::queue::{ClusterNeed, Due, Queue};
 use super::run::{ClusterRequest, KeepCluster, find_platform};
 use super::signals::Remains;
 use super::worker::RunOrder;
-use super::{RunnerError, repeat_saved, results};
+use super::{RunnerError, installation, repeat_saved, results};
 use crate::cluster::{Platform, PlatformRequest};
 use crate::interrupt::Interrupt;
 use crate::runs::RunFolder;
@@ -36,7 +36,7 @@ use crate::scenario::Scenario;
 use crate::suite::outcome::{CellStatus, Numbers, RunOutcome, Tally, Timing};
 use crate::suite::plan::{PlannedCell, Suite};
 use crate::suite::state::State;
-use crate::topology::ClusterKind;
+use crate::topology::{ClusterKind, InstalledClient};
 
 /// A run counts as hanging after three times its planned duration plus this.
 const GRACE: Duration = Duration::from_secs(120);
@@ -103,7 +103,8 @@ pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Res
     let mut auto = ClusterKind::Auto;
     let mut prepared: Vec<PlatformRequest> = Vec::new();
     for cell in &suite.cells {
-        let request = ClusterRequest::of(&cell.scenario, KeepCluster::No)?.platform;
+        let installed = installation::client_of(&cell.scenario, interrupt, say).await?;
+        let request = ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?.platform;
         if prepared.contains(&request) {
             continue;
         }
@@ -165,7 +166,9 @@ impl Series<'_> {
         let mut clusters: Vec<ClusterRequest> = Vec::new();
         let mut numbered = Vec::new();
         for due in due {
-            let request = ClusterRequest::of(&due.cell.scenario, KeepCluster::ForNextRun)?;
+            // A cluster with a client of its own serves one run, so it does not matter here which one that is.
+            let own = due.cell.scenario.workload.client.as_ref().map(|_| InstalledClient::default());
+            let request = ClusterRequest::of(&due.cell.scenario, own, KeepCluster::ForNextRun)?;
             let number = clusters.iter().position(|other| *other == request).unwrap_or(clusters.len());
             if number == clusters.len() {
                 clusters.push(request);

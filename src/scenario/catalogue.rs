@@ -119,7 +119,12 @@ pub struct CatalogueError(String);
 
 /// A workload by name or path, with the name that its runs are filed under.
 pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError> {
-    let (name, workload): (String, Workload) = find("workload", WORKLOADS, name_or_path)?;
+    let (name, mut workload): (String, Workload) = find("workload", WORKLOADS, name_or_path)?;
+    if let Some(client) = workload.client.as_mut().filter(|_| is_path(name_or_path)) {
+        let folder = Path::new(name_or_path).parent().filter(|folder| !folder.as_os_str().is_empty());
+        let whole = std::path::absolute(folder.unwrap_or(Path::new(".")));
+        client.in_folder(&whole.map_err(|error| CatalogueError(format!("workload file {name_or_path}: {error}")))?);
+    }
     workload.check().map_err(|text| CatalogueError(format!("workload {name}: {text}")))?;
     Ok((name, workload))
 }

@@ -18,6 +18,9 @@ pub struct ClusterSettings {
     pub image: Option<String>,
     /// The program of the nodes' Redis, as an absolute path; if None, this machine's own.
     pub redis_server: Option<PathBuf>,
+    /// The image in which the workload's own client runs; if None, one is made of this machine's programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_image: Option<String>,
     /// The members' network; if None, a free one.
     pub subnet: Option<Ipv4Net>,
 }
@@ -45,7 +48,10 @@ impl Scenario {
         let client = self.client.as_ref();
         [
             ("--image", self.cluster.image.is_some()),
-            ("--client-image", client.is_some_and(|client| client.image.is_some())),
+            (
+                "--client-image",
+                self.cluster.client_image.is_some() || client.is_some_and(|client| client.image.is_some()),
+            ),
             ("--mount", client.is_some_and(|client| !client.mounts.is_empty())),
         ]
         .into_iter()

@@ -8,6 +8,7 @@
 
 pub mod catalogue;
 mod cluster;
+mod library;
 mod options;
 
 use std::path::Path;
@@ -23,6 +24,7 @@ use crate::topology::{OwnClient, Persistence, Topology};
 use crate::units::{Length, LengthError, LengthRange, as_text};
 
 pub use cluster::ClusterSettings;
+pub use library::{CLIENT_FILES, Cause, CommandClient, Finding, Library, PythonClient, WorkloadClient};
 pub(crate) use options::one_or_more;
 pub use options::{Options, quoted};
 
@@ -85,6 +87,12 @@ pub struct Workload {
     pub topology: Topology,
     pub lock: LockSpec,
     pub resource: ResourceSpec,
+    /// The published library that is under test, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<Library>,
+    /// The program that brings the lock; if None, redjepsen's own client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<WorkloadClient>,
     /// What clients do, if it is more than one kind of operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<OperationMix>,
@@ -101,7 +109,13 @@ impl Workload {
         if self.claims.is_empty() {
             return Err("`claims` is empty, so no run could fail; name `updates`, `mutual-exclusion` or both".into());
         }
-        Ok(())
+        match (&self.lock, &self.client) {
+            (LockSpec::Library(_), None) => {
+                Err("`[lock.library]` comes with its client; add `[client.python]` or `[client.command]`".into())
+            }
+            (_, Some(client)) => client.check(),
+            (_, None) => Ok(()),
+        }
     }
 }
 

@@ -115,9 +115,11 @@ impl Options {
                 kind: self.cluster.unwrap_or_default(),
                 image: self.image.clone(),
                 redis_server: self.redis_server.as_deref().map(|path| whole("--redis-server", path)).transpose()?,
+                // Otherwise it is that of the user's own client.
+                client_image: self.client_image.clone().filter(|_| self.client_cmd.is_none()),
                 subnet: self.subnet,
             },
-            client: self.own_client(folder)?,
+            client: self.own_client(folder, workload.client.is_some())?,
             workload,
             nemesis,
         };
@@ -125,10 +127,11 @@ impl Options {
         Ok(scenario)
     }
 
-    fn own_client(&self, folder: &Path) -> Result<Option<OwnClient>, ScenarioError> {
-        let of_client = [("--client-image", self.client_image.is_some()), ("--mount", !self.mount.is_empty())];
+    /// The user's own client; without one only a workload's own can have an image.
+    fn own_client(&self, folder: &Path, of_workload: bool) -> Result<Option<OwnClient>, ScenarioError> {
+        let image = self.client_image.is_some() && !of_workload;
         let Some(command) = &self.client_cmd else {
-            return match of_client.into_iter().find(|(_, given)| *given) {
+            return match [("--client-image", image), ("--mount", !self.mount.is_empty())].iter().find(|(_, given)| *given) {
                 Some((flag, _)) => Err(ScenarioError(format!("{flag} is for a client of your own; give --client-cmd"))),
                 None => Ok(None),
             };

@@ -18,12 +18,18 @@ use sha2::{Digest, Sha256};
 use crate::cluster::error::{ClusterError, one_line};
 use crate::cluster::installed::{self, Installed};
 use crate::cluster::redis_program;
-use crate::topology::Program;
+use crate::topology::{InstalledClient, Program};
 
 /// redjepsen's path in the image of a machine.
 const REDJEPSEN: &str = "/usr/bin/redjepsen";
 /// Scripts start with it.
 const SHELL: &str = "/bin/sh";
+
+/// What is made from other files, at any time.
+const NOT_READ: [&str; 1] = ["__pycache__"];
+/// What a language brings along that no client needs, or that is somebody else's.
+const NOT_NEEDED: [&str; 8] =
+    ["__pycache__", "test", "idlelib", "tkinter", "ensurepip", "lib2to3", "site-packages", "dist-packages"];
 
 /// The files that a program needs, found but not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,6 +153,28 @@ impl Bundle {
         Ok(machine)
     }
 
+    /// A client that is installed here, with its folders at the same paths.
+    pub(crate) fn of_client(client: &InstalledClient) -> Result<Bundle, ClusterError> {
+        let program = client.command.first().map(PathBuf::from).unwrap_or_default();
+        let mut bundle = Bundle::of(&program, &program)?;
+        let loader = Elf::read(&program).ok().and_then(|elf| elf.loader);
+        let mut files = Vec::new();
+        for (folder, left_out) in
+            client.folders.iter().map(|folder| (folder, &NOT_READ[..])).chain(client.runtime.iter().map(|folder| (folder, &NOT_NEEDED[..])))
+        {
+            files_below(folder, left_out, &mut files).map_err(|error| bundle.fail(folder, &error))?;
+        }
+        for file in files {
+            let real = fs::canonicalize(&file).map_err(|error| bundle.fail(&file, &error))?;
+            if let Some(loader) = loader.as_ref().filter(|_| is_shared_object(&file)) {
+                // What lacks a library here can't be loaded here either, and is missed by nobody.
+                let _ = bundle.add_what_loads(loader, &real);
+            }
+            bundle.files.insert(file, real);
+        }
+        Ok(bundle)
+    }
+
     fn add_library(&mut self, path: &Path) -> io::Result<()> {
         let real = fs::canonicalize(path)?;
         // A program may name its library folder relative to its own, as in `bin/../lib`.
@@ -205,6 +233,27 @@ impl Bundle {
             reason: format!("{}: {error}", file.display()),
         }
     }
+}
+
+/// The files in a folder and all its subfolders, without those of these names. Links to folders are not followed.
+fn files_below(folder: &Path, left_out: &[&str], files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if left_out.iter().any(|name| entry.file_name() == *name) {
+            continue;
+        }
+        let path = entry.path();
+        match entry.file_type()? {
+            kind if kind.is_dir() => files_below(&path, left_out, files)?,
+            kind if kind.is_file() || path.is_file() => files.push(path),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_shared_object(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "so")
 }
 
 fn short_hex(digest: &[u8]) -> String {

@@ -84,25 +84,34 @@ fn server(images: &Images, server: &Server) -> ContainerCreateBody {
 }
 
 fn client(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
-    let (image, argv, mounts) = match &spec.client {
+    let own_image = || images.client.as_ref().unwrap_or(&images.runtime).id.clone();
+    let mounted = |source: &str, target: &str| Mount {
+        typ: Some(MountType::BIND),
+        source: Some(source.to_string()),
+        target: Some(target.to_string()),
+        read_only: Some(true),
+        ..Default::default()
+    };
+    let (image, argv, mounts): (_, _, Vec<Mount>) = match &spec.client {
         ClientCommand::BuiltIn => {
             let argv = vec![RUNTIME_PROGRAM.to_string(), "client".to_string()];
             (images.runtime.id.clone(), argv, Vec::new())
         }
         ClientCommand::Own(own) => {
-            let image = images.client.as_ref().unwrap_or(&images.runtime).id.clone();
-            let mounts = own.mounts.iter().map(|mount| Mount {
-                typ: Some(MountType::BIND),
-                source: Some(mount.source.clone()),
-                target: Some(mount.target.clone()),
-                read_only: Some(true),
-                ..Default::default()
-            });
-            (image, own.command.clone(), mounts.collect())
+            let mounts = own.mounts.iter().map(|mount| mounted(&mount.source, &mount.target));
+            (own_image(), own.command.clone(), mounts.collect())
+        }
+        ClientCommand::Installed(client) => {
+            // An image that was made of this machine's files has them already.
+            let folders = client.folders.iter().filter(|_| client.image.is_some()).map(|folder| folder.to_string_lossy());
+            (own_image(), client.command.clone(), folders.map(|folder| mounted(&folder, &folder)).collect())
         }
     };
     let mut body = with_stdio(image, argv);
     body.host_config.get_or_insert_default().mounts = Some(mounts);
+    if let ClientCommand::Installed(client) = &spec.client {
+        body.env = Some(client.environment.iter().map(|(name, value)| format!("{name}={value}")).collect());
+    }
     body
 }
 

@@ -16,7 +16,7 @@ use super::engine::Docker;
 use super::made::{self, Made, RUNTIME_PROGRAM};
 use crate::cluster::error::ClusterError;
 use crate::cluster::{installed, redis_program};
-use crate::topology::Program;
+use crate::topology::{InstalledClient, Program};
 
 /// What a lock node runs by default.
 pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
@@ -27,8 +27,7 @@ pub struct ImageRequest {
     pub node: NodeSource,
     /// What the lock nodes run. If that is not Redis, [`ImageRequest::node`] is only about the resource.
     pub nodes_run: Program,
-    /// The image of the user's own lock client; `None` for the built-in client.
-    pub client: Option<String>,
+    pub client: ClientSource,
     /// The redjepsen binary that agents and built-in clients run; this very program if `None`.
     pub program: Option<PathBuf>,
 }
@@ -43,6 +42,18 @@ pub enum NodeSource {
     Named(String),
     /// An image made from this server program, such as a user's own build.
     Program(PathBuf),
+}
+
+/// What a client runs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClientSource {
+    /// redjepsen's own image.
+    #[default]
+    Runtime,
+    /// This image.
+    Named(String),
+    /// An image made from what is installed on this machine.
+    Installed(InstalledClient),
 }
 
 /// The images of a run, all of them present in the engine.
@@ -119,8 +130,9 @@ impl Docker {
     ) -> Result<Images, ClusterError> {
         let runtime = self.runtime_image(request.program.as_deref()).await?;
         let client = match &request.client {
-            None => None,
-            Some(name) => Some(self.named_image(name, note).await?.0),
+            ClientSource::Runtime => None,
+            ClientSource::Named(name) => Some(self.named_image(name, note).await?.0),
+            ClientSource::Installed(client) => Some(self.installed_client_image(client, note).await?),
         };
         let service = match request.nodes_run {
             Program::Redis => None,
@@ -146,6 +158,19 @@ impl Docker {
         let program = redjepsen(program)?;
         let bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
         self.made_image(&bundle, made::Kind::Runtime).await.map(|(image, _)| image)
+    }
+
+    async fn installed_client_image(
+        &self,
+        client: &InstalledClient,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<Image, ClusterError> {
+        let bundle = Bundle::of_client(client)?;
+        let (image, new) = self.made_image(&bundle, made::Kind::Client).await?;
+        if new {
+            note(format!("made {} of this machine's {}", image.name, bundle.program.display()));
+        }
+        Ok(image)
     }
 
     async fn node_image(

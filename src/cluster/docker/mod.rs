@@ -26,7 +26,7 @@ use std::collections::HashMap;
 
 pub use bundle::Bundle;
 pub use engine::{Docker, Engine};
-pub use images::{DEFAULT_NODE_IMAGE, Image, ImageRequest, Images, NodeImage, NodeSource};
+pub use images::{ClientSource, DEFAULT_NODE_IMAGE, Image, ImageRequest, Images, NodeImage, NodeSource};
 
 use super::ClusterSpec;
 

@@ -184,6 +184,12 @@ fn client(local: &Local, spec: &ClusterSpec) -> Recipe {
             let env = vec![("TMPDIR".to_string(), "/tmp".to_string())];
             Recipe { program, argv: own.command.clone(), env, directory, user: None }
         }
+        ClientCommand::Installed(client) => {
+            let program = client.command.first().map(PathBuf::from).unwrap_or_default();
+            let own = client.environment.iter().map(|(name, value)| (name.clone(), value.clone()));
+            let env = own.chain([("TMPDIR".to_string(), "/tmp".to_string())]).collect();
+            Recipe { program, argv: client.command.clone(), env, directory: here(), user: None }
+        }
     }
 }
 

@@ -1,0 +1,301 @@
+//! Clients of published libraries: each is installed in a folder of its own in the user's cache, once for what it is
+//! made of, and used by every run after that.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use tokio::process::Command;
+
+use super::RunnerError;
+use crate::files::{self, FileError};
+use crate::interrupt::Interrupt;
+use crate::scenario::{CLIENT_FILES, CommandClient, PythonClient, Scenario, WorkloadClient};
+use crate::topology::InstalledClient;
+
+/// The package that Python clients are written on, below the files that come with redjepsen.
+const PYTHON_PACKAGE: &str = "clients/python";
+/// Packages are downloaded, and some are compiled.
+const INSTALL_LIMIT: Duration = Duration::from_secs(600);
+const ASK_LIMIT: Duration = Duration::from_secs(20);
+/// How much of what an installation said is shown if it failed.
+const LINES_SHOWN: usize = 6;
+/// A file that a client is installed from is written by hand.
+const LARGEST_SOURCE: u64 = files::BY_HAND;
+
+/// What is to be done so that a client can run.
+struct Recipe {
+    /// A program and its arguments; none if nothing has to be installed.
+    install: Vec<String>,
+    /// What the outcome depends on, besides these words.
+    made_of: Vec<u8>,
+    client: InstalledClient,
+}
+
+/// In the words of a recipe, the folder that it installs into.
+const ENV: &str = "{env}";
+
+/// The client of a scenario's workload, installed if it is not yet; none if the scenario has another one.
+pub(super) async fn client_of(
+    scenario: &Scenario,
+    interrupt: &Interrupt,
+    say: fn(&str),
+) -> Result<Option<InstalledClient>, RunnerError> {
+    let (Some(client), None) = (&scenario.workload.client, &scenario.client) else { return Ok(None) };
+    let image = scenario.cluster.client_image.clone();
+    let name = &scenario.workload_name;
+    let what = match &scenario.workload.library {
+        Some(library) => format!("{} {}", library.name, library.version),
+        None => name.clone(),
+    };
+    let fail = |text: String| RunnerError::could_not_run(format!("the client of workload {name}: {text}"));
+    let cache = cache().map_err(fail)?;
+    let folder = match client.folder() {
+        Some(folder) => folder.to_path_buf(),
+        None => unpacked(&cache).map_err(|error| fail(error.to_string()))?,
+    };
+    let recipe = match client {
+        WorkloadClient::Python(client) => interrupt.unless(python(client, &folder, &cache)).await?,
+        WorkloadClient::Command(client) => command(client, &folder),
+    };
+    let recipe = recipe.map_err(fail)?;
+    let env = interrupt.unless(installed(&recipe, name, &what, &cache, say)).await?.map_err(fail)?;
+    let InstalledClient { command, environment, mut folders, runtime, .. } = recipe.client;
+    let into_env = |text: String| text.replace(ENV, &env.to_string_lossy());
+    if !recipe.install.is_empty() {
+        folders.push(env.clone());
+    }
+    Ok(Some(InstalledClient {
+        command: command.into_iter().map(into_env).collect(),
+        environment: environment.into_iter().map(|(name, value)| (name, into_env(value))).collect(),
+        image,
+        folders,
+        runtime,
+    }))
+}
+
+/// What a Python says of itself.
+#[derive(Deserialize)]
+struct Python {
+    /// Its program, where a shim or a link leads.
+    program: PathBuf,
+    version: String,
+    library: Vec<PathBuf>,
+}
+
+const ABOUT_PYTHON: &str = "import json, os, sys, sysconfig
+paths = sysconfig.get_paths()
+print(json.dumps({'program': os.path.realpath(sys.executable), 'version': sys.version,
+                  'library': sorted({paths['stdlib'], paths['platstdlib']})}))";
+
+async fn python(client: &PythonClient, folder: &Path, cache: &Path) -> Result<Recipe, String> {
+    let mut ask = Command::new("python3");
+    ask.args(["-c", ABOUT_PYTHON]).stdin(Stdio::null()).kill_on_drop(true);
+    let answer = tokio::time::timeout(ASK_LIMIT, ask.output());
+    let answer = answer.await.map_err(|_| format!("python3 did not answer within {} s", ASK_LIMIT.as_secs()))?;
+    let answer = answer.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "it needs python3, which is not on PATH (Debian: apt install python3-pip)".to_string(),
+        _ => format!("python3: {error}"),
+    })?;
+    let about: Python = serde_json::from_slice(&answer.stdout)
+        .map_err(|_| format!("python3 does not work: {}", last_lines(&answer.stderr)))?;
+    let (program, package) = (about.program.display().to_string(), unpacked(cache).map_err(|error| error.to_string())?);
+    let adapter = existing(folder, &client.adapter)?;
+    let mut command = vec![program.clone(), "-u".to_string(), adapter.display().to_string()];
+    command.extend(client.arguments.iter().cloned());
+    let package = package.join(PYTHON_PACKAGE);
+    let mut path = vec![package.display().to_string()];
+    let (mut install, mut made_of) = (Vec::new(), Vec::new());
+    if let Some(requirements) = &client.requirements {
+        let requirements = existing(folder, requirements)?;
+        made_of = source(&requirements).map_err(|error| error.to_string())?;
+        made_of.extend(about.version.as_bytes());
+        let words = ["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--target", ENV, "-r"];
+        install.push(program);
+        install.extend(words.map(str::to_string));
+        install.push(requirements.display().to_string());
+        path.insert(0, ENV.to_string());
+    }
+    let environment = [("PYTHONPATH", path.join(":")), ("PYTHONDONTWRITEBYTECODE", "1".to_string())];
+    let client = InstalledClient {
+        command,
+        environment: environment.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
+        image: None,
+        folders: vec![adapter.parent().unwrap_or(folder).to_path_buf(), package.join("redjepsen")],
+        runtime: about.library,
+    };
+    Ok(Recipe { install, made_of, client })
+}
+
+fn command(client: &CommandClient, folder: &Path) -> Result<Recipe, String> {
+    let here = folder.display().to_string();
+    let place = |word: &String| word.replace("{folder}", &here);
+    let mut made_of = Vec::new();
+    for path in &client.sources {
+        made_of.extend(source(&existing(folder, path)?).map_err(|error| error.to_string())?);
+    }
+    let mut command: Vec<String> = client.command.iter().map(place).collect();
+    if let Some(program) = command.first_mut().filter(|program| !program.contains('/')) {
+        *program = on_path(program)?.display().to_string();
+    }
+    let environment: BTreeMap<_, _> =
+        client.environment.iter().map(|(name, value)| (name.clone(), place(value))).collect();
+    let reads_folder = client.command.iter().chain(client.environment.values()).any(|word| word.contains("{folder}"));
+    let folders = if reads_folder { vec![folder.to_path_buf()] } else { Vec::new() };
+    let install = client.install.iter().map(place).collect();
+    Ok(Recipe { install, made_of, client: InstalledClient { command, environment, folders, ..InstalledClient::default() } })
+}
+
+/// The folder that a recipe has installed into, now or before.
+async fn installed(recipe: &Recipe, name: &str, what: &str, cache: &Path, say: fn(&str)) -> Result<PathBuf, String> {
+    let Some((program, arguments)) = recipe.install.split_first() else { return Ok(cache.to_path_buf()) };
+    let mut digest = Sha256::new();
+    for word in &recipe.install {
+        // Where this is unpacked does not matter, only what is there.
+        digest.update(word.rsplit('/').next().unwrap_or(word));
+        digest.update([0]);
+    }
+    digest.update(&recipe.made_of);
+    let place = cache.join(format!("{name}-{}", short_hex(digest)));
+    if place.is_dir() {
+        return Ok(place);
+    }
+    say(&format!("installing {what} for clients into {}", place.display()));
+    let new = beside(&place);
+    let log = place.with_extension("log");
+    let said = run_into(program, arguments, &new).await;
+    let outcome = match &said {
+        Ok(said) => files::write(&log, said).map_err(|error| error.to_string()).and_then(|()| appear(&new, &place)),
+        Err((why, said)) => {
+            let _ = files::write(&log, said);
+            Err(format!("{why}: {}\nall it said is in {}", last_lines(said), log.display()))
+        }
+    };
+    if outcome.is_err() {
+        files::remove_folder(&new).map_err(|error| error.to_string())?;
+    }
+    outcome.map(|()| place)
+}
+
+/// Runs an installation into a new folder and returns what it said; if it fails also why.
+async fn run_into(program: &str, arguments: &[String], new: &Path) -> Result<Vec<u8>, (String, Vec<u8>)> {
+    let fail = |why: String| (why, Vec::new());
+    std::fs::create_dir(new).map_err(|error| fail(format!("{}: {error}", new.display())))?;
+    let words = arguments.iter().map(|word| word.replace(ENV, &new.to_string_lossy()));
+    let mut install = Command::new(program);
+    // It starts programs of its own, which have to end with it.
+    install.args(words).stdin(Stdio::null()).process_group(0).kill_on_drop(true);
+    install.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = install.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => fail(format!("it is installed by {program}, which is not on PATH")),
+        _ => fail(format!("{program}: {error}")),
+    })?;
+    let _group = Group(child.id());
+    let output = tokio::time::timeout(INSTALL_LIMIT, child.wait_with_output()).await;
+    let output = output.map_err(|_| fail(format!("{program} took longer than {} min", INSTALL_LIMIT.as_secs() / 60)))?;
+    let output = output.map_err(|error| fail(format!("{program}: {error}")))?;
+    let said = [output.stdout, output.stderr].concat();
+    if output.status.success() { Ok(said) } else { Err((format!("{program} failed ({})", output.status), said)) }
+}
+
+/// A group of processes that ends with this.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let group = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // Nobody is left of one that has ended.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// The files that come with redjepsen, as a folder.
+fn unpacked(cache: &Path) -> Result<PathBuf, FileError> {
+    let mut digest = Sha256::new();
+    for (path, text) in CLIENT_FILES {
+        digest.update(path);
+        digest.update(text);
+    }
+    let place = cache.join(format!("files-{}", short_hex(digest)));
+    if place.is_dir() {
+        return Ok(place);
+    }
+    let new = beside(&place);
+    for (path, text) in CLIENT_FILES {
+        let file = new.join(path);
+        let folder = file.parent().unwrap_or(&new);
+        std::fs::create_dir_all(folder).map_err(|source| FileError::write(folder, source))?;
+        files::write(&file, text)?;
+    }
+    appear(&new, &place).map_err(|text| FileError::write(&place, io::Error::other(text)))?;
+    Ok(place)
+}
+
+/// Gives a finished folder its name, unless another process was faster.
+fn appear(new: &Path, place: &Path) -> Result<(), String> {
+    match std::fs::rename(new, place) {
+        Err(_) if place.is_dir() => files::remove_folder(new).map_err(|error| error.to_string()),
+        Err(error) => Err(format!("{}: {error}", place.display())),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// A name beside a folder's that nobody else has.
+fn beside(place: &Path) -> PathBuf {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    place.with_extension(format!("{}-{}.new", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Where clients are installed, for this user.
+fn cache() -> Result<PathBuf, String> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    let cache = base.ok_or("it is installed in the user's cache: set HOME or XDG_CACHE_HOME")?.join("redjepsen/clients");
+    std::fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
+    Ok(cache)
+}
+
+fn existing(folder: &Path, path: &Path) -> Result<PathBuf, String> {
+    let whole = folder.join(path);
+    if whole.exists() { Ok(whole) } else { Err(format!("there is no {}", whole.display())) }
+}
+
+/// A file's content, or that of all files in a folder with their names.
+fn source(path: &Path) -> Result<Vec<u8>, FileError> {
+    if !path.is_dir() {
+        return files::read_named(path, LARGEST_SOURCE).map(String::into_bytes);
+    }
+    let list = || std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>();
+    let mut inside = list().map_err(|source| FileError::read(path, source))?;
+    inside.sort();
+    let mut all = Vec::new();
+    for file in inside.iter().filter(|file| file.file_name().is_none_or(|name| name != "target")) {
+        all.extend(file.file_name().unwrap_or_default().as_encoded_bytes());
+        all.extend(source(file)?);
+    }
+    Ok(all)
+}
+
+fn on_path(program: &str) -> Result<PathBuf, String> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|file| file.is_file());
+    found.ok_or_else(|| format!("it needs {program}, which is not on PATH"))
+}
+
+fn last_lines(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
+}
+
+fn short_hex(digest: Sha256) -> String {
+    digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,133 @@
+//! A workload whose lock is a published library: what it is, the client around it, and how that is installed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The files that clients are made of which come with redjepsen, by their paths relative to `workloads/`.
+pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/client_files.rs"));
+
+/// What is under test, as reports name it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Library {
+    pub name: String,
+    pub version: String,
+    /// Where it is developed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
+    /// How many people use it and when that was counted, such as `5,800 stars (2026-11)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<String>,
+    /// What is known to break it, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+}
+
+/// Why a library falls, or does not fall, to a nemesis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// The nemesis or scenario that shows it.
+    pub nemesis: String,
+    pub cause: Cause,
+    /// One sentence.
+    pub what: String,
+    /// The library's own lines, such as `redis/lock.py:253`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Where its authors know of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issue: Option<String>,
+}
+
+/// Who could do better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The library: others of its kind do not fall.
+    Library,
+    /// No lock of this kind: one that runs out by itself does not protect a holder that stops, and Redlock none of its
+    /// nodes' clocks and memories.
+    Kind,
+}
+
+/// `[client]` of a workload file: the program that its clients run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkloadClient {
+    Python(PythonClient),
+    Command(CommandClient),
+}
+
+/// A Python script on the package `redjepsen` ([`CLIENT_FILES`]), with what it imports besides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PythonClient {
+    /// The script, relative to the workload's file.
+    pub adapter: PathBuf,
+    /// A file that pins every package it needs, relative to the workload's file; none if it needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requirements: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// The folder that these paths begin in; none for the files that come with redjepsen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+}
+
+/// Any other program. In its words `{folder}` is the workload file's folder and `{env}` the one that it is installed in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandClient {
+    pub command: Vec<String>,
+    /// What installs it, once for these words; none if nothing has to be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub install: Vec<String>,
+    /// Files and folders that it is installed from, relative to the workload's file: where one changes, it is installed
+    /// again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<PathBuf>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// As in [`PythonClient::folder`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+}
+
+impl WorkloadClient {
+    /// The folder that its paths begin in; none for the files that come with redjepsen.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            WorkloadClient::Python(PythonClient { folder, .. })
+            | WorkloadClient::Command(CommandClient { folder, .. }) => folder.as_deref(),
+        }
+    }
+
+    /// The same client of a workload file in this folder.
+    pub(super) fn in_folder(&mut self, of_file: &Path) {
+        match self {
+            WorkloadClient::Python(PythonClient { folder, .. })
+            | WorkloadClient::Command(CommandClient { folder, .. }) => *folder = Some(of_file.to_path_buf()),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let outside = |path: &Path| path.is_absolute() || path.components().any(|part| part.as_os_str() == "..");
+        let paths: Vec<&PathBuf> = match self {
+            WorkloadClient::Python(client) => client.requirements.iter().chain([&client.adapter]).collect(),
+            WorkloadClient::Command(client) if client.command.is_empty() => {
+                return Err("`[client.command]`: `command` is empty; give a program and its arguments".to_string());
+            }
+            WorkloadClient::Command(client) => client.sources.iter().collect(),
+        };
+        match paths.into_iter().find(|path| outside(path)) {
+            Some(path) => Err(format!(
+                "`[client]`: {} leads out of the workload file's folder; give a path below it",
+                path.display()
+            )),
+            None => Ok(()),
+        }
+    }
+}
