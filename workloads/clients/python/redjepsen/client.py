@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from importlib import metadata
-from typing import Any, Awaitable, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from .lock import Acquire, Connect, Held, Settings, Unsuitable
 from .protocol import PROTOCOL, Closed, Control, Misunderstood, Operation, milliseconds
@@ -109,17 +109,20 @@ class Client:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         if self.resource is not None:
             _reached(self.resource.server.connect)
-        self._acquire: Acquire = _reached(lambda: self.run(connect(self.settings)))
+        self._acquire: Acquire = _reached(lambda: self.run(connect, self.settings))
 
-    def run(self, value: Any) -> Any:
-        """The value, awaited if it has to be: in a loop of its own thread, which goes on between operations, since
-        libraries renew their locks there."""
-        if not inspect.isawaitable(value):
-            return value
+    def run(self, function: Callable[..., Any], *arguments: object) -> Any:
+        """Calls it and returns what it returns, awaited if it has to be. From the first time that something has to be,
+        all is called in one event loop: in a thread of its own, which goes on between operations, since libraries
+        renew their locks there."""
         if self._loop is None:
+            value = function(*arguments)
+            if not inspect.isawaitable(value):
+                return value
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._loop.run_forever, name="event loop", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(_awaited(value), self._loop).result()
+            return asyncio.run_coroutine_threadsafe(_called(lambda: value), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(_called(function, *arguments), self._loop).result()
 
     def perform(self, operation: Operation) -> Answer:
         """One operation, from its first phase to its answer."""
@@ -134,7 +137,7 @@ class Client:
     def _locked(self, operation: Operation) -> Answer:
         operation.phase("acquiring")
         try:
-            held = self.run(self._acquire(operation))
+            held = self.run(self._acquire, operation)
             if held is not None and not isinstance(held, (Held, bool)) or held is True:
                 raise TypeError(f"acquire returned {held!r} instead of Held or None")
             if held and held.extend is None and EXTEND in self.settings.flags:
@@ -236,7 +239,7 @@ class Holder:
     def release(self) -> None:
         self._operation.phase("releasing")
         try:
-            self._run(self.held.release())
+            self._run(self.held.release)
         except Exception as error:  # noqa: BLE001 - whatever a library raises
             # What was written is written. Whether the lock is free is not known, so `released` is not said.
             traceback.print_exc()
@@ -255,7 +258,7 @@ class Holder:
     def _ask(self, what: Callable[[], object], otherwise: str) -> Any:
         """Asks the library; False or an exception is the loss of the lock."""
         try:
-            answer = self._run(what())
+            answer = self._run(what)
         except Exception as error:  # noqa: BLE001 - whatever a library raises
             traceback.print_exc()
             self._operation.lost(described(error))
@@ -371,5 +374,6 @@ def _sleep_until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
+async def _called(function: Callable[..., Any], *arguments: object) -> Any:
+    value = function(*arguments)
+    return await value if inspect.isawaitable(value) else value

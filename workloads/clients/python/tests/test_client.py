@@ -182,12 +182,16 @@ async def connect(settings):
             await asyncio.sleep(0.01)
             operation.extended()
 
+    async def dog_is_gone(dog):
+        await asyncio.wait([dog])
+
     async def acquire(operation):
         dog = asyncio.ensure_future(watchdog(operation))
 
-        async def release():
+        def release():  # may ask for the loop before it returns something to await
             assert asyncio.get_running_loop() is loop
             dog.cancel()
+            return dog_is_gone(dog)
 
         return redjepsen.Held(release)
 
