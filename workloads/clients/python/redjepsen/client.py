@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import os
 import sys
-import threading
 import time
 import traceback
 from importlib import metadata
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from .lock import Acquire, Connect, Held, Settings, Unsuitable
+from .loop import Loop
 from .protocol import PROTOCOL, Closed, Control, Misunderstood, Operation, milliseconds
 from .resource import FENCINGS, KINDS, Conflict, Fenced, Refused, Resource, Server
 
@@ -106,23 +104,10 @@ class Client:
             Unsuitable: this client, or the library, cannot do what the workload asks for.
         """
         self.settings, self.resource = _understood(hello, flags)
-        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self.run = Loop().run
         if self.resource is not None:
             _reached(self.resource.server.connect)
         self._acquire: Acquire = _reached(lambda: self.run(connect, self.settings))
-
-    def run(self, function: Callable[..., Any], *arguments: object) -> Any:
-        """Calls it and returns what it returns, awaited if it has to be. From the first time that something has to be,
-        all is called in one event loop: in a thread of its own, which goes on between operations, since libraries
-        renew their locks there."""
-        if self._loop is None:
-            value = function(*arguments)
-            if not inspect.isawaitable(value):
-                return value
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="event loop", daemon=True).start()
-            return asyncio.run_coroutine_threadsafe(_called(lambda: value), self._loop).result()
-        return asyncio.run_coroutine_threadsafe(_called(function, *arguments), self._loop).result()
 
     def perform(self, operation: Operation) -> Answer:
         """One operation, from its first phase to its answer."""
@@ -372,8 +357,3 @@ def _reached(attempt: Callable[[], Any]) -> Any:
 
 def _sleep_until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
-
-
-async def _called(function: Callable[..., Any], *arguments: object) -> Any:
-    value = function(*arguments)
-    return await value if inspect.isawaitable(value) else value

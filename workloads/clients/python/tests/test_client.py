@@ -171,11 +171,11 @@ class Updates(Case):
 
     def test_a_coroutine_may_stand_wherever_a_function_may(self):
         adapter = """
-import asyncio, redjepsen
+import asyncio, contextvars, redjepsen
 
 async def connect(settings):
-    loop = asyncio.get_running_loop()
-    ticks = []
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    mine = contextvars.ContextVar("mine")
 
     async def watchdog(operation):
         while True:
@@ -186,10 +186,12 @@ async def connect(settings):
         await asyncio.wait([dog])
 
     async def acquire(operation):
+        mine.set(True)
         dog = asyncio.ensure_future(watchdog(operation))
 
-        def release():  # may ask for the loop before it returns something to await
+        def release():  # may ask where it is before it returns something to await
             assert asyncio.get_running_loop() is loop
+            assert asyncio.current_task() is task and mine.get()
             dog.cancel()
             return dog_is_gone(dog)
 
