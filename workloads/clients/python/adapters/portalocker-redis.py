@@ -15,8 +15,6 @@ def connect(settings):
             operation.key,
             client,
             timeout=operation.within,
-            check_interval=0.02,
-            thread_sleep_time=0.01,
             unavailable_timeout=settings.ttl,
             interrupt_on_lost=False,
             on_lost=lambda lock: operation.lost("its subscription is gone"),

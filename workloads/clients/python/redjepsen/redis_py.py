@@ -7,7 +7,7 @@ from typing import Any
 
 def once(limit: float, *, asynchronous: bool = False, **more: Any) -> "dict[str, Any]":
     """Arguments for `redis.Redis`: a request takes so many seconds at the most and is never sent again. redis-py's own
-    default sends it up to three more times, and a SET NX that was done the first time then says no."""
+    default sends it up to ten more times, and a SET NX that was done the first time then says no."""
     from redis.backoff import NoBackoff
 
     if asynchronous:
