@@ -59,9 +59,8 @@ fn who_does_not_know_what_became_of_its_write_keeps_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("careless.py");
     fs::write(&path, careless).unwrap();
-    let own = |path: &Path| {
-        format!("--client-cmd 'env PYTHONPATH=workloads/clients/python python3 -u {}'", path.display())
-    };
+    let own =
+        |path: &Path| format!("--client-cmd 'env PYTHONPATH=workloads/clients/python python3 -u {}'", path.display());
     for (client, keeps) in [(String::new(), true), (own(Path::new(python)), true), (own(&path), false)] {
         let outcome = run(&LATE, &format!("--workload single --ttl 6s --hold 10ms --seed 1 {client}"));
         let text = &outcome.text;
