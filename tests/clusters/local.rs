@@ -619,6 +619,11 @@ fn nobody_special_can_run_it() {
     }
 }
 
+/// The command of a Python client that uses our package.
+fn with_package(client: &Path) -> String {
+    format!("env PYTHONPATH=workloads/clients/python python3 -u {}", client.display())
+}
+
 #[test]
 fn a_client_of_the_users_own_runs_as_it_is() {
     let flags = "--workload single --nemesis none --time-limit 3s --seed 10 \
@@ -633,14 +638,15 @@ fn a_client_of_the_users_own_runs_as_it_is() {
         assert!(text.contains(&format!("the {kind} k0 ends")), "{text}");
     }
     // If a client writes something that is not a counter, nothing is proved, and the report shows what it wrote.
-    let careless = fs::read_to_string("workloads/clients/python/client.py").unwrap();
-    let careless = careless.replace("updated(kind, text, new))", "new)");
+    let careless = "import runpy\nfrom redjepsen.resource import Resource\n\
+        Resource.updated = lambda self, text, new: new\n\
+        runpy.run_path('workloads/clients/python/client.py', run_name='__main__')\n";
     let path = store.path().join("careless.py");
     fs::write(&path, careless).unwrap();
     let workload = other_resource(store.path(), "counter", "none", "single");
     let flags = flags.replace("--workload single", &format!("--workload {workload}"));
     let (code, text, _store) =
-        run(|_| {}, &flags.replace("workloads/clients/python/client.py", path.to_str().unwrap()));
+        run(|_| {}, &flags.replace("python3 -u workloads/clients/python/client.py", &with_package(&path)));
     // The terminal breaks lines where they end.
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(code == Some(2) && in_one_line.contains("which is not a counter;"), "{text}");

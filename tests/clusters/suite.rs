@@ -165,8 +165,9 @@ fn a_suite_runs_a_client_of_the_users_own_and_its_runs_can_be_repeated() {
     // The suite and the client are in one folder, and the suite is started from elsewhere.
     let home = bench.folder.path().join("ours");
     fs::create_dir(&home).unwrap();
-    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python/client.py");
-    fs::copy(client, home.join("our_lock.py")).unwrap();
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python");
+    fs::copy(python.join("client.py"), home.join("our_lock.py")).unwrap();
+    std::os::unix::fs::symlink(python.join("redjepsen"), home.join("redjepsen")).unwrap();
     let suite = r#"
 description = "Our lock, every night"
 [with]

@@ -1,0 +1,26 @@
+"""Tests a Python lock library with redjepsen: the library is put in as a lock factory, the package does the rest.
+
+    import redjepsen
+
+    def connect(settings):
+        import redis
+        client = redis.Redis.from_url(settings.node, socket_timeout=settings.node_timeout)
+
+        def acquire(operation):
+            lock = client.lock(operation.key, timeout=settings.ttl, blocking_timeout=operation.within)
+            return redjepsen.Held(lock.release) if lock.acquire() else None
+
+        return acquire
+
+    redjepsen.serve(connect, name="redis-py Lock", package="redis")
+
+`connect` is called once, `acquire` for each operation; either may be a coroutine function, and so may everything in
+`Held`. The package reads what the lock protects, thinks, writes it back, and speaks the client protocol
+(docs/client-protocol.md in the project).
+"""
+
+from .client import serve
+from .lock import Acquire, Connect, Held, Settings, Unsuitable
+from .protocol import Operation
+
+__all__ = ["Acquire", "Connect", "Held", "Operation", "Settings", "Unsuitable", "serve"]

@@ -1,0 +1,359 @@
+"""A client around one lock: what docs/client-protocol.md asks of a client, apart from the lock itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from importlib import metadata
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
+
+from .lock import Acquire, Connect, Held, Settings, Unsuitable
+from .loop import Loop
+from .protocol import PROTOCOL, Closed, Control, Misunderstood, Operation, milliseconds
+from .resource import FENCINGS, KINDS, Conflict, Fenced, Refused, Resource, Server
+
+#: For how many seconds a new client tries to reach its servers: it may start in the middle of a fault.
+START_LIMIT = 20.0
+#: For how many seconds a holder tries to make sure that its write cannot arrive any more. Longer than a fault lasts.
+DOUBT_LIMIT = 60.0
+#: The option with which a lock is extended after a part of its TTL, and held for a TTL longer than asked.
+EXTEND = "extend"
+EXTEND_AFTER = 0.6
+
+#: How an operation ends: `ok`, `fail` or `info`, and what is said with it.
+Answer = Tuple[str, Dict[str, Any]]
+
+
+def serve(connect: Connect, *, name: str, package: Optional[str] = None, flags: Sequence[str] = ()) -> NoReturn:
+    """Is the client, on standard input and output, until the controller says `bye`; then ends the process.
+
+    Args:
+        connect: makes what takes the lock.
+        name: how the library is called in reports, without its version.
+        package: the distribution whose version is reported, if it is one.
+        flags: the options that the adapter has on its command line, without dashes; `settings.flags` has those given.
+            With `extend`, which takes `Held.extend`, a lock is held for longer than its TTL and extended meanwhile.
+    """
+    # What a library prints is no message.
+    sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    try:
+        code = _serve(Control(sys.stdin, sink), connect, name, package, flags, sys.argv[1:])
+    except Closed:
+        code = 0
+    except Misunderstood as error:
+        print(f"the controller was not understood: {error}", file=sys.stderr)
+        code = 1
+    sys.stderr.flush()
+    # Threads of the library may wait for a dead node for as long as they like.
+    os._exit(code)
+
+
+def _serve(
+    control: Control, connect: Connect, name: str, package: Optional[str], flags: Sequence[str], arguments: List[str]
+) -> int:
+    hello = control.next()
+    try:
+        version = f" {metadata.version(package)}" if package else ""
+        given = _flags(flags, arguments)
+        client = Client(hello, connect, given)
+    except Unsuitable as error:
+        return _fail(control, str(error))
+    except ImportError as error:
+        return _fail(control, f"a package is missing: {error}")
+    except (Closed, Misunderstood):
+        raise
+    except Exception as error:  # noqa: BLE001 - the run must end with what happened
+        traceback.print_exc()
+        return _fail(control, f"cannot connect: {described(error)}")
+    variant = f" ({', '.join(sorted(given))})" if given else ""
+    control.say(type="ready", protocol=PROTOCOL, name=name + version + variant, capabilities=[])
+    while True:
+        message = control.next()
+        if message["type"] == "invoke":
+            operation = Operation(message, control)
+            kind, facts = client.perform(operation)
+            operation.answer(kind, **facts)
+        # A late `go` is for an operation that is over.
+        elif message["type"] != "go":
+            raise Misunderstood(f"{message['type']} while no operation is in progress")
+
+
+def _fail(control: Control, text: str) -> int:
+    control.say(type="failed", text=text)
+    return 0
+
+
+def _flags(known: Sequence[str], arguments: List[str]) -> "frozenset[str]":
+    possible = ["--" + flag for flag in known]
+    for argument in arguments:
+        if argument not in possible:
+            raise Unsuitable(f"unknown option {argument} of the adapter; it has {', '.join(possible) or 'none'}")
+    return frozenset(argument[2:] for argument in arguments)
+
+
+class Client:
+    """A lock and what it protects."""
+
+    def __init__(self, hello: Dict[str, Any], connect: Connect, flags: "frozenset[str]") -> None:
+        """
+        Raises:
+            Unsuitable: this client, or the library, cannot do what the workload asks for.
+        """
+        self.settings, self.resource = _understood(hello, flags)
+        self.run = Loop().run
+        if self.resource is not None:
+            _reached(self.resource.server.connect)
+        self._acquire: Acquire = _reached(lambda: self.run(connect, self.settings))
+
+    def perform(self, operation: Operation) -> Answer:
+        """One operation, from its first phase to its answer."""
+        if operation.f == "hold" or (operation.f == "rmw" and self.resource is not None):
+            if operation.f == "rmw" and operation.value is None:
+                return failed("unsupported", "there is no value to write")
+            return self._locked(operation)
+        if operation.f == "read" and self.resource is not None:
+            return _read(self.resource, operation)
+        return failed("unsupported", operation.f)
+
+    def _locked(self, operation: Operation) -> Answer:
+        operation.phase("acquiring")
+        try:
+            held = self.run(self._acquire, operation)
+            if held is not None and not isinstance(held, (Held, bool)) or held is True:
+                raise TypeError(f"acquire returned {held!r} instead of Held or None")
+            if held and held.extend is None and EXTEND in self.settings.flags:
+                raise TypeError(f"--{EXTEND} needs Held.extend")
+        except (Closed, Misunderstood):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a library raises
+            return _not_acquired(error)
+        if not held:
+            return failed("not-acquired", "")
+        facts: Dict[str, Any] = {}
+        if held.validity_ms is not None:
+            facts["validity_ms"] = milliseconds(held.validity_ms)
+        if held.token is not None:
+            facts["token"] = held.token
+        operation.phase("acquired", **facts)
+        holder = Holder(self, operation, held)
+        answer, settled = self._work(operation, holder)
+        if settled:
+            holder.release()
+        return answer
+
+    def _work(self, operation: Operation, holder: "Holder") -> Tuple[Answer, bool]:
+        """The work under the lock, and whether the lock may be given back afterwards."""
+        if operation.f == "hold" or self.resource is None:
+            holder.think()
+            return ("ok", {}), True
+        resource, token, new = self.resource, holder.held.token, operation.value or ""
+        key = operation.resource_key
+        try:
+            text = resource.read(key, token)
+            old, facts = _identity(resource, text)
+            updated = resource.updated(text, new)
+        except (OSError, Refused, Fenced, ValueError) as error:
+            return _unread(resource, error), True
+        operation.phase("read", value=old, **facts)
+        lost = holder.think() or holder.look()
+        if lost is not None:
+            return failed("lock-lost", lost), True
+        operation.phase("before-write")
+        try:
+            resource.server.connect()
+        except (OSError, Refused) as error:
+            return failed("unavailable", described(error)), True
+        try:
+            resource.write(key, text, updated, token)
+        except Conflict:
+            return failed("conflict", "the value that was read is no longer current"), True
+        except Fenced:
+            return failed("fenced", FENCED), True
+        except Refused as error:
+            return failed("unavailable", described(error)), True
+        except OSError as error:
+            # Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept; if that is
+            # never known, it is left to its TTL.
+            word = "timeout" if isinstance(error, TimeoutError) else "connection-lost"
+            settled = resource.server.cut_off(DOUBT_LIMIT, meanwhile=holder.keep)
+            return ("info", {"error": word, "text": described(error)}), settled
+        operation.phase("written")
+        return ("ok", {"old": old, "new": new, **facts}), True
+
+
+class Holder:
+    """A lock in use."""
+
+    def __init__(self, client: Client, operation: Operation, held: Held) -> None:
+        self._run, self._operation, self.held = client.run, operation, held
+        settings = client.settings
+        #: For how long the lock is held beyond the time that the operation takes, and how often it is extended.
+        self._extra = 0.0
+        self._every: Optional[float] = None
+        renewed = settings.options.get("renew_every_ms")
+        if EXTEND in settings.flags:
+            self._extra, self._every = settings.ttl, settings.ttl * EXTEND_AFTER
+        elif renewed is not None and held.extend is not None:
+            self._every = renewed / 1000
+        self._due = time.monotonic() + (self._every or 0)
+
+    def think(self) -> Optional[str]:
+        """Takes the operation's time. Returns why the lock was lost meanwhile, if the library says so."""
+        self.keep(self._operation.hold + self._extra)
+        return self._operation.is_lost
+
+    def keep(self, seconds: float) -> None:
+        """Waits, and extends the lock whenever that is due."""
+        until = time.monotonic() + seconds
+        while self._every is not None and self._due < until and self._operation.is_lost is None:
+            _sleep_until(self._due)
+            self._extend()
+            self._due = time.monotonic() + self._every
+        _sleep_until(until)
+
+    def look(self) -> Optional[str]:
+        """The last check before the write, for libraries that have one. Returns why the lock is lost, if it is."""
+        if self.held.check is not None and self._operation.is_lost is None:
+            self._ask(self.held.check, "it is no longer held")
+        return self._operation.is_lost
+
+    def release(self) -> None:
+        self._operation.phase("releasing")
+        try:
+            self._run(self.held.release)
+        except Exception as error:  # noqa: BLE001 - whatever a library raises
+            # What was written is written. Whether the lock is free is not known, so `released` is not said.
+            traceback.print_exc()
+            if not is_of_connection(error):
+                self._operation.lost(described(error))
+            return
+        self._operation.phase("released")
+
+    def _extend(self) -> None:
+        assert self.held.extend is not None
+        validity = self._ask(self.held.extend, "it could not be extended")
+        if self._operation.is_lost is None:
+            tells = isinstance(validity, (int, float)) and not isinstance(validity, bool)
+            self._operation.extended(validity if tells else None)
+
+    def _ask(self, what: Callable[[], object], otherwise: str) -> Any:
+        """Asks the library; False or an exception is the loss of the lock."""
+        try:
+            answer = self._run(what)
+        except Exception as error:  # noqa: BLE001 - whatever a library raises
+            traceback.print_exc()
+            self._operation.lost(described(error))
+            return None
+        if answer is False:
+            self._operation.lost(otherwise)
+        return answer
+
+
+FENCED = "the resource has seen a later holder's token"
+
+
+def failed(error: str, text: str) -> Answer:
+    return "fail", {"error": error, "text": text}
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line."""
+    text = " ".join(str(error).split())[:1000]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def is_of_connection(error: BaseException) -> bool:
+    """Whether a server could not be reached or did not answer, told by the names that libraries give such exceptions:
+    theirs are not always children of Python's own."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"OSError", "ConnectionError", "TimeoutError", "ConnectionClosedError"})
+
+
+def _not_acquired(error: Exception) -> Answer:
+    """What a library raised instead of giving the lock. Nothing was written, so any word of the library is a refusal;
+    an error of Python's own is a mistake in the program, and no word of the library."""
+    own = type(error).__module__ == "builtins" and not isinstance(error, OSError)
+    if own and not is_of_connection(error):
+        traceback.print_exc()
+        return "info", {"error": "crash", "text": f"acquire: {described(error)}"}
+    return failed("not-acquired", described(error))
+
+
+def _read(resource: Resource, operation: Operation) -> Answer:
+    try:
+        old, facts = _identity(resource, resource.read(operation.resource_key, None))
+    except (OSError, Refused, Fenced, ValueError) as error:
+        return _unread(resource, error)
+    return "ok", {"old": old, **facts}
+
+
+def _identity(resource: Resource, text: Optional[str]) -> Tuple[Optional[str], Dict[str, Any]]:
+    try:
+        identity, count = resource.understood(text)
+    except ValueError as error:
+        raise ValueError(f"no {resource.kind}: {text} ({error})") from error
+    return identity, {} if count is None else {"count": count}
+
+
+def _unread(resource: Resource, error: Exception) -> Answer:
+    """Whatever happened to a read, nothing was written."""
+    if isinstance(error, Fenced):
+        return failed("fenced", FENCED)
+    if isinstance(error, ValueError):
+        return failed("unsupported", str(error))
+    return failed("unavailable", described(error))
+
+
+def _understood(hello: Dict[str, Any], flags: "frozenset[str]") -> Tuple[Settings, Optional[Resource]]:
+    """What the controller's first message says.
+
+    Raises:
+        Misunderstood: something is missing.
+        Unsuitable: this client cannot do that.
+    """
+    try:
+        protocol, lock, wanted = hello["protocol"], hello["lock"], hello["resource"]
+        options, ttl_ms = lock.get("options", {}), lock["ttl_ms"]
+        group, kind, fencing = lock.get("group"), wanted["kind"], wanted["fencing"]
+        low, high = options.get("retry_delay_ms", (10, 50))
+        settings = Settings(
+            ttl_ms=ttl_ms,
+            nodes=list(lock["nodes"]),
+            node_timeout=options.get("node_timeout_ms", ttl_ms) / 1000,
+            retry_delay=(low / 1000, high / 1000),
+            options=options,
+            flags=flags,
+            client=hello.get("client", ""),
+            seed=hello.get("seed", 0),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Misunderstood(f"hello: {described(error)}") from error
+    if protocol != PROTOCOL:
+        raise Unsuitable(f"this client speaks protocol {PROTOCOL}, not {protocol}")
+    if kind not in KINDS:
+        raise Unsuitable(f"this client knows the resources {', '.join(KINDS)}, not {kind}")
+    if fencing not in FENCINGS:
+        raise Unsuitable(f"this client knows the fencings {', '.join(FENCINGS)}, not {fencing}")
+    if group is not None:
+        raise Unsuitable("this client takes nodes that are independent, not a Sentinel group or a Redis Cluster")
+    return settings, None if kind == "none" else Resource(Server(wanted["url"]), kind, fencing)
+
+
+def _reached(attempt: Callable[[], Any]) -> Any:
+    """What the attempt returns; tried again for a while if it is the connection that fails."""
+    deadline = time.monotonic() + START_LIMIT
+    while True:
+        try:
+            return attempt()
+        except Exception as error:  # noqa: BLE001 - whatever a library raises
+            if not is_of_connection(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
+
+
+def _sleep_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
