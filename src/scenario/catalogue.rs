@@ -34,6 +34,7 @@ pub const WORKLOADS: &[Entry] = &[
     ("paired-token", include_str!("../../workloads/paired-token.toml")),
     ("perfect", include_str!("../../workloads/perfect.toml")),
     ("postgres", include_str!("../../workloads/postgres.toml")),
+    ("redis-py", include_str!("../../workloads/redis-py.toml")),
     ("redlock", include_str!("../../workloads/redlock.toml")),
     ("redlock-guarded", include_str!("../../workloads/redlock-guarded.toml")),
     ("redlock-lazy-release", include_str!("../../workloads/redlock-lazy-release.toml")),
