@@ -32,6 +32,9 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(8);
 /// A client that fails this often without completing anything is broken, not unlucky.
 const FAILURES_IN_A_ROW: u32 = 3;
+/// How long to wait for a process whose output is closed to have ended.
+const STATE_LIMIT: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How much of a client's own text is kept, in characters.
 const LONGEST_TEXT: usize = 500;
 
@@ -68,7 +71,17 @@ pub(super) enum Instruction {
 
 /// Why a client's process can no longer be used.
 #[derive(Debug)]
-pub(super) struct Broken(String);
+pub(super) struct Broken {
+    text: String,
+    /// Whether the process has ended, so that how it did and what it said last tell more.
+    ended: bool,
+}
+
+impl Broken {
+    fn new(text: impl Into<String>) -> Broken {
+        Broken { text: text.into(), ended: false }
+    }
+}
 
 /// How an operation ended on the client's side.
 enum Answer {
@@ -96,12 +109,36 @@ impl Run<'_> {
                     self.record_client(&client, ClientStep::Ready, name)?;
                     Ok(client)
                 }
-                Err(Broken(text)) => {
+                Err(broken) => {
+                    let text = self.in_full(&client, broken).await;
                     Err(RunError::Client { client: client_name(number), text: self.with_remedy(text) })
                 }
             }
         });
         futures_util::future::try_join_all(starts).await
+    }
+
+    /// Why a client can't be used, with what there is to know of one that has ended.
+    async fn in_full(&self, client: &Client, Broken { text, ended }: Broken) -> String {
+        if !ended {
+            return text;
+        }
+        let name = client_name(client.number);
+        // Its output may be closed a moment before it has ended.
+        let code = async {
+            loop {
+                let states = self.cluster.member_states().await.unwrap_or_default();
+                if let Some(state) = states.into_iter().find(|state| state.name == name && !state.running) {
+                    return exit_code(&state.text);
+                }
+                sleep(LOOK_AGAIN).await;
+            }
+        };
+        let code = timeout_at(Instant::now() + STATE_LIMIT, code).await.ok().flatten();
+        let code = code.map_or_else(String::new, |code| format!(" with exit code {code}"));
+        let last = client.stderr.last_words();
+        let said = if last.is_empty() { "said nothing on standard error".to_string() } else { format!("its last words: {last}") };
+        format!("{text}{code}; {said} ({})", self.folder.join(&name).join("client.log").display())
     }
 
     /// Why a client can't take part. By now the agent has reached every server: if a client does not, that is not the
@@ -117,7 +154,7 @@ impl Run<'_> {
     /// Says hello and waits for `ready`; returns the client's name for itself.
     async fn greet(&self, client: &mut Client) -> Result<String, Broken> {
         let settings = self.scenario.lock_settings(self.cluster.node_urls());
-        let mut lock = settings.map_err(|error| Broken(error.to_string()))?;
+        let mut lock = settings.map_err(|error| Broken::new(error.to_string()))?;
         lock.group = self.cluster.lock_group();
         lock.options.priority = self.scenario.workload.lock.priority_of(client.number);
         let hello = ToClient::Hello(Hello {
@@ -131,11 +168,11 @@ impl Run<'_> {
         match receive(&mut client.link, &mut client.stderr, Instant::now() + READY_LIMIT).await? {
             Some(FromClient::Ready(ready)) if ready.protocol == PROTOCOL => Ok(shorten(&ready.name)),
             Some(FromClient::Ready(ready)) => {
-                Err(Broken(format!("it speaks protocol {}, this redjepsen speaks {PROTOCOL}", ready.protocol)))
+                Err(Broken::new(format!("it speaks protocol {}, this redjepsen speaks {PROTOCOL}", ready.protocol)))
             }
-            Some(FromClient::Failed { text }) => Err(Broken(format!("it can't take part: {}", told(&text)))),
-            Some(other) => Err(Broken(format!("it sent {} where `ready` was expected", shown(&other)))),
-            None => Err(Broken(format!("it did not say `ready` within {} s", READY_LIMIT.as_secs()))),
+            Some(FromClient::Failed { text }) => Err(Broken::new(format!("it can't take part: {}", told(&text)))),
+            Some(other) => Err(Broken::new(format!("it sent {} where `ready` was expected", shown(&other)))),
+            None => Err(Broken::new(format!("it did not say `ready` within {} s", READY_LIMIT.as_secs()))),
         }
     }
 
@@ -266,14 +303,14 @@ impl Run<'_> {
             };
             let message = match received {
                 Ok(Some(message)) => message,
-                Ok(None) => return Ok(Err(Broken("it hangs: no answer in time".into()))),
+                Ok(None) => return Ok(Err(Broken::new("it hangs: no answer in time"))),
                 Err(broken) => return Ok(Err(broken)),
             };
             if message.id() != Some(id) {
-                return Ok(Err(Broken(format!("it sent {} while operation {id} is in progress", shown(&message)))));
+                return Ok(Err(Broken::new(format!("it sent {} while operation {id} is in progress", shown(&message)))));
             }
             if let Err(reason) = allowance.take(&message) {
-                return Ok(Err(Broken(reason)));
+                return Ok(Err(Broken::new(reason)));
             }
             match message {
                 FromClient::Phase(phase) => {
@@ -283,7 +320,7 @@ impl Run<'_> {
                     self.board.reach(client.number, reached);
                 }
                 FromClient::Ok { new: Some(new), .. } if new != operation.value => {
-                    return Ok(Err(Broken(format!(
+                    return Ok(Err(Broken::new(format!(
                         "it reports that it wrote {} where `{}` was expected",
                         words::quoted(&new),
                         operation.value
@@ -308,12 +345,12 @@ impl Run<'_> {
     async fn replace(
         &self,
         client: &mut Client,
-        Broken(reason): Broken,
+        broken: Broken,
         consequence: &str,
         failures: &mut u32,
     ) -> Result<(), RunError> {
         *failures += 1;
-        let reason = format!("{reason} (failure {failures} in a row)");
+        let reason = format!("{} (failure {failures} in a row)", self.in_full(client, broken).await);
         warn!(client = client.number, %reason, "client broken");
         self.status.send_modify(|status| {
             status.notes.push(format!("client c{}: {reason}; {consequence}", client.number));
@@ -334,7 +371,10 @@ impl Run<'_> {
                 self.board.replace(client.number);
                 Ok(())
             }
-            Err(Broken(text)) => give_up_with(format!("after a restart (it had failed: {reason}): {text}")),
+            Err(broken) => {
+                let text = self.in_full(client, broken).await;
+                give_up_with(format!("after a restart (it had failed: {reason}): {text}"))
+            }
         }
     }
 
@@ -424,7 +464,7 @@ impl Client {
             biased;
             options = due => Ok(options),
             said = next_message(&mut self.link, &mut self.stderr) => {
-                Err(Broken(format!("it sent {} while no operation is in progress", shown(&said?))))
+                Err(Broken::new(format!("it sent {} while no operation is in progress", shown(&said?))))
             }
         }
     }
@@ -466,11 +506,11 @@ fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Complet
         Ok(Answer::Message(other)) => {
             let text = format!("it sent {} in the middle of an operation", shown(&other));
             indeterminate("crash", text.clone());
-            return Err(Broken(text));
+            return Err(Broken::new(text));
         }
-        Err(Broken(text)) => {
-            indeterminate("crash", text.clone());
-            return Err(Broken(text));
+        Err(broken) => {
+            indeterminate("crash", broken.text.clone());
+            return Err(broken);
         }
     }
     Ok(())
@@ -502,8 +542,8 @@ pub(super) async fn send(link: &mut ClientProcess, message: &ToClient) -> Result
     };
     match timeout_at(Instant::now() + PATIENCE, write).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Broken(format!("its standard input is closed: {error}"))),
-        Err(_) => Err(Broken("it does not read its standard input".into())),
+        Ok(Err(error)) => Err(Broken::new(format!("its standard input is closed: {error}"))),
+        Err(_) => Err(Broken::new("it does not read its standard input")),
     }
 }
 
@@ -525,27 +565,63 @@ async fn next_message(link: &mut ClientProcess, stderr: &mut StderrLog) -> Resul
         match link.output.recv().await {
             Some(ClientOutput::Stdout(line)) => {
                 return serde_json::from_slice(&line).map_err(|error| {
-                    let line = shorten(&String::from_utf8_lossy(&line));
-                    let error = told(&error.to_string());
-                    Broken(format!("its line is not a message of the protocol ({error}): {line:?}"))
+                    let line = told(&String::from_utf8_lossy(&line));
+                    let error = told(&in_words_of_the_protocol(&error));
+                    Broken::new(format!("its line is not a message of the protocol ({error}): {line}"))
                 });
             }
             Some(ClientOutput::Stderr(line)) => stderr.add(&line),
             Some(ClientOutput::TooLong { .. }) => {
-                return Err(Broken(format!(
+                return Err(Broken::new(format!(
                     "it wrote a line longer than {} bytes",
                     crate::client::protocol::LONGEST_LINE
                 )));
             }
-            Some(ClientOutput::Closed(Some(reason))) => return Err(Broken(format!("it ended: {reason}"))),
-            Some(ClientOutput::Closed(None)) | None => return Err(Broken("it ended".into())),
+            Some(ClientOutput::Closed(reason)) => {
+                let text = reason.map_or_else(|| "it ended".to_string(), |reason| format!("it ended: {reason}"));
+                return Err(Broken { text, ended: true });
+            }
+            None => return Err(Broken { text: "it ended".to_string(), ended: true }),
         }
     }
 }
 
-/// A message in a sentence.
+/// The code in a state such as `Exited (137) 2 seconds ago`, in words.
+fn exit_code(state: &str) -> Option<String> {
+    let code: i32 = state.split_once('(')?.1.split_once(')')?.0.parse().ok()?;
+    Some(match code {
+        137 => "137 (SIGKILL)".to_string(),
+        139 => "139 (SIGSEGV)".to_string(),
+        143 => "143 (SIGTERM)".to_string(),
+        code => code.to_string(),
+    })
+}
+
+/// A message in a sentence, as it is on the wire.
 fn shown(message: &FromClient) -> String {
-    shorten(&format!("{message:?}"))
+    // No message lacks a form on the wire.
+    told(&serde_json::to_string(message).unwrap_or_default())
+}
+
+/// What is wrong with a line, for somebody who writes a client in any language. Where in the line it is does not help:
+/// the line is shown.
+fn in_words_of_the_protocol(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    let mut text = text.replace("expected value", "it is not JSON");
+    for (of_rust, plain) in [
+        ("u64", "a whole number"),
+        ("u32", "a whole number"),
+        ("unknown variant", "unknown word"),
+        ("sequence", "list"),
+        ("a map", "an object"),
+        ("map", "object"),
+        ("internally tagged enum FromClient", "an object with `type`"),
+        ("EOF while parsing", "it ends within"),
+    ] {
+        text = text.replace(of_rust, plain);
+    }
+    text
 }
 
 /// A client's own words in a sentence of ours.

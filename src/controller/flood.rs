@@ -1,11 +1,14 @@
 //! Cuts off a client that floods. Most of what a client says goes into the history, and the rest of the machine must
 //! have room beside it.
 
+use std::collections::VecDeque;
+
 use tokio::time::Instant;
 use tracing::debug;
 
 use super::clients::shorten;
 use crate::client::protocol::FromClient;
+use crate::words;
 
 /// How many phases one operation may report, however short it is. An update has about ten.
 const AT_ONCE: u64 = 1_000;
@@ -15,6 +18,10 @@ const A_SECOND: u64 = 1_000;
 const VALUE_BYTES: usize = 256;
 /// How much of a process's standard error goes into the run's log, in bytes. Its own log keeps the newest part of all.
 const STDERR_BYTES: usize = 64 << 10;
+
+/// How many of its newest lines are told when it ends, and how long each may be, in characters.
+const LAST_LINES: usize = 3;
+const LONGEST_LAST_WORDS: usize = 160;
 
 /// What a client may say during one operation.
 pub(super) struct Allowance {
@@ -55,25 +62,40 @@ impl Allowance {
 /// The part of a process's standard error that goes into the run's log.
 pub(super) struct StderrLog {
     left: usize,
+    /// The newest lines.
+    last: VecDeque<String>,
 }
 
 impl Default for StderrLog {
     fn default() -> StderrLog {
-        StderrLog { left: STDERR_BYTES }
+        StderrLog { left: STDERR_BYTES, last: VecDeque::new() }
     }
 }
 
 impl StderrLog {
     pub fn add(&mut self, line: &[u8]) {
+        let line = shorten(&String::from_utf8_lossy(line));
+        if !line.trim().is_empty() {
+            self.last.push_back(words::line(&line, LONGEST_LAST_WORDS));
+        }
+        if self.last.len() > LAST_LINES {
+            self.last.pop_front();
+        }
         if self.left == 0 {
             return;
         }
-        let line = shorten(&String::from_utf8_lossy(line));
         debug!(stderr = %line);
         self.left = self.left.saturating_sub(line.len() + 1);
         if self.left == 0 {
             debug!("what else this client writes to standard error is only in its own log");
         }
+    }
+}
+
+impl StderrLog {
+    /// Its newest lines in one.
+    pub fn last_words(&self) -> String {
+        self.last.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
     }
 }
 

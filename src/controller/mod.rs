@@ -16,6 +16,7 @@ mod grants;
 mod nemesis;
 mod script;
 
+use std::path::{Path, PathBuf};
 use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,6 +117,8 @@ struct Run<'a> {
     plan: &'a Plan,
     cluster: &'a Cluster,
     recorder: SharedRecorder,
+    /// Where the run's files are, for messages.
+    folder: PathBuf,
     board: Board,
     /// Who holds the perfect lock.
     grants: Grants,
@@ -136,6 +139,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         plan: request.plan,
         cluster,
         recorder: SharedRecorder::new(request.recorder),
+        folder: request.presence.path().parent().map(Path::to_path_buf).unwrap_or_default(),
         board: Board::new(request.scenario.clients),
         grants: Grants::default(),
         status: request.status,

@@ -17,8 +17,11 @@ pub struct Header {
     pub clients: u32,
     pub nodes: u32,
     pub keys: u32,
-    /// The lock's time to live, in milliseconds.
+    /// The lock's time to live, in milliseconds. For one that never runs out, the length that the run counts in.
     pub ttl_ms: u64,
+    /// Whether the lock runs out by itself.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub expires: bool,
     /// How long clients were to be kept busy, in milliseconds.
     pub time_limit_ms: u64,
     /// What the lock protects. Histories from before this field are of registers.
@@ -39,6 +42,14 @@ pub struct Header {
     pub outlives: Option<Outlives>,
     /// Start of the run by the wall clock, RFC 3339, for people.
     pub started: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 /// A property that a workload's lock is held to.

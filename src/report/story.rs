@@ -3,6 +3,7 @@
 //! One late write often shows up several times: as an overlap of two holders, and as each update that it wiped out. A
 //! reader wants to read about it once, so anomalies around the same overwriting operation become one [`Incident`].
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::{Report, moments};
@@ -105,17 +106,24 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// The lock's time to live, in nanoseconds.
+    /// The lock's time to live, in nanoseconds, if it has one.
     pub fn ttl_ns(&self) -> Option<u64> {
-        let header = self.report.history.run.as_ref().map(|run| run.ttl_ms.saturating_mul(1_000_000));
+        let run = self.report.history.run.as_ref();
+        if run.is_some_and(|run| !run.expires) {
+            return None;
+        }
+        let header = run.map(|run| run.ttl_ms.saturating_mul(1_000_000));
         let scenario = self.report.scenario.map(|scenario| u64::try_from(scenario.ttl.as_nanos()).unwrap_or(u64::MAX));
         header.or(scenario).filter(|ttl| *ttl > 0)
     }
 
     /// What the sentences call the lock.
-    pub fn lock_name(&self) -> &'static str {
+    pub fn lock_name(&self) -> Cow<'a, str> {
         let workload = self.report.scenario.map(|scenario| &scenario.workload);
-        match workload.map(|workload| &workload.lock) {
+        if let Some(library) = workload.and_then(|workload| workload.library.as_ref()) {
+            return format!("{} {}", library.name, library.version).into();
+        }
+        let name = match workload.map(|workload| &workload.lock) {
             _ if self.is_unlocked() => match workload.map(|workload| &workload.topology) {
                 Some(Topology::Sentinel(_)) => "The Sentinel group",
                 Some(Topology::Cluster(_)) => "The Redis Cluster",
@@ -131,9 +139,10 @@ impl<'a> Story<'a> {
             Some(LockSpec::Zookeeper(_)) => "The lock in ZooKeeper",
             Some(LockSpec::Postgres(_)) => "The row lock in PostgreSQL",
             Some(_) if workload.is_some_and(|workload| workload.topology.has_roles()) => "The lock on the primary",
+            Some(LockSpec::Library(_)) | None => "The lock",
             Some(_) => "The single-node lock",
-            None => "The lock",
-        }
+        };
+        name.into()
     }
 
     pub fn workload(&self) -> Option<&'a str> {

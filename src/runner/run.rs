@@ -401,6 +401,9 @@ impl RunOnCluster<'_> {
         status: &watch::Sender<Status>,
     ) -> Result<(), RunError> {
         describe(cluster, facts);
+        if let Some(library) = &self.scenario.workload.library {
+            facts.versions.insert(library.name.clone(), library.version.clone());
+        }
         self.folder.write_json("facts.json", facts)?;
         let history = self.folder.history();
         let unwritten = |source| FileError::write(&history, source);
@@ -481,6 +484,7 @@ fn header(scenario: &Scenario, plan: &Plan) -> Header {
         nodes: scenario.nodes,
         keys: scenario.keys,
         ttl_ms: scenario.ttl.as_millis() as u64,
+        expires: scenario.workload.lock.expires(),
         time_limit_ms: scenario.time_limit.as_millis() as u64,
         resource: scenario.workload.resource.kind,
         claims: scenario.workload.claims.clone(),

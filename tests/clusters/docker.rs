@@ -415,13 +415,12 @@ async fn images_that_were_named_are_never_substituted() {
         ImageRequest {
             node: NodeSource::Named(name.clone()),
             program: program.clone(),
-            client: None,
             ..ImageRequest::default()
         },
         ImageRequest {
             node: NodeSource::Default,
             program: program.clone(),
-            client: Some(name.clone()),
+            client: ClientSource::Named(name.clone()),
             ..ImageRequest::default()
         },
     ] {
@@ -433,7 +432,7 @@ async fn images_that_were_named_are_never_substituted() {
     assert!(error.contains("start redjepsen again"), "{error}");
     let script = NodeSource::Program("/etc/passwd".into());
     let error = docker
-        .prepare(&ImageRequest { node: script, program, client: None, ..ImageRequest::default() }, &mut |_| {})
+        .prepare(&ImageRequest { node: script, program, ..ImageRequest::default() }, &mut |_| {})
         .await
         .unwrap_err();
     assert!(error.to_string().contains("/etc/passwd"), "{error}");

@@ -132,7 +132,7 @@ pub fn scenario(story: &Story) -> Markup {
             rows.push(("workload", run.workload.clone()));
             rows.push(("nemesis", run.nemesis.clone()));
             rows.push(("clients, nodes, keys", format!("{}, {}, {}", run.clients, run.nodes, run.keys)));
-            rows.push(("lock's TTL", length(run.ttl_ms.saturating_mul(1_000_000))));
+            rows.push(("lock's TTL", ttl(run.expires, length(run.ttl_ms.saturating_mul(1_000_000)))));
             rows.push(("clients busy for", length(run.time_limit_ms.saturating_mul(1_000_000))));
             rows.push(("seed", run.seed.to_string()));
         }
@@ -174,16 +174,20 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
         _ => format!("{kind}, {guard}"),
     };
     let text = |duration: std::time::Duration| length(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+    let lock = match &workload.library {
+        Some(library) => format!("{} {}, {}", library.name, library.version, workload.lock),
+        None => workload.lock.to_string(),
+    };
     let mut rows = vec![
         ("workload", format!("{}: {}", scenario.workload_name, workload.description)),
         ("its source", workload.source.clone()),
-        ("lock", workload.lock.to_string()),
+        ("lock", lock),
         ("resource", resource),
         ("nemesis", format!("{}: {}", scenario.nemesis_name, scenario.nemesis.description)),
         ("its story", scenario.nemesis.story.clone()),
         ("clients, nodes, keys", format!("{}, {}, {}", scenario.clients, scenario.nodes, scenario.keys)),
         ("nodes are", workload.topology.to_string()),
-        ("lock's TTL", text(scenario.ttl)),
+        ("lock's TTL", ttl(workload.lock.expires(), text(scenario.ttl))),
         ("holders think for", scenario.hold.to_string()),
         ("rate aimed at", format!("{} operations a second", scenario.rate)),
         ("wait for the lock", format!("at most {}", text(scenario.acquire_timeout))),
@@ -197,6 +201,10 @@ fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
         rows.push(("reads : writes : cas", format!("{} : {} : {}", mix.read, mix.write, mix.cas)));
     }
     rows
+}
+
+fn ttl(expires: bool, length: String) -> String {
+    if expires { length } else { format!("none; the run counts in lengths of {length}") }
 }
 
 /// Settings that mean nothing without a lock.

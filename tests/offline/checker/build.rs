@@ -36,6 +36,7 @@ impl Build {
             nodes: 1,
             keys: 1,
             ttl_ms: 1000,
+            expires: true,
             time_limit_ms: 1000,
             resource: Default::default(),
             claims: vec![Claim::Updates, Claim::MutualExclusion],

@@ -422,6 +422,8 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
                 renew_every: None,
             }),
             resource: ResourceSpec { kind: ResourceKind::Register, fencing: play.fencing },
+            library: None,
+            client: None,
             operations: None,
             claims,
             expect: BTreeMap::from([(
@@ -456,6 +458,7 @@ fn header(scenario: &Scenario, play: &Play) -> Header {
         nodes: 5,
         keys: play.keys,
         ttl_ms: play.ttl_ms,
+        expires: true,
         time_limit_ms: play.seconds * 1000,
         resource: ResourceKind::Register,
         claims: scenario.workload.claims.clone(),
