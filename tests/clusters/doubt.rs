@@ -65,7 +65,7 @@ fn who_does_not_know_what_became_of_its_write_keeps_the_lock() {
         let outcome = run(&LATE, &format!("--workload single --ttl 6s --hold 10ms --seed 1 {client}"));
         let text = &outcome.text;
         assert!(outcome.last(&[("type", "info"), ("f", "rmw"), ("error", "timeout")]).is_some(), "in doubt: {text}");
-        let healed = outcome.last(&[("f", "delay"), ("step", "healed")]).expect(text);
+        let healed = outcome.last(&[("f", "delay"), ("step", "heal")]).expect(text);
         let taken = |line: &Value| line["process"] == 1 && line["phase"] == "acquired";
         let taken_before = outcome.history.iter().take(healed).rposition(taken).expect(text);
         let delayed = outcome.last(&[("f", "delay"), ("step", "injected")]).expect(text);

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 import traceback
-from importlib import metadata
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from .lock import Acquire, Connect, Held, Settings, Unsuitable
@@ -57,7 +56,7 @@ def _serve(
 ) -> int:
     hello = control.next()
     try:
-        version = f" {metadata.version(package)}" if package else ""
+        version = f" {_version(package)}" if package else ""
         given = _flags(flags, arguments)
         client = Client(hello, connect, given)
     except Unsuitable as error:
@@ -85,6 +84,16 @@ def _serve(
 def _fail(control: Control, text: str) -> int:
     control.say(type="failed", text=text)
     return 0
+
+
+def _version(package: str) -> str:
+    """
+    Raises:
+        ImportError: it is not installed.
+    """
+    from importlib import metadata  # takes parts of Python that a small image may not have
+
+    return metadata.version(package)
 
 
 def _flags(known: Sequence[str], arguments: List[str]) -> "frozenset[str]":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import threading
-from concurrent.futures import Future
-from typing import Any, Callable, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
-_Call = Tuple[Callable[..., Any], Tuple[object, ...], "Future[Any]"]
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Future
+
+    _Call = Tuple[Callable[..., Any], Tuple[object, ...], Future[Any]]
 
 
 class Loop:
@@ -28,6 +30,9 @@ class Loop:
         value = function(*arguments)
         if not inspect.isawaitable(value):
             return value
+        import asyncio  # only where it is needed: it takes a while
+        from concurrent.futures import Future
+
         self._loop = asyncio.new_event_loop()
         started: "Future[asyncio.Queue[_Call]]" = Future()
         serving = self._serve(started)
@@ -36,6 +41,8 @@ class Loop:
         return self._call(lambda: value, ())
 
     def _call(self, function: Callable[..., Any], arguments: Tuple[object, ...]) -> Any:
+        from concurrent.futures import Future
+
         assert self._loop is not None and self._calls is not None
         done: "Future[Any]" = Future()
         self._loop.call_soon_threadsafe(self._calls.put_nowait, (function, arguments, done))
@@ -43,6 +50,8 @@ class Loop:
 
     @staticmethod
     async def _serve(started: "Future[asyncio.Queue[_Call]]") -> None:
+        import asyncio
+
         calls: "asyncio.Queue[_Call]" = asyncio.Queue()
         started.set_result(calls)
         while True:
