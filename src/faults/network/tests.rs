@@ -124,7 +124,7 @@ fn a_cut_that_does_not_cut_is_told_as_such() {
         assert_eq!(seen.text, said);
         for effect in [Effect::Lose { percent: 50 }, Effect::Delay { ms: 20, jitter_ms: 0 }, Effect::Reset] {
             network.heal(1).unwrap();
-            let seen = network.inject(1, &both(sandbox, 0, 1), effect).unwrap();
+            let seen = network.inject(1, &both(sandbox, 0, 1), effect.clone()).unwrap();
             assert!(!seen.observed, "{effect:?}: {seen:?}");
         }
     });
@@ -270,7 +270,11 @@ fn what_makes_no_sense_is_refused() {
             Effect::Delay { ms: u64::MAX, jitter_ms: u64::MAX },
         ];
         for effect in effects {
-            assert_eq!(network.inject(1, &pairs, effect).unwrap_err().kind(), ErrorKind::InvalidInput, "{effect:?}");
+            assert_eq!(
+                network.inject(1, &pairs, effect.clone()).unwrap_err().kind(),
+                ErrorKind::InvalidInput,
+                "{effect:?}"
+            );
         }
         assert!(network.inject(1, &[], Effect::Drop).is_err());
         assert!(network.inject(1, &[(sandbox.address(0), sandbox.address(0))], Effect::Drop).is_err());
@@ -305,7 +309,7 @@ fn a_delay_is_as_long_as_it_should_be() {
         let mut network = open(sandbox);
         let (mut slow, mut quick) = (sandbox.connection(0, 1), sandbox.connection(0, 2));
         let effect = Effect::Delay { ms: 50, jitter_ms: 0 };
-        let seen = network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect).unwrap();
+        let seen = network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect.clone()).unwrap();
         assert_observed(&seen);
         println!("{seen:?}");
         let mut times: Vec<_> = (0..20).map(|_| slow.round_trip().unwrap()).collect();
@@ -369,7 +373,7 @@ fn each_of_two_delays_tells_of_its_own_packets() {
         let mut network = open(sandbox);
         let mut connection = sandbox.connection(0, 1);
         let effect = Effect::Delay { ms: 5, jitter_ms: 0 };
-        assert_observed(&network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect).unwrap());
+        assert_observed(&network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect.clone()).unwrap());
         assert_observed(&network.inject(2, &[(sandbox.address(0), sandbox.address(2))], effect).unwrap());
         for _ in 0..50 {
             connection.client.write_all(b"held").unwrap();
@@ -392,7 +396,7 @@ fn what_waits_is_delivered_when_the_delay_heals() {
         let mut network = open(sandbox);
         let mut connection = sandbox.connection(0, 1);
         let effect = Effect::Delay { ms: 30_000, jitter_ms: 0 };
-        let seen = network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect).unwrap();
+        let seen = network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect.clone()).unwrap();
         assert_observed(&seen);
         connection.client.write_all(b"late").unwrap();
         assert_eq!(connection.server.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
