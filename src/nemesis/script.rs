@@ -246,7 +246,7 @@ mod tests {
             ("await primary changes", "`await primary changes within 1ttl`"),
             ("await primary changes within soon", "not a length"),
             ("await pause client:0", "a fault at a command"),
-            ("await hold reply", "a command, `any` or `write`"),
+            ("await hold reply to", "a command, `any` or `write`"),
             ("await hold reply to SET client:0 from node:0 within soon", "not a length"),
             ("wait", "not a length"),
             ("heal", "expected `pause WHO`"),

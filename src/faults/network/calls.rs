@@ -557,3 +557,6 @@ fn is_like(pattern: &[u8], text: &[u8]) -> bool {
     }
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,8 +58,9 @@ const LONGEST_DELAY_MS: u64 = 600_000;
 const ALL_PASS: usize = 24;
 /// If another fault still loses packets, one of this many must pass.
 const SOME_PASS: usize = 12;
-/// How often an idle connection is made to send something, and how long to wait for it.
-const PROVOCATIONS: usize = 5;
+/// How often an idle connection is made to send something, and how long to wait for it. Linux does so once in half a
+/// second at most.
+const PROVOCATIONS: usize = 70;
 const PROVOKED: Duration = Duration::from_millis(10);
 
 /// What happens to the packets of a way.
