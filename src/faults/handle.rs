@@ -175,10 +175,15 @@ impl Agent {
         self.done(Order::Adopt { member: member.to_string(), pid, scope, address }).await
     }
 
-    /// Injects a fault under this number. Returns once its effect was observed, or was not observed in time. Heal it
-    /// even if the agent could not carry it out in full.
+    /// Injects a fault under this number. Returns once its effect was observed, or was not observed in time. A fault at
+    /// a command is only armed by then: see [`Agent::strike`]. Heal it even if the agent could not carry it out in full.
     pub async fn inject(&self, fault: u32, injection: &Injection) -> Result<Observation, AgentError> {
         self.observed(Order::Inject { fault, injection: injection.clone() }).await
+    }
+
+    /// Whether a fault at a command has struck; the text says at which. If `disarm`, it strikes no more.
+    pub async fn strike(&self, fault: u32, disarm: bool) -> Result<Observation, AgentError> {
+        self.observed(Order::Strike { fault, disarm }).await
     }
 
     /// Undoes a fault. Returns once that was observed, or was not in time. Harmless if there is nothing to undo.

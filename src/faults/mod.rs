@@ -11,6 +11,7 @@
 //! Deliberately absent: schedules and targets (the controller decides), and restarting what was killed (whoever started
 //! it does).
 
+mod background;
 mod clear;
 pub(crate) mod clock;
 mod etcd_probe;
@@ -34,7 +35,7 @@ mod zookeeper_probe;
 pub use clock::Skew;
 pub use handle::{Agent, AgentError, AgentStreams};
 pub use injection::Injection;
-pub use network::Effect;
+pub use network::{Call, Effect};
 pub(crate) use probe::UNREACHED;
 pub(crate) use process::Process as HeldProcess;
 pub use process::ProcessState;

@@ -31,6 +31,8 @@ pub(crate) enum Order {
     Adopt { member: String, pid: u32, scope: Scope, address: Option<Ipv4Addr> },
     /// Inject a fault under this number and observe its effect.
     Inject { fault: u32, injection: Injection },
+    /// Say whether a fault at a command has struck, and where. If `disarm`, it strikes no more, whatever the answer.
+    Strike { fault: u32, disarm: bool },
     /// Undo the fault of this number and observe that it is undone.
     Heal { fault: u32 },
     /// Undo every fault.
