@@ -412,11 +412,7 @@ async fn images_that_were_named_are_never_substituted() {
     let program: Option<std::path::PathBuf> = Some(env!("CARGO_BIN_EXE_redjepsen").into());
     let name = "localhost:1/redjepsen-test/nothing:1".to_string();
     for request in [
-        ImageRequest {
-            node: NodeSource::Named(name.clone()),
-            program: program.clone(),
-            ..ImageRequest::default()
-        },
+        ImageRequest { node: NodeSource::Named(name.clone()), program: program.clone(), ..ImageRequest::default() },
         ImageRequest {
             node: NodeSource::Default,
             program: program.clone(),
