@@ -50,6 +50,9 @@ pub const WORKLOADS: &[Entry] = &[
     ("redis-py", include_str!("../../workloads/redis-py.toml")),
     ("redis-py-asyncio", include_str!("../../workloads/redis-py-asyncio.toml")),
     ("redis-py-extend", include_str!("../../workloads/redis-py-extend.toml")),
+    ("redislock-go", include_str!("../../workloads/redislock-go.toml")),
+    ("redisson", include_str!("../../workloads/redisson.toml")),
+    ("redisson-watchdog", include_str!("../../workloads/redisson-watchdog.toml")),
     ("redlock", include_str!("../../workloads/redlock.toml")),
     ("redlock-glasslion", include_str!("../../workloads/redlock-glasslion.toml")),
     ("redlock-guarded", include_str!("../../workloads/redlock-guarded.toml")),
@@ -63,6 +66,7 @@ pub const WORKLOADS: &[Entry] = &[
     ("redlock-unchecked", include_str!("../../workloads/redlock-unchecked.toml")),
     ("redlock-wall", include_str!("../../workloads/redlock-wall.toml")),
     ("redlock-watchdog", include_str!("../../workloads/redlock-watchdog.toml")),
+    ("redsync-go", include_str!("../../workloads/redsync-go.toml")),
     ("redsync-rs", include_str!("../../workloads/redsync-rs.toml")),
     ("redsync-rs-extend", include_str!("../../workloads/redsync-rs-extend.toml")),
     ("register-cluster", include_str!("../../workloads/register-cluster.toml")),
@@ -74,6 +78,7 @@ pub const WORKLOADS: &[Entry] = &[
     ("rslock-extend", include_str!("../../workloads/rslock-extend.toml")),
     ("setnx-expire", include_str!("../../workloads/setnx-expire.toml")),
     ("several-keys", include_str!("../../workloads/several-keys.toml")),
+    ("shedlock", include_str!("../../workloads/shedlock.toml")),
     ("sherlock", include_str!("../../workloads/sherlock.toml")),
     ("sherlock-forever", include_str!("../../workloads/sherlock-forever.toml")),
     ("single", include_str!("../../workloads/single.toml")),
@@ -418,7 +423,7 @@ mod tests {
     #[test]
     fn a_mistake_gets_a_message_that_says_where_and_what() {
         let unknown = workload("redlok").unwrap_err().to_string();
-        assert!(unknown.contains("unknown workload `redlok`; expected cluster, "), "{unknown}");
+        assert!(unknown.contains("unknown workload `redlok`; expected aioredlock, "), "{unknown}");
         let missing = nemesis("no/such.toml").unwrap_err().to_string();
         assert!(missing.contains("no/such.toml"), "{missing}");
         let endless = workload("/dev/zero").unwrap_err().to_string();

@@ -60,7 +60,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--nodes", "99"], "--nodes 99 is out of range; it may be 1 to 31");
     refused(&["--rate", "nan"], "--rate NaN is out of range");
     refused(&["--hold", "2s..1s"], "write the shorter one first");
-    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected cluster, counter");
+    refused(&["--workload", "redlok"], "unknown workload `redlok`; expected aioredlock, counter");
     refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected all, clock");
     refused(&["--workload", "missing/file.toml"], "missing/file.toml");
     refused(&["--expect", "victory"], "possible values: valid, violation");
@@ -369,7 +369,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         ("\"8s\"", "\"8 parsecs\"", &["line 3", "is not a length of time"]),
         ("\"8s\"", "\"2s\"", &["block 1 (redlock under pause)", "no fault fits into --time-limit 2s"]),
         ("\"8s\"", "\"2ttl\"", &["block 1", "multiple of the TTL"]),
-        ("\"redlock\"", "\"redlok\"", &["block 1", "unknown workload `redlok`; expected cluster"]),
+        ("\"redlock\"", "\"redlok\"", &["block 1", "unknown workload `redlok`; expected aioredlock"]),
         ("\"redlock\"", "[]", &["line 5", "name at least one"]),
         ("\"redlock\"", "7", &["line 5", "a name such as \"redlock\""]),
         ("\"pause\"", "\"paws\"", &["unknown nemesis `paws`"]),
@@ -380,6 +380,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         ),
         ("\"pause\"", "\"pause\"\nfound = \"often\"", &["line 7", "expected `every` or `some`"]),
         ("\"pause\"", "\"pause\"\nfound = \"some\"\nexpect = \"valid\"", &["block 1", "`expect` says that none is"]),
+        ("\"pause\"", "\"pause\"\nlibraries = true", &["block 1", "leave out one of the two"]),
         ("\"pause\"", "\"pause\"\nruns = 0", &["block 1", "`runs = 0` is out of range"]),
         ("\"pause\"", "[\"pause\", \"pause\"]", &["the cell `redlock under pause` appears twice"]),
         ("[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\n", "", &["missing field `cells`"]),
