@@ -98,12 +98,25 @@ pub enum Ended {
 }
 
 /// Makes sure, once and before the first run, that everything the clusters need is there. Returns the kind of cluster
-/// to use for scenarios that accept any.
+/// to use for scenarios that accept any. A client that can't be installed is reported, and fails the runs that need it:
+/// the others are made.
 pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Result<ClusterKind, RunnerError> {
     let mut auto = ClusterKind::Auto;
     let mut prepared: Vec<PlatformRequest> = Vec::new();
+    let mut missing: BTreeMap<&str, RunnerError> = BTreeMap::new();
     for cell in &suite.cells {
-        let installed = installation::client_of(&cell.scenario, interrupt, say).await?;
+        let workload = cell.workload.as_str();
+        if cell.scenario.client.is_none() && missing.contains_key(workload) {
+            continue;
+        }
+        let installed = match installation::client_of(&cell.scenario, interrupt, say).await {
+            Err(error) if !interrupt.is_raised() => {
+                say(&error.to_string());
+                missing.insert(workload, error);
+                continue;
+            }
+            installed => installed?,
+        };
         let request = ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?.platform;
         if prepared.contains(&request) {
             continue;
@@ -118,7 +131,10 @@ pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Res
             };
         }
     }
-    Ok(auto)
+    match missing.into_values().next() {
+        Some(error) if prepared.is_empty() => Err(error),
+        _ => Ok(auto),
+    }
 }
 
 impl Series<'_> {
