@@ -337,6 +337,43 @@ fn a_run_that_dies_costs_nothing_but_itself_and_is_tried_again() {
 }
 
 #[test]
+fn a_client_that_cannot_be_installed_costs_nothing_but_its_own_runs() {
+    let bench = Bench::new("");
+    let library = r#"
+description = "A library whose runtime is missing"
+source = "Nobody has it."
+nodes = 1
+claims = ["updates"]
+[client.command]
+command = ["{env}/client"]
+install = ["no-such-package-manager", "{env}"]
+[lock.library]
+node_timeout = "0.2ttl"
+retry_delay = "10ms..50ms"
+[resource]
+kind = "register"
+fencing = "none"
+"#;
+    fs::write(bench.folder.path().join("absent.toml"), library).unwrap();
+    let suite = |workloads: &str| {
+        let head = "description = \"Mixed\"\n[with]\ncluster = \"local\"\ntime_limit = \"2s\"\n";
+        let cells = format!("[[cells]]\nworkload = {workloads}\nnemesis = \"none\"\nexpect = \"valid\"\n");
+        fs::write(bench.folder.path().join("mine.toml"), format!("{head}{cells}")).unwrap();
+    };
+    let missing = "it is installed by no-such-package-manager, which is not on PATH";
+    suite(r#"["./absent.toml", "single"]"#);
+    let text = bench.run(&["./mine.toml"], 2);
+    assert!(text.contains(missing) && text.contains("1 run could not be made"), "{text}");
+    let matrix = bench.matrix("mine");
+    let standings: Vec<&Value> = matrix["cells"].as_array().unwrap().iter().map(|cell| &cell["standing"]).collect();
+    assert_eq!(standings, ["unknown", "as-expected"]);
+
+    suite(r#""./absent.toml""#);
+    let text = bench.run(&["./mine.toml"], 255);
+    assert!(text.contains(missing) && !text.contains("as expected"), "{text}");
+}
+
+#[test]
 fn a_surprise_is_named_and_decides_whatever_else_is_unknown() {
     let bench = Bench::new(
         r#"
