@@ -45,7 +45,9 @@ use std::net::Ipv4Addr;
 
 pub use clean::{CleanOptions, Cleaned, CleanedRun, KeptRun, clean};
 pub use cluster::{Cluster, Description};
-pub use docker::{Bundle, ClientSource, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage, NodeSource};
+pub use docker::{
+    Bundle, ClientSource, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage, NodeSource,
+};
 pub use error::ClusterError;
 pub use group::Roles;
 pub use lines::{ClientOutput, ClientProcess};

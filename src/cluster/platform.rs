@@ -52,12 +52,8 @@ impl Platform {
                 Err(unreachable) => return without_docker(&request, unreachable, note),
             },
         };
-        let images = ImageRequest {
-            node: request.node,
-            nodes_run: request.program,
-            client: request.client,
-            program: None,
-        };
+        let images =
+            ImageRequest { node: request.node, nodes_run: request.program, client: request.client, program: None };
         let images = docker.prepare(&images, note).await?;
         Ok(Platform::Docker { docker, images: Box::new(images) })
     }

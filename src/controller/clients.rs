@@ -137,7 +137,11 @@ impl Run<'_> {
         let code = timeout_at(Instant::now() + STATE_LIMIT, code).await.ok().flatten();
         let code = code.map_or_else(String::new, |code| format!(" with exit code {code}"));
         let last = client.stderr.last_words();
-        let said = if last.is_empty() { "said nothing on standard error".to_string() } else { format!("its last words: {last}") };
+        let said = if last.is_empty() {
+            "said nothing on standard error".to_string()
+        } else {
+            format!("its last words: {last}")
+        };
         format!("{text}{code}; {said} ({})", self.folder.join(&name).join("client.log").display())
     }
 
@@ -307,7 +311,10 @@ impl Run<'_> {
                 Err(broken) => return Ok(Err(broken)),
             };
             if message.id() != Some(id) {
-                return Ok(Err(Broken::new(format!("it sent {} while operation {id} is in progress", shown(&message)))));
+                return Ok(Err(Broken::new(format!(
+                    "it sent {} while operation {id} is in progress",
+                    shown(&message)
+                ))));
             }
             if let Err(reason) = allowance.take(&message) {
                 return Ok(Err(Broken::new(reason)));

@@ -16,9 +16,9 @@ mod grants;
 mod nemesis;
 mod script;
 
-use std::path::{Path, PathBuf};
 use std::convert::Infallible;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -100,7 +100,9 @@ async fn python(client: &PythonClient, folder: &Path, cache: &Path) -> Result<Re
     let answer = tokio::time::timeout(ASK_LIMIT, ask.output());
     let answer = answer.await.map_err(|_| format!("python3 did not answer within {} s", ASK_LIMIT.as_secs()))?;
     let answer = answer.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => "it needs python3, which is not on PATH (Debian: apt install python3-pip)".to_string(),
+        io::ErrorKind::NotFound => {
+            "it needs python3, which is not on PATH (Debian: apt install python3-pip)".to_string()
+        }
         _ => format!("python3: {error}"),
     })?;
     let about: Python = serde_json::from_slice(&answer.stdout)
@@ -149,7 +151,11 @@ fn command(client: &CommandClient, folder: &Path) -> Result<Recipe, String> {
     let reads_folder = client.command.iter().chain(client.environment.values()).any(|word| word.contains("{folder}"));
     let folders = if reads_folder { vec![folder.to_path_buf()] } else { Vec::new() };
     let install = client.install.iter().map(place).collect();
-    Ok(Recipe { install, made_of, client: InstalledClient { command, environment, folders, ..InstalledClient::default() } })
+    Ok(Recipe {
+        install,
+        made_of,
+        client: InstalledClient { command, environment, folders, ..InstalledClient::default() },
+    })
 }
 
 /// The folder that a recipe has installed into, now or before.
@@ -198,7 +204,8 @@ async fn run_into(program: &str, arguments: &[String], new: &Path) -> Result<Vec
     })?;
     let _group = Group(child.id());
     let output = tokio::time::timeout(INSTALL_LIMIT, child.wait_with_output()).await;
-    let output = output.map_err(|_| fail(format!("{program} took longer than {} min", INSTALL_LIMIT.as_secs() / 60)))?;
+    let output =
+        output.map_err(|_| fail(format!("{program} took longer than {} min", INSTALL_LIMIT.as_secs() / 60)))?;
     let output = output.map_err(|error| fail(format!("{program}: {error}")))?;
     let said = [output.stdout, output.stderr].concat();
     if output.status.success() { Ok(said) } else { Err((format!("{program} failed ({})", output.status), said)) }
@@ -258,7 +265,8 @@ fn beside(place: &Path) -> PathBuf {
 fn cache() -> Result<PathBuf, String> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    let cache = base.ok_or("it is installed in the user's cache: set HOME or XDG_CACHE_HOME")?.join("redjepsen/clients");
+    let cache =
+        base.ok_or("it is installed in the user's cache: set HOME or XDG_CACHE_HOME")?.join("redjepsen/clients");
     std::fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
     Ok(cache)
 }

@@ -14,7 +14,8 @@ use super::log::RunLog;
 use super::signals::{self, Remains};
 use super::{Checked, Console, Made, RunnerError, installation, repeat_saved};
 use crate::cluster::{
-    ClientCommand, ClientSource, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform, PlatformRequest,
+    ClientCommand, ClientSource, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform,
+    PlatformRequest,
 };
 use crate::controller::{self, Request, RunError, Status};
 use crate::files::{FileError, Unwritten};

@@ -131,7 +131,10 @@ impl Options {
     fn own_client(&self, folder: &Path, of_workload: bool) -> Result<Option<OwnClient>, ScenarioError> {
         let image = self.client_image.is_some() && !of_workload;
         let Some(command) = &self.client_cmd else {
-            return match [("--client-image", image), ("--mount", !self.mount.is_empty())].iter().find(|(_, given)| *given) {
+            return match [("--client-image", image), ("--mount", !self.mount.is_empty())]
+                .iter()
+                .find(|(_, given)| *given)
+            {
                 Some((flag, _)) => Err(ScenarioError(format!("{flag} is for a client of your own; give --client-cmd"))),
                 None => Ok(None),
             };

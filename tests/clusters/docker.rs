@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use redjepsen::cluster::{
-    CleanOptions, ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest,
-    Images, NodeSource, Owner,
+    CleanOptions, ClientCommand, ClientOutput, ClientProcess, ClientSource, Cluster, ClusterError, ClusterSpec, Docker,
+    ImageRequest, Images, NodeSource, Owner,
 };
 use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
 use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
@@ -412,11 +412,7 @@ async fn images_that_were_named_are_never_substituted() {
     let program: Option<std::path::PathBuf> = Some(env!("CARGO_BIN_EXE_redjepsen").into());
     let name = "localhost:1/redjepsen-test/nothing:1".to_string();
     for request in [
-        ImageRequest {
-            node: NodeSource::Named(name.clone()),
-            program: program.clone(),
-            ..ImageRequest::default()
-        },
+        ImageRequest { node: NodeSource::Named(name.clone()), program: program.clone(), ..ImageRequest::default() },
         ImageRequest {
             node: NodeSource::Default,
             program: program.clone(),

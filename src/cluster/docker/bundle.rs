@@ -159,8 +159,11 @@ impl Bundle {
         let mut bundle = Bundle::of(&program, &program)?;
         let loader = Elf::read(&program).ok().and_then(|elf| elf.loader);
         let mut files = Vec::new();
-        for (folder, left_out) in
-            client.folders.iter().map(|folder| (folder, &NOT_READ[..])).chain(client.runtime.iter().map(|folder| (folder, &NOT_NEEDED[..])))
+        for (folder, left_out) in client
+            .folders
+            .iter()
+            .map(|folder| (folder, &NOT_READ[..]))
+            .chain(client.runtime.iter().map(|folder| (folder, &NOT_NEEDED[..])))
         {
             files_below(folder, left_out, &mut files).map_err(|error| bundle.fail(folder, &error))?;
         }

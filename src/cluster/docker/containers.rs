@@ -103,7 +103,8 @@ fn client(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
         }
         ClientCommand::Installed(client) => {
             // An image that was made of this machine's files has them already.
-            let folders = client.folders.iter().filter(|_| client.image.is_some()).map(|folder| folder.to_string_lossy());
+            let folders =
+                client.folders.iter().filter(|_| client.image.is_some()).map(|folder| folder.to_string_lossy());
             (own_image(), client.command.clone(), folders.map(|folder| mounted(&folder, &folder)).collect())
         }
     };
