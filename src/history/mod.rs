@@ -112,6 +112,8 @@ pub enum FactName {
     NodesHealthy,
     /// Every key was read after the last operation, when nothing in flight could still write.
     FinalReads,
+    /// After the last operation, no node kept a lock that never ends.
+    NothingEndless,
 }
 
 /// A client process came or went. `process` is the logical process that it ran as.
