@@ -92,7 +92,7 @@ fn mixed() -> Matrix {
     let versions = BTreeMap::from([("server".to_string(), "redis 7.0.15".to_string())]);
     let started = "2026-11-21T12:00:00Z".into();
     let repeat = "redjepsen suite ./mine.toml".into();
-    Matrix::new(&suite, &runs, Circumstances { shard: None, started, versions, repeat })
+    Matrix::new(&suite, &runs, Circumstances { started, versions, repeat, ..Circumstances::default() })
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn shards_are_cut_evenly_and_joined_whole() {
         let versions = BTreeMap::from([("kernel".to_string(), format!("6.{}", index % 2))]);
         let started = format!("2026-11-21T12:00:0{index}Z");
         let shard = Some(Shard { index, of: 3 });
-        let circumstances = Circumstances { shard, started, versions, repeat: String::new() };
+        let circumstances = Circumstances { shard, started, versions, ..Circumstances::default() };
         (format!("../s{index}"), Matrix::new(&part, &runs, circumstances))
     };
     let whole = Matrix::join((1..=3).map(matrix).collect()).unwrap();

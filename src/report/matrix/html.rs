@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::phrases;
+use super::{phrases, scoreboard};
 use crate::nemesis::Expectation;
 use crate::report::html::whole_page;
 use crate::suite::matrix::{Cell, Matrix};
@@ -24,6 +24,7 @@ pub fn html(matrix: &Matrix) -> String {
             }
             (alarms(matrix))
             (grid(matrix))
+            (scoreboard::html(matrix))
             (numbers(matrix))
             (mistimed(matrix))
             (terms())
