@@ -81,10 +81,17 @@ fn tables() -> BTreeMap<&'static str, String> {
     let about = |section: &str, folder: &str| {
         listed[section].iter().map(|(name, about)| row(&[&link(folder, name), about])).collect::<Vec<_>>()
     };
-    let workloads = listed["workloads"].iter().map(|(name, about)| {
-        let falls =
-            expected.iter().filter(|((workload, _), what)| workload == name && **what == Expectation::Violation);
-        row(&[&link("workloads", name), about, &code(falls.map(|((_, nemesis), _)| nemesis))])
+    let under = |name: &str, wanted: Expectation| {
+        let of_it = expected.iter().filter(|((workload, _), what)| workload == name && **what == wanted);
+        code(of_it.map(|((_, nemesis), _)| nemesis))
+    };
+    let workloads = listed["workloads"]
+        .iter()
+        .map(|(name, about)| row(&[&link("workloads", name), about, &under(name, Expectation::Violation)]));
+    let libraries = listed["libraries"].iter().map(|(name, about)| {
+        let library = catalogue::workload(name).unwrap().1.library.unwrap();
+        let (falls, stands) = (under(name, Expectation::Violation), under(name, Expectation::Valid));
+        row(&[&link("workloads", name), &library.version, about, &falls, &stands])
     });
     let scenarios = listed["scenarios"].iter().map(|(name, about)| {
         let with = |wanted: Expectation| {
@@ -100,6 +107,7 @@ fn tables() -> BTreeMap<&'static str, String> {
     });
     BTreeMap::from([
         ("workloads", table(&["workload", "what it is", "expected to fall to"], workloads.collect())),
+        ("libraries", table(&["workload", "version", "what it is", "falls to", "stands"], libraries.collect())),
         ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
         ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),
         ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
