@@ -485,7 +485,7 @@ pub struct FaultWindow {
     /// What was ordered, in the words of the nemesis file, with its targets drawn; empty if not known.
     pub what: String,
     pub targets: Vec<String>,
-    /// When the order was sent.
+    /// When the order was sent; for a fault at a command, when it struck, as it does nothing before that.
     pub inject: u64,
     /// When the order was answered, and whether its effect was observed.
     pub injected: Option<(u64, bool)>,
