@@ -47,13 +47,14 @@ fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
 /// How much a kind of fault explains by itself; a lower number explains more.
 fn telling(kind: FaultKind) -> u8 {
     match kind {
-        FaultKind::Pause => 0,
+        FaultKind::Pause | FaultKind::PauseBackground => 0,
         FaultKind::Kill
         | FaultKind::PowerLoss
         | FaultKind::Clock
         | FaultKind::Evict
         | FaultKind::Flush
-        | FaultKind::Failover => 1,
+        | FaultKind::Failover
+        | FaultKind::Call => 1,
         FaultKind::Loss | FaultKind::Delay | FaultKind::Reset => 2,
         FaultKind::Partition => 3,
     }

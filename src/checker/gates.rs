@@ -35,7 +35,7 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
         gates.push(script_played(history, script_steps));
     }
     if has_faults {
-        gates.push(faults_observed(&faults));
+        gates.push(faults_observed(history, &faults));
         gates.push(faults_healed(&faults));
     }
     gates.push(fact(history, FactName::NodesHealthy, "nodes-healthy"));
@@ -275,11 +275,14 @@ fn in_effect(window: &FaultWindow) -> Option<(u64, u64)> {
     Some((since, window.heal.or(window.healed.map(|(time, _)| time)).unwrap_or(u64::MAX).max(since)))
 }
 
-fn faults_observed(faults: &[&FaultWindow]) -> Gate {
+fn faults_observed(history: &History, faults: &[&FaultWindow]) -> Gate {
     let unseen: Vec<&&FaultWindow> = faults.iter().filter(|window| !window.was_observed()).collect();
     let observed = faults.len() - unseen.len();
     let text = match unseen.first() {
-        _ if faults.is_empty() => "no fault was injected".to_string(),
+        _ if faults.is_empty() => match history.faults.iter().find_map(|window| window.skipped.as_ref()) {
+            Some(why) => format!("no fault was injected: {why}"),
+            None => "no fault was injected".to_string(),
+        },
         None => format!("{} observed", count(observed as u64, "fault")),
         Some(first) => format!(
             "{observed} of {} observed; fault {} on {} was not: {}",

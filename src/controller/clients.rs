@@ -415,6 +415,7 @@ impl Run<'_> {
             | Action::Go { within_ms, .. }
             | Action::Await { within_ms, .. }
             | Action::AwaitPrimary { within_ms }
+            | Action::AwaitStrike { within_ms, .. }
             | Action::Expect { within_ms, .. } => within_ms,
             Action::Inject { .. } | Action::Heal { .. } => 0,
         });

@@ -247,7 +247,11 @@ impl Run<'_> {
                 }
             }
         };
-        Ok(try_join(clients, nemesis).await?.0)
+        tokio::select! {
+            biased;
+            worked = try_join(clients, nemesis) => Ok(worked?.0),
+            never = self.watch_for_strikes() => match never? {},
+        }
     }
 
     /// Works until the time is up or the user wants the run to end, then lets operations in flight finish. Returns the

@@ -3,10 +3,15 @@
 //! Recurring faults come at their planned times: those of one series follow one another, several series run side by side.
 //! When the run stops, a fault in effect is healed at once. A script's faults come when it says ([`super::script`]).
 //!
+//! A fault at a command is only armed by its injection. It is recorded as injected once it strikes; if it is healed
+//! before that, as not observed, and among recurring faults as skipped.
+//!
 //! A fault is noted before it is ordered and until its heal was answered. So one that was cut off in between, because the
 //! run ended or broke off, is healed and recorded like any other.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,16 +20,18 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::{Run, RunError};
-use crate::faults::{AgentError, Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
+use crate::faults::{AgentError, Call, Effect, Injection, Observation, RedisCommand, RedisReply, Skew, Struck};
 use crate::history::{Body, FaultKind, FaultStep, NemesisEvent, ResourceKind};
 use crate::members::{client_name, node_name, sentinel_name};
-use crate::nemesis::{Between, Change, Fault, Partition, Target, Targets};
+use crate::nemesis::{Between, CallFault, Change, Fault, Partition, Target, Targets};
 
 /// How long a node may take to say whether it has a key.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
 /// The key that a script is about, and every fault if there is only one key.
 pub(super) const FIRST_KEY: &str = "k0";
 const ASK_AGAIN: Duration = Duration::from_millis(5);
+/// How often to ask whether faults at commands have struck.
+const LOOK_FOR_STRIKES: Duration = Duration::from_millis(5);
 /// How long a killed client may take to be ready again. Nobody misses an idle client before its next operation.
 const REPLACED_LIMIT: Duration = Duration::from_secs(10);
 
@@ -45,6 +52,10 @@ pub(super) struct InEffect {
     members: Vec<String>,
     /// The clients among them, with how often each had been replaced before.
     clients: Vec<(u32, u64)>,
+    /// Whether it waits for its command.
+    armed: bool,
+    /// Whether it was seen to have an effect.
+    observed: bool,
     /// The last step of it that is recorded.
     step: FaultStep,
 }
@@ -100,6 +111,7 @@ impl Run<'_> {
         };
         match what {
             Fault::Pause(who) => Injection::Pause { members: self.members(who, now).await },
+            Fault::PauseBackground(who) => Injection::PauseBackground { members: self.members(who, now).await },
             Fault::Kill(who) => Injection::Kill { members: self.members(who, now).await },
             Fault::PowerLoss(who) => Injection::PowerLoss { members: self.members(who, now).await },
             Fault::Clock(who, change) => {
@@ -129,6 +141,12 @@ impl Run<'_> {
             }
             Fault::Reset(between) => {
                 Injection::Network { pairs: self.pairs(between, now).await, effect: Effect::Reset }
+            }
+            Fault::Call(CallFault { action, nth, command, key, clients, servers }) => {
+                let ways = Between { one: clients.clone(), other: servers.clone(), both_ways: false };
+                let (command, key) = (command.clone(), key.clone());
+                let call = Call { action: *action, command, nth: *nth, key, chosen: Vec::new() };
+                Injection::Call { pairs: self.pairs(&ways, now).await, call }
             }
         }
     }
@@ -248,7 +266,15 @@ impl Run<'_> {
         let members = injection.members();
         let clients = (0..self.scenario.clients).filter(|client| members.contains(&client_name(*client)));
         let clients = clients.map(|client| (client, self.board.replaced(client))).collect();
-        let in_effect = InEffect { fault, kind: injection.kind(), members, clients, step: FaultStep::Inject };
+        let in_effect = InEffect {
+            fault,
+            kind: injection.kind(),
+            members,
+            clients,
+            armed: false,
+            observed: false,
+            step: FaultStep::Inject,
+        };
         lock(&self.in_effect).insert(fault, in_effect.clone());
         self.record(&in_effect, FaultStep::Inject, false, what.to_string())?;
         self.status.send_modify(|status| status.faults.push((fault, what.to_string())));
@@ -257,17 +283,84 @@ impl Run<'_> {
             seen = self.cluster.agent.inject(fault, &injection) => seen,
             () = self.cut_off.raised() => return Ok(()),
         };
+        if matches!(injection, Injection::Call { .. }) && seen.as_ref().is_ok_and(|seen| seen.observed) {
+            info!(fault, %what, "armed");
+            if let Some(one) = lock(&self.in_effect).get_mut(&fault) {
+                one.armed = true;
+            }
+            return Ok(());
+        }
         self.record_seen(&in_effect, FaultStep::Injected, seen)
+    }
+
+    /// Records for each fault at a command that it has struck, and whom. Never ends.
+    pub(super) async fn watch_for_strikes(&self) -> Result<Infallible, RunError> {
+        loop {
+            let in_effect = lock(&self.in_effect).clone();
+            for one in in_effect.into_values().filter(|one| one.kind == FaultKind::Call) {
+                if let Ok(struck) = self.cluster.agent.strike(one.fault, false).await
+                    && !struck.members.is_empty()
+                {
+                    self.record_strike(one.fault, Ok(struck))?;
+                }
+            }
+            sleep(LOOK_FOR_STRIKES).await;
+        }
+    }
+
+    /// Whether a fault still waits for its command.
+    pub(super) fn is_armed(&self, fault: u32) -> bool {
+        lock(&self.in_effect).get(&fault).is_some_and(|one| one.armed)
+    }
+
+    /// Whether a fault that is in effect was seen to be.
+    pub(super) fn has_effect(&self, fault: u32) -> bool {
+        lock(&self.in_effect).get(&fault).is_some_and(|one| one.observed)
+    }
+
+    /// Notes whom a fault at a command has struck, and records whether it has, unless that was done before.
+    fn record_strike(&self, fault: u32, struck: Result<Struck, AgentError>) -> Result<(), RunError> {
+        let noted = lock(&self.in_effect).get_mut(&fault).map(|one| {
+            if let Ok(Struck { members, .. }) = &struck
+                && !members.is_empty()
+            {
+                one.members.clone_from(members);
+            }
+            (mem::take(&mut one.armed), one.clone())
+        });
+        let Some((true, in_effect)) = noted else { return Ok(()) };
+        let (observed, text) = match struck {
+            Ok(Struck { members, text }) => (!members.is_empty(), text),
+            Err(error) => (false, error.to_string()),
+        };
+        info!(fault, observed, %text);
+        self.record(&in_effect, FaultStep::Injected, observed, text)
+    }
+
+    /// Makes sure that a fault at a command strikes no more, and records whether it did. Returns why it counts as
+    /// skipped, if it does.
+    async fn disarm(&self, fault: u32) -> Result<Option<String>, RunError> {
+        let kind = lock(&self.in_effect).get(&fault).map(|one| one.kind);
+        if kind != Some(FaultKind::Call) {
+            return Ok(None);
+        }
+        let struck = self.cluster.agent.strike(fault, true).await;
+        let recurs = self.plan.script.is_empty() && self.is_armed(fault);
+        let never = struck.as_ref().ok().filter(|struck| recurs && struck.members.is_empty());
+        let never = never.map(|struck| struck.text.clone());
+        self.record_strike(fault, struck)?;
+        Ok(never)
     }
 
     /// Heals a fault, if it is in effect, and records what was observed.
     pub(super) async fn heal(&self, fault: u32) -> Result<(), RunError> {
+        let never = self.disarm(fault).await?;
         let Some(in_effect) = self.begin_heal(fault)? else { return Ok(()) };
         let restarted = match in_effect.kind {
             kind if takes_down(kind) => self.start_again(&in_effect).await,
             _ => Ok(()),
         };
-        self.end_heal(&in_effect, restarted).await
+        self.end_heal(&in_effect, restarted, never).await
     }
 
     /// Heals every fault in effect, the latest first.
@@ -295,7 +388,13 @@ impl Run<'_> {
         Ok(Some(in_effect))
     }
 
-    async fn end_heal(&self, in_effect: &InEffect, restarted: Result<(), String>) -> Result<(), RunError> {
+    /// Undoes a fault and records what was seen. If `never` says why nothing came of it, it counts as skipped.
+    async fn end_heal(
+        &self,
+        in_effect: &InEffect,
+        restarted: Result<(), String>,
+        never: Option<String>,
+    ) -> Result<(), RunError> {
         let mut seen = self.cluster.agent.heal(in_effect.fault).await;
         if let (Err(reason), Ok(seen)) = (restarted, &mut seen) {
             seen.observed = false;
@@ -303,7 +402,12 @@ impl Run<'_> {
         }
         lock(&self.in_effect).remove(&in_effect.fault);
         self.status.send_modify(|status| status.faults.retain(|(fault, _)| *fault != in_effect.fault));
-        self.record_seen(in_effect, FaultStep::Healed, seen)
+        let healed = seen.as_ref().is_ok_and(|seen| seen.observed);
+        self.record_seen(in_effect, FaultStep::Healed, seen)?;
+        match never.filter(|_| healed) {
+            Some(reason) => self.record(in_effect, FaultStep::Skipped, false, reason),
+            None => Ok(()),
+        }
     }
 
     /// A member that this fault needs alive, but that another fault has killed and nobody has restarted.
@@ -355,7 +459,9 @@ impl Run<'_> {
 
     fn skip(&self, fault: u32, what: &Fault, reason: &str) -> Result<(), RunError> {
         let step = FaultStep::Skipped;
-        let never = InEffect { fault, kind: what.kind(), members: Vec::new(), clients: Vec::new(), step };
+        let (armed, observed) = (false, false);
+        let (members, clients) = (Vec::new(), Vec::new());
+        let never = InEffect { fault, kind: what.kind(), members, clients, armed, observed, step };
         self.record(&never, FaultStep::Skipped, false, reason.to_string())
     }
 
@@ -363,6 +469,7 @@ impl Run<'_> {
         let InEffect { fault, kind, members, .. } = fault;
         if let Some(in_effect) = lock(&self.in_effect).get_mut(fault) {
             in_effect.step = step;
+            in_effect.observed |= observed;
         }
         let event = NemesisEvent { fault: *fault, kind: *kind, step, targets: members.clone(), observed, text };
         self.recorder.append(Body::Nemesis(event))?;
@@ -373,11 +480,14 @@ impl Run<'_> {
     /// again, since the run is over.
     pub(super) async fn heal_everything(&self) {
         for fault in self.faults_in_effect() {
-            let healed = match self.begin_heal(fault) {
-                Ok(Some(in_effect)) => self.end_heal(&in_effect, Ok(())).await,
-                other => other.map(|_| ()),
+            let healed = async {
+                let never = self.disarm(fault).await?;
+                match self.begin_heal(fault)? {
+                    Some(in_effect) => self.end_heal(&in_effect, Ok(()), never).await,
+                    None => Ok(()),
+                }
             };
-            if let Err(error) = healed {
+            if let Err(error) = healed.await {
                 warn!(%error, fault, "a heal was not recorded");
             }
         }
@@ -400,8 +510,8 @@ fn takes_down(kind: FaultKind) -> bool {
 
 /// Whether it acts on processes, and so has no effect on a member without any.
 fn needs_processes(kind: FaultKind) -> bool {
-    use FaultKind::{Clock, Evict, Flush, Kill, Pause, PowerLoss};
-    matches!(kind, Pause | Kill | PowerLoss | Clock | Evict | Flush)
+    use FaultKind::{Clock, Evict, Flush, Kill, Pause, PauseBackground, PowerLoss};
+    matches!(kind, Pause | PauseBackground | Kill | PowerLoss | Clock | Evict | Flush)
 }
 
 fn lock(in_effect: &FaultsInEffect) -> MutexGuard<'_, BTreeMap<u32, InEffect>> {

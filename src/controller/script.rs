@@ -35,6 +35,9 @@ pub(super) struct ScriptedClients {
 /// Pause between two looks at who is the primary.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// The same for whether a fault has struck.
+const LOOK_FOR_STRIKE: Duration = Duration::from_millis(2);
+
 /// Why a step did not achieve what it was meant to.
 struct Failed(String);
 
@@ -107,7 +110,9 @@ impl Run<'_> {
             let (outcome, text) = match self.step(step, clients).await? {
                 Ok(()) => (StepOutcome::Happened, String::new()),
                 Err(Failed(text)) => match step.action {
-                    Action::Await { or_go_on: true, .. } => (StepOutcome::WentOn, text),
+                    Action::Await { or_go_on: true, .. } | Action::AwaitStrike { or_go_on: true, .. } => {
+                        (StepOutcome::WentOn, text)
+                    }
                     Action::Expect { .. } => (StepOutcome::NotLive, text),
                     _ => (StepOutcome::Failed, text),
                 },
@@ -162,6 +167,7 @@ impl Run<'_> {
                 Some((*client, *event, *within_ms))
             }
             Action::AwaitPrimary { within_ms } => return Ok(self.new_primary(clients, *within_ms).await),
+            Action::AwaitStrike { fault, within_ms, .. } => return Ok(self.strike_of(*fault, *within_ms).await),
             Action::Wait { ms } => {
                 sleep(Duration::from_millis(*ms)).await;
                 None
@@ -182,6 +188,20 @@ impl Run<'_> {
             Some((client, event, within_ms)) => self.awaited(clients, client, event, within_ms).await,
             None => Ok(()),
         })
+    }
+
+    /// Waits until a fault at a command has struck.
+    async fn strike_of(&self, fault: u32, within_ms: u64) -> Result<(), Failed> {
+        let struck = async {
+            while self.is_armed(fault) {
+                sleep(LOOK_FOR_STRIKE).await;
+            }
+        };
+        match timeout(Duration::from_millis(within_ms), struck).await {
+            Ok(()) if self.has_effect(fault) => Ok(()),
+            Ok(()) => Err(Failed("it could not be armed".to_string())),
+            Err(_) => Err(Failed(format!("it did not strike within {within_ms} ms"))),
+        }
     }
 
     /// Waits until a different node is the primary.

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::injection::Injection;
-use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope};
+use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope, Struck};
 use crate::history::ClockBound;
 
 /// Why an order was not carried out.
@@ -175,10 +175,18 @@ impl Agent {
         self.done(Order::Adopt { member: member.to_string(), pid, scope, address }).await
     }
 
-    /// Injects a fault under this number. Returns once its effect was observed, or was not observed in time. Heal it
-    /// even if the agent could not carry it out in full.
+    /// Injects a fault under this number. Returns once its effect was observed, or was not observed in time. A fault at
+    /// a command is only armed by then: see [`Agent::strike`]. Heal it even if the agent could not carry it out in full.
     pub async fn inject(&self, fault: u32, injection: &Injection) -> Result<Observation, AgentError> {
         self.observed(Order::Inject { fault, injection: injection.clone() }).await
+    }
+
+    /// Whether a fault at a command has struck. If `disarm`, it strikes no more, whatever this says.
+    pub async fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, AgentError> {
+        match self.order(Order::Strike { fault, disarm }, ORDER_LIMIT).await? {
+            Answer::Struck(struck) => Ok(struck),
+            _ => Err(AgentError::Confused),
+        }
     }
 
     /// Undoes a fault. Returns once that was observed, or was not in time. Harmless if there is nothing to undo.

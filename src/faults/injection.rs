@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::clock::Skew;
-use super::network::Effect;
+use super::network::{Call, Effect};
 use crate::history::FaultKind;
 
 /// A fault to inject. Members are given by name, durations in milliseconds.
@@ -12,12 +12,16 @@ use crate::history::FaultKind;
 pub enum Injection {
     /// Every process of the members is stopped.
     Pause { members: Vec<String> },
+    /// Every thread of the members is stopped but the first of each process.
+    PauseBackground { members: Vec<String> },
     /// Every process of the members is killed. Whoever started them restarts them.
     Kill { members: Vec<String> },
     /// Like [`Injection::Kill`], and whatever they had not synced to their files is lost.
     PowerLoss { members: Vec<String> },
     /// What happens to packets from the first of each pair to the second.
     Network { pairs: Vec<(String, String)>, effect: Effect },
+    /// What happens at a command from the first of each pair, a client, to the second, a server.
+    Call { pairs: Vec<(String, String)>, call: Call },
     /// The members' wall clocks go wrong.
     Clock { members: Vec<String>, skew: Skew },
     /// The servers evict keys: their memory limit is one byte, under a policy that may evict any key.
@@ -33,6 +37,7 @@ impl Injection {
     pub fn kind(&self) -> FaultKind {
         match self {
             Injection::Pause { .. } => FaultKind::Pause,
+            Injection::PauseBackground { .. } => FaultKind::PauseBackground,
             Injection::Kill { .. } => FaultKind::Kill,
             Injection::PowerLoss { .. } => FaultKind::PowerLoss,
             Injection::Network { effect, .. } => match effect {
@@ -40,7 +45,9 @@ impl Injection {
                 Effect::Lose { .. } => FaultKind::Loss,
                 Effect::Delay { .. } => FaultKind::Delay,
                 Effect::Reset => FaultKind::Reset,
+                Effect::Call(_) => FaultKind::Call,
             },
+            Injection::Call { .. } => FaultKind::Call,
             Injection::Clock { .. } => FaultKind::Clock,
             Injection::Evict { .. } => FaultKind::Evict,
             Injection::Flush { .. } => FaultKind::Flush,
@@ -52,13 +59,16 @@ impl Injection {
     pub fn members(&self) -> Vec<String> {
         let mut named: Vec<String> = match self {
             Injection::Pause { members }
+            | Injection::PauseBackground { members }
             | Injection::Kill { members }
             | Injection::PowerLoss { members }
             | Injection::Clock { members, .. }
             | Injection::Evict { members }
             | Injection::Flush { members } => members.clone(),
             Injection::Failover { primary, .. } => vec![primary.clone()],
-            Injection::Network { pairs, .. } => pairs.iter().flat_map(|(one, other)| [one, other]).cloned().collect(),
+            Injection::Network { pairs, .. } | Injection::Call { pairs, .. } => {
+                pairs.iter().flat_map(|(one, other)| [one, other]).cloned().collect()
+            }
         };
         named.sort();
         named.dedup();

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::net::Ipv4Addr;
 
+use super::background::Tracer;
 use super::clock::Control;
 use super::process::{self, Process};
 use super::wire::Scope;
@@ -25,6 +26,8 @@ pub(crate) struct Member {
     pub durable: HashMap<OsString, u64>,
     /// Whether its processes were told to stop and not yet told to continue.
     pub paused: bool,
+    /// Keeps its threads but the first stopped.
+    pub background: Option<Tracer>,
 }
 
 impl Member {
@@ -56,6 +59,7 @@ impl Member {
             control: None,
             durable: HashMap::new(),
             paused: false,
+            background: None,
         })
     }
 

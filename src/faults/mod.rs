@@ -11,6 +11,7 @@
 //! Deliberately absent: schedules and targets (the controller decides), and restarting what was killed (whoever started
 //! it does).
 
+mod background;
 mod clear;
 pub(crate) mod clock;
 mod etcd_probe;
@@ -34,12 +35,12 @@ mod zookeeper_probe;
 pub use clock::Skew;
 pub use handle::{Agent, AgentError, AgentStreams};
 pub use injection::Injection;
-pub use network::Effect;
+pub use network::{Call, Effect};
 pub(crate) use probe::UNREACHED;
 pub(crate) use process::Process as HeldProcess;
 pub use process::ProcessState;
 pub use serve::{run_agent, serve};
-pub use wire::{Observation, RedisCommand, RedisReply, Scope};
+pub use wire::{Observation, RedisCommand, RedisReply, Scope, Struck};
 
 /// State and start time (in clock ticks from boot) of a process of this machine, if it exists.
 pub(crate) fn process_stat(pid: u32) -> Option<(char, u64)> {

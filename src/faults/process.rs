@@ -73,16 +73,22 @@ impl Process {
 
     /// The states of all its threads; `None` if it is gone.
     pub fn thread_states(&self) -> Option<Vec<char>> {
-        let mut states = Vec::new();
+        Some(self.threads()?.into_iter().map(|(_, state)| state).collect())
+    }
+
+    /// The ids and states of all its threads; `None` if it is gone. The first one's id is that of the process.
+    pub fn threads(&self) -> Option<Vec<(u32, char)>> {
+        let mut threads = Vec::new();
         for entry in fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?.flatten() {
             // A thread that ended meanwhile has no state and needs none.
             if let Ok(text) = fs::read(entry.path().join("stat"))
                 && let Some(stat) = parse_stat(&text)
+                && let Some(thread) = entry.file_name().to_str().and_then(|name| name.parse().ok())
             {
-                states.push(stat.state);
+                threads.push((thread, stat.state));
             }
         }
-        (!states.is_empty() && self.exists()).then_some(states)
+        (!threads.is_empty() && self.exists()).then_some(threads)
     }
 
     /// Name and states, for people to read.
@@ -95,9 +101,10 @@ impl Process {
     }
 }
 
-/// Whether a thread in this state runs no code until somebody wakes it. A zombie (Z) or dead one (X) never will.
+/// Whether a thread in this state runs no code until somebody wakes it: it is stopped by a signal (T) or a tracer (t).
+/// A zombie (Z) or dead one (X) never will.
 pub(crate) fn is_still(state: char) -> bool {
-    matches!(state, 'T' | 'Z' | 'X')
+    matches!(state, 'T' | 't' | 'Z' | 'X')
 }
 
 /// Reads /proc/PID/stat.

@@ -18,13 +18,15 @@ use tokio::task::JoinSet;
 
 use super::injection::Injection;
 use super::member::Member;
-use super::network::{self, Guard, Network};
+use super::network::{self, Call, Ends, Guard, Network};
 use super::probe::Probes;
-use super::wire::{Answer, Observation, Order, Request, Response, Scope};
-use super::{clear, failover, kill, memory, pause, power, skew};
+use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope, Struck};
+use super::{background, clear, failover, kill, memory, pause, power, skew};
 use crate::history::FaultKind;
 use crate::topology::REDIS_PORT;
 
+/// How long a server may take to list its connections.
+const ASK_LIMIT: Duration = Duration::from_millis(500);
 /// How often the agent, at its end, tries to heal what does not heal.
 const LAST_ATTEMPTS: usize = 25;
 
@@ -162,6 +164,7 @@ impl Server {
                 blocking(move || self.adopt(&member, pid, scope, address)).await.map(|()| Answer::Done)
             }
             Order::Inject { fault, injection } => self.inject(fault, injection).await.map(Answer::Observed),
+            Order::Strike { fault, disarm } => blocking(move || self.strike(fault, disarm)).await.map(Answer::Struck),
             Order::Heal { fault } => self.heal(fault).await.map(Answer::Observed),
             Order::HealAll => Ok(Answer::ObservedAll(self.heal_all().await)),
             Order::StartAnew => self.start_anew().await.map(|()| Answer::Done),
@@ -213,6 +216,7 @@ impl Server {
     async fn inject(self: Arc<Self>, fault: u32, injection: Injection) -> Result<Observation, String> {
         match injection {
             Injection::Pause { members } => self.each(members, pause::inject).await,
+            Injection::PauseBackground { members } => self.each(members, background::inject).await,
             Injection::Kill { members } => self.each(members, kill::inject).await,
             Injection::Flush { members } => self.each_server(members, memory::flush).await,
             Injection::Evict { members } => self.each_server(members, memory::evict).await,
@@ -230,6 +234,7 @@ impl Server {
                 })
                 .await
             }
+            Injection::Call { pairs, call } => self.arm(fault, &pairs, call).await,
         }
     }
 
@@ -242,6 +247,10 @@ impl Server {
             Injection::Pause { members } => {
                 let (kept, members) = self.kept_by_another(fault, FaultKind::Pause, members);
                 Arc::clone(&self).each(members, pause::heal).await.map(|seen| besides(seen, &kept))
+            }
+            Injection::PauseBackground { members } => {
+                let (kept, members) = self.kept_by_another(fault, FaultKind::PauseBackground, members);
+                Arc::clone(&self).each(members, background::heal).await.map(|seen| besides(seen, &kept))
             }
             Injection::Kill { members } | Injection::PowerLoss { members } => {
                 let began = Instant::now();
@@ -267,8 +276,8 @@ impl Server {
                 Arc::clone(&self).each(members, skew::heal).await.map(|seen| besides(seen, &kept))
             }
             // A fault that was refused is not in effect anywhere.
-            Injection::Network { .. } if !self.is_on_network(fault) => Ok(nothing_to_undo()),
-            Injection::Network { .. } => {
+            Injection::Network { .. } | Injection::Call { .. } if !self.is_on_network(fault) => Ok(nothing_to_undo()),
+            Injection::Network { .. } | Injection::Call { .. } => {
                 let server = Arc::clone(&self);
                 blocking(move || server.on_network(|network| network.heal(fault))).await
             }
@@ -277,6 +286,65 @@ impl Server {
             lock(&self.in_effect).remove(&fault);
         }
         seen
+    }
+
+    /// Arms a fault at a command on the ways between clients and servers, both ways.
+    async fn arm(
+        self: Arc<Self>,
+        fault: u32,
+        pairs: &[(String, String)],
+        mut call: Call,
+    ) -> Result<Observation, String> {
+        let ways = self.addresses(pairs)?;
+        // A list of connections tells their last commands, not the keys of these.
+        if call.action.chooses() && call.key.is_none() {
+            let servers: BTreeSet<Ipv4Addr> = ways.iter().map(|(_, server)| *server).collect();
+            for server in servers {
+                let listed = RedisCommand::Words(vec!["CLIENT".to_string(), "LIST".to_string()]);
+                let url = format!("redis://{server}:{REDIS_PORT}");
+                if let RedisReply::Text(list) = self.probes.ask(&url, &listed, ASK_LIMIT).await? {
+                    let open = call.chosen_from(&list, server);
+                    call.chosen.extend(open.into_iter().filter(|(client, ..)| ways.contains(&(*client, server))));
+                }
+            }
+        }
+        if !call.chosen.is_empty() {
+            // Those that the client opens in their place are spared.
+            call.nth = Some(0);
+        }
+        blocking(move || {
+            let chosen: Vec<Ends> = call.chosen.clone();
+            let both: Vec<_> = ways.iter().flat_map(|(one, other)| [(*one, *other), (*other, *one)]).collect();
+            self.on_network(|network| {
+                let armed = network.inject(fault, &both, network::Effect::Call(call))?;
+                network.provoke(fault, &chosen)?;
+                Ok(armed)
+            })
+        })
+        .await
+    }
+
+    /// Whether a fault at a command has struck, and where.
+    fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, String> {
+        let strike = lock(&self.network).as_ref().and_then(|network| network.strike(fault, disarm));
+        let injection = lock(&self.in_effect).get(&fault).map(|ordered| ordered.injection.clone());
+        let Some(Injection::Call { pairs, call }) = injection else {
+            return Err(format!("there is no fault {fault} at a command"));
+        };
+        let Some((first, hit)) = strike else {
+            return Ok(Struck { members: Vec::new(), text: call.tell_none(&pairs) });
+        };
+        let name = |address| self.name_of(address, &pairs);
+        let members: BTreeSet<String> = hit.into_iter().flat_map(|(one, other)| [name(one), name(other)]).collect();
+        let text = call.tell(&first, &name(first.client), &name(first.server));
+        Ok(Struck { members: members.into_iter().collect(), text })
+    }
+
+    /// The name of a member of these pairs that has this address.
+    fn name_of(&self, address: Ipv4Addr, pairs: &[(String, String)]) -> String {
+        let mut names = pairs.iter().flat_map(|(client, server)| [client, server]);
+        let has_it = |name: &&String| self.member(name).is_ok_and(|member| lock(&member).address == Some(address));
+        names.find(has_it).map_or_else(|| address.to_string(), String::clone)
     }
 
     /// The members that another fault of this kind still affects, and the others.

@@ -31,6 +31,8 @@ pub(crate) enum Order {
     Adopt { member: String, pid: u32, scope: Scope, address: Option<Ipv4Addr> },
     /// Inject a fault under this number and observe its effect.
     Inject { fault: u32, injection: Injection },
+    /// Say whether a fault at a command has struck, and where. If `disarm`, it strikes no more, whatever the answer.
+    Strike { fault: u32, disarm: bool },
     /// Undo the fault of this number and observe that it is undone.
     Heal { fault: u32 },
     /// Undo every fault.
@@ -100,6 +102,7 @@ pub(crate) enum Answer {
     Done,
     Observed(Observation),
     ObservedAll(Vec<Observation>),
+    Struck(Struck),
     Redis(RedisReply),
     Failed(String),
 }
@@ -116,6 +119,15 @@ pub struct Observation {
     /// Microseconds from the order's arrival to the end of the observation.
     pub took_us: u64,
     /// What was seen, in words.
+    pub text: String,
+}
+
+/// Whether a fault at a command has struck.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Struck {
+    /// The members that it has hit so far; none if it has not struck.
+    pub members: Vec<String>,
+    /// At which command it struck first, or that there was none, in words.
     pub text: String,
 }
 

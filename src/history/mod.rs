@@ -7,6 +7,7 @@
 //!
 //! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
 
+mod call;
 mod contradiction;
 mod header;
 mod line;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::members::{Role, client_name};
 
+pub use call::{Command, OnCall, ordinal};
 pub use contradiction::Contradiction;
 pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind};
 pub use linearizability::formats::HistoryError;
@@ -382,6 +384,10 @@ pub enum FaultKind {
     Flush,
     /// An operator makes a replica the primary.
     Failover,
+    /// Something happens at one command of a connection between a client and a server.
+    Call,
+    /// All threads of a client but its first are stopped.
+    PauseBackground,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -389,13 +395,14 @@ pub enum FaultKind {
 pub enum FaultStep {
     /// The order to inject was sent.
     Inject,
-    /// The order to inject was answered, observed or not.
+    /// The order to inject was answered, observed or not. For a fault at a command: it struck, or was healed before it
+    /// did, which is not observed.
     Injected,
     /// The order to heal was sent.
     Heal,
     /// The order to heal was answered, observed or not.
     Healed,
-    /// Its time came, but nothing was injected, for the reason in the text.
+    /// Its time came, but nothing was injected, or nothing came of it, for the reason in the text.
     Skipped,
 }
 
@@ -480,7 +487,7 @@ pub struct FaultWindow {
     /// What was ordered, in the words of the nemesis file, with its targets drawn; empty if not known.
     pub what: String,
     pub targets: Vec<String>,
-    /// When the order was sent.
+    /// When the order was sent; for a fault at a command, when it struck, as it does nothing before that.
     pub inject: u64,
     /// When the order was answered, and whether its effect was observed.
     pub injected: Option<(u64, bool)>,

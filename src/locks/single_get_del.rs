@@ -14,8 +14,14 @@ pub struct SingleGetDel<N, C> {
     pub ttl: Duration,
 }
 
+impl<N: Node, C: Clock> SingleGetDel<N, C> {
+    async fn is_mine(&self, key: &str, held: &Held) -> bool {
+        self.node.get(key).await == Ok(Some(held.mark.clone()))
+    }
+}
+
 impl<N: Node, C: Clock> Algorithm for SingleGetDel<N, C> {
-    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
+    async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
@@ -26,12 +32,15 @@ impl<N: Node, C: Clock> Algorithm for SingleGetDel<N, C> {
             },
             Err(error) => error.to_string(),
         };
-        self.release(key, &held, hook).await;
+        // This belongs to the acquisition, so nobody is told of a release.
+        if self.is_mine(key, &held).await {
+            let _ = self.node.delete(key).await;
+        }
         Err(refused)
     }
 
     async fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook) {
-        if self.node.get(key).await == Ok(Some(held.mark.clone())) {
+        if self.is_mine(key, held).await {
             hook.half_released().await;
             let _ = self.node.delete(key).await;
         }

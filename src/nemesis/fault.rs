@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::call::CallFault;
 use super::partition::{Between, Partition};
 use super::phrase::{PhraseError, first, length, lengths, only, serde_as_phrase};
 use super::target::{Target, Targets};
@@ -14,6 +15,8 @@ use crate::units::{Length, LengthRange};
 pub enum Fault {
     /// `pause WHO`: SIGSTOP to all its processes.
     Pause(Targets),
+    /// `pause background WHO`: all threads of its processes but the first of each are stopped.
+    PauseBackground(Targets),
     /// `kill WHO`: SIGKILL; the heal restarts it.
     Kill(Targets),
     /// `power-loss WHO`: a kill that also loses what was not synced.
@@ -34,6 +37,8 @@ pub enum Fault {
     Flush(Targets),
     /// `failover primary`: an operator makes its replica the primary.
     Failover(Targets),
+    /// `hold reply to 2nd SET client:0 from node:1`: something happens at one command.
+    Call(CallFault),
 }
 
 /// How a wall clock goes wrong.
@@ -48,18 +53,33 @@ pub enum Change {
 }
 
 /// What a fault may begin with.
-pub(super) const VERBS: [&str; 11] =
-    ["pause", "kill", "power-loss", "partition", "loss", "delay", "reset", "clock", "evict", "flush", "failover"];
+pub(super) const VERBS: [&str; 14] = [
+    "pause",
+    "kill",
+    "power-loss",
+    "partition",
+    "loss",
+    "delay",
+    "reset",
+    "clock",
+    "evict",
+    "flush",
+    "failover",
+    "hold",
+    "lose",
+    "cut",
+];
 
-const EXPECTED: &str = "`pause WHO`, `kill WHO`, `power-loss WHO`, `partition A from B`, `partition minority` (or another \
+const EXPECTED: &str = "`pause WHO`, `pause background WHO`, `kill WHO`, `power-loss WHO`, `partition A from B`, `partition minority` (or another \
                         shape), `loss 30% A and B`, `delay 50ms A to B`, `reset A and B`, `clock WHO +2ttl`, `evict WHO`, \
-                        `flush WHO` or `failover primary`";
+                        `flush WHO`, `failover primary`, or a fault at a command such as `hold reply to SET client:0 from node:0`";
 
 impl Fault {
     /// Its kind, as histories record it.
     pub fn kind(&self) -> FaultKind {
         match self {
             Fault::Pause(_) => FaultKind::Pause,
+            Fault::PauseBackground(_) => FaultKind::PauseBackground,
             Fault::Kill(_) => FaultKind::Kill,
             Fault::PowerLoss(_) => FaultKind::PowerLoss,
             Fault::Partition(_) => FaultKind::Partition,
@@ -70,6 +90,7 @@ impl Fault {
             Fault::Evict(_) => FaultKind::Evict,
             Fault::Flush(_) => FaultKind::Flush,
             Fault::Failover(_) => FaultKind::Failover,
+            Fault::Call(_) => FaultKind::Call,
         }
     }
 
@@ -77,6 +98,7 @@ impl Fault {
     pub fn all_targets(&self) -> Vec<&Targets> {
         match self {
             Fault::Pause(targets)
+            | Fault::PauseBackground(targets)
             | Fault::Kill(targets)
             | Fault::PowerLoss(targets)
             | Fault::Clock(targets, _)
@@ -90,6 +112,7 @@ impl Fault {
             Fault::Loss(_, between) | Fault::Delay(_, between) | Fault::Reset(between) => {
                 vec![&between.one, &between.other]
             }
+            Fault::Call(call) => vec![&call.clients, &call.servers],
         }
     }
 
@@ -104,6 +127,9 @@ impl Fault {
             Err(PhraseError::new(format!("`{self}`: {targets} can't be a target of that; {expected}")))
         };
         match &self {
+            Fault::PauseBackground(targets) if !targets.0.iter().all(|target| target.is_client()) => {
+                refuse(targets, "only clients can")
+            }
             Fault::Kill(targets) if targets.0.contains(&Target::Resource) => {
                 refuse(targets, "the resource is not under test and has to survive")
             }
@@ -130,7 +156,12 @@ impl FromStr for Fault {
         let (verb, rest) = first(text);
         let fault = match verb {
             _ if rest.is_empty() => return Err(PhraseError::expected(text, EXPECTED)),
-            "pause" => Fault::Pause(only(rest)?),
+            _ if CallFault::begins(text) => Fault::Call(text.parse()?),
+            "hold" | "lose" | "cut" => return Err(CallFault::expected(text)),
+            "pause" => match first(rest) {
+                ("background", who) => Fault::PauseBackground(only(who)?),
+                _ => Fault::Pause(only(rest)?),
+            },
             "kill" => Fault::Kill(only(rest)?),
             "power-loss" => Fault::PowerLoss(only(rest)?),
             "partition" => Fault::Partition(only(rest)?),
@@ -191,6 +222,7 @@ impl fmt::Display for Fault {
         let joined = |between: &Between| between.to_string().replace(" from ", " and ");
         match self {
             Fault::Pause(targets) => write!(f, "pause {targets}"),
+            Fault::PauseBackground(targets) => write!(f, "pause background {targets}"),
             Fault::Kill(targets) => write!(f, "kill {targets}"),
             Fault::PowerLoss(targets) => write!(f, "power-loss {targets}"),
             Fault::Partition(cut) => write!(f, "partition {cut}"),
@@ -201,6 +233,7 @@ impl fmt::Display for Fault {
             Fault::Evict(targets) => write!(f, "evict {targets}"),
             Fault::Flush(targets) => write!(f, "flush {targets}"),
             Fault::Failover(targets) => write!(f, "failover {targets}"),
+            Fault::Call(call) => call.fmt(f),
         }
     }
 }
@@ -252,6 +285,14 @@ mod tests {
             "evict majority",
             "flush node",
             "failover primary",
+            "pause background client:0",
+            "hold request SET client:0 to node:1",
+            "hold reply to SET holder from resource",
+            "hold reply to 2nd SET on lock:k? clients from nodes",
+            "lose reply to each EVAL client:0,client:2 from majority",
+            "reset after 11th write client and node:0",
+            "reset connection of SUBSCRIBE client:0 and nodes",
+            "cut connection of any client:1 and primary",
         ] {
             let fault: Fault = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(fault.to_string(), text);
@@ -288,6 +329,22 @@ mod tests {
             ("clock node x0", "a rate from"),
             ("clock node xNaN", "a rate from"),
             ("clock node strobe 1ms", "strobe 200ms every 1ms"),
+            ("pause background", "unknown target"),
+            ("pause background node:0", "only clients can"),
+            ("hold SET client:0 to node:0", "`hold request SET client:0 to node:0`"),
+            ("lose", "expected `pause WHO`"),
+            ("lose request SET client:0 to node:0", "`lose reply to SET client:0 from node:0`"),
+            ("cut client:0 from node:0", "`cut connection of SUBSCRIBE client:0 and node:0`"),
+            ("hold request SET", "a command, `any` or `write`, then `CLIENT to SERVER`"),
+            ("hold request 2nd", "a command, `any` or `write`"),
+            ("hold request SET on lock:k0", "a command, `any` or `write`"),
+            ("hold request SET node:0 to client:0", "the client first"),
+            ("hold request SET client:0 to client:1", "the client first"),
+            ("hold request SET client:0 to sentinels", "the client first"),
+            ("hold request 0th SET client:0 to node:0", "from `1st`"),
+            ("hold request 2th SET client:0 to node:0", "`2nd`"),
+            ("hold request S.T client:0 to node:0", "letters"),
+            ("reset connection of 2nd SUBSCRIBE client:0 and node:0", "no number"),
         ] {
             let error = text.parse::<Fault>().map(|fault| panic!("{text} became {fault}")).unwrap_err();
             assert!(error.to_string().contains(expected), "{text}: {error}");

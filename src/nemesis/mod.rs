@@ -5,6 +5,7 @@
 //! `pause holder`, `partition client:0 from node:1`, `clock node:2 +2ttl`. The vocabulary is closed and has no
 //! conditions; a phrase that is not understood gets a message that lists what was expected; reading executes nothing.
 
+mod call;
 mod fault;
 mod partition;
 mod phrase;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use call::CallFault;
 pub use fault::{Change, Fault};
 pub use partition::{Between, Partition, Shape, Way};
 pub use phrase::PhraseError;
@@ -145,8 +147,10 @@ impl Nemesis {
 
     /// Whether it touches packets between members.
     pub fn touches_the_network(&self) -> bool {
-        self.all_faults()
-            .any(|fault| matches!(fault, Fault::Partition(_) | Fault::Loss(..) | Fault::Delay(..) | Fault::Reset(_)))
+        self.all_faults().any(|fault| {
+            use Fault::{Call, Delay, Loss, Partition, Reset};
+            matches!(fault, Partition(_) | Loss(..) | Delay(..) | Reset(_) | Call(_))
+        })
     }
 
     /// Whether members must be started with the preload library.

@@ -26,6 +26,9 @@ pub enum Step {
     Expect { client: u32, event: Milestone, within: Length },
     /// `await primary changes within 1ttl`: waits until a different node is the primary of the lock's key.
     AwaitPrimary { within: Length },
+    /// `await hold reply to SET client:0 from node:0 within 1ttl`: waits until that fault at a command has struck. `or go
+    /// on` as above.
+    AwaitStrike { fault: Fault, within: Option<Length>, or_go_on: bool },
     /// `wait 1.1ttl`.
     Wait(Length),
     /// A fault, which stays in effect until it is healed.
@@ -61,8 +64,8 @@ const PHASES: [(&str, Phase); 11] = [
 
 const EXPECTED: &str = "`start client:N`, `start client:N to PHASE giving up after 1ttl`, `go client:N`, `go client:N to PHASE`, \
                         `await client:N PHASE`, `await client:N end within 3ttl or go on`, \
-                        `expect client:N PHASE within 1ttl`, `await primary changes within 1ttl`, `wait 1.1ttl`, a fault, \
-                        `heal FAULT` or `heal all`";
+                        `expect client:N PHASE within 1ttl`, `await primary changes within 1ttl`, `await FAULT` (at a \
+                        command), `wait 1.1ttl`, a fault, `heal FAULT` or `heal all`";
 
 impl FromStr for Step {
     type Err = PhraseError;
@@ -82,6 +85,7 @@ impl FromStr for Step {
                 Some(within) => Ok(Step::AwaitPrimary { within: length(within.trim())? }),
                 None => Err(PhraseError::expected(text, "`await primary changes within 1ttl`")),
             },
+            "await" if VERBS.contains(&first(rest).0) => strike_awaited(rest),
             "await" => awaited(rest),
             "expect" => match awaited(rest)? {
                 Step::Await { client, event, within: Some(within), or_go_on: false } => {
@@ -105,15 +109,31 @@ fn client_to(text: &str) -> Result<(u32, Option<Phase>), PhraseError> {
     }
 }
 
-fn awaited(text: &str) -> Result<Step, PhraseError> {
+/// What is waited for, for how long, and whether the script goes on if it does not come.
+fn how_long(text: &str) -> Result<(&str, Option<Length>, bool), PhraseError> {
     let (rest, or_go_on) = match text.strip_suffix("or go on") {
         Some(rest) => (rest.trim(), true),
         None => (text, false),
     };
-    let (what, within) = match rest.split_once(" within ") {
-        Some((what, within)) => (what, Some(length(within.trim())?)),
-        None => (rest, None),
-    };
+    Ok(match rest.split_once(" within ") {
+        Some((what, within)) => (what, Some(length(within.trim())?), or_go_on),
+        None => (rest, None, or_go_on),
+    })
+}
+
+fn strike_awaited(text: &str) -> Result<Step, PhraseError> {
+    let (fault, within, or_go_on) = how_long(text)?;
+    match fault.parse()? {
+        fault @ Fault::Call(_) => Ok(Step::AwaitStrike { fault, within, or_go_on }),
+        _ => {
+            let expected = "a fault at a command: any other is in effect once its own step is over";
+            Err(PhraseError::expected(text, expected))
+        }
+    }
+}
+
+fn awaited(text: &str) -> Result<Step, PhraseError> {
+    let (what, within, or_go_on) = how_long(text)?;
     let (one, event) = first(what);
     let event = if event == "end" { Milestone::End } else { Milestone::Phase(phase(event)?) };
     Ok(Step::Await { client: client(one)?, event, within, or_go_on })
@@ -145,6 +165,10 @@ impl fmt::Display for Milestone {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let for_long = |within: &Option<Length>, or_go_on: bool| {
+            let within = within.map_or(String::new(), |within| format!(" within {within}"));
+            within + if or_go_on { " or go on" } else { "" }
+        };
         let to = |to: &Option<Phase>| to.map_or(String::new(), |phase| format!(" to {}", Milestone::Phase(phase)));
         match self {
             Step::Start { client, to: phase, gives_up } => {
@@ -153,11 +177,10 @@ impl fmt::Display for Step {
             }
             Step::Go { client, to: phase } => write!(f, "go client:{client}{}", to(phase)),
             Step::Await { client, event, within, or_go_on } => {
-                write!(f, "await client:{client} {event}")?;
-                if let Some(within) = within {
-                    write!(f, " within {within}")?;
-                }
-                f.write_str(if *or_go_on { " or go on" } else { "" })
+                write!(f, "await client:{client} {event}{}", for_long(within, *or_go_on))
+            }
+            Step::AwaitStrike { fault, within, or_go_on } => {
+                write!(f, "await {fault}{}", for_long(within, *or_go_on))
             }
             Step::Expect { client, event, within } => write!(f, "expect client:{client} {event} within {within}"),
             Step::AwaitPrimary { within } => write!(f, "await primary changes within {within}"),
@@ -190,6 +213,10 @@ mod tests {
             "await client:1 end or go on",
             "expect client:1 acquired within 0.5ttl",
             "await primary changes within 1ttl",
+            "hold reply to 2nd SET client:0 from nodes",
+            "await hold reply to 2nd SET client:0 from nodes",
+            "await reset after any client:0 and node:0 within 2ttl or go on",
+            "heal hold reply to 2nd SET client:0 from nodes",
             "wait 1.1ttl",
             "pause client:0",
             "partition primary from replica",
@@ -218,6 +245,9 @@ mod tests {
             ("await primary", "`await primary changes within 1ttl`"),
             ("await primary changes", "`await primary changes within 1ttl`"),
             ("await primary changes within soon", "not a length"),
+            ("await pause client:0", "a fault at a command"),
+            ("await hold reply to", "a command, `any` or `write`"),
+            ("await hold reply to SET client:0 from node:0 within soon", "not a length"),
             ("wait", "not a length"),
             ("heal", "expected `pause WHO`"),
             ("pause", "expected `pause WHO`"),

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use serde::Serialize;
 
 use super::{PlanError, millis, stream};
-use crate::nemesis::{Between, Fault, Partition, Shape, Target, Targets, Way};
+use crate::nemesis::{Between, CallFault, Fault, Partition, Shape, Target, Targets, Way};
 use crate::scenario::Scenario;
 use crate::topology::Program;
 
@@ -116,6 +116,7 @@ pub(super) fn stream_of_script(scenario: &Scenario) -> impl Rng + use<> {
 pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> Result<Fault, PlanError> {
     Ok(match fault {
         Fault::Pause(who) => Fault::Pause(members(rng, who, scenario)?),
+        Fault::PauseBackground(who) => Fault::PauseBackground(members(rng, who, scenario)?),
         Fault::Kill(who) => Fault::Kill(members(rng, who, scenario)?),
         Fault::PowerLoss(who) => Fault::PowerLoss(members(rng, who, scenario)?),
         Fault::Clock(who, change) => Fault::Clock(members(rng, who, scenario)?, *change),
@@ -128,6 +129,11 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
             Fault::Delay(*by, sides(rng, pairs, scenario)?)
         }
         Fault::Reset(pairs) => Fault::Reset(sides(rng, pairs, scenario)?),
+        Fault::Call(call) => {
+            speaks_redis(fault, &call.servers, scenario)?;
+            let (clients, servers) = (members(rng, &call.clients, scenario)?, members(rng, &call.servers, scenario)?);
+            Fault::Call(CallFault { clients, servers, ..call.clone() })
+        }
         Fault::Partition(Partition::Between(parts)) => {
             let parts: Result<_, PlanError> = parts.iter().map(|pairs| sides(rng, pairs, scenario)).collect();
             Fault::Partition(Partition::Between(parts?))
@@ -137,6 +143,20 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
             Fault::Partition(Partition::Between(parts.into_iter().map(|part| part.going(*way)).collect()))
         }
     })
+}
+
+/// Only Redis's protocol is understood on its way.
+fn speaks_redis(fault: &Fault, servers: &Targets, scenario: &Scenario) -> Result<(), PlanError> {
+    let name = scenario.workload.lock.name();
+    let what = match scenario.workload.lock.program() {
+        Program::Redis => return Ok(()),
+        program if servers.0.contains(&Target::Resource) && program.keeps_resource() => "resource",
+        _ if servers.0.iter().any(|target| target.is_node()) => "node",
+        _ => return Ok(()),
+    };
+    Err(PlanError::Nemesis(format!(
+        "`{fault}`: the {what} of lock {name} does not speak Redis's protocol, whose commands this follows"
+    )))
 }
 
 fn sides(rng: &mut impl Rng, pairs: &Between, scenario: &Scenario) -> Result<Between, PlanError> {

@@ -54,6 +54,12 @@ pub enum Action {
     AwaitPrimary {
         within_ms: u64,
     },
+    /// Waits until this fault has struck.
+    AwaitStrike {
+        fault: u32,
+        within_ms: u64,
+        or_go_on: bool,
+    },
     Wait {
         ms: u64,
     },
@@ -80,6 +86,8 @@ struct ScriptedClient {
     /// The breakpoint at which it waits.
     at: Option<Phase>,
 }
+
+const NOT_IN_EFFECT: &str = "no earlier step injects that fault, or it has been healed";
 
 /// How long a step waits for a client by default: longer than any operation may take.
 fn patience(scenario: &Scenario) -> Duration {
@@ -157,6 +165,12 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                 return Err(wrong(&of_one_key(scenario)));
             }
             Step::AwaitPrimary { within } => Action::AwaitPrimary { within_ms: millis(within.resolve(scenario.ttl)) },
+            Step::AwaitStrike { fault, within, or_go_on } => {
+                let armed = in_effect.iter().rfind(|(_, injected)| *injected == fault);
+                let (fault, _) = armed.ok_or_else(|| wrong(NOT_IN_EFFECT))?;
+                let within_ms = within.map_or(within_ms, |within| millis(within.resolve(scenario.ttl)));
+                Action::AwaitStrike { fault: *fault, within_ms, or_go_on: *or_go_on }
+            }
             Step::Wait(length) => Action::Wait { ms: millis(length.resolve(scenario.ttl)) },
             Step::Inject(fault) => {
                 in_effect.push((next_fault, fault));
@@ -169,7 +183,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             }
             Step::Heal(fault) => {
                 let place = in_effect.iter().rposition(|(_, injected)| *injected == fault);
-                let place = place.ok_or_else(|| wrong("no earlier step injects that fault, or it has been healed"))?;
+                let place = place.ok_or_else(|| wrong(NOT_IN_EFFECT))?;
                 Action::Heal { faults: vec![in_effect.remove(place).0] }
             }
             Step::HealAll => Action::Heal { faults: in_effect.drain(..).rev().map(|(number, _)| number).collect() },

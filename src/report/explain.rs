@@ -158,6 +158,8 @@ fn what_was(kind: FaultKind, on_holder: bool) -> &'static str {
         (FaultKind::Evict, _) => "nodes evicted keys",
         (FaultKind::Flush, _) => "nodes lost their keys",
         (FaultKind::Failover, _) => "a replica was promoted to primary",
+        (FaultKind::Call, _) => "one of its calls was interrupted",
+        (FaultKind::PauseBackground, _) => "its holder's background threads were paused",
     }
 }
 

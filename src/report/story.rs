@@ -377,5 +377,7 @@ pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str
         FaultKind::Evict => ("eviction", "evicting", "maxmemory"),
         FaultKind::Flush => ("flush", "flushed", "FLUSHALL"),
         FaultKind::Failover => ("failover", "replaced", "on an operator's command"),
+        FaultKind::Call => ("interrupted call", "interrupted in a call", "one connection"),
+        FaultKind::PauseBackground => ("background pause", "paused but for its first thread", "ptrace"),
     }
 }

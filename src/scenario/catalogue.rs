@@ -64,6 +64,8 @@ pub const WORKLOADS: &[Entry] = &[
 /// Every nemesis that comes with the binary, by name.
 pub const NEMESES: &[Entry] = &[
     ("all", include_str!("../../nemeses/all.toml")),
+    ("between-check-and-delete", include_str!("../../nemeses/between-check-and-delete.toml")),
+    ("between-set-and-expire", include_str!("../../nemeses/between-set-and-expire.toml")),
     ("clock", include_str!("../../nemeses/clock.toml")),
     ("clock-jump-forward", include_str!("../../nemeses/clock-jump-forward.toml")),
     ("crash-everysec", include_str!("../../nemeses/crash-everysec.toml")),
@@ -80,8 +82,11 @@ pub const NEMESES: &[Entry] = &[
     ("failover-in-sync", include_str!("../../nemeses/failover-in-sync.toml")),
     ("failover-on-command", include_str!("../../nemeses/failover-on-command.toml")),
     ("kill-node", include_str!("../../nemeses/kill-node.toml")),
+    ("late-acquire-reply", include_str!("../../nemeses/late-acquire-reply.toml")),
+    ("late-extend-reply", include_str!("../../nemeses/late-extend-reply.toml")),
     ("late-release", include_str!("../../nemeses/late-release.toml")),
     ("lost-ack", include_str!("../../nemeses/lost-ack.toml")),
+    ("lost-release-reply", include_str!("../../nemeses/lost-release-reply.toml")),
     ("lost-reply", include_str!("../../nemeses/lost-reply.toml")),
     ("lost-write", include_str!("../../nemeses/lost-write.toml")),
     ("majority-down", include_str!("../../nemeses/majority-down.toml")),
@@ -98,6 +103,7 @@ pub const NEMESES: &[Entry] = &[
     ("primary-cut-off", include_str!("../../nemeses/primary-cut-off.toml")),
     ("release-without-write", include_str!("../../nemeses/release-without-write.toml")),
     ("repeated-release", include_str!("../../nemeses/repeated-release.toml")),
+    ("retry-after-applied", include_str!("../../nemeses/retry-after-applied.toml")),
     ("slow-client-clock", include_str!("../../nemeses/slow-client-clock.toml")),
     ("split-brain", include_str!("../../nemeses/split-brain.toml")),
     ("thief-chain", include_str!("../../nemeses/thief-chain.toml")),

@@ -61,7 +61,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--rate", "nan"], "--rate NaN is out of range");
     refused(&["--hold", "2s..1s"], "write the shorter one first");
     refused(&["--workload", "redlok"], "unknown workload `redlok`; expected cluster, counter");
-    refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected all, clock");
+    refused(&["--nemesis", "paws"], "unknown nemesis `paws`; expected all, between-check-and-delete");
     refused(&["--workload", "missing/file.toml"], "missing/file.toml");
     refused(&["--expect", "victory"], "possible values: valid, violation");
     refused(

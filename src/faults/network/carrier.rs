@@ -1,4 +1,5 @@
-//! Handles packets in user space where rules alone cannot: holds them for a delay, and answers them for a reset.
+//! Handles packets in user space where rules alone cannot: holds them for a delay, answers them for a reset, and follows
+//! the commands in them for a fault on one of these ([`calls`](super::calls)).
 //!
 //! The rules drop the packets of the ways in question, but only after a packet socket saw them enter the bridge. Held
 //! packets are sent out of the bridge itself, as frames of this machine, which the rules ignore. Frames keep what they
@@ -19,6 +20,7 @@ use rand_chacha::ChaCha8Rng;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::os::fd::OwnedFd;
 
+use super::calls::{Calls, Ordered, Strikes, Treatment};
 use super::capture::{Frames, OFFLOAD_HEADER, PacketSocket};
 use super::condition::Handling;
 use super::delay::{Fate, Queue};
@@ -80,13 +82,14 @@ impl Tally {
 
 struct Order {
     handling: BTreeMap<Pair, Handling>,
+    calls: BTreeMap<u32, Ordered>,
     bridge: Bridge,
     done: Sender<io::Result<Tally>>,
 }
 
 impl Carrier {
     /// Starts the thread in the caller's network namespace. It handles no way yet.
-    pub fn start(bridge_name: &str, bridge: Bridge) -> io::Result<Carrier> {
+    pub fn start(bridge_name: &str, bridge: Bridge, strikes: Strikes) -> io::Result<Carrier> {
         let socket = PacketSocket::open(Frames::WithOffload, &filter::nothing())?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (orders, received) = mpsc::channel();
@@ -98,6 +101,7 @@ impl Carrier {
             bridge,
             handling: BTreeMap::new(),
             queue: Queue::default(),
+            calls: Calls::new(strikes),
             random: ChaCha8Rng::from_seed(seed),
             tally: Tally::default(),
             looked_for_ports: None,
@@ -107,12 +111,18 @@ impl Carrier {
         Ok(Carrier { orders, wake, thread: Some(thread) })
     }
 
-    /// From now on, exactly these ways are handled in user space. Packets that wait for a way that is cut are lost;
-    /// those of ways without delay are sent before this returns.
-    pub fn carry(&self, handling: BTreeMap<Pair, Handling>, bridge: Bridge) -> io::Result<Tally> {
+    /// From now on, exactly these ways are handled in user space, and these faults on commands are armed. Packets that
+    /// wait for a way that is cut are lost; those of ways without delay, and what no fault on a command holds any more,
+    /// are sent before this returns.
+    pub fn carry(
+        &self,
+        handling: BTreeMap<Pair, Handling>,
+        calls: BTreeMap<u32, Ordered>,
+        bridge: Bridge,
+    ) -> io::Result<Tally> {
         let (done, answer) = mpsc::channel();
         let ended = || io::Error::other("the thread that forwards packets ended");
-        self.orders.send(Order { handling, bridge, done }).map_err(|_| ended())?;
+        self.orders.send(Order { handling, calls, bridge, done }).map_err(|_| ended())?;
         self.wake();
         answer.recv().map_err(|_| ended())?
     }
@@ -140,6 +150,7 @@ struct Work {
     bridge: Bridge,
     handling: BTreeMap<Pair, Handling>,
     queue: Queue,
+    calls: Calls,
     random: ChaCha8Rng,
     tally: Tally,
     looked_for_ports: Option<Instant>,
@@ -161,9 +172,10 @@ impl Work {
             loop {
                 match orders.try_recv() {
                     Ok(order) => {
-                        let done = self.obey(order.handling, order.bridge, &mut buffer);
+                        let Order { handling, calls, bridge, done } = order;
+                        let obeyed = self.obey(handling, &calls, bridge, &mut buffer);
                         // The caller may have given up.
-                        let _ = order.done.send(done);
+                        let _ = done.send(obeyed);
                     }
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return,
@@ -176,7 +188,13 @@ impl Work {
         }
     }
 
-    fn obey(&mut self, handling: BTreeMap<Pair, Handling>, bridge: Bridge, buffer: &mut [u8]) -> io::Result<Tally> {
+    fn obey(
+        &mut self,
+        handling: BTreeMap<Pair, Handling>,
+        calls: &BTreeMap<u32, Ordered>,
+        bridge: Bridge,
+        buffer: &mut [u8],
+    ) -> io::Result<Tally> {
         // What came before the order is handled as before, and sent at once if nothing holds it now.
         self.take(MOST_BEFORE_AN_ORDER, buffer);
         let (from, to): (Vec<_>, Vec<_>) = handling.keys().copied().unzip();
@@ -198,6 +216,9 @@ impl Work {
             self.send(&bytes);
         }
         (self.handling, self.bridge) = (handling, bridge);
+        for bytes in self.calls.arm(calls) {
+            self.send(&bytes);
+        }
         self.tally.missed += self.socket.missed()?;
         Ok(mem::take(&mut self.tally))
     }
@@ -250,6 +271,16 @@ impl Work {
         };
         if pass < 1.0 && self.random.random::<f64>() >= pass {
             return;
+        }
+        match self.calls.treat(bytes) {
+            Treatment::PassOn => {}
+            Treatment::Withheld => return,
+            Treatment::Answered(forged) => {
+                for frame in forged {
+                    self.send(&frame);
+                }
+                return;
+            }
         }
         let spread = self.random.random_range(least..=most);
         if self.queue.push(pair, Instant::now() + spread, bytes) {

@@ -10,6 +10,8 @@ use super::{Effect, Fault, Pair};
 pub(super) struct Condition {
     pub cut: bool,
     pub reset: bool,
+    /// Whether commands on it are watched.
+    pub calls: bool,
     /// The share of packets that get through if it is not cut, from 0 to 1.
     pub pass: f64,
     pub delay: Duration,
@@ -19,13 +21,13 @@ pub(super) struct Condition {
 
 impl Condition {
     pub const WELL: Condition =
-        Condition { cut: false, reset: false, pass: 1.0, delay: Duration::ZERO, jitter: Duration::ZERO };
+        Condition { cut: false, reset: false, calls: false, pass: 1.0, delay: Duration::ZERO, jitter: Duration::ZERO };
 
     /// What must be done in user space because rules alone cannot do it.
     pub fn by_hand(&self) -> Option<Handling> {
         if self.cut {
             Some(Handling::Cut)
-        } else if !self.longest_delay().is_zero() {
+        } else if self.calls || !self.longest_delay().is_zero() {
             let (least, most) = (self.shortest_delay(), self.longest_delay());
             Some(Handling::Hold { reset: self.reset, pass: self.pass, least, most })
         } else if self.reset {
@@ -67,14 +69,15 @@ pub(super) fn combined<'fault>(faults: impl IntoIterator<Item = &'fault Fault>) 
     for fault in faults {
         for pair in &fault.pairs {
             let condition = conditions.entry(*pair).or_insert(Condition::WELL);
-            match fault.effect {
+            match &fault.effect {
                 Effect::Drop => condition.cut = true,
                 Effect::Reset => condition.reset = true,
+                Effect::Call(_) => condition.calls = true,
                 Effect::Lose { percent: 100 } => condition.cut = true,
-                Effect::Lose { percent } => condition.pass *= 1.0 - f64::from(percent) / 100.0,
+                Effect::Lose { percent } => condition.pass *= 1.0 - f64::from(*percent) / 100.0,
                 Effect::Delay { ms, jitter_ms } => {
-                    condition.delay = condition.delay.saturating_add(Duration::from_millis(ms));
-                    condition.jitter = condition.jitter.saturating_add(Duration::from_millis(jitter_ms));
+                    condition.delay = condition.delay.saturating_add(Duration::from_millis(*ms));
+                    condition.jitter = condition.jitter.saturating_add(Duration::from_millis(*jitter_ms));
                 }
             }
         }

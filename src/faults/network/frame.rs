@@ -23,6 +23,8 @@ pub(super) mod flags {
     pub const ACK: u8 = 0x10;
 }
 
+/// No longer are all headers of a TCP segment.
+pub(super) const HEADERS: usize = ETHERNET + 60 + 60;
 /// Length of an IPv4 header without options.
 const IPV4: usize = 20;
 /// Length of a TCP header without options.
@@ -98,6 +100,12 @@ pub(super) fn tcp(packet: &Ipv4<'_>) -> Option<Tcp> {
         flags: *segment.get(13)?,
         length: u32::try_from(segment.len().checked_sub(header)?).ok()?,
     })
+}
+
+/// What a TCP segment carries; empty if the packet holds none.
+pub(super) fn content<'frame>(packet: &Ipv4<'frame>) -> &'frame [u8] {
+    let header = packet.payload.get(12).map_or(usize::MAX, |first| usize::from(first >> 4) * 4);
+    packet.payload.get(header..).filter(|_| packet.protocol == PROTOCOL_TCP).unwrap_or_default()
 }
 
 /// Identifier, sequence number and payload of an ICMP echo reply.
@@ -280,7 +288,7 @@ mod tests {
             }
             let _ = (macs(&frame), arp_answer(&frame, MACS.0));
             if let Some(packet) = ipv4(&frame) {
-                let _ = (tcp(&packet), echo_reply(&packet));
+                let _ = (tcp(&packet), content(&packet), echo_reply(&packet));
             }
         }
     }

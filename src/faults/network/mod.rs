@@ -5,13 +5,14 @@
 //! namespace. A way has a direction: X to Y and Y to X are two ways.
 //!
 //! `condition` combines several faults on one way. `table` makes the kernel drop packets (`rules`), `carrier` does in
-//! user space what rules cannot (`delay`, `reset`), `probe` and `observe` check the effect. No fault, but done by the same
+//! user space what rules cannot (`delay`, `reset`, and `calls` with `resp`, for faults on one command), `probe` and `observe` check the effect. No fault, but done by the same
 //! means: `guard` keeps others off the members' bridge. They build on `capture` and
 //! `filter` for packet sockets, `frame` for what passes through them, `netlink` and `links` for what the kernel knows.
 //!
 //! Deliberately absent: traffic between members and the machine itself (so the controller's own connections), IPv6 and
 //! all else but IPv4 (ARP passes, so members find each other as soon as a cut heals).
 
+mod calls;
 mod capture;
 mod carrier;
 mod condition;
@@ -24,6 +25,7 @@ pub(crate) mod netlink;
 mod observe;
 mod probe;
 mod reset;
+mod resp;
 mod rules;
 mod table;
 #[cfg(test)]
@@ -36,8 +38,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+pub use calls::Call;
+pub(crate) use calls::{Ends, Strike};
 pub(crate) use guard::Guard;
 
+use calls::{Ordered, Strikes};
 use carrier::{Carried, Carrier, Tally};
 use condition::{Condition, Handling, combined};
 use observe::{FORWARDED_AT_LAST as IN_TIME, Goal, LATE, Sight, observe};
@@ -53,9 +58,13 @@ const LONGEST_DELAY_MS: u64 = 600_000;
 const ALL_PASS: usize = 24;
 /// If another fault still loses packets, one of this many must pass.
 const SOME_PASS: usize = 12;
+/// How often an idle connection is made to send something, and how long to wait for it. Linux does so once in half a
+/// second at most.
+const PROVOCATIONS: usize = 70;
+const PROVOKED: Duration = Duration::from_millis(10);
 
 /// What happens to the packets of a way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Effect {
     /// All are dropped.
@@ -66,6 +75,8 @@ pub enum Effect {
     Delay { ms: u64, jitter_ms: u64 },
     /// TCP segments are dropped, and both ends get an RST; everything else passes.
     Reset,
+    /// Everything passes until a certain command does; then something happens to its connection.
+    Call(Call),
 }
 
 /// What was seen after a fault was injected or healed.
@@ -100,6 +111,8 @@ pub(crate) struct Network {
     unseen: BTreeMap<u32, Fault>,
     /// What was handled in user space and not reported yet.
     tally: Tally,
+    /// At which commands faults have struck.
+    strikes: Strikes,
     open: bool,
 }
 
@@ -124,6 +137,7 @@ impl Network {
             faults: BTreeMap::new(),
             unseen: BTreeMap::new(),
             tally: Tally::default(),
+            strikes: Strikes::default(),
             open: true,
         })
     }
@@ -132,12 +146,16 @@ impl Network {
     ///
     /// `fault` is the caller's number for it, needed to heal it. If this fails, nothing has changed. A fault that was
     /// injected but not observed may be in effect and must be healed like any other.
+    ///
+    /// A fault on a command is only armed by this, and observed means that all passes as before; whether it has struck
+    /// is known to [`Network::strike`].
     pub fn inject(&mut self, fault: u32, pairs: &[Pair], effect: Effect) -> io::Result<Seen> {
         let ordered = Instant::now();
-        self.check(fault, pairs, effect)?;
+        self.check(fault, pairs, &effect)?;
         let before = self.by_hand();
         let injected = Fault { effect, pairs: pairs.iter().copied().collect() };
         self.unseen.remove(&fault);
+        self.strikes.arm(fault);
         self.faults.insert(fault, injected.clone());
         if let Err(error) = self.change(before) {
             self.faults.remove(&fault);
@@ -146,11 +164,13 @@ impl Network {
             return Err(error);
         }
         let now = combined(self.faults.values());
-        let goals = injected.pairs.iter().map(|pair| (*pair, goal_of_injection(effect, &now[pair]))).collect();
+        let goals =
+            injected.pairs.iter().map(|pair| (*pair, goal_of_injection(&injected.effect, &now[pair]))).collect();
         Ok(match self.look(&goals) {
             Ok(sight) => {
-                let observed = sight.bad.is_empty() && sight.good > 0;
-                seen(observed, tell_injection(effect, &sight), sight.effect, ordered)
+                let watches_what_is_cut = matches!(injected.effect, Effect::Call(_)) && sight.hidden > 0;
+                let observed = sight.bad.is_empty() && (sight.good > 0 || watches_what_is_cut);
+                seen(observed, tell_injection(&injected.effect, &sight), sight.effect, ordered)
             }
             Err(error) => seen(false, format!("nothing was seen: {error}"), None, ordered),
         })
@@ -172,9 +192,10 @@ impl Network {
             return Err(error);
         }
         let tally = self.tally.take(&healed.pairs);
+        let struck = self.strikes.forget(fault);
         self.unseen.insert(fault, healed.clone());
         let now = combined(self.faults.values());
-        let goal = |pair| goal_of_heal(healed.effect, now.get(pair).unwrap_or(&Condition::WELL));
+        let goal = |pair| goal_of_heal(&healed.effect, now.get(pair).unwrap_or(&Condition::WELL));
         let goals = healed.pairs.iter().map(|pair| (*pair, goal(pair))).collect();
         Ok(match self.look(&goals) {
             Ok(sight) => {
@@ -183,11 +204,35 @@ impl Network {
                     self.unseen.remove(&fault);
                 }
                 let mut text = sight.tell("open again", "still broken by another fault");
-                text.push_str(&tell_tally(healed.effect, &tally));
+                text.push_str(&tell_tally(&healed.effect, &tally, struck));
                 seen(observed, text, sight.effect, ordered)
             }
             Err(error) => seen(false, format!("nothing was seen: {error}"), None, ordered),
         })
+    }
+
+    /// The first command at which a fault struck, and the clients and servers that it struck between so far. If
+    /// `disarm`, it strikes no more, whatever this says.
+    pub fn strike(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)> {
+        self.strikes.so_far(fault, disarm)
+    }
+
+    /// Makes the server's end of each connection send a segment, at which a fault that chose it strikes: an idle one
+    /// would not send any.
+    pub fn provoke(&mut self, fault: u32, connections: &[Ends]) -> io::Result<()> {
+        let bridge = links::bridge(&self.bridge)?;
+        let addresses = connections.iter().flat_map(|(client, _, server)| [*client, *server]).collect();
+        let macs = self.prober.who_is_there(&bridge, &addresses)?;
+        for _ in 0..PROVOCATIONS {
+            if connections.is_empty() || self.strikes.so_far(fault, false).is_some() {
+                break;
+            }
+            for ends in connections {
+                self.prober.provoke(&bridge, &macs, *ends)?;
+            }
+            std::thread::sleep(PROVOKED);
+        }
+        Ok(())
     }
 
     /// The numbers of the faults that are in effect, or whose heal was not observed.
@@ -223,8 +268,8 @@ impl Network {
     }
 
     /// Rejects what makes no sense.
-    fn check(&self, fault: u32, pairs: &[Pair], effect: Effect) -> io::Result<()> {
-        let problem = match effect {
+    fn check(&self, fault: u32, pairs: &[Pair], effect: &Effect) -> io::Result<()> {
+        let problem = match *effect {
             _ if self.faults.contains_key(&fault) => format!("the network fault {fault} is in effect already"),
             _ if pairs.is_empty() => "a network fault needs ways to act on".to_string(),
             _ if pairs.iter().any(|(from, to)| from == to) => "a member has no way to itself".to_string(),
@@ -254,6 +299,14 @@ impl Network {
         self.carry(now)
     }
 
+    fn calls(&self) -> BTreeMap<u32, Ordered> {
+        let calls = self.faults.iter().filter_map(|(fault, ordered)| match &ordered.effect {
+            Effect::Call(call) => Some((*fault, (call.clone(), ordered.pairs.clone()))),
+            _ => None,
+        });
+        calls.collect()
+    }
+
     fn by_hand(&self) -> BTreeMap<Pair, Handling> {
         let conditions = combined(self.faults.values()).into_iter();
         conditions.filter_map(|(pair, condition)| Some((pair, condition.by_hand()?))).collect()
@@ -261,12 +314,13 @@ impl Network {
 
     /// Has these ways handled in user space.
     fn carry(&mut self, handling: BTreeMap<Pair, Handling>) -> io::Result<()> {
+        let calls = self.calls();
         let carrier = match &mut self.carrier {
             Some(carrier) => carrier,
             None if handling.values().all(|handling| *handling == Handling::Cut) => return Ok(()),
-            none => none.insert(Carrier::start(&self.bridge, links::bridge(&self.bridge)?)?),
+            none => none.insert(Carrier::start(&self.bridge, links::bridge(&self.bridge)?, self.strikes.clone())?),
         };
-        self.tally.add(carrier.carry(handling, links::bridge(&self.bridge)?)?);
+        self.tally.add(carrier.carry(handling, calls, links::bridge(&self.bridge)?)?);
         Ok(())
     }
 
@@ -293,33 +347,34 @@ pub(crate) fn delete_left_over_table(name: &str) -> io::Result<()> {
     table::delete(name)
 }
 
-fn goal_of_injection(effect: Effect, now: &Condition) -> Goal {
-    match effect {
+fn goal_of_injection(effect: &Effect, now: &Condition) -> Goal {
+    match *effect {
         Effect::Drop | Effect::Lose { percent: 100 } => Goal::Blocked,
         _ if now.cut => Goal::Hidden,
         Effect::Lose { .. } => Goal::Lossy { most: now.longest_delay() },
         Effect::Delay { .. } => Goal::Delayed { least: now.shortest_delay(), most: now.longest_delay() },
         Effect::Reset => Goal::Reset,
+        Effect::Call(_) => goal_of_heal(effect, now),
     }
 }
 
 /// What a way should be like after a fault on it was healed; others may remain.
-fn goal_of_heal(healed: Effect, now: &Condition) -> Goal {
+fn goal_of_heal(healed: &Effect, now: &Condition) -> Goal {
     if now.cut {
         return Goal::Hidden;
     }
-    match healed {
+    match *healed {
         Effect::Reset if now.reset => Goal::Hidden,
         Effect::Reset if now.pass == 1.0 && now.longest_delay().is_zero() => Goal::PassesTcp,
         _ => {
             let lossless = now.pass == 1.0;
-            let probes = match healed {
+            let probes = match *healed {
                 _ if !lossless => SOME_PASS,
                 Effect::Lose { .. } => ALL_PASS,
                 _ => 1,
             };
             // A remaining delay may be a little late, but not so late that the healed delay could go unnoticed.
-            let late = match healed {
+            let late = match *healed {
                 Effect::Delay { ms, jitter_ms } => Duration::from_millis((ms - jitter_ms) / 2).clamp(IN_TIME, LATE),
                 _ if now.longest_delay().is_zero() => IN_TIME,
                 _ => LATE,
@@ -334,12 +389,13 @@ fn seen(observed: bool, text: String, effect: Option<Instant>, ordered: Instant)
     Seen { observed, text, effect_us, took_us: micros(ordered.elapsed()) }
 }
 
-fn tell_injection(effect: Effect, sight: &Sight) -> String {
+fn tell_injection(effect: &Effect, sight: &Sight) -> String {
     let state = match effect {
         Effect::Drop => "cut",
         Effect::Lose { .. } => "lose packets",
         Effect::Delay { .. } => "slow",
         Effect::Reset => "reset connections",
+        Effect::Call(_) => "watched",
     };
     let mut text = sight.tell(state, "hidden by a cut");
     match effect {
@@ -358,11 +414,13 @@ fn tell_injection(effect: Effect, sight: &Sight) -> String {
 }
 
 /// What was handled in user space for this effect, and what went wrong there.
-fn tell_tally(effect: Effect, tally: &Tally) -> String {
+fn tell_tally(effect: &Effect, tally: &Tally, struck: u64) -> String {
     let sum = |count: fn(&Carried) -> u64| tally.ways.values().map(count).sum::<u64>();
     let mut text = match effect {
         Effect::Delay { .. } => format!("; {} packets were held", sum(|way| way.held)),
         Effect::Reset => format!("; {} segments were answered by RST", sum(|way| way.reset)),
+        Effect::Call(_) if struck == 1 => "; it struck once".to_string(),
+        Effect::Call(_) => format!("; it struck {struck} times"),
         Effect::Drop | Effect::Lose { .. } => String::new(),
     };
     for (count, what) in [(tally.no_room, "lost for want of room"), (tally.missed, "missed and so lost")] {

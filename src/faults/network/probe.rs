@@ -16,7 +16,8 @@ use super::capture::{Frames, PacketSocket, Received};
 use super::frame::{self, ETHERTYPE_ARP, ETHERTYPE_IPV4, Mac, Tcp, flags};
 use super::links::Bridge;
 use super::reset::FORGED;
-use super::{Pair, filter};
+use super::{Ends, Pair, filter};
+use crate::topology::REDIS_PORT;
 
 /// A member that has not told its MAC address after all these waits is gone.
 const ARP_WAITS_MS: [u64; 4] = [3, 10, 30, 100];
@@ -87,6 +88,23 @@ impl Prober {
         let identifier = 61_000 + (nonce as u16) % 4_000;
         // Longer frames are not ours.
         Ok(Prober { socket, identifier, nonce, next: 0, buffer: vec![0; 70 << 10] })
+    }
+
+    /// Sends the server a segment that claims to come from the client's end of a connection, with a number that is
+    /// almost certainly wrong. The server says what it expects instead (RFC 9293, 3.10.7.4), which changes nothing for
+    /// either end.
+    pub fn provoke(
+        &mut self,
+        bridge: &Bridge,
+        macs: &BTreeMap<Ipv4Addr, Mac>,
+        (client, port, server): Ends,
+    ) -> io::Result<()> {
+        let (Some(from), Some(to)) = (macs.get(&client), macs.get(&server)) else { return Ok(()) };
+        let sequence = getrandom::u32().map_err(io::Error::other)?;
+        let header =
+            Tcp { from_port: port, to_port: REDIS_PORT, sequence, acknowledged: 0, flags: flags::ACK, length: 0 };
+        let forged = frame::segment((*from, *to), (client, server), FORGED, &header, 0);
+        self.socket.send(bridge.index, ETHERTYPE_IPV4, &forged)
     }
 
     /// The MAC addresses of those that answer; the others are gone.

@@ -11,9 +11,18 @@ pub(super) const FORGED: u16 = 0x524a;
 
 /// The RSTs that answer a captured frame, as frames; none if it is not a TCP segment.
 pub(super) fn forge(captured: &[u8]) -> Vec<Vec<u8>> {
+    forge_from(captured, |segment| segment)
+}
+
+/// The same, if the segment's receiver still waits for the byte of this number.
+pub(super) fn forge_at(captured: &[u8], sequence: u32) -> Vec<Vec<u8>> {
+    forge_from(captured, |segment| Tcp { sequence, ..segment })
+}
+
+fn forge_from(captured: &[u8], as_if: impl Fn(Tcp) -> Tcp) -> Vec<Vec<u8>> {
     let read = || {
         let packet = frame::ipv4(captured)?;
-        Some((frame::macs(captured)?, (packet.from, packet.to), frame::tcp(&packet)?))
+        Some((frame::macs(captured)?, (packet.from, packet.to), as_if(frame::tcp(&packet)?)))
     };
     let Some(((from_mac, to_mac), (from, to), segment)) = read() else { return Vec::new() };
     let mut forged = Vec::new();

@@ -110,7 +110,7 @@ pub(super) fn new_set(table: &str, fault: u32, pairs: impl IntoIterator<Item = P
 }
 
 /// The rule that drops an effect's packets on the ways of the set.
-pub(super) fn new_rule(table: &str, fault: u32, effect: Effect) -> Message {
+pub(super) fn new_rule(table: &str, fault: u32, effect: &Effect) -> Message {
     let mut message = message(libc::NFT_MSG_NEWRULE, libc::NLM_F_CREATE | libc::NLM_F_APPEND);
     message.text(1, table).text(2, CHAIN);
     message.nest(4, |rule| {
@@ -122,13 +122,13 @@ pub(super) fn new_rule(table: &str, fault: u32, effect: Effect) -> Message {
         expression(rule, "lookup", |lookup| {
             lookup.text(1, &set_name(fault)).number(2, FIRST).number(4, fault);
         });
-        match effect {
+        match *effect {
             Effect::Reset => {
                 load(rule, FIRST, (NETWORK_HEADER, 9), 1);
                 compare(rule, Comparison::Equal, &[PROTOCOL_TCP]);
             }
             Effect::Lose { percent } if percent < 100 => below(rule, percent),
-            Effect::Drop | Effect::Lose { .. } | Effect::Delay { .. } => {}
+            Effect::Drop | Effect::Lose { .. } | Effect::Delay { .. } | Effect::Call(_) => {}
         }
         drop_it(rule);
     });
@@ -202,13 +202,14 @@ fn is_not_from_root(rule: &mut Message) {
     compare(rule, Comparison::Different, &0_u32.to_ne_bytes());
 }
 
-fn describe(effect: Effect) -> String {
+fn describe(effect: &Effect) -> String {
     match effect {
         Effect::Drop => "drop".to_string(),
         Effect::Lose { percent } => format!("lose {percent} %"),
         Effect::Delay { ms, jitter_ms: 0 } => format!("delay {ms} ms"),
         Effect::Delay { ms, jitter_ms } => format!("delay {ms} ms, jitter {jitter_ms} ms"),
         Effect::Reset => "reset".to_string(),
+        Effect::Call(call) => call.action.words().to_string(),
     }
 }
 

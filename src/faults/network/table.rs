@@ -114,7 +114,7 @@ impl Table {
         let mut messages = vec![rules::new_table(&self.name, self.flags), rules::new_chain(&self.name)];
         for (number, fault) in faults {
             messages.extend(rules::new_set(&self.name, *number, fault.pairs.iter().copied()));
-            messages.push(rules::new_rule(&self.name, *number, fault.effect));
+            messages.push(rules::new_rule(&self.name, *number, &fault.effect));
         }
         messages
     }

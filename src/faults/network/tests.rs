@@ -10,6 +10,7 @@ use sandbox::{Sandbox, in_sandbox};
 
 use super::capture::{Frames, PacketSocket};
 use super::*;
+use crate::history::{Command, OnCall};
 
 const NAME: &str = "redjepsen-test";
 
@@ -124,7 +125,7 @@ fn a_cut_that_does_not_cut_is_told_as_such() {
         assert_eq!(seen.text, said);
         for effect in [Effect::Lose { percent: 50 }, Effect::Delay { ms: 20, jitter_ms: 0 }, Effect::Reset] {
             network.heal(1).unwrap();
-            let seen = network.inject(1, &both(sandbox, 0, 1), effect).unwrap();
+            let seen = network.inject(1, &both(sandbox, 0, 1), effect.clone()).unwrap();
             assert!(!seen.observed, "{effect:?}: {seen:?}");
         }
     });
@@ -270,7 +271,11 @@ fn what_makes_no_sense_is_refused() {
             Effect::Delay { ms: u64::MAX, jitter_ms: u64::MAX },
         ];
         for effect in effects {
-            assert_eq!(network.inject(1, &pairs, effect).unwrap_err().kind(), ErrorKind::InvalidInput, "{effect:?}");
+            assert_eq!(
+                network.inject(1, &pairs, effect.clone()).unwrap_err().kind(),
+                ErrorKind::InvalidInput,
+                "{effect:?}"
+            );
         }
         assert!(network.inject(1, &[], Effect::Drop).is_err());
         assert!(network.inject(1, &[(sandbox.address(0), sandbox.address(0))], Effect::Drop).is_err());
@@ -305,7 +310,7 @@ fn a_delay_is_as_long_as_it_should_be() {
         let mut network = open(sandbox);
         let (mut slow, mut quick) = (sandbox.connection(0, 1), sandbox.connection(0, 2));
         let effect = Effect::Delay { ms: 50, jitter_ms: 0 };
-        let seen = network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect).unwrap();
+        let seen = network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect.clone()).unwrap();
         assert_observed(&seen);
         println!("{seen:?}");
         let mut times: Vec<_> = (0..20).map(|_| slow.round_trip().unwrap()).collect();
@@ -369,7 +374,7 @@ fn each_of_two_delays_tells_of_its_own_packets() {
         let mut network = open(sandbox);
         let mut connection = sandbox.connection(0, 1);
         let effect = Effect::Delay { ms: 5, jitter_ms: 0 };
-        assert_observed(&network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect).unwrap());
+        assert_observed(&network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect.clone()).unwrap());
         assert_observed(&network.inject(2, &[(sandbox.address(0), sandbox.address(2))], effect).unwrap());
         for _ in 0..50 {
             connection.client.write_all(b"held").unwrap();
@@ -392,7 +397,7 @@ fn what_waits_is_delivered_when_the_delay_heals() {
         let mut network = open(sandbox);
         let mut connection = sandbox.connection(0, 1);
         let effect = Effect::Delay { ms: 30_000, jitter_ms: 0 };
-        let seen = network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect).unwrap();
+        let seen = network.inject(1, &[(sandbox.address(0), sandbox.address(1))], effect.clone()).unwrap();
         assert_observed(&seen);
         connection.client.write_all(b"late").unwrap();
         assert_eq!(connection.server.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -503,5 +508,136 @@ fn five_members_are_parted_quickly() {
             println!("{name}, {} ways: cut {:?}, healed {:?} (µs)", pairs.len(), injected[5], healed[5]);
             assert!(injected[5].0 < 200_000 && healed[5].0 < 200_000, "{injected:?} {healed:?}");
         }
+    });
+}
+
+fn call(action: OnCall, nth: Option<u32>) -> Effect {
+    let command = Command::Named("SET".to_string());
+    Effect::Call(Call { action, command, nth, key: None, chosen: Vec::new() })
+}
+
+const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
+
+/// What arrives within the time that a member waits for another.
+fn arrives(end: &mut std::net::TcpStream) -> io::Result<String> {
+    let mut bytes = [0; 1000];
+    end.read(&mut bytes).map(|length| String::from_utf8_lossy(&bytes[..length]).into_owned())
+}
+
+/// One command and its reply.
+fn asks(connection: &mut sandbox::Connection, command: &[u8]) -> io::Result<String> {
+    connection.client.write_all(command)?;
+    arrives(&mut connection.server)?;
+    connection.server.write_all(b"+OK\r\n")?;
+    arrives(&mut connection.client)
+}
+
+fn until_it_strikes(network: &Network, fault: u32) {
+    let began = Instant::now();
+    while network.strike(fault, false).is_none() {
+        assert!(began.elapsed() < Duration::from_secs(10), "fault {fault} strikes");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_reply_is_held_on_one_connection_and_arrives_when_it_is_healed() {
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let mut early = sandbox.connect_to_redis(0, 1);
+        assert_eq!(asks(&mut early, SET).unwrap(), "+OK\r\n");
+        let armed = network.inject(1, &both(sandbox, 0, 1), call(OnCall::HoldReply, Some(2))).unwrap();
+        assert!(armed.observed && armed.text == "2 of 2 ways watched", "{armed:?}");
+        let mut late = sandbox.connect_to_redis(0, 1);
+        assert_eq!(asks(&mut late, SET).unwrap(), "+OK\r\n", "the first");
+        assert_eq!(network.strike(1, false), None);
+        assert_eq!(
+            asks(&mut early, SET).unwrap_err().kind(),
+            ErrorKind::WouldBlock,
+            "the second, on another connection"
+        );
+        until_it_strikes(&network, 1);
+        assert_eq!(network.strike(1, false).map(|(strike, _)| (strike.nth, strike.key)), Some((2, "k".to_string())));
+        assert_eq!(asks(&mut late, SET).unwrap(), "+OK\r\n", "the third");
+
+        let seen = network.heal(1).unwrap();
+        assert_observed(&seen);
+        assert_eq!(seen.text, "2 of 2 ways open again; it struck once");
+        assert_eq!(arrives(&mut early.client).unwrap(), "+OK\r\n");
+        assert_eq!(asks(&mut early, SET).unwrap(), "+OK\r\n", "as if nothing had been");
+    });
+}
+
+#[test]
+fn a_request_is_held_and_a_reply_is_lost() {
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let mut connection = sandbox.connect_to_redis(0, 1);
+        network.inject(1, &both(sandbox, 0, 1), call(OnCall::HoldRequest, Some(1))).unwrap();
+        connection.client.write_all(SET).unwrap();
+        until_it_strikes(&network, 1);
+        assert_eq!(arrives(&mut connection.server).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_observed(&network.heal(1).unwrap());
+        assert_eq!(arrives(&mut connection.server).unwrap().as_bytes(), SET);
+
+        network.inject(2, &both(sandbox, 0, 1), call(OnCall::LoseReply, Some(1))).unwrap();
+        assert_eq!(asks(&mut connection, SET).unwrap_err().kind(), ErrorKind::WouldBlock);
+        until_it_strikes(&network, 2);
+        assert_observed(&network.heal(2).unwrap());
+        assert_eq!(arrives(&mut connection.client).unwrap_err().kind(), ErrorKind::ConnectionReset, "never arrives");
+        assert_eq!(arrives(&mut connection.server).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert_eq!(asks(&mut sandbox.connect_to_redis(0, 1), SET).unwrap(), "+OK\r\n");
+    });
+}
+
+#[test]
+fn a_reset_after_a_command_and_one_of_an_idle_connection_leave_others_alone() {
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let (mut broken, mut other) = (sandbox.connect_to_redis(0, 1), sandbox.connect_to_redis(0, 1));
+        network.inject(1, &both(sandbox, 0, 1), call(OnCall::ResetAfter, Some(1))).unwrap();
+        broken.client.write_all(SET).unwrap();
+        assert_eq!(arrives(&mut broken.server).unwrap().as_bytes(), SET, "it was applied");
+        broken.server.write_all(b"+OK\r\n").unwrap();
+        assert_eq!(arrives(&mut broken.client).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert_eq!(arrives(&mut broken.server).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        until_it_strikes(&network, 1);
+        assert_eq!(asks(&mut other, SET).unwrap(), "+OK\r\n");
+        assert_observed(&network.heal(1).unwrap());
+
+        let mut idle = sandbox.connect_to_redis(0, 1);
+        let chosen = (sandbox.address(0), idle.client.local_addr().unwrap().port(), sandbox.address(1));
+        for (fault, action) in [(2, OnCall::CutConnection), (3, OnCall::ResetConnection)] {
+            let Effect::Call(of_any) = call(action, Some(0)) else { unreachable!() };
+            let effect = Effect::Call(Call { chosen: vec![chosen], ..of_any });
+            network.inject(fault, &both(sandbox, 0, 1), effect).unwrap();
+            network.provoke(fault, &[chosen]).unwrap();
+            until_it_strikes(&network, fault);
+            assert_eq!(asks(&mut other, SET).unwrap(), "+OK\r\n");
+            if action == OnCall::CutConnection {
+                idle.server.write_all(b"+new\r\n").unwrap();
+                assert_eq!(arrives(&mut idle.client).unwrap_err().kind(), ErrorKind::WouldBlock);
+            }
+            assert_observed(&network.heal(fault).unwrap());
+            if action == OnCall::CutConnection {
+                assert!(idle.read_what_was_lost().is_ok(), "TCP sends it again");
+            }
+        }
+        assert_eq!(arrives(&mut idle.client).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert_eq!(arrives(&mut idle.server).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert_eq!(asks(&mut other, SET).unwrap(), "+OK\r\n");
+    });
+}
+
+#[test]
+fn a_disarmed_fault_lets_its_command_pass() {
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let mut connection = sandbox.connect_to_redis(0, 1);
+        network.inject(1, &both(sandbox, 0, 1), call(OnCall::HoldReply, None)).unwrap();
+        assert_eq!(network.strike(1, true), None);
+        assert_eq!(asks(&mut connection, SET).unwrap(), "+OK\r\n");
+        assert_eq!(network.strike(1, false), None);
+        assert_eq!(network.heal(1).unwrap().text, "2 of 2 ways open again; it struck 0 times");
     });
 }

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::topology::REDIS_PORT;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// How long a member waits for another before it counts as cut off.
@@ -148,7 +149,17 @@ impl Sandbox {
 
     /// Tries to open a new connection.
     pub fn connect(&self, from: usize, to: usize) -> io::Result<Connection> {
-        let listener = self.within(to, || TcpListener::bind("0.0.0.0:0"))?;
+        self.connect_to_port(from, to, 0)
+    }
+
+    /// A connection to the port at which a Redis listens.
+    pub fn connect_to_redis(&self, from: usize, to: usize) -> Connection {
+        let tries = (0..10).find_map(|_| self.connect_to_port(from, to, REDIS_PORT).ok());
+        tries.expect("members reach each other")
+    }
+
+    fn connect_to_port(&self, from: usize, to: usize, port: u16) -> io::Result<Connection> {
+        let listener = self.within(to, || TcpListener::bind(("0.0.0.0", port)))?;
         let address = SocketAddr::from((self.address(to), listener.local_addr()?.port()));
         let client = self.within(from, || TcpStream::connect_timeout(&address, PATIENCE))?;
         let (server, _) = listener.accept()?;

@@ -1,0 +1,566 @@
+//! Faults on one command of one connection: its request or its reply is held, its reply is lost, or its connection ends.
+//!
+//! All packets between a client and a server pass through here on their way. What is a request and what is a reply is
+//! told by the server's port. Both directions of a connection are followed by their sequence numbers ([`resp`] says
+//! where commands and replies end), so that what TCP sends again counts once. A connection that was there before is
+//! followed from the first segment on that begins with a command. After a gap, which only lost packets leave, it is
+//! followed from the next such segment on.
+//!
+//! A fault strikes at a whole segment: what shares one with the command or the reply has the same fate. From then on it
+//! has the connection's direction until it is healed, because nothing overtakes anything within a connection. A reply
+//! is known by its place: the third command's is the third. If a command was in flight when its connection was first
+//! seen, its reply may be taken for the next one's; that one is held or lost then as well, since it comes later.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::capture::OFFLOAD_HEADER;
+use super::frame::{self, Tcp, flags};
+use super::resp::{self, Scanner, Value};
+use super::{Pair, reset};
+use crate::history::{Command, OnCall, ordinal};
+use crate::topology::REDIS_PORT;
+
+/// How many connections are followed at once; beyond that, the one that was silent for longest is forgotten.
+const MOST_CONNECTIONS: usize = 4096;
+/// How many bytes of one connection wait at most. What finds no room is lost, and TCP sends it again.
+const ROOM: usize = 4 << 20;
+
+/// What strikes, and at which command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Call {
+    pub action: OnCall,
+    pub command: Command,
+    /// Which of the commands that match, from 1, counted for each client and server since the fault was injected; `None`
+    /// for each of them.
+    pub nth: Option<u32>,
+    /// A pattern with `*` and `?` for the command's first key; `None` for any.
+    pub key: Option<String>,
+    /// Connections that were chosen already: the client's address and port, and the server's address.
+    pub chosen: Vec<Ends>,
+}
+
+/// A client's address and port, and a server's address.
+pub type Ends = (Ipv4Addr, u16, Ipv4Addr);
+
+/// Commands about a connection or a server, which no lock is made of.
+const HOUSEKEEPING: [&str; 18] = [
+    "AUTH", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DBSIZE", "ECHO", "FUNCTION", "HELLO", "INFO", "PING", "QUIT",
+    "READONLY", "RESET", "ROLE", "SCRIPT", "SELECT", "SENTINEL",
+];
+/// Commands that write nothing.
+const READS: [&str; 22] = [
+    "EXISTS",
+    "GET",
+    "GETRANGE",
+    "HEXISTS",
+    "HGET",
+    "HGETALL",
+    "HLEN",
+    "HMGET",
+    "LLEN",
+    "LRANGE",
+    "MGET",
+    "MULTI",
+    "PSUBSCRIBE",
+    "PTTL",
+    "PUBLISH",
+    "PUNSUBSCRIBE",
+    "STRLEN",
+    "SUBSCRIBE",
+    "TIME",
+    "TTL",
+    "TYPE",
+    "UNSUBSCRIBE",
+];
+
+/// Whether a command, in capitals, is meant.
+fn fits(meant: &Command, command: &str) -> bool {
+    match meant {
+        Command::Any => !HOUSEKEEPING.contains(&command),
+        Command::Write => !HOUSEKEEPING.contains(&command) && !READS.contains(&command),
+        Command::Named(name) if name == "EVAL" => runs_a_script(command),
+        Command::Named(name) => name == command,
+    }
+}
+
+impl Call {
+    /// The connections whose last command is meant, by a server's answer to `CLIENT LIST`.
+    pub(crate) fn chosen_from(&self, list: &str, server: Ipv4Addr) -> Vec<Ends> {
+        let chosen = list.lines().filter_map(|line| {
+            let field = |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+            let command = field("cmd")?.split('|').next()?.to_ascii_uppercase();
+            let subscribed = |count: &str| field(count).is_some_and(|count| count != "0");
+            let is_meant = match &self.command {
+                Command::Named(name) if name == "SUBSCRIBE" => subscribed("sub"),
+                Command::Named(name) if name == "PSUBSCRIBE" => subscribed("psub"),
+                meant => fits(meant, &command),
+            };
+            let (address, port) = field("addr")?.rsplit_once(':')?;
+            Some((address.parse().ok()?, port.parse().ok()?, server)).filter(|_| is_meant)
+        });
+        chosen.collect()
+    }
+
+    /// What was seen when it struck.
+    pub(crate) fn tell(&self, strike: &Strike, client: &str, server: &str) -> String {
+        let which = match strike.nth {
+            0 => format!("the connection of {client} to {server} with {} as its last command", self.command),
+            nth => {
+                let key = if strike.key.is_empty() { String::new() } else { format!(" of {}", strike.key) };
+                format!("{client}'s {} {}{key} to {server}", ordinal(nth), strike.command)
+            }
+        };
+        let what = match self.action {
+            OnCall::HoldRequest => "is held",
+            OnCall::HoldReply => "was answered, and the reply is held",
+            OnCall::LoseReply => "was answered, and the reply was lost",
+            OnCall::ResetAfter => "was answered, the reply was lost, and both ends got an RST",
+            OnCall::ResetConnection => "was not let through, and both ends got an RST",
+            OnCall::CutConnection => "was not let through, nor is anything else on its connection",
+        };
+        format!("{which} {what}")
+    }
+
+    /// What was seen if it did not strike, between these clients and servers.
+    pub(crate) fn tell_none(&self, pairs: &[(String, String)]) -> String {
+        let of = if self.action.waits_for_the_reply() { "reply to a " } else { "" };
+        let nth = self.nth.filter(|nth| *nth > 1).map(|nth| ordinal(nth) + " ").unwrap_or_default();
+        let on = self.key.as_ref().map(|key| format!(" of a key like {key}")).unwrap_or_default();
+        let unique = |mut names: Vec<&str>| {
+            names.sort_unstable();
+            names.dedup();
+            names.join(" or ")
+        };
+        let clients = unique(pairs.iter().map(|(client, _)| client.as_str()).collect());
+        let servers = unique(pairs.iter().map(|(_, server)| server.as_str()).collect());
+        format!("armed, but no {of}{nth}{}{on} from {clients} to {servers} came", self.command)
+    }
+}
+
+fn runs_a_script(command: &str) -> bool {
+    command.starts_with("EVAL") || command.starts_with("FCALL")
+}
+
+/// A command at which a fault struck.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Strike {
+    pub client: Ipv4Addr,
+    pub server: Ipv4Addr,
+    /// Which of the matching commands it was, from 1; 0 if the connection was chosen before.
+    pub nth: u32,
+    /// As sent, in capitals; empty if the connection was chosen before.
+    pub command: String,
+    pub key: String,
+}
+
+/// The first strike of each fault, and how many there were; shared by the thread that carries and whoever asks.
+#[derive(Clone, Default)]
+pub(super) struct Strikes(Arc<Mutex<BTreeMap<u32, Struck>>>);
+
+#[derive(Default)]
+struct Struck {
+    first: Option<Strike>,
+    /// The clients and servers that it struck between.
+    pairs: BTreeSet<Pair>,
+    count: u64,
+    /// Whether it must strike no more.
+    disarmed: bool,
+}
+
+impl Strikes {
+    pub fn arm(&self, fault: u32) {
+        self.lock().insert(fault, Struck::default());
+    }
+
+    pub fn forget(&self, fault: u32) -> u64 {
+        self.lock().remove(&fault).map_or(0, |struck| struck.count)
+    }
+
+    /// The first strike, if there was one, and all clients and servers so far. If `disarm`, there will be no other,
+    /// whatever this says.
+    pub fn so_far(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)> {
+        let mut all = self.lock();
+        let struck = all.get_mut(&fault)?;
+        struck.disarmed |= disarm;
+        Some((struck.first.clone()?, struck.pairs.clone()))
+    }
+
+    /// Notes a strike; `false` if it must not be.
+    fn note(&self, fault: u32, strike: &Strike) -> bool {
+        let mut all = self.lock();
+        let Some(struck) = all.get_mut(&fault).filter(|struck| !struck.disarmed) else { return false };
+        struck.first.get_or_insert_with(|| strike.clone());
+        struck.pairs.insert((strike.client, strike.server));
+        struck.count += 1;
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Struck>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What becomes of a segment.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Treatment {
+    PassOn,
+    /// It is kept, or lost.
+    Withheld,
+    /// It is lost, and these frames are sent in its place.
+    Answered(Vec<Vec<u8>>),
+}
+
+/// All connections on which a fault may strike.
+#[derive(Default)]
+pub(super) struct Calls {
+    faults: BTreeMap<u32, Armed>,
+    connections: BTreeMap<Ends, Connection>,
+    /// How many segments have been seen.
+    seen: u64,
+    strikes: Strikes,
+}
+
+/// A fault as the network knows it: what strikes, and on which ways.
+pub(super) type Ordered = (Call, BTreeSet<Pair>);
+
+struct Armed {
+    call: Call,
+    pairs: BTreeSet<Pair>,
+    /// How many commands matched so far, by client and server.
+    matched: BTreeMap<Pair, u32>,
+}
+
+#[derive(Default)]
+struct Connection {
+    requests: Stream,
+    replies: Stream,
+    /// How many commands and replies have passed.
+    asked: u64,
+    answered: u64,
+    /// Faults that strike at a reply to come: which one it is, where its request ended, and what is to be told.
+    due: Vec<(u64, u32, u32, Strike)>,
+    /// Faults that chose this connection before, and have seen nothing of it yet.
+    chosen: Vec<u32>,
+    /// Faults that have struck.
+    fates: Vec<(u32, OnCall)>,
+    held: VecDeque<(Direction, Vec<u8>)>,
+    held_bytes: usize,
+    /// The last segment of a reply that was lost, as a frame.
+    lost: Option<Vec<u8>>,
+    /// What the client's last segment acknowledged.
+    client_expects: u32,
+    /// When it was last seen.
+    last: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Request,
+    Reply,
+}
+
+/// One direction of a connection.
+#[derive(Default)]
+struct Stream {
+    /// The number of the next byte, if it is known what that byte means.
+    next: Option<u32>,
+    scanner: Scanner,
+}
+
+impl Calls {
+    pub fn new(strikes: Strikes) -> Calls {
+        Calls { strikes, ..Calls::default() }
+    }
+
+    /// From now on, exactly these faults are armed. Returns the frames to send at once: what was held by others, in
+    /// order, and RSTs for connections on which a reply was lost for good.
+    pub fn arm(&mut self, faults: &BTreeMap<u32, Ordered>) -> Vec<Vec<u8>> {
+        self.faults.retain(|fault, _| faults.contains_key(fault));
+        for (fault, (call, pairs)) in faults {
+            if !self.faults.contains_key(fault) {
+                for ends in &call.chosen {
+                    let connection = self.connections.entry(*ends).or_default();
+                    connection.chosen.push(*fault);
+                    connection.fates.push((*fault, call.action));
+                }
+                let armed = Armed { call: call.clone(), pairs: pairs.clone(), matched: BTreeMap::new() };
+                self.faults.insert(*fault, armed);
+            }
+        }
+        let mut send = Vec::new();
+        for connection in self.connections.values_mut() {
+            connection.due.retain(|(_, _, fault, _)| faults.contains_key(fault));
+            connection.chosen.retain(|fault| faults.contains_key(fault));
+            connection.fates.retain(|(fault, _)| faults.contains_key(fault));
+            connection.let_go(&mut send);
+        }
+        if faults.is_empty() {
+            self.connections.clear();
+        }
+        send
+    }
+
+    /// Looks at a frame on a way that has faults. `bytes` begins with the offload header.
+    pub fn treat(&mut self, bytes: &[u8]) -> Treatment {
+        let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
+        let Some(packet) = frame::ipv4(captured) else { return Treatment::PassOn };
+        let Some(segment) = frame::tcp(&packet) else { return Treatment::PassOn };
+        let (direction, ends) = match (segment.from_port, segment.to_port) {
+            (port, REDIS_PORT) => (Direction::Request, (packet.from, port, packet.to)),
+            (REDIS_PORT, port) => (Direction::Reply, (packet.to, port, packet.from)),
+            _ => return Treatment::PassOn,
+        };
+        let way = (packet.from, packet.to);
+        if !self.faults.values().any(|armed| armed.pairs.contains(&way)) {
+            return Treatment::PassOn;
+        }
+        self.seen += 1;
+        let seen = self.seen;
+        let connection = self.connection(ends, &segment);
+        connection.last = seen;
+        connection.follow_flags(direction, &segment);
+        let payload = frame::content(&packet);
+        match direction {
+            Direction::Request => {
+                let end = segment.sequence.wrapping_add(segment.length);
+                for command in connection.requests.read(segment.sequence, payload, resp::begins_a_command) {
+                    self.asked(ends, &command, end);
+                }
+            }
+            Direction::Reply => self.replied(ends, &segment, payload),
+        }
+        match self.connections.get_mut(&ends) {
+            Some(connection) => connection.treat(ends, direction, bytes, &self.strikes),
+            None => Treatment::PassOn,
+        }
+    }
+
+    fn connection(&mut self, ends: Ends, segment: &Tcp) -> &mut Connection {
+        let is_new = segment.flags & (flags::SYN | flags::ACK) == flags::SYN;
+        if is_new {
+            // Whatever had these ends before is over.
+            self.connections.remove(&ends);
+        }
+        if self.connections.len() >= MOST_CONNECTIONS && !self.connections.contains_key(&ends) {
+            let idle = self.connections.iter().filter(|(_, one)| one.fates.is_empty());
+            let silent = idle.min_by_key(|(_, one)| one.last).map(|(ends, _)| *ends);
+            silent.map(|silent| self.connections.remove(&silent));
+        }
+        self.connections.entry(ends).or_default()
+    }
+
+    /// A command has passed, in a segment that ends here.
+    fn asked(&mut self, ends: Ends, command: &Value, end: u32) {
+        let Some(connection) = self.connections.get_mut(&ends) else { return };
+        // Messages to a subscriber look like replies.
+        connection.answered = connection.answered.min(connection.asked);
+        connection.asked += 1;
+        let word = |place: usize| command.words.get(place).map(|word| String::from_utf8_lossy(word).into_owned());
+        let Some(name) = word(0).map(|name| name.to_ascii_uppercase()) else { return };
+        let key = word(if runs_a_script(&name) { 3 } else { 1 }).unwrap_or_default();
+        let (client, _, server) = ends;
+        for (fault, armed) in &mut self.faults {
+            let fits = armed.pairs.contains(&(client, server))
+                && fits(&armed.call.command, &name)
+                && armed.call.key.as_ref().is_none_or(|pattern| is_like(pattern.as_bytes(), key.as_bytes()));
+            if !fits {
+                continue;
+            }
+            let nth = armed.matched.entry((client, server)).or_default();
+            *nth += 1;
+            if armed.call.nth.is_some_and(|wanted| wanted != *nth) {
+                continue;
+            }
+            let strike = Strike { client, server, nth: *nth, command: name.clone(), key: key.clone() };
+            match armed.call.action {
+                action if action.waits_for_the_reply() => {
+                    connection.due.push((connection.asked, end, *fault, strike));
+                }
+                at_once if self.strikes.note(*fault, &strike) => connection.has_struck(*fault, at_once),
+                _ => {}
+            }
+        }
+    }
+
+    /// A segment from the server: faults that wait for a reply in it strike.
+    fn replied(&mut self, ends: Ends, segment: &Tcp, payload: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&ends) else { return };
+        if !connection.replies.is_new(segment.sequence, payload) {
+            return;
+        }
+        let values = connection.replies.read(segment.sequence, payload, resp::begins_a_reply);
+        connection.answered += values.iter().filter(|value| !matches!(value.kind, b'>' | b'|')).count() as u64;
+        // If nobody knows what these bytes are, they may be any reply.
+        let begun = match connection.replies.next {
+            Some(_) => connection.answered + u64::from(connection.replies.scanner.is_within()),
+            None => connection.asked,
+        };
+        let is_here = |(number, end, ..): &(u64, u32, u32, Strike)| {
+            *number <= begun && segment.acknowledged.wrapping_sub(*end).cast_signed() >= 0
+        };
+        let (here, due) = std::mem::take(&mut connection.due).into_iter().partition(is_here);
+        connection.due = due;
+        for (_, _, fault, strike) in here {
+            if let Some(armed) = self.faults.get(&fault)
+                && self.strikes.note(fault, &strike)
+            {
+                connection.has_struck(fault, armed.call.action);
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Whether it has bytes that were not seen before, as far as that is known.
+    fn is_new(&self, sequence: u32, payload: &[u8]) -> bool {
+        let end = sequence.wrapping_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+        !payload.is_empty() && self.next.is_none_or(|next| end.wrapping_sub(next).cast_signed() > 0)
+    }
+
+    /// The commands or replies that end in this segment and were not seen before.
+    fn read(&mut self, sequence: u32, payload: &[u8], is_beginning: fn(&[u8]) -> bool) -> Vec<Value> {
+        if !self.is_new(sequence, payload) {
+            return Vec::new();
+        }
+        let known = self.next.map(|next| next.wrapping_sub(sequence).cast_signed());
+        let new = match known.and_then(|known| usize::try_from(known).ok()) {
+            Some(known) => payload.get(known..).unwrap_or_default(),
+            // Met just now, or after a gap.
+            None => {
+                (self.next, self.scanner) = (None, Scanner::default());
+                if !is_beginning(payload) {
+                    return Vec::new();
+                }
+                payload
+            }
+        };
+        let end = sequence.wrapping_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+        match self.scanner.read(new) {
+            Ok(values) => {
+                self.next = Some(end);
+                values
+            }
+            Err(resp::NoResp) => {
+                (self.next, self.scanner) = (None, Scanner::default());
+                Vec::new()
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// A SYN says where its direction begins.
+    fn follow_flags(&mut self, direction: Direction, segment: &Tcp) {
+        let stream = match direction {
+            Direction::Request => &mut self.requests,
+            Direction::Reply => &mut self.replies,
+        };
+        if segment.flags & flags::SYN != 0 {
+            *stream = Stream { next: Some(segment.sequence.wrapping_add(1)), scanner: Scanner::default() };
+        }
+        if direction == Direction::Request && segment.flags & flags::ACK != 0 {
+            self.client_expects = segment.acknowledged;
+        }
+    }
+
+    fn has_struck(&mut self, fault: u32, action: OnCall) {
+        if !self.fates.contains(&(fault, action)) {
+            self.fates.push((fault, action));
+        }
+    }
+
+    fn has(&self, action: OnCall) -> bool {
+        self.fates.iter().any(|(_, fate)| *fate == action)
+    }
+
+    fn holds(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::Request => self.has(OnCall::HoldRequest),
+            Direction::Reply => self.has(OnCall::HoldReply),
+        }
+    }
+
+    fn treat(&mut self, (client, _, server): Ends, direction: Direction, bytes: &[u8], strikes: &Strikes) -> Treatment {
+        let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
+        for fault in std::mem::take(&mut self.chosen) {
+            let strike = Strike { client, server, nth: 0, command: String::new(), key: String::new() };
+            if !strikes.note(fault, &strike) {
+                self.fates.retain(|(other, _)| *other != fault);
+            }
+        }
+        if self.has(OnCall::ResetAfter) || self.has(OnCall::ResetConnection) {
+            return Treatment::Answered(reset::forge(captured).into_iter().map(bare).collect());
+        }
+        if self.has(OnCall::CutConnection) {
+            return Treatment::Withheld;
+        }
+        if direction == Direction::Reply && self.has(OnCall::LoseReply) {
+            // Its headers are enough.
+            self.lost = Some(captured[..captured.len().min(frame::HEADERS)].to_vec());
+            return Treatment::Withheld;
+        }
+        if !self.holds(direction) {
+            return Treatment::PassOn;
+        }
+        if self.held_bytes + bytes.len() <= ROOM {
+            self.held_bytes += bytes.len();
+            self.held.push_back((direction, bytes.to_vec()));
+        }
+        Treatment::Withheld
+    }
+
+    /// Adds the frames that nothing holds any more.
+    fn let_go(&mut self, send: &mut Vec<Vec<u8>>) {
+        if !self.has(OnCall::LoseReply)
+            && let Some(lost) = self.lost.take()
+        {
+            // The client still expects the reply's first byte; the server has what its last segment acknowledged.
+            send.extend(reset::forge_at(&lost, self.client_expects).into_iter().map(bare));
+        }
+        for (direction, bytes) in std::mem::take(&mut self.held) {
+            if self.holds(direction) {
+                self.held.push_back((direction, bytes));
+            } else {
+                self.held_bytes -= bytes.len();
+                send.push(bytes);
+            }
+        }
+    }
+}
+
+/// A frame as a packet socket sends it, with nothing left to compute.
+fn bare(frame: Vec<u8>) -> Vec<u8> {
+    [&[0; OFFLOAD_HEADER], &frame[..]].concat()
+}
+
+/// Whether a text is like a pattern, in which `*` stands for any bytes and `?` for one.
+fn is_like(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut read) = (0, 0);
+    // Where to go on if what follows the last `*` does not fit.
+    let mut again: Option<(usize, usize)> = None;
+    while read < text.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                again = Some((at + 1, read));
+                at += 1;
+            }
+            Some(wanted) if *wanted == b'?' || *wanted == text[read] => (at, read) = (at + 1, read + 1),
+            _ => match &mut again {
+                Some((after, from)) => {
+                    *from += 1;
+                    (at, read) = (*after, *from);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests;

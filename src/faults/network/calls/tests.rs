@@ -1,0 +1,333 @@
+//! Faults at commands, on segments made by hand.
+
+use super::*;
+use Treatment::{PassOn, Withheld};
+
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
+const FAULT: u32 = 7;
+
+/// A way with one fault, and what has been said on each connection so far.
+struct Wire {
+    calls: Calls,
+    strikes: Strikes,
+    /// By the client's port: the next numbers of both sides.
+    numbers: BTreeMap<u16, (u32, u32)>,
+    server: Ipv4Addr,
+}
+
+impl Wire {
+    fn new(action: OnCall, command: &str, nth: Option<u32>) -> Wire {
+        Wire::with(Call { action, command: named(command), nth, key: None, chosen: Vec::new() })
+    }
+
+    fn with(call: Call) -> Wire {
+        let strikes = Strikes::default();
+        strikes.arm(FAULT);
+        let mut calls = Calls::new(strikes.clone());
+        let pairs = [(CLIENT, SERVER), (SERVER, CLIENT), (CLIENT, OTHER), (OTHER, CLIENT)].into();
+        assert!(calls.arm(&[(FAULT, (call, pairs))].into()).is_empty());
+        Wire { calls, strikes, numbers: BTreeMap::new(), server: SERVER }
+    }
+
+    fn frame(&mut self, direction: Direction, port: u16, flags: u8, payload: &[u8], advance: bool) -> Vec<u8> {
+        // Close to where numbers wrap around.
+        let numbers = self.numbers.entry(port).or_insert((u32::MAX - 20, u32::MAX - 10));
+        let (own, others) = match direction {
+            Direction::Request => (&mut numbers.0, numbers.1),
+            Direction::Reply => (&mut numbers.1, numbers.0),
+        };
+        let (sequence, acknowledged) = (*own, others);
+        if advance {
+            *own = own.wrapping_add(payload.len() as u32 + u32::from(flags & flags::SYN != 0));
+        }
+        let (ends, ports) = match direction {
+            Direction::Request => ((CLIENT, self.server), (port, REDIS_PORT)),
+            Direction::Reply => ((self.server, CLIENT), (REDIS_PORT, port)),
+        };
+        let header = Tcp { from_port: ports.0, to_port: ports.1, sequence, acknowledged, flags, length: 0 };
+        let mut frame = frame::segment(([1; 6], [2; 6]), ends, 0, &header, 9);
+        frame.extend(payload);
+        let total = (frame.len() - frame::ETHERNET) as u16;
+        frame[16..18].copy_from_slice(&total.to_be_bytes());
+        bare(frame)
+    }
+
+    fn says(&mut self, direction: Direction, port: u16, payload: &[u8]) -> Treatment {
+        let frame = self.frame(direction, port, flags::ACK, payload, true);
+        self.calls.treat(&frame)
+    }
+
+    fn asks(&mut self, port: u16, words: &str) -> Treatment {
+        self.says(Direction::Request, port, &command(words))
+    }
+
+    fn answers(&mut self, port: u16, reply: &str) -> Treatment {
+        self.says(Direction::Reply, port, reply.as_bytes())
+    }
+
+    fn strike(&self) -> Option<(u32, String)> {
+        self.strikes.so_far(FAULT, false).map(|(strike, _)| (strike.nth, format!("{} {}", strike.command, strike.key)))
+    }
+
+    /// What is sent when it is healed: from whom, and what they say or that it is an RST.
+    fn heal(&mut self) -> Vec<String> {
+        self.calls.arm(&BTreeMap::new()).iter().map(|bytes| told(bytes)).collect()
+    }
+}
+
+fn named(word: &str) -> Command {
+    match word {
+        "any" => Command::Any,
+        "write" => Command::Write,
+        name => Command::Named(name.to_string()),
+    }
+}
+
+fn command(words: &str) -> Vec<u8> {
+    let words: Vec<&str> = words.split(' ').collect();
+    let strings: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    format!("*{}\r\n{strings}", words.len()).into_bytes()
+}
+
+fn told(bytes: &[u8]) -> String {
+    let packet = frame::ipv4(&bytes[OFFLOAD_HEADER..]).unwrap();
+    let segment = frame::tcp(&packet).unwrap();
+    let whom = if packet.to == CLIENT { "client" } else { "server" };
+    match segment.flags & flags::RST {
+        0 => format!("to {whom}: {}", String::from_utf8_lossy(frame::content(&packet)).replace("\r\n", " ")),
+        _ => format!("RST to {whom} at {}", segment.sequence),
+    }
+}
+
+fn resets(treatment: Treatment) -> Vec<String> {
+    match treatment {
+        Treatment::Answered(frames) => frames.iter().map(|frame| told(frame)).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_second_set_waits_with_all_that_follows_it() {
+    let mut wire = Wire::new(OnCall::HoldRequest, "SET", Some(2));
+    assert_eq!(wire.asks(1, "SET k0 a NX"), PassOn);
+    assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
+    assert_eq!(wire.asks(1, "GET k0"), PassOn, "another command");
+    assert_eq!(wire.answers(1, "$1\r\na\r\n"), PassOn);
+    assert_eq!(wire.strike(), None);
+    assert_eq!(wire.asks(2, "set k1 b"), Withheld, "counted over all connections of the client to the server");
+    assert_eq!(wire.strike(), Some((2, "SET k1".to_string())));
+    assert_eq!(wire.says(Direction::Request, 2, b""), Withheld, "an acknowledgement");
+    assert_eq!(wire.answers(2, ""), PassOn, "the other direction goes on");
+    assert_eq!(wire.asks(1, "SET k0 c"), PassOn, "the third");
+    wire.server = OTHER;
+    assert_eq!(wire.asks(3, "SET k0 d"), PassOn, "the first to another server");
+    assert_eq!(wire.heal(), ["to server: *3 $3 set $2 k1 $1 b ", "to server: "]);
+}
+
+#[test]
+fn the_reply_waits_and_the_request_does_not() {
+    let mut wire = Wire::new(OnCall::HoldReply, "EVAL", Some(1));
+    assert_eq!(wire.asks(1, "GET k"), PassOn);
+    assert_eq!(wire.asks(1, "EVALSHA abc 1 lock:k token"), PassOn);
+    assert_eq!(wire.answers(1, "$-1\r\n"), PassOn, "to the first of the two");
+    assert_eq!(wire.strike(), None);
+    assert_eq!(wire.answers(1, ":1\r\n"), Withheld);
+    assert_eq!(wire.strike(), Some((1, "EVALSHA lock:k".to_string())));
+    assert_eq!(wire.asks(1, "PING"), PassOn);
+    assert_eq!(wire.answers(1, "+PONG\r\n"), Withheld, "what comes later");
+    assert_eq!(wire.heal(), ["to client: :1 ", "to client: +PONG "]);
+    assert_eq!(wire.answers(1, "+PONG\r\n"), PassOn);
+}
+
+#[test]
+fn a_reply_that_left_before_the_request_came_is_not_its_reply() {
+    let mut wire = Wire::new(OnCall::HoldReply, "SET", Some(1));
+    // Asked before anybody looked, and answered while the SET was on its way.
+    let early = wire.frame(Direction::Reply, 1, flags::ACK, b"+PONG\r\n", true);
+    assert_eq!(wire.asks(1, "SET k v"), PassOn);
+    assert_eq!(wire.calls.treat(&early), PassOn);
+    assert_eq!(wire.strike(), None);
+    assert_eq!(wire.answers(1, "+OK\r\n"), Withheld);
+}
+
+#[test]
+fn a_lost_reply_never_arrives_and_the_heal_ends_the_connection() {
+    let mut wire = Wire::new(OnCall::LoseReply, "any", Some(1));
+    assert_eq!(wire.asks(1, "CLIENT SETINFO LIB-NAME x"), PassOn, "not counted");
+    assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
+    assert_eq!(wire.asks(1, "DEL k"), PassOn);
+    let (asked, answered) = wire.numbers[&1];
+    assert_eq!(wire.answers(1, ":1\r\n"), Withheld);
+    assert_eq!(wire.strike(), Some((1, "DEL k".to_string())));
+    assert_eq!(wire.asks(2, "GET k"), PassOn);
+    assert_eq!(wire.answers(2, "$-1\r\n"), PassOn, "other connections go on");
+    let mut resets = wire.heal();
+    resets.sort();
+    assert_eq!(resets, [format!("RST to client at {answered}"), format!("RST to server at {asked}")]);
+}
+
+#[test]
+fn a_reset_after_a_command_replaces_its_reply() {
+    let mut wire = Wire::new(OnCall::ResetAfter, "SET", Some(1));
+    assert_eq!(wire.asks(1, "SET k v"), PassOn);
+    let (asked, answered) = wire.numbers[&1];
+    let expected = [format!("RST to client at {answered}"), format!("RST to server at {asked}")];
+    assert_eq!(resets(wire.answers(1, "+OK\r\n")), expected);
+    assert_eq!(resets(wire.asks(1, "GET k")).len(), 2, "until it is healed");
+    let syn = wire.frame(Direction::Request, 1, flags::SYN, b"", true);
+    assert_eq!(wire.calls.treat(&syn), PassOn, "a new connection may have the same port");
+    assert_eq!(wire.asks(1, "SET k v"), PassOn);
+    assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
+    assert!(wire.heal().is_empty());
+}
+
+#[test]
+fn one_connection_of_several_is_cut_or_reset() {
+    let chosen = Call {
+        action: OnCall::CutConnection,
+        command: named("SUBSCRIBE"),
+        nth: Some(0),
+        key: None,
+        chosen: vec![(CLIENT, 5, SERVER)],
+    };
+    let mut wire = Wire::with(chosen.clone());
+    assert_eq!(wire.strike(), None, "nothing was seen yet");
+    assert_eq!(wire.asks(1, "SUBSCRIBE news"), PassOn);
+    assert_eq!(wire.answers(5, "+message\r\n"), Withheld);
+    assert_eq!(wire.strike(), Some((0, " ".to_string())));
+    assert_eq!(wire.asks(5, "PING"), Withheld);
+    assert!(wire.heal().is_empty());
+    assert_eq!(wire.asks(5, "PING"), PassOn);
+
+    let mut wire = Wire::with(Call { action: OnCall::ResetConnection, ..chosen });
+    assert_eq!(resets(wire.answers(5, "")).len(), 2);
+    let mut wire = Wire::new(OnCall::ResetConnection, "SUBSCRIBE", Some(1));
+    assert_eq!(wire.asks(1, "GET k"), PassOn);
+    assert_eq!(resets(wire.asks(2, "SUBSCRIBE news")).len(), 2, "as soon as the command comes");
+    assert_eq!(wire.asks(1, "GET k"), PassOn);
+}
+
+#[test]
+fn what_tcp_sends_again_counts_once_and_a_command_may_come_in_pieces() {
+    let mut wire = Wire::new(OnCall::HoldRequest, "SET", Some(2));
+    let bytes = command("SET k v");
+    let first = wire.frame(Direction::Request, 1, flags::ACK, &bytes[..9], true);
+    let second = wire.frame(Direction::Request, 1, flags::ACK, &bytes[9..], true);
+    for frame in [&first, &second, &first, &second] {
+        assert_eq!(wire.calls.treat(frame), PassOn);
+    }
+    assert_eq!(wire.strike(), None, "one SET, sent twice");
+    let both = [command("GET k"), command("SET k w"), command("GET k")].concat();
+    assert_eq!(wire.says(Direction::Request, 1, &both[..50]), Withheld, "in one segment with others");
+    assert_eq!(wire.strike(), Some((2, "SET k".to_string())));
+    assert_eq!(wire.says(Direction::Request, 1, &both[50..]), Withheld);
+    assert_eq!(wire.heal().len(), 2);
+}
+
+#[test]
+fn after_a_gap_it_goes_on_with_the_next_segment_that_begins_with_a_command() {
+    let mut wire = Wire::new(OnCall::HoldRequest, "SET", Some(1));
+    let bytes = command("SET k v");
+    assert_eq!(wire.says(Direction::Request, 1, &bytes[4..]), PassOn, "met in the middle of a command");
+    assert_eq!(wire.asks(1, "GET k"), PassOn);
+    let _missed = wire.frame(Direction::Request, 1, flags::ACK, &bytes[..9], true);
+    assert_eq!(wire.says(Direction::Request, 1, &bytes[9..]), PassOn);
+    assert_eq!(wire.strike(), None);
+    assert_eq!(wire.asks(1, "SET k v"), Withheld);
+}
+
+#[test]
+fn keys_and_classes_of_commands_are_told_apart() {
+    let like = |pattern: &str, text: &str| is_like(pattern.as_bytes(), text.as_bytes());
+    for (pattern, text) in [("lock:*", "lock:k0"), ("*", ""), ("*k?", "lock:k0"), ("a*b*c", "axxbxbxc"), ("k", "k")] {
+        assert!(like(pattern, text), "{pattern} {text}");
+    }
+    for (pattern, text) in [("lock:*", "clock:k0"), ("", "k"), ("*k?", "lock:k"), ("a*b*c", "axxbxb"), ("k?", "k")] {
+        assert!(!like(pattern, text), "{pattern} {text}");
+    }
+    let meant = |word: &str, commands: &[&str]| commands.iter().map(|one| fits(&named(word), one)).collect::<Vec<_>>();
+    let commands = ["SET", "GET", "EVALSHA", "CLIENT", "SETNX"];
+    assert_eq!(meant("any", &commands), [true, true, true, false, true]);
+    assert_eq!(meant("write", &commands), [true, false, true, false, true]);
+    assert_eq!(meant("EVAL", &commands), [false, false, true, false, false]);
+    assert_eq!(meant("SET", &commands), [true, false, false, false, false]);
+
+    let set = Call { action: OnCall::HoldRequest, command: named("SET"), nth: None, key: None, chosen: Vec::new() };
+    let mut wire = Wire::with(Call { key: Some("lock:*".to_string()), ..set });
+    assert_eq!(wire.asks(1, "SET other v"), PassOn);
+    assert_eq!(wire.asks(1, "SET lock:k v"), Withheld);
+    assert_eq!(wire.asks(2, "SET lock:k v"), Withheld, "each of them");
+    wire.server = OTHER;
+    assert_eq!(wire.asks(3, "SET lock:k v"), Withheld);
+    let (_, pairs) = wire.strikes.so_far(FAULT, false).unwrap();
+    assert_eq!(pairs, [(CLIENT, SERVER), (CLIENT, OTHER)].into());
+}
+
+#[test]
+fn connections_are_chosen_by_what_the_server_says_of_them() {
+    let list = "id=3 addr=10.0.0.1:5000 name= sub=1 psub=0 cmd=ping lib-name=x\n\
+                id=4 addr=10.0.0.1:5001 name= sub=0 psub=0 cmd=client|setinfo\n\
+                id=5 addr=10.0.0.9:5002 sub=0 psub=2 cmd=psubscribe\nnonsense\nid=6 addr=[::1]:7 sub=0 psub=0 cmd=set\n\
+                id=7 addr=10.0.0.1:5003 sub=0 psub=0 cmd=set\n";
+    let ports = |word: &str| {
+        let call =
+            Call { action: OnCall::CutConnection, command: named(word), nth: Some(1), key: None, chosen: Vec::new() };
+        call.chosen_from(list, SERVER).iter().map(|(_, port, _)| *port).collect::<Vec<_>>()
+    };
+    assert_eq!(ports("SUBSCRIBE"), [5000], "even if it has said something else since");
+    assert_eq!(ports("PSUBSCRIBE"), [5002]);
+    assert_eq!(ports("SET"), [5003]);
+    assert_eq!(ports("write"), [5003]);
+    assert!(ports("GET").is_empty());
+}
+
+#[test]
+fn once_disarmed_it_strikes_no_more() {
+    let mut wire = Wire::new(OnCall::HoldRequest, "SET", None);
+    assert_eq!(wire.strikes.so_far(FAULT, true), None);
+    assert_eq!(wire.asks(1, "SET k v"), PassOn);
+    assert_eq!(wire.strike(), None);
+
+    let mut wire = Wire::new(OnCall::HoldReply, "SET", None);
+    assert_eq!(wire.asks(1, "SET k v"), PassOn);
+    assert_eq!(wire.strikes.so_far(FAULT, true), None);
+    assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
+}
+
+#[test]
+fn other_ways_and_ports_are_left_alone_and_memory_is_bounded() {
+    let mut wire = Wire::new(OnCall::HoldRequest, "SET", None);
+    let mut elsewhere = wire.frame(Direction::Request, 1, flags::ACK, &command("SET k v"), true);
+    elsewhere[OFFLOAD_HEADER + 29] = 9;
+    assert_eq!(wire.calls.treat(&elsewhere), PassOn);
+    for nonsense in [&b""[..], b"short", &[0; 60]] {
+        assert_eq!(wire.calls.treat(nonsense), PassOn);
+    }
+    for port in 1..=5000 {
+        wire.asks(port, "GET k");
+    }
+    assert_eq!(wire.calls.connections.len(), MOST_CONNECTIONS);
+    assert_eq!(wire.asks(1, "SET k v"), Withheld);
+    let much = [&command("SET k v")[..], &[b'x'; 60_000]].concat();
+    for _ in 0..100 {
+        assert_eq!(wire.says(Direction::Request, 1, &much), Withheld);
+    }
+    assert!(wire.calls.connections[&(CLIENT, 1, SERVER)].held_bytes <= ROOM);
+}
+
+#[test]
+fn it_is_told_in_words() {
+    let call = |action, nth| Call { action, command: named("SET"), nth, key: None, chosen: Vec::new() };
+    let strike =
+        |nth| Strike { client: CLIENT, server: SERVER, nth, command: "SET".to_string(), key: "lock:k0".to_string() };
+    let told = call(OnCall::HoldReply, Some(2)).tell(&strike(2), "c0", "n1");
+    assert_eq!(told, "c0's 2nd SET of lock:k0 to n1 was answered, and the reply is held");
+    let told = call(OnCall::CutConnection, Some(0)).tell(&strike(0), "c0", "n1");
+    assert!(told.starts_with("the connection of c0 to n1 with SET as its last command was not let through"), "{told}");
+    let pairs = [("c0", "n1"), ("c0", "n0"), ("c1", "n0")].map(|(one, other)| (one.to_string(), other.to_string()));
+    let told = call(OnCall::HoldReply, Some(2)).tell_none(&pairs);
+    assert_eq!(told, "armed, but no reply to a 2nd SET from c0 or c1 to n0 or n1 came");
+    assert_eq!(call(OnCall::HoldRequest, None).tell_none(&pairs[..1]), "armed, but no SET from c0 to n1 came");
+}
