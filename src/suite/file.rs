@@ -37,12 +37,15 @@ pub struct SuiteFile {
 }
 
 /// Every named workload under every named nemesis. If one side is left out, it means all for which the files expect
-/// something in combination with the other side, except cells that other blocks name.
+/// something in combination with the other side, except cells that other blocks name, and published libraries.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
     pub workload: Option<Names>,
     pub nemesis: Option<Names>,
+    /// Whether workloads that are left out are those of published libraries instead of all others.
+    #[serde(default)]
+    pub libraries: bool,
     pub runs: Option<u32>,
     /// Overrides what the files of the workload and the nemesis expect.
     pub expect: Option<Expected>,

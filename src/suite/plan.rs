@@ -88,6 +88,9 @@ impl Suite {
         let mut blocks = Vec::new();
         for (number, block) in order {
             let refuse = |text: String| Err(SuiteError(format!("suite {name}: block {}{text}", number + 1)));
+            if block.libraries && block.workload.is_some() {
+                return refuse(": `libraries` says which workloads are meant if none is named; leave out one of the two".into());
+            }
             let pairs = match pairs(block, folder) {
                 Ok(pairs) => pairs,
                 Err(error) => return refuse(format!(": {error}")),
@@ -171,12 +174,13 @@ fn pairs(block: &Block, folder: &Path) -> Result<Vec<[String; 2]>, CatalogueErro
                         workloads.insert(workload.to_string());
                     }
                 }
+                let workloads = of_kind(workloads.into_iter().collect(), block)?;
                 pairs.extend(workloads.into_iter().map(|workload| [workload, nemesis.clone()]));
             }
         }
         (workloads, None) => {
-            let all = || catalogue::WORKLOADS.iter().map(|(name, _)| name.to_string()).collect();
-            for workload in workloads.as_ref().map_or_else(all, named) {
+            let all = || of_kind(catalogue::WORKLOADS.iter().map(|(name, _)| name.to_string()).collect(), block);
+            for workload in workloads.as_ref().map_or_else(all, |names| Ok(named(names)))? {
                 let (name, file) = catalogue::workload(&workload)?;
                 let mut nemeses: BTreeSet<String> = file.expect.into_keys().collect();
                 for (nemesis, _) in catalogue::NEMESES {
@@ -189,6 +193,17 @@ fn pairs(block: &Block, folder: &Path) -> Result<Vec<[String; 2]>, CatalogueErro
         }
     }
     Ok(pairs)
+}
+
+/// Those of the workloads that a block means which does not name them: published libraries, or all others.
+fn of_kind(workloads: Vec<String>, block: &Block) -> Result<Vec<String>, CatalogueError> {
+    let mut asked_for = Vec::new();
+    for workload in workloads {
+        if catalogue::workload(&workload)?.1.library.is_some() == block.libraries {
+            asked_for.push(workload);
+        }
+    }
+    Ok(asked_for)
 }
 
 /// A path, made relative to the suite's folder; names, phrases and absolute paths stay as they are.

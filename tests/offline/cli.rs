@@ -317,17 +317,24 @@ fn a_machine_learns_its_part_from_what_runs_it_and_all_cut_alike() {
 }
 
 #[test]
-fn whatever_a_file_expects_is_in_the_nightly_suite() {
-    let assert = redjepsen().args(["suite", "nightly", "--dry-run"]).assert().code(0);
-    let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
-    let mut cells = Vec::new();
-    let mut workload = "";
-    for line in text.lines() {
-        match line.strip_prefix("  ") {
-            None => workload = line,
-            Some(cell) => cells.push((workload, cell.split_whitespace().next().unwrap_or_default())),
+fn whatever_a_file_expects_is_in_the_nightly_suite_or_in_that_of_libraries() {
+    let cells_of = |suite: &str| {
+        let assert = redjepsen().args(["suite", suite, "--dry-run"]).assert().code(0);
+        let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        let mut workload = String::new();
+        let mut cells = Vec::new();
+        for line in text.lines() {
+            match line.strip_prefix("  ") {
+                None => workload = line.to_string(),
+                Some(cell) => {
+                    let nemesis = cell.split_whitespace().next().unwrap_or_default();
+                    cells.push((workload.clone(), nemesis.to_string()));
+                }
+            }
         }
-    }
+        cells
+    };
+    let (nightly, libraries) = (cells_of("nightly"), cells_of("libraries"));
     let mut expected = Vec::new();
     for (workload, _) in catalogue::WORKLOADS {
         let file = catalogue::workload(workload).unwrap().1;
@@ -337,9 +344,10 @@ fn whatever_a_file_expects_is_in_the_nightly_suite() {
         let file = catalogue::nemesis(nemesis).unwrap().1;
         expected.extend(file.expect.into_keys().map(|workload| (workload, nemesis.to_string())));
     }
-    for (workload, nemesis) in expected {
-        let cell = (workload.as_str(), nemesis.as_str());
-        assert!(cells.contains(&cell), "add {workload} under {nemesis} to suites/nightly.toml");
+    for cell in expected {
+        let is_library = catalogue::workload(&cell.0).unwrap().1.library.is_some();
+        let (suite, other) = if is_library { (&libraries, &nightly) } else { (&nightly, &libraries) };
+        assert!(suite.contains(&cell) && !other.contains(&cell), "{cell:?} is in the wrong suite, or in none");
     }
 }
 
@@ -402,7 +410,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         .args(["suite", "smok"])
         .assert()
         .code(254)
-        .stderr(contains("unknown suite `smok`; expected nightly, perfect, smoke"));
+        .stderr(contains("unknown suite `smok`; expected libraries, nightly, perfect, smoke"));
     redjepsen().args(["suite", "smoke", "--shard", "3/2"]).assert().code(254).stderr(contains("`3/2` is not a shard"));
     redjepsen().arg("suite").assert().code(254);
     // If nothing can be started, nothing is written.
