@@ -36,6 +36,7 @@ pub const WORKLOADS: &[Entry] = &[
     ("incr", include_str!("../../workloads/incr.toml")),
     ("list", include_str!("../../workloads/list.toml")),
     ("mutex", include_str!("../../workloads/mutex.toml")),
+    ("node-redlock", include_str!("../../workloads/node-redlock.toml")),
     ("none", include_str!("../../workloads/none.toml")),
     ("paired-token", include_str!("../../workloads/paired-token.toml")),
     ("perfect", include_str!("../../workloads/perfect.toml")),
@@ -111,6 +112,7 @@ pub const NEMESES: &[Entry] = &[
     ("late-extend-reply", include_str!("../../nemeses/late-extend-reply.toml")),
     ("late-extension", include_str!("../../nemeses/late-extension.toml")),
     ("late-release", include_str!("../../nemeses/late-release.toml")),
+    ("late-second-reply", include_str!("../../nemeses/late-second-reply.toml")),
     ("lost-ack", include_str!("../../nemeses/lost-ack.toml")),
     ("lost-release-reply", include_str!("../../nemeses/lost-release-reply.toml")),
     ("lost-reply", include_str!("../../nemeses/lost-reply.toml")),
@@ -312,6 +314,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::nemesis::Expectation;
 
     fn files_in(folder: &str) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))
@@ -333,6 +336,14 @@ mod tests {
         for (name, _) in WORKLOADS {
             let (_, workload) = workload(name).unwrap();
             assert!(!workload.description.is_empty() && !workload.description.contains('\n'), "{name}");
+            let shown = workload.library.iter().flat_map(|library| &library.findings).flat_map(|finding| {
+                assert!(!finding.nemesis.is_empty(), "{name}");
+                &finding.nemesis
+            });
+            for nemesis_name in shown {
+                let expected = workload.expect.get(nemesis_name);
+                assert_eq!(expected, Some(&Expectation::Violation), "{name} has a finding under {nemesis_name}");
+            }
             for nemesis_name in workload.expect.keys() {
                 nemesis(nemesis_name).unwrap_or_else(|error| panic!("{name} expects something of {error}"));
             }

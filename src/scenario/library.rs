@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::options::one_or_more;
 
 /// The files that clients are made of which come with redjepsen, by their paths relative to `workloads/`.
 pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/client_files.rs"));
@@ -29,8 +31,9 @@ pub struct Library {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// The nemesis or scenario that shows it.
-    pub nemesis: String,
+    /// The nemeses or scenarios that show it, the plainest first; one, or a list.
+    #[serde(deserialize_with = "names")]
+    pub nemesis: Vec<String>,
     pub cause: Cause,
     /// One sentence.
     pub what: String,
@@ -40,6 +43,10 @@ pub struct Finding {
     /// Where its authors know of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issue: Option<String>,
+}
+
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    one_or_more(deserializer, "the name of a nemesis such as \"pause\", or a list of names")
 }
 
 /// Who could do better.

@@ -89,7 +89,9 @@ impl Suite {
         for (number, block) in order {
             let refuse = |text: String| Err(SuiteError(format!("suite {name}: block {}{text}", number + 1)));
             if block.libraries && block.workload.is_some() {
-                return refuse(": `libraries` says which workloads are meant if none is named; leave out one of the two".into());
+                return refuse(
+                    ": `libraries` says which workloads are meant if none is named; leave out one of the two".into(),
+                );
             }
             let pairs = match pairs(block, folder) {
                 Ok(pairs) => pairs,

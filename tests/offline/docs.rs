@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use redjepsen::nemesis::Expectation;
-use redjepsen::scenario::catalogue;
+use redjepsen::scenario::{Cause, Library, catalogue};
 
 use crate::architecture::MAY_NAME;
 
@@ -81,22 +81,19 @@ fn tables() -> BTreeMap<&'static str, String> {
     let about = |section: &str, folder: &str| {
         listed[section].iter().map(|(name, about)| row(&[&link(folder, name), about])).collect::<Vec<_>>()
     };
-    let under = |name: &str, wanted: Expectation| {
-        let of_it = expected.iter().filter(|((workload, _), what)| workload == name && **what == wanted);
-        code(of_it.map(|((_, nemesis), _)| nemesis))
-    };
-    let workloads = listed["workloads"]
+    let libraries: BTreeMap<String, Library> = catalogue::WORKLOADS
         .iter()
-        .map(|(name, about)| row(&[&link("workloads", name), about, &under(name, Expectation::Violation)]));
-    let libraries = listed["libraries"].iter().map(|(name, about)| {
-        let library = catalogue::workload(name).unwrap().1.library.unwrap();
-        let (falls, stands) = (under(name, Expectation::Violation), under(name, Expectation::Valid));
-        row(&[&link("workloads", name), &library.version, about, &falls, &stands])
+        .filter_map(|(name, _)| Some((name.to_string(), catalogue::workload(name).unwrap().1.library?)))
+        .collect();
+    let workloads = listed["workloads"].iter().map(|(name, about)| {
+        let falls =
+            expected.iter().filter(|((workload, _), what)| workload == name && **what == Expectation::Violation);
+        row(&[&link("workloads", name), about, &code(falls.map(|((_, nemesis), _)| nemesis))])
     });
     let scenarios = listed["scenarios"].iter().map(|(name, about)| {
         let with = |wanted: Expectation| {
             let of_it = expected.iter().filter(|((_, nemesis), what)| nemesis == name && **what == wanted);
-            code(of_it.map(|((workload, _), _)| workload))
+            code(of_it.map(|((workload, _), _)| workload).filter(|workload| is_own(workload)))
         };
         let (breaks, spares) = (with(Expectation::Violation), with(Expectation::Valid));
         row(&[&link("nemeses", name), about, &breaks, &spares])
@@ -105,9 +102,53 @@ fn tables() -> BTreeMap<&'static str, String> {
         let others: Vec<String> = others.iter().map(|other| other.to_string()).collect();
         row(&[&format!("`{module}`"), &code(&others)])
     });
+    let by_library = listed["libraries"].iter().filter_map(|(name, about)| {
+        let library = libraries.get(name)?;
+        let of = |wanted: Expectation, cause: Option<Cause>| {
+            let cells = expected.iter().filter(|((workload, _), what)| workload == name && **what == wanted);
+            let with_cause = |nemesis: &String| {
+                let finding = library.findings.iter().find(|finding| finding.nemesis.contains(nemesis));
+                finding.map_or(Cause::Kind, |finding| finding.cause)
+            };
+            code(
+                cells
+                    .map(|((_, nemesis), _)| nemesis)
+                    .filter(|nemesis| cause.is_none_or(|is| with_cause(nemesis) == is)),
+            )
+        };
+        let what = match &library.home {
+            Some(home) => format!("[{}]({home}) {}", library.name, library.version),
+            None => format!("{} {}", library.name, library.version),
+        };
+        let (own, kind) = (Some(Cause::Library), Some(Cause::Kind));
+        let falls = |cause| of(Expectation::Violation, cause);
+        Some(row(&[&link("workloads", name), &what, about, &falls(own), &falls(kind), &of(Expectation::Valid, None)]))
+    });
+    let findings = libraries.iter().flat_map(|(name, library)| {
+        let own = library.findings.iter().filter(|finding| finding.cause == Cause::Library);
+        own.map(move |finding| {
+            let command = format!("`redjepsen run --workload {name} --nemesis {}`", finding.nemesis[0]);
+            let source = finding.source.as_ref().map(|source| format!("`{source}`")).unwrap_or_default();
+            row(&[&finding.what, &source, finding.issue.as_deref().unwrap_or_default(), &command])
+        })
+    });
     BTreeMap::from([
+        (
+            "libraries",
+            table(
+                &[
+                    "workload",
+                    "library",
+                    "what it is",
+                    "its own defects show under",
+                    "falls as any of its kind to",
+                    "withstands",
+                ],
+                by_library.collect(),
+            ),
+        ),
+        ("findings", table(&["what is wrong", "where", "known as", "see it"], findings.collect())),
         ("workloads", table(&["workload", "what it is", "expected to fall to"], workloads.collect())),
-        ("libraries", table(&["workload", "version", "what it is", "falls to", "stands"], libraries.collect())),
         ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
         ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),
         ("suites", table(&["suite", "what it is"], about("suites", "suites"))),

@@ -41,7 +41,7 @@ impl<'m> Score<'m> {
     }
 
     fn finding(&self, cell: &Cell) -> Option<&'m Finding> {
-        self.library().findings.iter().find(|finding| finding.nemesis == cell.nemesis)
+        self.library().findings.iter().find(|finding| finding.nemesis.contains(&cell.nemesis))
     }
 
     /// How many broken cells others of its kind would have stood.

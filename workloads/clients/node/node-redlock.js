@@ -1,0 +1,28 @@
+"use strict";
+// node-redlock: https://github.com/mike-marcacci/node-redlock
+
+const { serve } = require("./redjepsen.js");
+
+function connect(settings) {
+  const { default: Redlock } = require("redlock");
+  const Redis = require("ioredis");
+  const nodes = settings.nodes.map((url) => {
+    // A request is not sent again, and does not wait for a connection.
+    const once = { maxRetriesPerRequest: 0, commandTimeout: settings.nodeTimeout, connectTimeout: settings.nodeTimeout };
+    const node = new Redis(url, once);
+    node.on("error", (error) => console.error(url, error.message));
+    return node;
+  });
+  const redlock = new Redlock(nodes);
+  redlock.on("error", (error) => console.error(error.message));
+  const [low, high] = settings.retryDelay;
+  const [retryDelay, retryJitter] = [(low + high) / 2, (high - low) / 2];
+
+  return async (key, within) => {
+    const retryCount = Math.max(1, Math.floor(within / retryDelay));
+    const lock = await redlock.acquire([key], settings.ttl, { retryCount, retryDelay, retryJitter });
+    return { release: () => lock.release(), validity: () => lock.expiration - Date.now() };
+  };
+}
+
+serve("node-redlock 5.0.0-beta.2", connect);
