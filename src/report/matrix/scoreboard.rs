@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::markdown::escaped;
-use super::phrases;
+use super::{html as page, phrases};
 use crate::scenario::{Cause, Finding, Library};
 use crate::suite::matrix::{Cell, Matrix, TestedLibrary};
 use crate::suite::outcome::CellStatus;
@@ -146,6 +146,7 @@ fn broken(score: &Score, cell: &Cell) -> Markup {
                 @if let Some(source) = &finding.source { code { (tame(source, 200)) } " " }
                 @if let Some(issue) = &finding.issue { (tame(issue, 200)) }
             }
+            " Report " (page::runs(cell, page::FEW_LINKS))
             br; code { (tame(&command(cell), 400)) }
         }
     }
