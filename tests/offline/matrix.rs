@@ -6,9 +6,9 @@ use std::path::Path;
 use redjepsen::checker::Validity;
 use redjepsen::nemesis::Expectation::{self, Valid, Violation};
 use redjepsen::report::matrix as pages;
-use redjepsen::scenario::Options;
+use redjepsen::scenario::{Cause, Finding, Library, Options};
 use redjepsen::suite::file::Found;
-use redjepsen::suite::matrix::{Circumstances, Matrix};
+use redjepsen::suite::matrix::{Circumstances, Matrix, Overall};
 use redjepsen::suite::outcome::{Numbers, RunOutcome, Timing};
 use redjepsen::suite::plan::{PlannedCell, Suite};
 use redjepsen::suite::shard::{Durations, Shard};
@@ -324,9 +324,9 @@ fn libraries() -> Matrix {
 #[test]
 fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
     let matrix = libraries();
-    let (page, text) = (html(&matrix), markdown(&matrix));
+    let (page, text) = (pages::html(&matrix), pages::markdown(&matrix));
     for shown in [
-        "redis-py's lock 8.1.0: held in 1 of 3 scenarios, 1 defect of its own",
+        "held in 1 of 3 scenarios, 1 defect of its own",
         "the library's own defect",
         "It never looks at the &lt;time&gt;.",
         "the fate of every lock of this kind",
@@ -340,12 +340,12 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
     assert!(!text.contains("### redlock"), "no library, no scoreboard");
     assert_eq!(matrix.verdict, Overall::Unknown, "what was not run is never passed");
     let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), &matrix).unwrap();
+    pages::write(folder.path(), &matrix).unwrap();
     let badge = |name: &str| std::fs::read_to_string(folder.path().join("badges").join(name)).unwrap();
     assert!(badge("redis-py.svg").starts_with("<svg ") && badge("redis-py.svg").contains("1 defect of its own"));
     assert!(badge("node-redlock.svg").contains("1 not shown"));
-    write(folder.path(), &mixed()).unwrap();
+    pages::write(folder.path(), &mixed()).unwrap();
     let none = tempfile::tempdir().unwrap();
-    write(none.path(), &mixed()).unwrap();
+    pages::write(none.path(), &mixed()).unwrap();
     assert!(!none.path().join("badges").exists(), "no libraries, no badges");
 }
