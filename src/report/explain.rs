@@ -337,6 +337,11 @@ fn what_went_wrong(
         _ => format!("{how}: `{}`", tame(&fault.what, 120)),
     };
     let others = meanwhile(story, first, fault);
+    // What it struck says more than what was ordered.
+    if let (FaultKind::Call, Some(struck)) = (fault.kind, fault.texts.first().filter(|_| fault.was_observed())) {
+        let until = to.map_or_else(String::new, |to| format!(", until {}", moment(to)));
+        return Some(format!("At {} {}{until}{then}.{others}", moment(from), tame(struck, 200)));
+    }
     Some(format!("{whom} {verb} {past} at {}{for_long} ({how}{unseen}){then}.{others}", moment(from)))
 }
 
