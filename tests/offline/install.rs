@@ -134,3 +134,16 @@ fn a_python_client_finds_the_package_and_its_own_folder() {
         .unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "redjepsen --slow\n");
 }
+
+#[test]
+fn the_python_package_passes_its_own_tests() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python");
+    let mut tests = std::process::Command::new("python3");
+    // Only this package: whatever else is on the path is nobody's business here.
+    tests.args(["-B", "-m", "unittest", "discover"]).env_remove("PYTHONPATH").current_dir(folder);
+    let output = tests.output().expect("python3");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("\nOK"), "{said}");
+    let number = said.split("Ran ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse().ok());
+    assert!(number.is_some_and(|number: u32| number > 30), "they were found: {said}");
+}
