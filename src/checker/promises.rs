@@ -46,7 +46,7 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
         if waited <= most || is_held_up(history, &client, operation.invoked, end) {
             continue;
         }
-        let outcome = if acquired.is_some() { "got" } else { "gave up" };
+        let outcome = if acquired.is_some() { "got it" } else { "gave up" };
         found.push(Anomaly {
             kind: AnomalyKind::WaitedTooLong,
             key: operation.key.clone(),

@@ -106,7 +106,8 @@ impl Run<'_> {
     /// Once the last client is gone: whether a node keeps a lock that never ends, though the library's locks run out.
     pub(super) async fn look_for_endless_locks(&self) -> Result<(), RunError> {
         let workload = &self.scenario.workload;
-        if !(workload.claims.contains(&Claim::Promises) && workload.lock.expires()) {
+        let is_promised = workload.library.is_some() || workload.claims.contains(&Claim::Promises);
+        if !(is_promised && workload.lock.expires()) {
             return Ok(());
         }
         let (mut looked_at, mut endless) = (0_u64, Vec::new());

@@ -68,6 +68,14 @@ pub(super) fn headline_of(story: &Story) -> String {
         Validity::Invalid if story.has(AnomalyKind::AcquiredLate) => {
             format!("{lock} could not be acquired when it should have been available.")
         }
+        Validity::Invalid if story.has(AnomalyKind::WaitedTooLong) => {
+            let waits = verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::WaitedTooLong);
+            let attempts = plural(waits.count() as u64, "attempt");
+            format!("{lock} let {attempts} wait for longer than they were to{}.", cause(story, false))
+        }
+        Validity::Invalid if story.has(AnomalyKind::LeftBehind) => {
+            format!("{lock} left a lock behind that never ends.")
+        }
         Validity::Invalid => {
             verdict.reasons.first().cloned().unwrap_or_else(|| format!("{lock} broke what the workload claims."))
         }
