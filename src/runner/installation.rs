@@ -25,7 +25,7 @@ const PYTHON_PACKAGE: &str = "clients/python";
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 const ASK_LIMIT: Duration = Duration::from_secs(20);
 /// How much of what an installation said is shown if it failed.
-const LINES_SHOWN: usize = 6;
+const LINES_SHOWN: usize = 10;
 /// A file that a client is installed from is written by hand.
 const LARGEST_SOURCE: u64 = files::BY_HAND;
 
@@ -204,6 +204,7 @@ async fn installed(recipe: &Recipe, what: &Named<'_>, cache: &Path, say: fn(&str
     let said = run_into(program, arguments, &new).await;
     let outcome = match &said {
         Ok(said) => files::write(&log, said).map_err(|error| error.to_string()).and_then(|()| appear(&new, &place)),
+        Err((why, said)) if said.is_empty() => Err(why.clone()),
         Err((why, said)) => {
             let _ = files::write(&log, said);
             Err(format!("{why}: {}\nall it said is in {}", last_lines(said), log.display()))

@@ -380,6 +380,7 @@ fn a_suite_with_a_mistake_gets_its_place_and_what_was_expected() {
         ),
         ("\"pause\"", "\"pause\"\nfound = \"often\"", &["line 7", "expected `every` or `some`"]),
         ("\"pause\"", "\"pause\"\nfound = \"some\"\nexpect = \"valid\"", &["block 1", "`expect` says that none is"]),
+        ("\"pause\"", "\"pause\"\nlibraries = true", &["block 1", "leave out one of the two"]),
         ("\"pause\"", "\"pause\"\nruns = 0", &["block 1", "`runs = 0` is out of range"]),
         ("\"pause\"", "[\"pause\", \"pause\"]", &["the cell `redlock under pause` appears twice"]),
         ("[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\n", "", &["missing field `cells`"]),

@@ -74,6 +74,26 @@ fn code<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
+/// Every defect that is a library's own: what it is, which libraries have it, and the command that shows it in the first.
+fn defects(libraries: &BTreeMap<String, Library>) -> Vec<String> {
+    let mut rows: Vec<(&str, Vec<String>, String)> = Vec::new();
+    for (name, library) in libraries {
+        for finding in library.findings.iter().filter(|finding| finding.cause == Cause::Library) {
+            let source = finding.source.as_ref().map(|source| format!(" at {source}")).unwrap_or_default();
+            let issue = finding.issue.as_ref().map(|issue| format!(" ({issue})")).unwrap_or_default();
+            let has_it = format!("`{name}`{source}{issue}");
+            match rows.iter_mut().find(|(what, ..)| *what == finding.what) {
+                Some((_, all, _)) => all.push(has_it),
+                None => {
+                    let command = format!("`redjepsen run --workload {name} --nemesis {}`", finding.nemesis[0]);
+                    rows.push((&finding.what, vec![has_it], command));
+                }
+            }
+        }
+    }
+    rows.iter().map(|(what, all, command)| row(&[what, &all.join("; "), command])).collect()
+}
+
 /// The tables that pages contain, by name.
 fn tables() -> BTreeMap<&'static str, String> {
     let (listed, expected) = (listed(), expectations());
@@ -124,14 +144,6 @@ fn tables() -> BTreeMap<&'static str, String> {
         let falls = |cause| of(Expectation::Violation, cause);
         Some(row(&[&link("workloads", name), &what, about, &falls(own), &falls(kind), &of(Expectation::Valid, None)]))
     });
-    let findings = libraries.iter().flat_map(|(name, library)| {
-        let own = library.findings.iter().filter(|finding| finding.cause == Cause::Library);
-        own.map(move |finding| {
-            let command = format!("`redjepsen run --workload {name} --nemesis {}`", finding.nemesis[0]);
-            let source = finding.source.as_ref().map(|source| format!("`{source}`")).unwrap_or_default();
-            row(&[&finding.what, &source, finding.issue.as_deref().unwrap_or_default(), &command])
-        })
-    });
     BTreeMap::from([
         (
             "libraries",
@@ -147,7 +159,7 @@ fn tables() -> BTreeMap<&'static str, String> {
                 by_library.collect(),
             ),
         ),
-        ("findings", table(&["what is wrong", "where", "known as", "see it"], findings.collect())),
+        ("findings", table(&["what is wrong", "with what", "see it"], defects(&libraries))),
         ("workloads", table(&["workload", "what it is", "expected to fall to"], workloads.collect())),
         ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
         ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),

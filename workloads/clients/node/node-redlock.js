@@ -16,12 +16,18 @@ function connect(settings) {
   const redlock = new Redlock(nodes);
   redlock.on("error", (error) => console.error(error.message));
   const [low, high] = settings.retryDelay;
-  const [retryDelay, retryJitter] = [(low + high) / 2, (high - low) / 2];
 
+  // The library counts a lock's time from the first of its own attempts, so each attempt is a call.
   return async (key, within) => {
-    const retryCount = Math.max(1, Math.floor(within / retryDelay));
-    const lock = await redlock.acquire([key], settings.ttl, { retryCount, retryDelay, retryJitter });
-    return { release: () => lock.release(), validity: () => lock.expiration - Date.now() };
+    for (const deadline = Date.now() + within; ; ) {
+      try {
+        const lock = await redlock.acquire([key], settings.ttl, { retryCount: 0 });
+        return { release: () => lock.release(), validity: () => lock.expiration - Date.now() };
+      } catch (error) {
+        if (Date.now() > deadline) throw error;
+      }
+      await new Promise((done) => setTimeout(done, low + Math.random() * (high - low)));
+    }
   };
 }
 

@@ -1,0 +1,48 @@
+// redsync: https://github.com/go-redsync/redsync
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	goredislib "github.com/redis/go-redis/v9"
+
+	"redjepsen.invalid/clients/redjepsen"
+)
+
+func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
+	var pools []redis.Pool
+	for _, node := range settings.Nodes {
+		pools = append(pools, goredis.NewPool(goredislib.NewClient(&goredislib.Options{
+			Addr: node, DialTimeout: settings.NodeTimeout, ReadTimeout: settings.NodeTimeout, WriteTimeout: settings.NodeTimeout,
+			MaxRetries: -1, // a request is not sent again
+		})))
+	}
+	manager := redsync.New(pools...)
+	return func(name string, within time.Duration) (*redjepsen.Held, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		defer cancel()
+		tries := max(1, int(within/settings.RetryDelay))
+		mutex := manager.NewMutex(name, redsync.WithExpiry(settings.TTL), redsync.WithTries(tries),
+			redsync.WithRetryDelay(settings.RetryDelay))
+		if err := mutex.LockContext(ctx); err != nil {
+			return nil, err
+		}
+		release := func() error {
+			if done, err := mutex.Unlock(); !done && err == nil {
+				return errors.New("a majority had lost the lock")
+			} else {
+				return err
+			}
+		}
+		return &redjepsen.Held{Release: release, Validity: func() time.Duration { return time.Until(mutex.Until()) }}, nil
+	}, nil
+}
+
+func main() {
+	redjepsen.Serve("redsync v4.13.0", connect)
+}
