@@ -159,5 +159,7 @@ pub(super) fn concerns(claim: Claim, history: &History) -> bool {
             history.operations.iter().flat_map(|operation| &operation.phases).any(|stamp| stamp.token.is_some())
         }
         Claim::Amounts => has_amounts(history),
+        // Only where they are broken.
+        Claim::Promises => false,
     }
 }

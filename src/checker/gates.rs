@@ -35,7 +35,7 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
         gates.push(script_played(history, script_steps));
     }
     if has_faults {
-        gates.push(faults_observed(&faults));
+        gates.push(faults_observed(history, &faults));
         gates.push(faults_healed(&faults));
     }
     gates.push(fact(history, FactName::NodesHealthy, "nodes-healthy"));
@@ -74,6 +74,7 @@ fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
         FactName::NodesReady => "every node answered at the start",
         FactName::NodesHealthy => "every node answered at the end",
         FactName::FinalReads => "every key was read at the end",
+        FactName::NothingEndless => "no lock without an end was left",
     };
     let detail = |text: &str| if text.is_empty() { String::new() } else { format!(": {text}") };
     match (said.iter().find(|fact| !fact.holds), said.last()) {
@@ -274,11 +275,14 @@ fn in_effect(window: &FaultWindow) -> Option<(u64, u64)> {
     Some((since, window.heal.or(window.healed.map(|(time, _)| time)).unwrap_or(u64::MAX).max(since)))
 }
 
-fn faults_observed(faults: &[&FaultWindow]) -> Gate {
+fn faults_observed(history: &History, faults: &[&FaultWindow]) -> Gate {
     let unseen: Vec<&&FaultWindow> = faults.iter().filter(|window| !window.was_observed()).collect();
     let observed = faults.len() - unseen.len();
     let text = match unseen.first() {
-        _ if faults.is_empty() => "no fault was injected".to_string(),
+        _ if faults.is_empty() => match history.faults.iter().find_map(|window| window.skipped.as_ref()) {
+            Some(why) => format!("no fault was injected: {why}"),
+            None => "no fault was injected".to_string(),
+        },
         None => format!("{} observed", count(observed as u64, "fault")),
         Some(first) => format!(
             "{observed} of {} observed; fault {} on {} was not: {}",

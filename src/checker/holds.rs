@@ -112,6 +112,7 @@ fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anoma
         operations: vec![operation(earlier).index, operation(later).index],
         fault: None,
         lost: Vec::new(),
+        how: None,
         summary,
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::evidence::Evidence;
-use super::verdict::{Anomaly, AnomalyKind};
+use super::verdict::{Anomaly, AnomalyKind, Gap};
 use super::words::{count, length, list, seconds};
 use crate::history::{ClientStep, FactName, History, Operation, Outcome, Phase, Process};
 
@@ -17,6 +17,8 @@ use crate::history::{ClientStep, FactName, History, Operation, Outcome, Phase, P
 pub const STUCK_AFTER_TTLS: u64 = 3;
 /// The minimum for very short TTLs, in nanoseconds.
 const STUCK_AFTER_NS: u64 = 2_000_000_000;
+/// Attempts that follow each other so closely ask for the lock without a break: clients think in between.
+const BREATH_NS: u64 = 100_000_000;
 /// This many attempts show that a lock was asked for, however short they were.
 const ATTEMPTS: usize = 5;
 
@@ -25,6 +27,8 @@ pub(super) struct Liveness {
     /// One anomaly for each time that a key was stuck.
     pub anomalies: Vec<Anomaly>,
     pub evidence: Evidence,
+    /// The longest time in which a lock was free and asked for, and nobody had it.
+    pub longest_gap: Option<Gap>,
     /// Nanoseconds from the last heal to the next acquisition of any key; None if there was no heal or no acquisition.
     pub reacquired_after_ns: Option<u64>,
 }
@@ -40,6 +44,8 @@ struct Key<'h> {
     /// Attempts that failed, in the order of their invocations.
     failed: Vec<(Span, &'h Operation)>,
     acquired: Vec<u64>,
+    /// Attempts that got the lock, from when they asked to when they had it.
+    asked: Vec<Span>,
 }
 
 /// Sorts the holds of each key; linear otherwise.
@@ -60,8 +66,13 @@ pub(super) fn check(history: &History) -> Liveness {
     let reacquired_after_ns = last_heal
         .filter(|_| !faults.iter().any(|(_, until)| *until == u64::MAX))
         .and_then(|healed| acquired().filter(|&time| time > healed).min().map(|time| time - healed));
+    let longest_gap =
+        keys.iter().filter_map(|(name, key)| longest_gap(name, key, history.last_time)).max_by_key(length_of);
+    let allowed = history.run.as_ref().and_then(|run| run.longest_gap_ms).map(|ms| ms.saturating_mul(1_000_000));
+    anomalies
+        .extend(longest_gap.iter().filter(|gap| allowed.is_some_and(|most| length_of(gap) > most)).map(unavailable));
     let evidence = evidence(&keys, &faults, last_heal);
-    Liveness { anomalies, evidence, reacquired_after_ns }
+    Liveness { anomalies, evidence, longest_gap, reacquired_after_ns }
 }
 
 fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
@@ -75,7 +86,9 @@ fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
             Process::Client(process) => ended.get(&process).copied(),
             Process::Controller => None,
         };
-        key.acquired.extend(operation.phase(Phase::Acquired).map(|stamp| stamp.received));
+        let acquired = operation.phase(Phase::Acquired).map(|stamp| stamp.received);
+        key.acquired.extend(acquired);
+        key.asked.extend(acquired.map(|acquired| (operation.invoked, acquired)));
         match in_vain(operation) {
             Some(attempt) => key.failed.push((attempt, operation)),
             None => key.held.push(lasts.possible_hold(operation, died)),
@@ -172,6 +185,61 @@ fn stuck(history: &History, name: &str, key: &Key, faults: &[Span], found: &mut 
     }
 }
 
+/// The longest time in which the lock of a key was not held for all that is known, and somebody asked for it at nearly
+/// every moment.
+fn longest_gap(name: &str, key: &Key, last_time: u64) -> Option<Gap> {
+    let mut taken = key.held.clone();
+    taken.sort_unstable();
+    taken.push((last_time, u64::MAX));
+    let mut asked: Vec<Span> = key.asked.iter().copied().chain(key.failed.iter().map(|(span, _)| *span)).collect();
+    asked.sort_unstable();
+    let mut longest: Option<Gap> = None;
+    let (mut free_from, mut next) = (0, 0);
+    for (from, until) in taken {
+        // Stretches in which somebody asks, as long as the lock is free.
+        let mut stretch: Option<Span> = None;
+        while let Some(&(began, ended)) = asked.get(next).filter(|(began, _)| *began < from) {
+            let (began, ended) = (began.max(free_from), ended.min(from));
+            stretch = match stretch {
+                Some((start, end)) if began <= end.saturating_add(BREATH_NS) => Some((start, end.max(ended))),
+                _ => Some((began, ended)).filter(|(began, ended)| began < ended),
+            };
+            if let Some((from, to)) = stretch
+                && longest.as_ref().is_none_or(|gap| length_of(gap) < to - from)
+            {
+                longest = Some(Gap { key: name.to_string(), from, to });
+            }
+            next += 1;
+        }
+        // Whoever asks for longer asks in the next stretch too.
+        next = asked[..next].iter().rposition(|(_, ended)| *ended <= until).map_or(0, |place| place + 1).min(next);
+        free_from = free_from.max(until);
+    }
+    longest
+}
+
+fn length_of(gap: &Gap) -> u64 {
+    gap.to.saturating_sub(gap.from)
+}
+
+fn unavailable(gap: &Gap) -> Anomaly {
+    Anomaly {
+        kind: AnomalyKind::Unavailable,
+        key: gap.key.clone(),
+        time: gap.to,
+        operations: Vec::new(),
+        fault: None,
+        lost: Vec::new(),
+        how: None,
+        summary: format!(
+            "the lock of {} was free and asked for from {} on, and nobody got it for {}, which is longer than the workload allows",
+            gap.key,
+            seconds(gap.from),
+            length(length_of(gap)),
+        ),
+    }
+}
+
 /// For how long at least one of the attempts was under way between two moments.
 fn covered(attempts: &[&(Span, &Operation)], from: u64, to: u64) -> u64 {
     let mut reached = from;
@@ -192,6 +260,7 @@ fn anomaly(key: &str, free_from: u64, last: u64, attempts: &[&(Span, &Operation)
         operations: attempts.iter().take(2).map(|(_, operation)| operation.index).collect(),
         fault: None,
         lost: Vec::new(),
+        how: None,
         summary: format!(
             "nobody got the lock of {key} for {} from {}, though it was free: {} failed, with no fault in effect",
             length(last - free_from),

@@ -81,6 +81,7 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
                 operations: vec![history.operations[earlier.place].index, history.operations[grant.place].index],
                 fault: None,
                 lost: Vec::new(),
+                how: None,
                 summary: format!(
                     "{} acquired the lock of {key} with token {} at {}, after {} had acquired it with token {}",
                     words.client(grant.place),
@@ -123,6 +124,7 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
             operations: vec![operation.index],
             fault: None,
             lost: Vec::new(),
+            how: None,
             summary: match phase {
                 Some(Phase::Acquired) => format!(
                     "c{client} asked for the lock at {} and still did not have it {} later, though it should have been available (`{}`)",

@@ -7,6 +7,7 @@
 //! - [`holds`]: did two clients hold a lock at once?
 //! - [`liveness`]: could a free lock be acquired?
 //! - [`locks`]: did tokens rise, was the lock acquired when a script expected it, were holders told that they lost it?
+//! - [`promises`]: did each wait end in time, was a lock left without an end, and how did two holders come about?
 //! - [`evidence`]: what could have falsified each of these?
 //! - [`blame`]: is a loss the lock's fault?
 //! - [`attribute`]: which fault explains it?
@@ -26,6 +27,7 @@ mod liveness;
 mod locks;
 mod minimal_counterexample;
 mod order;
+mod promises;
 mod register;
 mod rollback;
 mod updates;
@@ -48,10 +50,13 @@ pub fn check(history: &History) -> Verdict {
     let overlaps = holds::check(history);
     let mut overlapping = overlaps.anomalies;
     attribute::explain_all(history, &mut overlapping);
+    promises::explain_overlaps(history, &mut overlapping);
     let owed = locks::check(history, &overlapping);
+    let promises = promises::check(history);
     anomalies.extend(owed.anomalies);
     let liveness = liveness::check(history);
     anomalies.extend(liveness.anomalies);
+    anomalies.extend(promises.anomalies);
     attribute::explain_all(history, &mut anomalies);
     anomalies.extend(overlapping);
     anomalies.sort_by(|a, b| (a.time, a.kind, &a.operations).cmp(&(b.time, b.kind, &b.operations)));
@@ -64,12 +69,14 @@ pub fn check(history: &History) -> Verdict {
         Claim::Tokens => evidence::tokens(history, owed.tokens.comparable),
         Claim::Liveness => liveness.evidence.clone(),
         Claim::Amounts => evidence::amounts(history, &measured),
+        Claim::Promises => promises.evidence.clone(),
     };
     let claims = claims(history, &anomalies, evidence);
     let lock = LockProperties {
         tokens: owed.tokens.seen,
         token_regressions: owed.tokens.regressions,
         reacquired_after_ns: liveness.reacquired_after_ns,
+        longest_gap: liveness.longest_gap,
         untold_losses: owed.untold_losses,
     };
 
@@ -88,6 +95,10 @@ pub fn check(history: &History) -> Verdict {
             }
             Claim::Liveness => broken_liveness(&anomalies),
             Claim::Amounts => first_of(&anomalies, AnomalyKind::WrongAmount).unwrap_or_default(),
+            Claim::Promises => {
+                let kinds = [AnomalyKind::WaitedTooLong, AnomalyKind::LeftBehind];
+                kinds.into_iter().find_map(|kind| first_of(&anomalies, kind)).unwrap_or_default()
+            }
         };
         (Validity::Invalid, broken().map(sentence).collect())
     } else if doubts.is_empty() {
@@ -105,7 +116,7 @@ fn claims(
     anomalies: &[Anomaly],
     evidence: impl Fn(Claim) -> evidence::Evidence,
 ) -> Vec<ClaimVerdict> {
-    let all = [Claim::Updates, Claim::MutualExclusion, Claim::Tokens, Claim::Liveness, Claim::Amounts];
+    let all = [Claim::Updates, Claim::MutualExclusion, Claim::Tokens, Claim::Liveness, Claim::Amounts, Claim::Promises];
     let mut claims = Vec::new();
     for claim in all {
         let claimed = history.run.as_ref().is_none_or(|run| match claim {
@@ -113,12 +124,12 @@ fn claims(
             Claim::Amounts => run.claims.contains(&Claim::Updates) && evidence::concerns(claim, history),
             claim => run.claims.contains(&claim),
         });
-        if !claimed && !evidence::concerns(claim, history) {
+        let broken = anomalies.iter().any(|anomaly| anomaly.kind.contradicts() == Some(claim));
+        if !claimed && !broken && !evidence::concerns(claim, history) {
             continue;
         }
         let evidence::Evidence { count, text, missing } = evidence(claim);
         // A violation needs no further evidence.
-        let broken = anomalies.iter().any(|anomaly| anomaly.kind.contradicts() == Some(claim));
         let missing = missing.filter(|_| !broken);
         let valid = match missing {
             _ if broken => Validity::Invalid,
@@ -161,7 +172,8 @@ fn first_of(anomalies: &[Anomaly], kind: AnomalyKind) -> Option<String> {
 }
 
 fn broken_liveness(anomalies: &[Anomaly]) -> String {
-    first_of(anomalies, AnomalyKind::NotObtained).unwrap_or_else(|| {
+    let stuck = first_of(anomalies, AnomalyKind::NotObtained).or_else(|| first_of(anomalies, AnomalyKind::Unavailable));
+    stuck.unwrap_or_else(|| {
         let late = anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::AcquiredLate).count() as u64;
         format!(
             "{} did not get the lock in the time in which it should have been available",

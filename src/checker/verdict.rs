@@ -103,8 +103,20 @@ pub struct LockProperties {
     pub token_regressions: u64,
     /// Nanoseconds from the last heal to the next acquisition; None if nothing was healed or nobody acquired it after.
     pub reacquired_after_ns: Option<u64>,
+    /// The longest time for which a lock was free, asked for, and held by nobody, with faults or without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_gap: Option<Gap>,
     /// Holders that went on acting after another client had acquired their lock, without being told.
     pub untold_losses: Vec<UntoldLoss>,
+}
+
+/// A time in which a key's lock was free and asked for, and nobody had it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    pub key: String,
+    /// In nanoseconds of run time.
+    pub from: u64,
+    pub to: u64,
 }
 
 /// A holder that was not told that its lock was gone.
@@ -148,6 +160,9 @@ pub struct Anomaly {
     pub lost: Vec<u64>,
     /// What happened, in one plain sentence.
     pub summary: String,
+    /// How that came about, as a clause, where the history makes it certain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub how: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -174,6 +189,12 @@ pub enum AnomalyKind {
     WriteInFlight,
     /// The lock was not acquired in the time that a script grants any live lock.
     AcquiredLate,
+    /// A lock that was free and asked for was obtained by nobody for longer than the workload allows.
+    Unavailable,
+    /// An attempt to get the lock went on for much longer than it was told to.
+    WaitedTooLong,
+    /// A lock that no time and no client will ever end was left on a node.
+    LeftBehind,
 }
 
 /// How many operations there were, by outcome.
@@ -190,7 +211,8 @@ impl AnomalyKind {
         match self {
             AnomalyKind::OverlappingHolders => Some(Claim::MutualExclusion),
             AnomalyKind::TokenRegress => Some(Claim::Tokens),
-            AnomalyKind::NotObtained | AnomalyKind::AcquiredLate => Some(Claim::Liveness),
+            AnomalyKind::NotObtained | AnomalyKind::AcquiredLate | AnomalyKind::Unavailable => Some(Claim::Liveness),
+            AnomalyKind::WaitedTooLong | AnomalyKind::LeftBehind => Some(Claim::Promises),
             AnomalyKind::WrongAmount => Some(Claim::Amounts),
             AnomalyKind::LostUpdate
             | AnomalyKind::StaleRead

@@ -17,10 +17,14 @@ pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
 
 /// Every lock, workload, nemesis, scenario, suite and model, one per line.
 fn everything() -> Result<String, Failure> {
-    let mut workloads = Vec::new();
+    let (mut workloads, mut libraries) = (Vec::new(), Vec::new());
     let mut locks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, _) in WORKLOADS {
         let (_, workload) = catalogue::workload(name).map_err(Failure::could_not_run)?;
+        if workload.library.is_some() {
+            libraries.push((name.to_string(), workload.description));
+            continue;
+        }
         locks.entry(workload.lock.name()).or_default().push(name);
         workloads.push((name.to_string(), workload.description));
     }
@@ -39,6 +43,7 @@ fn everything() -> Result<String, Failure> {
     let models = MODELS.iter().map(|(name, about)| (name.to_string(), about.to_string())).collect();
     let sections = [
         ("Workloads, each a lock and what it protects (--workload)", workloads),
+        ("Libraries, published locks as they ship (--workload)", libraries),
         ("Locks, and the workloads that use them", locks),
         ("Nemeses, which break things again and again (--nemesis, several with commas)", nemeses),
         ("Scenarios, which bring about one moment step by step (--nemesis)", scenarios),

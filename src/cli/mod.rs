@@ -4,6 +4,7 @@ mod check;
 mod clean;
 mod flags;
 mod image;
+mod install;
 mod linear;
 mod list;
 mod pages;
@@ -65,6 +66,11 @@ enum Command {
         /// Also remove the images that redjepsen made
         #[arg(long)]
         images: bool,
+    },
+    /// Install the clients of workloads that test a published library, which their first run does otherwise
+    Install {
+        /// Names or paths of workloads; all that come with redjepsen if left out
+        workloads: Vec<String>,
     },
     /// Make an image of this program and the servers installed here, in which local clusters run; print its name
     Image,
@@ -181,6 +187,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Report { folder } => check::report(&folder),
         Command::List { name } => list::list(name.as_deref()),
         Command::Clean { all, images } => in_runtime(clean::clean(all, images)),
+        Command::Install { workloads } => in_runtime(install::install(&workloads)),
         Command::Image => in_runtime(image::image()),
         Command::Client => {
             called_redjepsen();

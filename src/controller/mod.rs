@@ -216,6 +216,7 @@ impl Run<'_> {
         if !interrupted {
             self.check_health().await?;
         }
+        self.look_for_endless_locks().await?;
         self.final_reads().await
     }
 

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::{Run, RunError};
-use crate::faults::{AgentError, Call, Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
+use crate::faults::{AgentError, Call, Effect, Injection, Observation, RedisCommand, RedisReply, Skew, Struck};
 use crate::history::{Body, FaultKind, FaultStep, NemesisEvent, ResourceKind};
 use crate::members::{client_name, node_name, sentinel_name};
 use crate::nemesis::{Between, CallFault, Change, Fault, Partition, Target, Targets};
@@ -284,20 +285,23 @@ impl Run<'_> {
         };
         if matches!(injection, Injection::Call { .. }) && seen.as_ref().is_ok_and(|seen| seen.observed) {
             info!(fault, %what, "armed");
-            self.set_armed(fault, true);
+            if let Some(one) = lock(&self.in_effect).get_mut(&fault) {
+                one.armed = true;
+            }
             return Ok(());
         }
         self.record_seen(&in_effect, FaultStep::Injected, seen)
     }
 
-    /// Records for each fault at a command that it has struck. Never ends.
+    /// Records for each fault at a command that it has struck, and whom. Never ends.
     pub(super) async fn watch_for_strikes(&self) -> Result<Infallible, RunError> {
         loop {
-            let armed: Vec<u32> = lock(&self.in_effect).values().filter(|one| one.armed).map(|one| one.fault).collect();
-            for fault in armed {
-                let seen = self.cluster.agent.strike(fault, false).await;
-                if seen.as_ref().is_ok_and(|seen| seen.observed) {
-                    self.record_strike(fault, seen)?;
+            let in_effect = lock(&self.in_effect).clone();
+            for one in in_effect.into_values().filter(|one| one.kind == FaultKind::Call) {
+                if let Ok(struck) = self.cluster.agent.strike(one.fault, false).await
+                    && !struck.members.is_empty()
+                {
+                    self.record_strike(one.fault, Ok(struck))?;
                 }
             }
             sleep(LOOK_FOR_STRIKES).await;
@@ -314,31 +318,38 @@ impl Run<'_> {
         lock(&self.in_effect).get(&fault).is_some_and(|one| one.observed)
     }
 
-    fn set_armed(&self, fault: u32, armed: bool) {
-        if let Some(one) = lock(&self.in_effect).get_mut(&fault) {
-            one.armed = armed;
-        }
-    }
-
-    /// Records whether an armed fault has struck, unless that was done meanwhile.
-    fn record_strike(&self, fault: u32, seen: Result<Observation, AgentError>) -> Result<(), RunError> {
-        let armed = lock(&self.in_effect).get(&fault).filter(|one| one.armed).cloned();
-        let Some(armed) = armed else { return Ok(()) };
-        self.set_armed(fault, false);
-        self.record_seen(&armed, FaultStep::Injected, seen)
+    /// Notes whom a fault at a command has struck, and records whether it has, unless that was done before.
+    fn record_strike(&self, fault: u32, struck: Result<Struck, AgentError>) -> Result<(), RunError> {
+        let noted = lock(&self.in_effect).get_mut(&fault).map(|one| {
+            if let Ok(Struck { members, .. }) = &struck
+                && !members.is_empty()
+            {
+                one.members.clone_from(members);
+            }
+            (mem::take(&mut one.armed), one.clone())
+        });
+        let Some((true, in_effect)) = noted else { return Ok(()) };
+        let (observed, text) = match struck {
+            Ok(Struck { members, text }) => (!members.is_empty(), text),
+            Err(error) => (false, error.to_string()),
+        };
+        info!(fault, observed, %text);
+        self.record(&in_effect, FaultStep::Injected, observed, text)
     }
 
     /// Makes sure that a fault at a command strikes no more, and records whether it did. Returns why it counts as
     /// skipped, if it does.
     async fn disarm(&self, fault: u32) -> Result<Option<String>, RunError> {
-        if !self.is_armed(fault) {
+        let kind = lock(&self.in_effect).get(&fault).map(|one| one.kind);
+        if kind != Some(FaultKind::Call) {
             return Ok(None);
         }
-        let seen = self.cluster.agent.strike(fault, true).await;
-        let never = seen.as_ref().ok().filter(|seen| !seen.observed).map(|seen| seen.text.clone());
-        let was_armed = self.is_armed(fault);
-        self.record_strike(fault, seen)?;
-        Ok(never.filter(|_| was_armed && self.plan.script.is_empty()))
+        let struck = self.cluster.agent.strike(fault, true).await;
+        let recurs = self.plan.script.is_empty() && self.is_armed(fault);
+        let never = struck.as_ref().ok().filter(|struck| recurs && struck.members.is_empty());
+        let never = never.map(|struck| struck.text.clone());
+        self.record_strike(fault, struck)?;
+        Ok(never)
     }
 
     /// Heals a fault, if it is in effect, and records what was observed.

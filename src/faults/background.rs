@@ -4,6 +4,10 @@
 //! SIGSTOP stops whole processes, so this takes ptrace, which is bound to one thread of the tracer: each member has a
 //! thread of the agent that stops its threads, also those that begin meanwhile, and lets them go. If the agent dies, the
 //! kernel lets them go. A thread counts as stopped once /proc shows it in state `t`.
+//!
+//! A thread that computes may have what the others need, such as an interpreter's lock, and they would stop with it. So
+//! it is stopped in a system call in which it sleeps or waits, such as for a reply; one that does not for long is stopped
+//! wherever it is.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,12 +19,14 @@ use std::time::{Duration, Instant};
 use libc::c_int;
 
 use super::member::Member;
-use super::process::Process;
+use super::process::{self, Process};
 use super::wire::Observation;
 
 /// A stop is seen within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
 const LIMIT: Duration = Duration::from_millis(200);
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
+/// How long to wait until a thread waits for something.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// How often to look for threads that began meanwhile.
 const LOOK_FOR_MORE: Duration = Duration::from_millis(5);
 
@@ -98,12 +104,13 @@ fn stop_until_dropped(processes: &[Process], told: &Sender<io::Result<usize>>, h
     let mut stopped: BTreeMap<u32, c_int> = BTreeMap::new();
     let mut has_told = false;
     loop {
+        let patient_until = Instant::now() + PATIENCE;
         let threads: Vec<(u32, char)> = processes.iter().flat_map(in_background).collect();
         stopped.retain(|thread, _| threads.iter().any(|(other, _)| other == thread));
         let mut error = None;
         for (thread, _) in threads.iter().filter(|(_, state)| !matches!(state, 'Z' | 'X')) {
             if !stopped.contains_key(thread) {
-                match stop(*thread) {
+                match stop(*thread, patient_until) {
                     Ok(signal) => stopped.extend(signal.map(|signal| (*thread, signal))),
                     Err(refused) => error = Some(refused),
                 }
@@ -111,7 +118,7 @@ fn stop_until_dropped(processes: &[Process], told: &Sender<io::Result<usize>>, h
         }
         let still = |(_, state): &(u32, char)| matches!(state, 't' | 'Z' | 'X');
         let all_still = !threads.is_empty() && threads.iter().all(still);
-        if !has_told && (all_still || error.is_some() || began.elapsed() > LIMIT) {
+        if !has_told && (all_still || error.is_some() || began.elapsed() > LIMIT + PATIENCE) {
             let late =
                 || Err(io::Error::other(format!("not all of its threads stopped within {} ms", LIMIT.as_millis())));
             let outcome = match error {
@@ -135,18 +142,43 @@ fn stop_until_dropped(processes: &[Process], told: &Sender<io::Result<usize>>, h
 }
 
 /// Stops a thread, and returns the signal that it has to get when it goes on; none if it has ended.
-fn stop(thread: u32) -> io::Result<Option<c_int>> {
-    for request in [libc::PTRACE_SEIZE, libc::PTRACE_INTERRUPT] {
-        match ptrace(request, thread, 0) {
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
-            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-                let remedy = "to stop a thread takes the capability SYS_PTRACE (run as root; docker: --cap-add SYS_PTRACE), \
-                              and nobody else who traces it";
-                return Err(io::Error::new(error.kind(), format!("{remedy}: {error}")));
-            }
-            other => other?,
-        }
+fn stop(thread: u32, patient_until: Instant) -> io::Result<Option<c_int>> {
+    if !asked(libc::PTRACE_SEIZE, thread, 0)? {
+        return Ok(None);
     }
+    loop {
+        let sleeps = process::stat(thread).is_ok_and(|stat| stat.state == 'S');
+        if !sleeps && Instant::now() <= patient_until {
+            thread::sleep(LOOK_AGAIN);
+            continue;
+        }
+        if !asked(libc::PTRACE_INTERRUPT, thread, 0)? {
+            return Ok(None);
+        }
+        let signal = stopped(thread)?;
+        if signal.is_none() || is_in_a_call(thread) || Instant::now() > patient_until {
+            return Ok(signal);
+        }
+        asked(libc::PTRACE_CONT, thread, signal.unwrap_or(0))?;
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// `false` if the thread has ended.
+fn asked(request: libc::c_uint, thread: u32, data: c_int) -> io::Result<bool> {
+    match ptrace(request, thread, data) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            let remedy = "to stop a thread takes the capability SYS_PTRACE (run as root; docker: --cap-add SYS_PTRACE), and \
+                          nobody else who traces it";
+            Err(io::Error::new(error.kind(), format!("{remedy}: {error}")))
+        }
+        done => done.map(|()| true),
+    }
+}
+
+/// Waits until a traced thread has stopped, and returns the signal that it was about to get; none if it has ended.
+fn stopped(thread: u32) -> io::Result<Option<c_int>> {
     let began = Instant::now();
     while began.elapsed() < LIMIT {
         let mut status = 0;
@@ -163,6 +195,12 @@ fn stop(thread: u32) -> io::Result<Option<c_int>> {
         thread::sleep(LOOK_AGAIN);
     }
     Err(io::Error::other(format!("thread {thread} did not stop within {} ms", LIMIT.as_millis())))
+}
+
+/// Whether a stopped thread was in a system call, which it makes again when it goes on.
+fn is_in_a_call(thread: u32) -> bool {
+    // Where the kernel does not say, any place will do.
+    std::fs::read_to_string(format!("/proc/{thread}/syscall")).map_or(true, |call| !call.starts_with("-1"))
 }
 
 fn ptrace(request: libc::c_uint, thread: u32, data: c_int) -> io::Result<()> {
@@ -195,7 +233,7 @@ def count(name):
     while True:
         number += 1
         with open(name, 'w') as file: file.write(str(number))
-        time.sleep(0.001)
+        time.sleep(0.02)
 threading.Thread(target=count, args=(sys.argv[1] + '/second',), daemon=True).start()
 count(sys.argv[1] + '/first')
 ";
@@ -234,9 +272,9 @@ count(sys.argv[1] + '/first')
         let seen = inject(&mut member).unwrap();
         assert!(seen.observed && seen.text == "c0: 1 thread in state t", "{seen:?}");
         // A write may be on its way into the file.
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(50));
         let before = read("second");
-        (0..20).for_each(|_| goes_on("first"));
+        (0..10).for_each(|_| goes_on("first"));
         assert_eq!(read("second"), before);
 
         assert!(pause::inject(&mut member).unwrap().observed, "all of it can stop as well");

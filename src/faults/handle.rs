@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::injection::Injection;
-use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope};
+use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope, Struck};
 use crate::history::ClockBound;
 
 /// Why an order was not carried out.
@@ -181,9 +181,12 @@ impl Agent {
         self.observed(Order::Inject { fault, injection: injection.clone() }).await
     }
 
-    /// Whether a fault at a command has struck; the text says at which. If `disarm`, it strikes no more.
-    pub async fn strike(&self, fault: u32, disarm: bool) -> Result<Observation, AgentError> {
-        self.observed(Order::Strike { fault, disarm }).await
+    /// Whether a fault at a command has struck. If `disarm`, it strikes no more, whatever this says.
+    pub async fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, AgentError> {
+        match self.order(Order::Strike { fault, disarm }, ORDER_LIMIT).await? {
+            Answer::Struck(struck) => Ok(struck),
+            _ => Err(AgentError::Confused),
+        }
     }
 
     /// Undoes a fault. Returns once that was observed, or was not in time. Harmless if there is nothing to undo.

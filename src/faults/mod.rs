@@ -40,7 +40,7 @@ pub(crate) use probe::UNREACHED;
 pub(crate) use process::Process as HeldProcess;
 pub use process::ProcessState;
 pub use serve::{run_agent, serve};
-pub use wire::{Observation, RedisCommand, RedisReply, Scope};
+pub use wire::{Observation, RedisCommand, RedisReply, Scope, Struck};
 
 /// State and start time (in clock ticks from boot) of a process of this machine, if it exists.
 pub(crate) fn process_stat(pid: u32) -> Option<(char, u64)> {

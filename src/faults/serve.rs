@@ -20,7 +20,7 @@ use super::injection::Injection;
 use super::member::Member;
 use super::network::{self, Call, Ends, Guard, Network};
 use super::probe::Probes;
-use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope};
+use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope, Struck};
 use super::{background, clear, failover, kill, memory, pause, power, skew};
 use crate::history::FaultKind;
 use crate::topology::REDIS_PORT;
@@ -164,9 +164,7 @@ impl Server {
                 blocking(move || self.adopt(&member, pid, scope, address)).await.map(|()| Answer::Done)
             }
             Order::Inject { fault, injection } => self.inject(fault, injection).await.map(Answer::Observed),
-            Order::Strike { fault, disarm } => {
-                blocking(move || Ok(self.strike(fault, disarm))).await.map(Answer::Observed)
-            }
+            Order::Strike { fault, disarm } => blocking(move || self.strike(fault, disarm)).await.map(Answer::Struck),
             Order::Heal { fault } => self.heal(fault).await.map(Answer::Observed),
             Order::HealAll => Ok(Answer::ObservedAll(self.heal_all().await)),
             Order::StartAnew => self.start_anew().await.map(|()| Answer::Done),
@@ -327,20 +325,19 @@ impl Server {
     }
 
     /// Whether a fault at a command has struck, and where.
-    fn strike(&self, fault: u32, disarm: bool) -> Observation {
+    fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, String> {
         let strike = lock(&self.network).as_ref().and_then(|network| network.strike(fault, disarm));
         let injection = lock(&self.in_effect).get(&fault).map(|ordered| ordered.injection.clone());
         let Some(Injection::Call { pairs, call }) = injection else {
-            return Observation::unseen(format!("there is no fault {fault} at a command"));
+            return Err(format!("there is no fault {fault} at a command"));
         };
-        match strike {
-            Some(strike) => {
-                let name = |address| self.name_of(address, &pairs);
-                let text = call.tell(&strike, &name(strike.client), &name(strike.server));
-                Observation { observed: true, ..Observation::unseen(text) }
-            }
-            None => Observation::unseen(call.tell_none(&pairs)),
-        }
+        let Some((first, hit)) = strike else {
+            return Ok(Struck { members: Vec::new(), text: call.tell_none(&pairs) });
+        };
+        let name = |address| self.name_of(address, &pairs);
+        let members: BTreeSet<String> = hit.into_iter().flat_map(|(one, other)| [name(one), name(other)]).collect();
+        let text = call.tell(&first, &name(first.client), &name(first.server));
+        Ok(Struck { members: members.into_iter().collect(), text })
     }
 
     /// The name of a member of these pairs that has this address.

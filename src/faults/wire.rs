@@ -102,6 +102,7 @@ pub(crate) enum Answer {
     Done,
     Observed(Observation),
     ObservedAll(Vec<Observation>),
+    Struck(Struck),
     Redis(RedisReply),
     Failed(String),
 }
@@ -118,6 +119,15 @@ pub struct Observation {
     /// Microseconds from the order's arrival to the end of the observation.
     pub took_us: u64,
     /// What was seen, in words.
+    pub text: String,
+}
+
+/// Whether a fault at a command has struck.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Struck {
+    /// The members that it has hit so far; none if it has not struck.
+    pub members: Vec<String>,
+    /// At which command it struck first, or that there was none, in words.
     pub text: String,
 }
 

@@ -22,6 +22,12 @@ pub struct Header {
     /// Whether the lock runs out by itself.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub expires: bool,
+    /// How long an attempt to get the lock may wait, in milliseconds; the longest if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acquire_timeout_ms: Option<u64>,
+    /// For how long a free lock may be asked for in vain, in milliseconds, if the workload says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_gap_ms: Option<u64>,
     /// How long clients were to be kept busy, in milliseconds.
     pub time_limit_ms: u64,
     /// What the lock protects. Histories from before this field are of registers.
@@ -67,6 +73,8 @@ pub enum Claim {
     /// The number of a counter and the length of a list match the updates that they descend from. Goes with `updates`
     /// if the resource is one of these.
     Amounts,
+    /// An attempt with a time limit ends in time, and no lock is left that never ends.
+    Promises,
 }
 
 impl Claim {
@@ -78,6 +86,7 @@ impl Claim {
             Claim::Tokens => "tokens",
             Claim::Liveness => "liveness",
             Claim::Amounts => "amounts",
+            Claim::Promises => "promises",
         }
     }
 }

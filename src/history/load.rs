@@ -218,7 +218,12 @@ impl Builder {
                 window.what = event.text;
                 return Ok(());
             }
-            FaultStep::Injected => window.injected = Some((time, event.observed)),
+            FaultStep::Injected => {
+                window.injected = Some((time, event.observed));
+                if event.observed && event.kind == FaultKind::Call {
+                    window.inject = time;
+                }
+            }
             FaultStep::Heal => window.heal = Some(time),
             FaultStep::Healed => window.healed = Some((time, event.observed)),
             FaultStep::Skipped => window.skipped = Some(event.text.clone()),

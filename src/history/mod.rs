@@ -114,6 +114,8 @@ pub enum FactName {
     NodesHealthy,
     /// Every key was read after the last operation, when nothing in flight could still write.
     FinalReads,
+    /// After the last operation, no node kept a lock that never ends.
+    NothingEndless,
 }
 
 /// A client process came or went. `process` is the logical process that it ran as.
@@ -485,7 +487,7 @@ pub struct FaultWindow {
     /// What was ordered, in the words of the nemesis file, with its targets drawn; empty if not known.
     pub what: String,
     pub targets: Vec<String>,
-    /// When the order was sent.
+    /// When the order was sent; for a fault at a command, when it struck, as it does nothing before that.
     pub inject: u64,
     /// When the order was answered, and whether its effect was observed.
     pub injected: Option<(u64, bool)>,

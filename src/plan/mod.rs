@@ -317,6 +317,36 @@ mod tests {
     }
 
     #[test]
+    fn a_strike_is_awaited_of_a_fault_in_effect_and_on_redis() {
+        let fault = "hold reply to 2nd SET client:0 from majority";
+        let plan = Plan::draw(&scripted(&["wait 1ms", fault, &format!("await {fault} within 2ttl")])).unwrap();
+        assert_eq!(plan.script[2].action, Action::AwaitStrike { fault: 0, within_ms: 2000, or_go_on: false });
+        let Action::Inject { what: Fault::Call(call), .. } = &plan.script[1].action else { panic!("{plan:?}") };
+        assert_eq!((call.nth, call.servers.0.len()), (Some(2), 3), "a majority is drawn: {call}");
+
+        let refused = |steps: &[&str], expected: &str| {
+            let error = Plan::draw(&scripted(steps)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        refused(&[&format!("await {fault}")], "no earlier step injects that fault");
+        refused(&[fault, "heal all", &format!("await {fault}")], "no earlier step injects that fault");
+        refused(&["hold reply to SET client:9 from nodes"], "`client:9`");
+        let on = |workload: &str, fault: &str| {
+            let (workload_name, workload) = catalogue::workload(workload).unwrap();
+            let nodes = workload.nodes;
+            Plan::draw(&Scenario { workload_name, workload, nodes, ..scripted(&[fault]) })
+        };
+        for (workload, to, what) in [("etcd", "nodes", "node"), ("postgres", "resource", "resource")] {
+            let error = on(workload, &format!("hold request write clients to {to}")).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("the {what} of lock {workload} does not speak Redis's protocol")),
+                "{error}"
+            );
+        }
+        on("etcd", "hold request write clients to resource").unwrap();
+    }
+
+    #[test]
     fn of_several_keys_the_plan_says_which_is_meant_and_a_script_means_none() {
         let on = |workload: &str, keys: u32, fault: &str| {
             let (workload_name, workload) = catalogue::workload(workload).unwrap();

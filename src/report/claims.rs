@@ -13,6 +13,7 @@ pub fn title(claim: Claim) -> &'static str {
         Claim::Tokens => "Fencing tokens rise",
         Claim::Liveness => "A free lock can be acquired",
         Claim::Amounts => "Amounts match the updates",
+        Claim::Promises => "Waits end in time, and locks by themselves",
     }
 }
 
@@ -44,12 +45,20 @@ pub fn found(story: &Story, claim: Claim) -> String {
         },
         Claim::Liveness if story.has(AnomalyKind::AcquiredLate) => "not acquired in time".to_string(),
         Claim::Liveness if seen > 0 => "free and asked for, but not obtained".to_string(),
-        Claim::Liveness => match verdict.lock.reacquired_after_ns {
-            Some(after) => format!("acquired {} after the last heal", length(after)),
-            None => "never stuck".to_string(),
-        },
+        Claim::Liveness => {
+            let stuck = match verdict.lock.reacquired_after_ns {
+                Some(after) => format!("acquired {} after the last heal", length(after)),
+                None => "never stuck".to_string(),
+            };
+            match &verdict.lock.longest_gap {
+                Some(gap) => format!("{stuck}; asked for in vain for {} at most", length(gap.to - gap.from)),
+                None => stuck,
+            }
+        }
         Claim::Amounts if seen > 0 => plural(seen, "wrong amount"),
         Claim::Amounts => "all amounts match".to_string(),
+        Claim::Promises if seen > 0 => plural(seen, "broken promise"),
+        Claim::Promises => "all kept".to_string(),
     }
 }
 

@@ -6,12 +6,14 @@
 use super::ends::{and_the_end, update};
 use super::story::{Incident, PropertyOutcome, Story, fault_words};
 use super::{Report, moments};
-use crate::checker::{AnomalyKind, Validity};
+use crate::checker::{AnomalyKind, Gap, STUCK_AFTER_TTLS, Validity};
 use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::words::{count, length, line, list, moment, percent, plural, quoted, tame};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
 const CAST: usize = 3;
+/// A shorter time without the lock is not worth a word in the headline, in nanoseconds.
+const LONG_GAP_NS: u64 = 2_000_000_000;
 /// More values and summaries than this are counted, not listed.
 const LISTED: usize = 4;
 
@@ -66,6 +68,14 @@ pub(super) fn headline_of(story: &Story) -> String {
         Validity::Invalid if story.has(AnomalyKind::AcquiredLate) => {
             format!("{lock} could not be acquired when it should have been available.")
         }
+        Validity::Invalid if story.has(AnomalyKind::WaitedTooLong) => {
+            let waits = verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::WaitedTooLong);
+            let attempts = plural(waits.count() as u64, "attempt");
+            format!("{lock} let {attempts} wait for longer than they were to{}.", cause(story, false))
+        }
+        Validity::Invalid if story.has(AnomalyKind::LeftBehind) => {
+            format!("{lock} left a lock behind that never ends.")
+        }
         Validity::Invalid => {
             verdict.reasons.first().cloned().unwrap_or_else(|| format!("{lock} broke what the workload claims."))
         }
@@ -80,15 +90,29 @@ pub(super) fn headline_of(story: &Story) -> String {
                 1 => format!("{lock} kept the one acknowledged {update}{through}"),
                 _ => format!("{lock} kept all {} acknowledged {update}s{through}", count(acknowledged)),
             };
+            let gap = story.report.verdict.lock.longest_gap.as_ref().filter(|gap| is_long(story, gap));
+            let gap = gap.map_or_else(String::new, |gap| {
+                format!(
+                    " But for {} nobody got the lock of {}, though it was free and asked for.",
+                    length(gap.to - gap.from),
+                    gap.key
+                )
+            });
             let never = match story.standing(Claim::MutualExclusion) {
                 PropertyOutcome::Held if story.claims(Claim::MutualExclusion) => {
                     ", and never let two clients hold the lock at once"
                 }
                 _ => "",
             };
-            format!("{kept}{never}{end}.")
+            format!("{kept}{never}{end}.{gap}")
         }
     }
+}
+
+/// Whether a lock was out of reach for so long that "valid" alone would mislead.
+fn is_long(story: &Story, gap: &Gap) -> bool {
+    let ttl = story.report.history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    gap.to - gap.from > ttl.saturating_mul(STUCK_AFTER_TTLS).max(LONG_GAP_NS)
 }
 
 /// ` while a holder was paused`, if most incidents have that in common.
@@ -203,6 +227,7 @@ pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
         }
     }
     sentences.extend(both_held(incident));
+    sentences.extend(how(incident));
     sentences.extend(consequence(story, incident));
     sentences.join(" ")
 }
@@ -320,6 +345,11 @@ fn what_went_wrong(
         _ => format!("{how}: `{}`", tame(&fault.what, 120)),
     };
     let others = meanwhile(story, first, fault);
+    // What it struck says more than what was ordered.
+    if let (FaultKind::Call, Some(struck)) = (fault.kind, fault.texts.first().filter(|_| fault.was_observed())) {
+        let until = to.map_or_else(String::new, |to| format!(", until {}", moment(to)));
+        return Some(format!("At {} {}{until}{then}.{others}", moment(from), tame(struck, 200)));
+    }
     Some(format!("{whom} {verb} {past} at {}{for_long} ({how}{unseen}){then}.{others}", moment(from)))
 }
 
@@ -370,6 +400,12 @@ fn both_held(incident: &Incident) -> Option<String> {
             Some(format!("Two clients at once believed to hold the lock for {} in all.", length(lengths.iter().sum())))
         }
     }
+}
+
+/// How two clients came to hold the lock at once, where that is certain.
+fn how(incident: &Incident) -> Option<String> {
+    let told = incident.anomalies.iter().find_map(|anomaly| anomaly.how.as_deref())?;
+    Some(format!("{told}."))
 }
 
 /// What it did to the data; None if the clients write none.

@@ -229,7 +229,7 @@ impl<'a> Story<'a> {
             Claim::Updates => verdict.lost_updates.count.max(anomalies),
             Claim::MutualExclusion => verdict.mutual_exclusion.violations.max(anomalies),
             Claim::Tokens => verdict.lock.token_regressions.max(anomalies),
-            Claim::Liveness | Claim::Amounts => anomalies,
+            Claim::Liveness | Claim::Amounts | Claim::Promises => anomalies,
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::process::Command;
 use super::RunnerError;
 use crate::files::{self, FileError};
 use crate::interrupt::Interrupt;
-use crate::scenario::{CLIENT_FILES, CommandClient, PythonClient, Scenario, WorkloadClient};
+use crate::scenario::{CLIENT_FILES, CommandClient, Library, PythonClient, Scenario, Workload, WorkloadClient};
 use crate::topology::InstalledClient;
 
 /// The package that Python clients are written on, below the files that come with redjepsen.
@@ -48,13 +48,24 @@ pub(super) async fn client_of(
     say: fn(&str),
 ) -> Result<Option<InstalledClient>, RunnerError> {
     let (Some(client), None) = (&scenario.workload.client, &scenario.client) else { return Ok(None) };
-    let image = scenario.cluster.client_image.clone();
-    let name = &scenario.workload_name;
-    let what = match &scenario.workload.library {
-        Some(library) => format!("{} {}", library.name, library.version),
-        None => name.clone(),
-    };
-    let fail = |text: String| RunnerError::could_not_run(format!("the client of workload {name}: {text}"));
+    let what = Named { workload: &scenario.workload_name, library: scenario.workload.library.as_ref() };
+    let installed = installed_client(client, &what, interrupt, say).await?;
+    Ok(Some(InstalledClient { image: scenario.cluster.client_image.clone(), ..installed }))
+}
+
+/// What is installed, for messages and for the name of its folder.
+struct Named<'w> {
+    workload: &'w str,
+    library: Option<&'w Library>,
+}
+
+async fn installed_client(
+    client: &WorkloadClient,
+    what: &Named<'_>,
+    interrupt: &Interrupt,
+    say: fn(&str),
+) -> Result<InstalledClient, RunnerError> {
+    let fail = |text: String| RunnerError::could_not_run(format!("the client of workload {}: {text}", what.workload));
     let cache = cache().map_err(fail)?;
     let folder = match client.folder() {
         Some(folder) => folder.to_path_buf(),
@@ -65,19 +76,31 @@ pub(super) async fn client_of(
         WorkloadClient::Command(client) => command(client, &folder),
     };
     let recipe = recipe.map_err(fail)?;
-    let env = interrupt.unless(installed(&recipe, name, &what, &cache, say)).await?.map_err(fail)?;
+    let env = interrupt.unless(installed(&recipe, what, &cache, say)).await?.map_err(fail)?;
     let InstalledClient { command, environment, mut folders, runtime, .. } = recipe.client;
     let into_env = |text: String| text.replace(ENV, &env.to_string_lossy());
     if !recipe.install.is_empty() {
         folders.push(env.clone());
     }
-    Ok(Some(InstalledClient {
+    Ok(InstalledClient {
         command: command.into_iter().map(into_env).collect(),
         environment: environment.into_iter().map(|(name, value)| (name, into_env(value))).collect(),
-        image,
+        image: None,
         folders,
         runtime,
-    }))
+    })
+}
+
+/// Installs the client of a workload, as a run of it would. Returns its command, or None if it has no client of its own.
+pub async fn install(
+    name: &str,
+    workload: &Workload,
+    interrupt: &Interrupt,
+    say: fn(&str),
+) -> Result<Option<Vec<String>>, RunnerError> {
+    let Some(client) = &workload.client else { return Ok(None) };
+    let what = Named { workload: name, library: workload.library.as_ref() };
+    installed_client(client, &what, interrupt, say).await.map(|installed| Some(installed.command))
 }
 
 /// What a Python says of itself.
@@ -159,7 +182,7 @@ fn command(client: &CommandClient, folder: &Path) -> Result<Recipe, String> {
 }
 
 /// The folder that a recipe has installed into, now or before.
-async fn installed(recipe: &Recipe, name: &str, what: &str, cache: &Path, say: fn(&str)) -> Result<PathBuf, String> {
+async fn installed(recipe: &Recipe, what: &Named<'_>, cache: &Path, say: fn(&str)) -> Result<PathBuf, String> {
     let Some((program, arguments)) = recipe.install.split_first() else { return Ok(cache.to_path_buf()) };
     let mut digest = Sha256::new();
     for word in &recipe.install {
@@ -168,11 +191,14 @@ async fn installed(recipe: &Recipe, name: &str, what: &str, cache: &Path, say: f
         digest.update([0]);
     }
     digest.update(&recipe.made_of);
-    let place = cache.join(format!("{name}-{}", short_hex(digest)));
+    let place = cache.join(format!("{}-{}", what.workload, short_hex(digest)));
     if place.is_dir() {
         return Ok(place);
     }
-    say(&format!("installing {what} for clients into {}", place.display()));
+    let name = what
+        .library
+        .map_or_else(|| what.workload.to_string(), |library| format!("{} {}", library.name, library.version));
+    say(&format!("installing {name} into {}", place.display()));
     let new = beside(&place);
     let log = place.with_extension("log");
     let said = run_into(program, arguments, &new).await;

@@ -28,9 +28,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use checked::{Checked, Made};
+pub use installation::install;
 pub use pace::Jobs;
 pub use run::{KeepCluster, Place, RunSettings, Runner};
-pub use series::{Ended, Outlook, Series, SeriesProgress, prepare};
+pub use series::{Ended, Outlook, Prepared, Series, SeriesProgress, prepare};
 
 use crate::controller::Status;
 use crate::files;

@@ -21,7 +21,7 @@ use crate::controller::{self, Request, RunError, Status};
 use crate::files::{FileError, Unwritten};
 use crate::history::{self, FORMAT, Header, Presence, Recorder};
 use crate::interrupt::{Interrupt, Interrupted};
-use crate::plan::Plan;
+use crate::plan::{Action, Plan};
 use crate::report::RunFacts;
 use crate::runs::RunFolder;
 use crate::scenario::{self, Scenario};
@@ -486,6 +486,8 @@ fn header(scenario: &Scenario, plan: &Plan) -> Header {
         keys: scenario.keys,
         ttl_ms: scenario.ttl.as_millis() as u64,
         expires: scenario.workload.lock.expires(),
+        acquire_timeout_ms: Some(longest_acquire_timeout(scenario, plan)),
+        longest_gap_ms: scenario.workload.longest_gap.map(|gap| gap.resolve(scenario.ttl).as_millis() as u64),
         time_limit_ms: scenario.time_limit.as_millis() as u64,
         resource: scenario.workload.resource.kind,
         claims: scenario.workload.claims.clone(),
@@ -495,6 +497,15 @@ fn header(scenario: &Scenario, plan: &Plan) -> Header {
         outlives: scenario.nemesis.outlives,
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
     }
+}
+
+/// In milliseconds: a script may have clients give up earlier or later than the scenario says.
+fn longest_acquire_timeout(scenario: &Scenario, plan: &Plan) -> u64 {
+    let scripted = plan.script.iter().map(|step| match step.action {
+        Action::Start { acquire_timeout_ms, .. } => acquire_timeout_ms,
+        _ => 0,
+    });
+    scripted.chain([scenario.acquire_timeout.as_millis() as u64]).max().unwrap_or_default()
 }
 
 fn describe(cluster: &Cluster, facts: &mut RunFacts) {

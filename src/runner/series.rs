@@ -56,6 +56,8 @@ pub struct Series<'a> {
     pub new_clusters: bool,
     /// How many runs are made at the same time.
     pub jobs: Jobs,
+    /// The workloads that are left out, see [`Prepared`].
+    pub not_here: BTreeMap<String, String>,
 }
 
 /// What a series is about to do.
@@ -97,25 +99,31 @@ pub enum Ended {
     CannotRun(String),
 }
 
-/// Makes sure, once and before the first run, that everything the clusters need is there. Returns the kind of cluster
-/// to use for scenarios that accept any. A client that can't be installed is reported, and fails the runs that need it:
-/// the others are made.
-pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Result<ClusterKind, RunnerError> {
+/// What a suite can run on.
+#[derive(Clone, Debug, Default)]
+pub struct Prepared {
+    /// The kind of cluster to use for scenarios that accept any.
+    pub auto: ClusterKind,
+    /// The workloads whose clients can't be installed here, each with the reason.
+    pub not_here: BTreeMap<String, String>,
+}
+
+/// Makes sure, once and before the first run, that everything the clusters and clients need is there.
+pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Result<Prepared, RunnerError> {
     let mut auto = ClusterKind::Auto;
+    let mut not_here = BTreeMap::new();
     let mut prepared: Vec<PlatformRequest> = Vec::new();
-    let mut missing: BTreeMap<&str, RunnerError> = BTreeMap::new();
     for cell in &suite.cells {
-        let workload = cell.workload.as_str();
-        if cell.scenario.client.is_none() && missing.contains_key(workload) {
+        if not_here.contains_key(&cell.workload) {
             continue;
         }
         let installed = match installation::client_of(&cell.scenario, interrupt, say).await {
-            Err(error) if !interrupt.is_raised() => {
-                say(&error.to_string());
-                missing.insert(workload, error);
+            Err(RunnerError::CouldNotRun(reason)) if !interrupt.is_raised() => {
+                say(&format!("not run here: {reason}"));
+                not_here.insert(cell.workload.clone(), reason);
                 continue;
             }
-            installed => installed?,
+            other => other?,
         };
         let request = ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?.platform;
         if prepared.contains(&request) {
@@ -131,10 +139,7 @@ pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Res
             };
         }
     }
-    match missing.into_values().next() {
-        Some(error) if prepared.is_empty() => Err(error),
-        _ => Ok(auto),
-    }
+    Ok(Prepared { auto, not_here })
 }
 
 impl Series<'_> {
@@ -174,7 +179,7 @@ impl Series<'_> {
     }
 
     fn runs(&self) -> impl Iterator<Item = Due<'_>> {
-        let cells = self.suite.cells.iter();
+        let cells = self.suite.cells.iter().filter(|cell| !self.not_here.contains_key(&cell.workload));
         cells.flat_map(|cell| (1..).zip(&cell.seeds).map(move |(run, seed)| Due { cell, run, seed: *seed }))
     }
 

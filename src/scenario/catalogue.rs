@@ -289,14 +289,27 @@ pub(crate) fn find<T: DeserializeOwned>(
     let wanted =
         RENAMED.iter().find(|(what, old, _)| (*what, *old) == (kind, wanted)).map_or(wanted, |(_, _, new)| new);
     let Some((name, text)) = entries.iter().find(|(name, _)| *name == wanted) else {
-        let names: Vec<_> = entries.iter().map(|(name, _)| *name).collect();
+        let names = entries.iter().map(|(name, _)| *name);
         return Err(CatalogueError(format!(
-            "unknown {kind} `{wanted}`; expected {} or the path of a .toml file",
-            names.join(", ")
+            "unknown {kind} `{wanted}`; {}`redjepsen list` shows them all, and the path of a .toml file is understood too",
+            did_you_mean(wanted, names)
         )));
     };
     Ok((name.to_string(), parse(&format!("{kind} {name}"), text)?))
 }
+
+/// The names that are most like a word that is none of them, as a question; empty if none is.
+fn did_you_mean<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
+    let mut alike: Vec<(f64, &str)> = names.map(|name| (strsim::jaro_winkler(word, name), name)).collect();
+    alike.retain(|(likeness, _)| *likeness > LEAST_LIKENESS);
+    alike.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let alike: Vec<String> = alike.iter().take(MOST_ALIKE).map(|(_, name)| format!("`{name}`")).collect();
+    if alike.is_empty() { String::new() } else { format!("did you mean {}? ", alike.join(" or ")) }
+}
+
+/// By Jaro and Winkler, from 0 to 1.
+const LEAST_LIKENESS: f64 = 0.8;
+const MOST_ALIKE: usize = 3;
 
 pub(crate) fn is_path(wanted: &str) -> bool {
     wanted.contains('/') || wanted.ends_with(".toml")
@@ -423,7 +436,12 @@ mod tests {
     #[test]
     fn a_mistake_gets_a_message_that_says_where_and_what() {
         let unknown = workload("redlok").unwrap_err().to_string();
-        assert!(unknown.contains("unknown workload `redlok`; expected aioredlock, "), "{unknown}");
+        assert!(unknown.contains("unknown workload `redlok`; did you mean `redlock` or "), "{unknown}");
+        let nothing_like_it = workload("zzz").unwrap_err().to_string();
+        assert!(
+            nothing_like_it.starts_with("unknown workload `zzz`; `redjepsen list` shows them all"),
+            "{nothing_like_it}"
+        );
         let missing = nemesis("no/such.toml").unwrap_err().to_string();
         assert!(missing.contains("no/such.toml"), "{missing}");
         let endless = workload("/dev/zero").unwrap_err().to_string();

@@ -11,6 +11,7 @@ use super::plan::Suite;
 use super::shard::Shard;
 use crate::checker::{LostUpdates, wilson_95};
 use crate::nemesis::Expectation;
+use crate::scenario::Library;
 
 /// What a suite showed. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +39,19 @@ pub struct Matrix {
     #[serde(default)]
     pub cut_sha256: Option<String>,
     pub cells: Vec<Cell>,
+    /// The published libraries that are under test, by the workload of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<TestedLibrary>,
+    /// The workloads that could not be run where this was made, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_here: BTreeMap<String, String>,
+}
+
+/// A published library, and the workload in which it is tested.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestedLibrary {
+    pub workload: String,
+    pub library: Library,
 }
 
 /// What neither the suite nor its runs contain.
@@ -49,6 +63,8 @@ pub struct Circumstances {
     pub versions: BTreeMap<String, String>,
     /// The command that repeats the whole suite.
     pub repeat: String,
+    /// The workloads that can't be run here, each with the reason.
+    pub not_here: BTreeMap<String, String>,
 }
 
 /// The overall result of a suite.
@@ -122,7 +138,7 @@ pub struct MergeError(String);
 impl Matrix {
     /// The matrix of a suite and of the runs made so far.
     pub fn new(suite: &Suite, runs: &[RunOutcome], circumstances: Circumstances) -> Matrix {
-        let Circumstances { shard, started, versions, repeat } = circumstances;
+        let Circumstances { shard, started, versions, repeat, not_here } = circumstances;
         let cells = suite.cells.iter().map(|cell| {
             let mut of_cell: Vec<RunOutcome> = runs.iter().filter(|run| run.cell == cell.name).cloned().collect();
             of_cell.sort_by_key(|run| run.run);
@@ -157,6 +173,8 @@ impl Matrix {
             suite_sha256: suite.sha256.clone(),
             cut_sha256: suite.cut_sha256.clone(),
             cells: cells.collect(),
+            libraries: libraries(suite),
+            not_here,
         };
         matrix.conclude();
         matrix
@@ -188,6 +206,10 @@ impl Matrix {
             whole.planned_s += part.planned_s;
             whole.shards.extend(part.shards);
             whole.cells.extend(part.cells);
+            let known = |tested: &TestedLibrary| whole.libraries.iter().any(|other| other.workload == tested.workload);
+            let new: Vec<TestedLibrary> = part.libraries.into_iter().filter(|tested| !known(tested)).collect();
+            whole.libraries.extend(new);
+            whole.not_here.extend(part.not_here);
             for (name, version) in part.versions {
                 match whole.versions.entry(name) {
                     Entry::Vacant(entry) => drop(entry.insert(version)),
@@ -261,6 +283,17 @@ impl Matrix {
         }
         text + "."
     }
+}
+
+fn libraries(suite: &Suite) -> Vec<TestedLibrary> {
+    let mut libraries: Vec<TestedLibrary> = Vec::new();
+    for cell in &suite.cells {
+        let known = libraries.iter().any(|tested| tested.workload == cell.workload);
+        if let Some(library) = cell.scenario.workload.library.as_ref().filter(|_| !known) {
+            libraries.push(TestedLibrary { workload: cell.workload.clone(), library: library.clone() });
+        }
+    }
+    libraries
 }
 
 impl CellNumbers {

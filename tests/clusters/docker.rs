@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use redjepsen::cluster::{
-    CleanOptions, ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest,
-    Images, NodeSource, Owner,
+    CleanOptions, ClientCommand, ClientOutput, ClientProcess, ClientSource, Cluster, ClusterError, ClusterSpec, Docker,
+    ImageRequest, Images, NodeSource, Owner,
 };
 use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
 use redjepsen::topology::{OwnClient, Persistence, Program, Topology};

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
-use redjepsen::faults::{Effect, Injection, Observation, Skew};
+use redjepsen::faults::{Call, Effect, Injection, Observation, Skew};
+use redjepsen::history::{Command, OnCall};
 use redjepsen::topology::{Persistence, Program, Topology};
 
 const NODES: u32 = 5;
@@ -45,6 +46,12 @@ fn ways(nodes: &str) -> Vec<(String, String)> {
     pairs
 }
 
+/// The reply to the first SET is to be held.
+fn held_set() -> Call {
+    let command = Command::Named("SET".to_string());
+    Call { action: OnCall::HoldReply, command, nth: Some(1), key: None, chosen: Vec::new() }
+}
+
 fn catalogue() -> Vec<(&'static str, Injection)> {
     let pause = |members| Injection::Pause { members: names(members) };
     let network = |pairs, effect| Injection::Network { pairs, effect };
@@ -54,6 +61,11 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
         ("pause a client", pause("c0")),
         ("pause a node", pause("n1")),
         ("pause five nodes", pause("n0 n1 n2 n3 n4")),
+        ("pause the background threads of a node", Injection::PauseBackground { members: names("n1") }),
+        (
+            "watch for a command",
+            Injection::Call { pairs: vec![("c0".to_string(), "n0".to_string())], call: held_set() },
+        ),
         ("kill a node, start it again", Injection::Kill { members: names("n3") }),
         ("power loss of a node, start it again", Injection::PowerLoss { members: names("n4") }),
         ("partition: one node", network(ways("n0"), Effect::Drop)),
@@ -173,4 +185,49 @@ fn a_node_that_is_down_is_not_paused_and_the_history_says_why() {
     assert!(steps("skipped").iter().any(|event| event["text"] == "n0 was down"), "{pauses:#?}");
     let injected = steps("injected");
     assert!(!injected.is_empty() && injected.iter().all(|event| event["observed"] == true), "{pauses:#?}");
+}
+
+/// A run of a script on a local cluster: what it printed, and its history.
+fn played(workload: &str, steps: &[&str]) -> (String, Vec<serde_json::Value>) {
+    let store = tempfile::tempdir().unwrap();
+    let nemesis = store.path().join("script.toml");
+    let file = format!("description = \"d\"\nstory = \"s\"\nprogress = \"any\"\nclients = 2\nscript = {steps:?}\n");
+    std::fs::write(&nemesis, file).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+    command.args(["run", "--cluster", "local", "--seed", "1", "--workload", workload, "--nemesis"]);
+    command.arg(&nemesis).arg("--store").arg(store.path()).stdin(std::process::Stdio::null());
+    let output = command.output().unwrap();
+    let history = std::fs::read_to_string(store.path().join("latest/history.jsonl"))
+        .unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let events = history.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (String::from_utf8_lossy(&output.stdout).into_owned(), events)
+}
+
+#[test]
+fn a_fault_at_a_command_has_happened_once_it_strikes_and_not_before() {
+    let fault = "hold reply to 2nd SET client:1 from node:0";
+    let await_it = format!("await {fault} within 3ttl");
+    let steps =
+        [fault, "start client:1", "await client:1 end", "start client:1", &await_it, "heal all", "await client:1 end"];
+    let (told, events) = played("single", &steps);
+    assert!(told.starts_with("VALID") || told.contains("\nVALID"), "{told}");
+    let call = |step: &str| events.iter().position(|event| event["f"] == "call" && event["step"] == step).unwrap();
+    let injected = &events[call("injected")];
+    assert_eq!(injected["text"], "c1's 2nd SET of lock:k0 to n0 was answered, and the reply is held");
+    assert_eq!((&injected["observed"], &injected["value"]), (&true.into(), &serde_json::json!(["c1", "n0"])));
+    let first_is_over = |event: &serde_json::Value| event["script"]["number"] == 3;
+    let first = events.iter().position(first_is_over).unwrap();
+    assert!(call("inject") < first && first < call("injected") && call("injected") < call("heal"));
+    assert_eq!(events[call("healed")]["observed"], true);
+}
+
+#[test]
+fn a_fault_whose_command_never_comes_makes_the_run_unknown() {
+    let (told, events) =
+        played("single", &["lose reply to LPUSH client:0 from nodes", "start client:0", "await client:0 end"]);
+    assert!(told.contains("UNKNOWN"), "{told}");
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("armed, but no reply to a LPUSH from c0 to n0 came"), "{told}");
+    let healed = events.iter().find(|event| event["f"] == "call" && event["step"] == "healed").unwrap();
+    assert_eq!(healed["observed"], true);
 }

@@ -85,6 +85,8 @@ macro_rules! scenarios {
 }
 
 scenarios!(
+    between_check_and_delete,
+    between_set_and_expire,
     clock_jump_forward,
     crash_everysec,
     crash_holder,
@@ -99,8 +101,11 @@ scenarios!(
     failover,
     failover_in_sync,
     failover_on_command,
+    late_acquire_reply,
+    late_extend_reply,
     late_release,
     lost_ack,
+    lost_release_reply,
     lost_reply,
     lost_write,
     no_random_delay,
@@ -109,6 +114,7 @@ scenarios!(
     pause_in_release,
     release_without_write,
     repeated_release,
+    retry_after_applied,
     slow_client_clock,
     thief_chain,
     thief_crash,

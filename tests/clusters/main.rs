@@ -12,5 +12,6 @@ mod gallery;
 mod groups;
 mod killed;
 mod local;
+mod protocol;
 mod reset;
 mod suite;

@@ -105,8 +105,7 @@ fn tables() -> BTreeMap<&'static str, String> {
         .iter()
         .filter_map(|(name, _)| Some((name.to_string(), catalogue::workload(name).unwrap().1.library?)))
         .collect();
-    let is_own = |name: &String| !libraries.contains_key(name);
-    let workloads = listed["workloads"].iter().filter(|(name, _)| is_own(name)).map(|(name, about)| {
+    let workloads = listed["workloads"].iter().map(|(name, about)| {
         let falls =
             expected.iter().filter(|((workload, _), what)| workload == name && **what == Expectation::Violation);
         row(&[&link("workloads", name), about, &code(falls.map(|((_, nemesis), _)| nemesis))])
@@ -114,7 +113,7 @@ fn tables() -> BTreeMap<&'static str, String> {
     let scenarios = listed["scenarios"].iter().map(|(name, about)| {
         let with = |wanted: Expectation| {
             let of_it = expected.iter().filter(|((_, nemesis), what)| nemesis == name && **what == wanted);
-            code(of_it.map(|((workload, _), _)| workload).filter(|workload| is_own(workload)))
+            code(of_it.map(|((workload, _), _)| workload).filter(|workload| !libraries.contains_key(*workload)))
         };
         let (breaks, spares) = (with(Expectation::Violation), with(Expectation::Valid));
         row(&[&link("nemeses", name), about, &breaks, &spares])
@@ -123,7 +122,7 @@ fn tables() -> BTreeMap<&'static str, String> {
         let others: Vec<String> = others.iter().map(|other| other.to_string()).collect();
         row(&[&format!("`{module}`"), &code(&others)])
     });
-    let by_library = listed["workloads"].iter().filter_map(|(name, about)| {
+    let by_library = listed["libraries"].iter().filter_map(|(name, about)| {
         let library = libraries.get(name)?;
         let of = |wanted: Expectation, cause: Option<Cause>| {
             let cells = expected.iter().filter(|((workload, _), what)| workload == name && **what == wanted);

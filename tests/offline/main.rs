@@ -7,6 +7,7 @@ mod counterexample;
 mod docs;
 mod files;
 mod formats;
+mod install;
 mod matrix;
 mod report;
 mod repro;

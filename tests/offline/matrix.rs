@@ -6,9 +6,9 @@ use std::path::Path;
 use redjepsen::checker::Validity;
 use redjepsen::nemesis::Expectation::{self, Valid, Violation};
 use redjepsen::report::matrix as pages;
-use redjepsen::scenario::Options;
+use redjepsen::scenario::{Cause, Finding, Library, Options};
 use redjepsen::suite::file::Found;
-use redjepsen::suite::matrix::{Circumstances, Matrix};
+use redjepsen::suite::matrix::{Circumstances, Matrix, Overall};
 use redjepsen::suite::outcome::{Numbers, RunOutcome, Timing};
 use redjepsen::suite::plan::{PlannedCell, Suite};
 use redjepsen::suite::shard::{Durations, Shard};
@@ -92,7 +92,7 @@ fn mixed() -> Matrix {
     let versions = BTreeMap::from([("server".to_string(), "redis 7.0.15".to_string())]);
     let started = "2026-11-21T12:00:00Z".into();
     let repeat = "redjepsen suite ./mine.toml".into();
-    Matrix::new(&suite, &runs, Circumstances { shard: None, started, versions, repeat })
+    Matrix::new(&suite, &runs, Circumstances { started, versions, repeat, ..Circumstances::default() })
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn shards_are_cut_evenly_and_joined_whole() {
         let versions = BTreeMap::from([("kernel".to_string(), format!("6.{}", index % 2))]);
         let started = format!("2026-11-21T12:00:0{index}Z");
         let shard = Some(Shard { index, of: 3 });
-        let circumstances = Circumstances { shard, started, versions, repeat: String::new() };
+        let circumstances = Circumstances { shard, started, versions, ..Circumstances::default() };
         (format!("../s{index}"), Matrix::new(&part, &runs, circumstances))
     };
     let whole = Matrix::join((1..=3).map(matrix).collect()).unwrap();
@@ -277,4 +277,75 @@ fn shards_are_cut_by_what_the_last_night_took_and_by_the_plan_where_it_does_not_
     let strange = Durations::of(&Matrix::new(&suite(all[..1].to_vec()), &strange, Circumstances::default()));
     assert_eq!(strange.known(&suite(all.clone())), 0);
     assert_eq!(part(1, Some(&strange)).cut_sha256, part(1, None).cut_sha256);
+}
+
+/// Two libraries, one of which can't be run here.
+fn libraries() -> Matrix {
+    use Validity::{Invalid, Valid as Held};
+    let library = |name: &str| Library {
+        name: name.to_string(),
+        version: "8.1.0".into(),
+        home: Some("https://example.org/<lock>".into()),
+        users: None,
+        findings: vec![
+            Finding {
+                nemesis: vec!["late-acquire-reply".into()],
+                cause: Cause::Library,
+                what: "It never looks at the <time>.".into(),
+                source: Some("lock.py:243".into()),
+                issue: None,
+            },
+            Finding {
+                nemesis: vec!["pause".into()],
+                cause: Cause::Kind,
+                what: "A lock that runs out does not stop its holder.".into(),
+                source: None,
+                issue: None,
+            },
+        ],
+    };
+    let mut cells = vec![
+        cell("redis-py", "none", Some(Valid), 2),
+        cell("redis-py", "pause", Some(Violation), 1),
+        cell("redis-py", "late-acquire-reply", Some(Violation), 1),
+        cell("node-redlock", "none", Some(Valid), 1),
+        cell("redlock", "none", Some(Valid), 1),
+    ];
+    for cell in cells.iter_mut().filter(|cell| cell.workload != "redlock") {
+        cell.scenario.workload.library = Some(library(&format!("{}'s lock", cell.workload)));
+    }
+    let ended = [(0, Held), (0, Held), (1, Invalid), (2, Invalid), (4, Held)];
+    let runs: Vec<RunOutcome> =
+        (1..).zip(ended).map(|(number, (place, valid))| run(&cells[place], number, Some(valid))).collect();
+    let not_here = BTreeMap::from([("node-redlock".to_string(), "it needs node, which is not on PATH".to_string())]);
+    Matrix::new(&suite(cells), &runs, Circumstances { not_here, ..Circumstances::default() })
+}
+
+#[test]
+fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
+    let matrix = libraries();
+    let (page, text) = (pages::html(&matrix), pages::markdown(&matrix));
+    for shown in [
+        "held in 1 of 3 scenarios, 1 defect of its own",
+        "the library's own defect",
+        "It never looks at the &lt;time&gt;.",
+        "the fate of every lock of this kind",
+        "lock.py:243",
+        "not run here: it needs node, which is not on PATH",
+    ] {
+        assert!(page.contains(&shown.replace('\'', "&#39;")) || page.contains(shown), "{shown}: {page}");
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    assert!(!page.contains("<time>") && !page.contains("<lock>") && !text.contains("<time>"));
+    assert!(!text.contains("### redlock"), "no library, no scoreboard");
+    assert_eq!(matrix.verdict, Overall::Unknown, "what was not run is never passed");
+    let folder = tempfile::tempdir().unwrap();
+    pages::write(folder.path(), &matrix).unwrap();
+    let badge = |name: &str| std::fs::read_to_string(folder.path().join("badges").join(name)).unwrap();
+    assert!(badge("redis-py.svg").starts_with("<svg ") && badge("redis-py.svg").contains("1 defect of its own"));
+    assert!(badge("node-redlock.svg").contains("1 not shown"));
+    pages::write(folder.path(), &mixed()).unwrap();
+    let none = tempfile::tempdir().unwrap();
+    pages::write(none.path(), &mixed()).unwrap();
+    assert!(!none.path().join("badges").exists(), "no libraries, no badges");
 }

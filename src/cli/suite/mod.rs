@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use self::progress::Progress;
 use super::{CONSOLE, Exit, Failure, despite, print, tell};
 use crate::report::matrix as pages;
-use crate::runner::{self, Ended, Jobs, Series, signals};
+use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::runs;
 use crate::scenario::quoted;
 use crate::suite::file;
@@ -72,13 +72,14 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
         return Ok(Exit::Valid);
     }
     let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
-    let auto = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
+    let Prepared { auto, not_here } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
     let suite = flags.plan(wanted, &part, auto)?;
     let mut state = flags.state(&suite, &part)?;
     tell(&format!("{} · {}", announcement(&suite), state.folder().display()));
 
     let SuiteFlags { fail_fast, new_clusters, jobs, .. } = flags;
-    let series = Series { suite: &suite, interrupt, remains, fail_fast, new_clusters, jobs };
+    let series = Series { suite: &suite, interrupt, remains, fail_fast, new_clusters, jobs, not_here };
+    let series_not_here = series.not_here.clone();
     let ended = series.make(&mut state, &mut Progress::default()).await?;
     let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
     let mut unmarked = None;
@@ -90,6 +91,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
         started: state.started.clone(),
         versions: versions(state.folder(), &state.runs),
         repeat: flags.repeat(wanted),
+        not_here: series_not_here,
     };
     let matrix = Matrix::new(&suite, &state.runs, circumstances);
     let exit = conclude(&matrix, state.folder())?;

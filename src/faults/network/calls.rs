@@ -165,6 +165,8 @@ pub(super) struct Strikes(Arc<Mutex<BTreeMap<u32, Struck>>>);
 #[derive(Default)]
 struct Struck {
     first: Option<Strike>,
+    /// The clients and servers that it struck between.
+    pairs: BTreeSet<Pair>,
     count: u64,
     /// Whether it must strike no more.
     disarmed: bool,
@@ -179,12 +181,13 @@ impl Strikes {
         self.lock().remove(&fault).map_or(0, |struck| struck.count)
     }
 
-    /// The first strike, if there was one. If `disarm`, there will be no other, whatever this says.
-    pub fn first(&self, fault: u32, disarm: bool) -> Option<Strike> {
+    /// The first strike, if there was one, and all clients and servers so far. If `disarm`, there will be no other,
+    /// whatever this says.
+    pub fn so_far(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)> {
         let mut all = self.lock();
         let struck = all.get_mut(&fault)?;
         struck.disarmed |= disarm;
-        struck.first.clone()
+        Some((struck.first.clone()?, struck.pairs.clone()))
     }
 
     /// Notes a strike; `false` if it must not be.
@@ -192,6 +195,7 @@ impl Strikes {
         let mut all = self.lock();
         let Some(struck) = all.get_mut(&fault).filter(|struck| !struck.disarmed) else { return false };
         struck.first.get_or_insert_with(|| strike.clone());
+        struck.pairs.insert((strike.client, strike.server));
         struck.count += 1;
         true
     }

@@ -211,9 +211,10 @@ impl Network {
         })
     }
 
-    /// The first command at which a fault struck. If `disarm`, it strikes no more, whatever this says.
-    pub fn strike(&self, fault: u32, disarm: bool) -> Option<Strike> {
-        self.strikes.first(fault, disarm)
+    /// The first command at which a fault struck, and the clients and servers that it struck between so far. If
+    /// `disarm`, it strikes no more, whatever this says.
+    pub fn strike(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)> {
+        self.strikes.so_far(fault, disarm)
     }
 
     /// Makes the server's end of each connection send a segment, at which a fault that chose it strikes: an idle one
@@ -223,7 +224,7 @@ impl Network {
         let addresses = connections.iter().flat_map(|(client, _, server)| [*client, *server]).collect();
         let macs = self.prober.who_is_there(&bridge, &addresses)?;
         for _ in 0..PROVOCATIONS {
-            if connections.is_empty() || self.strikes.first(fault, false).is_some() {
+            if connections.is_empty() || self.strikes.so_far(fault, false).is_some() {
                 break;
             }
             for ends in connections {

@@ -557,7 +557,7 @@ fn a_reply_is_held_on_one_connection_and_arrives_when_it_is_healed() {
             "the second, on another connection"
         );
         until_it_strikes(&network, 1);
-        assert_eq!(network.strike(1, false).map(|strike| (strike.nth, strike.key)), Some((2, "k".to_string())));
+        assert_eq!(network.strike(1, false).map(|(strike, _)| (strike.nth, strike.key)), Some((2, "k".to_string())));
         assert_eq!(asks(&mut late, SET).unwrap(), "+OK\r\n", "the third");
 
         let seen = network.heal(1).unwrap();

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::phrases;
+use super::{phrases, scoreboard};
 use crate::nemesis::Expectation;
 use crate::report::html::whole_page;
 use crate::suite::matrix::{Cell, Matrix};
@@ -24,6 +24,7 @@ pub fn html(matrix: &Matrix) -> String {
             }
             (alarms(matrix))
             (grid(matrix))
+            (scoreboard::html(matrix))
             (numbers(matrix))
             (mistimed(matrix))
             (terms())
@@ -130,6 +131,9 @@ fn slot(matrix: &Matrix, workload: &str, nemesis: &str) -> Markup {
 /// At most this many links in a cell of the matrix; the table of numbers has them all.
 const MOST_LINKS: usize = 5;
 
+/// In a list with a sentence for each cell.
+pub(super) const FEW_LINKS: usize = 3;
+
 fn verdict_note(cell: &Cell) -> &'static str {
     match cell.standing {
         CellStatus::AsExpected => "as expected · ",
@@ -141,7 +145,7 @@ fn verdict_note(cell: &Cell) -> &'static str {
     }
 }
 
-fn runs(cell: &Cell, most: usize) -> Markup {
+pub(super) fn runs(cell: &Cell, most: usize) -> Markup {
     html! {
         @for run in cell.runs.iter().take(most) { (link(run, &run.run.to_string())) " " }
         @if cell.runs.len() > most { "…" }

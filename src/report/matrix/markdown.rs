@@ -1,6 +1,6 @@
 //! The matrix as Markdown, for the summary of a CI job.
 
-use super::phrases;
+use super::{phrases, scoreboard};
 use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::CellStatus;
 use crate::words::{count, line};
@@ -16,7 +16,9 @@ pub fn markdown(matrix: &Matrix) -> String {
     let alarms = alarming.iter().map(|cell| alarm(cell));
     fill(&mut text, alarms, LONGEST / 2);
     text.push_str(&grid(matrix));
-    text.push_str("\n<details><summary>Numbers</summary>\n\n");
+    text.push('\n');
+    fill(&mut text, scoreboard::markdown(matrix).into_iter(), LONGEST / 4 * 3);
+    text.push_str("<details><summary>Numbers</summary>\n\n");
     text.push_str("| cell | expected | seen | updates lost | share (95 %) | overlaps | first violation | without the lock after the heal | updates/s | |\n");
     text.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
     fill(&mut text, matrix.cells.iter().map(row), LONGEST);
@@ -121,7 +123,7 @@ fn row(cell: &Cell) -> String {
 }
 
 /// Escapes text so that it means nothing in Markdown, GitHub's included, or HTML, and stays on its line and in its cell.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in line(text, 1000).chars() {
         match c {

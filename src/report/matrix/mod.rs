@@ -7,6 +7,7 @@ mod html;
 mod junit;
 mod markdown;
 mod phrases;
+mod scoreboard;
 mod terminal;
 
 use std::path::Path;
@@ -26,8 +27,8 @@ pub fn json(matrix: &Matrix) -> String {
     text
 }
 
-/// Writes `matrix.json`, `matrix.html`, `matrix.md` and `junit.xml` into `dir`: each whole or not at all, and as many of
-/// them as can be written.
+/// Writes `matrix.json`, `matrix.html`, `matrix.md` and `junit.xml` into `dir`, and into `badges` a picture for each
+/// library under test: each whole or not at all, and as many of them as can be written.
 pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
     for (name, content) in [
@@ -37,6 +38,14 @@ pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
         ("junit.xml", junit(matrix)),
     ] {
         unwritten.note(files::write(&dir.join(name), content));
+    }
+    let badges = scoreboard::badges(matrix);
+    if !badges.is_empty() {
+        let folder = dir.join("badges");
+        unwritten.note(files::create_folder(&folder));
+        for (name, picture) in badges {
+            unwritten.note(files::write(&folder.join(name), picture));
+        }
     }
     unwritten.conclude()
 }

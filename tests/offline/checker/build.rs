@@ -37,6 +37,8 @@ impl Build {
             keys: 1,
             ttl_ms: 1000,
             expires: true,
+            acquire_timeout_ms: None,
+            longest_gap_ms: None,
             time_limit_ms: 1000,
             resource: Default::default(),
             claims: vec![Claim::Updates, Claim::MutualExclusion],

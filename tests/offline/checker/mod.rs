@@ -12,6 +12,7 @@ mod loading;
 mod locks;
 mod mutation;
 mod operations;
+mod promises;
 mod simulated;
 mod unlocked;
 mod updates;

@@ -210,6 +210,7 @@ pub fn play(play: &Play) -> Run {
             {
                 violations += 1;
                 anomalies.push(Anomaly {
+                    how: None,
                     kind: AnomalyKind::OverlappingHolders,
                     key: format!("k{}", attempt.key),
                     time: other.acquired,
@@ -231,6 +232,7 @@ pub fn play(play: &Play) -> Run {
         let Some(first) = lost.first().copied() else { continue };
         lost_count += lost.len() as u64;
         anomalies.push(Anomaly {
+            how: None,
             kind: AnomalyKind::LostUpdate,
             key: format!("k{}", attempts[number].key),
             time: attempts[number].written,
@@ -424,6 +426,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
             resource: ResourceSpec { kind: ResourceKind::Register, fencing: play.fencing },
             library: None,
             client: None,
+            longest_gap: None,
             operations: None,
             claims,
             expect: BTreeMap::from([(
@@ -459,6 +462,8 @@ fn header(scenario: &Scenario, play: &Play) -> Header {
         keys: play.keys,
         ttl_ms: play.ttl_ms,
         expires: true,
+        acquire_timeout_ms: None,
+        longest_gap_ms: None,
         time_limit_ms: play.seconds * 1000,
         resource: ResourceKind::Register,
         claims: scenario.workload.claims.clone(),

@@ -117,6 +117,7 @@ pub fn oddities() -> Vec<(&'static str, History, Verdict, Option<Run>)> {
             for operations in [vec![], vec![1], vec![1, 1], vec![1, 9], vec![123_456, 9], (0..3000).collect()] {
                 let lost = operations.iter().copied().take(2000).collect();
                 odd.push(Anomaly {
+                    how: None,
                     kind,
                     key: String::new(),
                     time: 0,

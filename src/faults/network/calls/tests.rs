@@ -68,7 +68,7 @@ impl Wire {
     }
 
     fn strike(&self) -> Option<(u32, String)> {
-        self.strikes.first(FAULT, false).map(|strike| (strike.nth, format!("{} {}", strike.command, strike.key)))
+        self.strikes.so_far(FAULT, false).map(|(strike, _)| (strike.nth, format!("{} {}", strike.command, strike.key)))
     }
 
     /// What is sent when it is healed: from whom, and what they say or that it is an RST.
@@ -259,6 +259,10 @@ fn keys_and_classes_of_commands_are_told_apart() {
     assert_eq!(wire.asks(1, "SET other v"), PassOn);
     assert_eq!(wire.asks(1, "SET lock:k v"), Withheld);
     assert_eq!(wire.asks(2, "SET lock:k v"), Withheld, "each of them");
+    wire.server = OTHER;
+    assert_eq!(wire.asks(3, "SET lock:k v"), Withheld);
+    let (_, pairs) = wire.strikes.so_far(FAULT, false).unwrap();
+    assert_eq!(pairs, [(CLIENT, SERVER), (CLIENT, OTHER)].into());
 }
 
 #[test]
@@ -282,13 +286,13 @@ fn connections_are_chosen_by_what_the_server_says_of_them() {
 #[test]
 fn once_disarmed_it_strikes_no_more() {
     let mut wire = Wire::new(OnCall::HoldRequest, "SET", None);
-    assert_eq!(wire.strikes.first(FAULT, true), None);
+    assert_eq!(wire.strikes.so_far(FAULT, true), None);
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
     assert_eq!(wire.strike(), None);
 
     let mut wire = Wire::new(OnCall::HoldReply, "SET", None);
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
-    assert_eq!(wire.strikes.first(FAULT, true), None);
+    assert_eq!(wire.strikes.so_far(FAULT, true), None);
     assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
 }
 

@@ -1,0 +1,33 @@
+//! `redjepsen install`: the clients of published libraries, each in a folder of its own in the user's cache.
+
+use super::{CONSOLE, Exit, Failure, print, tell};
+use crate::runner::{self, signals};
+use crate::scenario::catalogue;
+
+/// Installs what is not installed yet, and prints the command of each client. Goes on past what can't be installed.
+pub async fn install(wanted: &[String]) -> Result<Exit, Failure> {
+    let (interrupt, _remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
+    let all: Vec<String> = match wanted {
+        [] => catalogue::WORKLOADS.iter().map(|(name, _)| (*name).to_string()).collect(),
+        some => some.to_vec(),
+    };
+    let mut failed = 0;
+    for name in &all {
+        let (name, workload) = catalogue::workload(name).map_err(Failure::arguments)?;
+        match runner::install(&name, &workload, &interrupt, tell).await {
+            Ok(Some(command)) => print(format!("{name}: {}\n", command.join(" ")))?,
+            Ok(None) if wanted.is_empty() => {}
+            Ok(None) => print(format!("{name} needs nothing: redjepsen's own client takes its lock\n"))?,
+            Err(error) if interrupt.is_raised() => return Err(error.into()),
+            Err(error) => {
+                failed += 1;
+                tell(&format!("redjepsen: {error}"));
+            }
+        }
+    }
+    if failed > 0 {
+        Err(Failure::could_not_run(format!("{failed} of {} could not be installed", all.len())))
+    } else {
+        Ok(Exit::Valid)
+    }
+}

@@ -1,0 +1,87 @@
+//! Clients that break the protocol, each in one way: every one is told clearly, and none makes a run valid.
+
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+
+/// How the protocol is broken, and what somebody who wrote such a client has to read.
+const BREAKAGES: [(&str, &str); 27] = [
+    ("dies-at-once", "it ended with exit code 1; its last words:"),
+    ("another-protocol", "it speaks protocol 7, this redjepsen speaks 1"),
+    (
+        "no-name",
+        "its line is not a message of the protocol (missing field `name`): {\"type\": \"ready\", \"protocol\": 1}",
+    ),
+    ("phase-for-ready", "it sent {\"type\":\"phase\",\"id\":1,\"phase\":\"acquired\"} where `ready` was expected"),
+    ("refuses", "it can't take part: this lock takes five nodes"),
+    ("dies", "it ended with exit code 3; its last words: the first of its last words | the last of them ("),
+    ("no-json", "its line is not a message of the protocol (it is not JSON): what a library prints"),
+    ("unknown-phase", "unknown word `reading`, expected one of `acquiring`, `half-acquired`, `acquired`"),
+    ("stamps-in-words", "invalid type: string \"soon\", expected a whole number"),
+    ("old-is-a-list", "invalid type: list, expected a string"),
+    ("another-operation", "it sent {\"type\":\"ok\",\"id\":"),
+    ("answers-twice", "while no operation is in progress"),
+    ("early-answer", "while no operation is in progress"),
+    ("another-value", "it reports that it wrote `other` where `c"),
+    ("read-first", "it reported 'acquiring' after 'read'"),
+    ("acquired-late", "it reported 'acquired' after 'written'"),
+    ("extended-late", "it reported 'extended' after 'released'"),
+    ("falling-stamps", "it stamped 'read' "),
+    ("another-old", "it said that it read "),
+    ("no-old", "it answered 'ok' without 'old', though its 'read' phase said "),
+    ("no-stamps", "each hold must carry 'mono_ns'"),
+    ("some-stamps", "does so in only "),
+    ("no-end-stamps", "each hold must carry 'mono_ns'"),
+    ("another-clock", "each hold must carry 'mono_ns', CLOCK_MONOTONIC of the clients' kernel"),
+    ("future-stamps", "each hold must carry 'mono_ns', CLOCK_MONOTONIC of the clients' kernel"),
+    ("no-beginning", "each hold must carry 'mono_ns'"),
+    ("no-end", "each hold must carry 'mono_ns'"),
+];
+
+/// And those that only leave nothing acknowledged.
+const MUTE: [(&str, &str); 3] = [
+    ("fail-after-written", "0 updates acknowledged"),
+    ("not-acquired-after-acquired", "0 updates acknowledged"),
+    ("always-unsure", "0 updates acknowledged"),
+];
+
+fn run(how: &str) -> (Option<i32>, String) {
+    let store = tempfile::tempdir().unwrap();
+    let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clusters/clients/breaks_protocol.py");
+    let flags = "run --cluster local --workload single --nemesis none --time-limit 2s --ttl 500ms --clients 2 --rate 60 --hold 1ms..5ms";
+    let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
+        .args(flags.split(' '))
+        .args(["--client-cmd", &format!("python3 -u {client} {how}"), "--store"])
+        .arg(store.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    // The terminal's lines are folded; what is said is not.
+    let said = String::from_utf8(text).unwrap();
+    (output.status.code(), said.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn whoever_breaks_the_protocol_is_told_how_and_never_valid() {
+    let (code, text) = run("none");
+    assert_eq!(code, Some(0), "who breaks nothing is valid: {text}");
+    let due = Mutex::new(BREAKAGES.iter().chain(&MUTE));
+    let next = || due.lock().unwrap().next();
+    let wrong: Mutex<Vec<String>> = Mutex::default();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some((how, expected)) = next() {
+                    let (code, text) = run(how);
+                    let told = text.contains(expected) && !text.contains("Some(") && !text.contains("PhaseMessage");
+                    if !matches!(code, Some(2 | 255)) || !told {
+                        wrong.lock().unwrap().push(format!("{how}: {code:?}, expected `{expected}`: {text}"));
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}

@@ -1,0 +1,113 @@
+//! What a lock library promises besides the lock: waits that end, locks that run out, and how two holders came about.
+
+use redjepsen::checker::AnomalyKind::{self, LeftBehind, OverlappingHolders, Unavailable, WaitedTooLong};
+use redjepsen::checker::Validity;
+use redjepsen::history::{Claim, Fact, FactName, Outcome, Phase};
+
+use super::build::{Build, MS};
+
+fn found(build: &Build, kind: AnomalyKind) -> Vec<String> {
+    let anomalies = build.check().anomalies.into_iter();
+    anomalies.filter(|anomaly| anomaly.kind == kind).map(|anomaly| anomaly.summary).collect()
+}
+
+/// One client has the lock for ten seconds; another gives up after `waited` milliseconds.
+fn waits(waited: u64) -> Build {
+    let mut build = Build::new();
+    build.header().claims = vec![Claim::Promises];
+    build.header().acquire_timeout_ms = Some(1_000);
+    build.hold(0, 10, 10_000);
+    build.rmw("k0", Outcome::Fail, 1, 100, Some(100 + waited), "?", "v1").phase(100, Phase::Acquiring, 100);
+    build
+}
+
+#[test]
+fn a_wait_ends_when_it_was_to_end() {
+    assert_eq!(found(&waits(1_000), WaitedTooLong), Vec::<String>::new());
+    assert_eq!(found(&waits(1_900), WaitedTooLong), Vec::<String>::new(), "clients look only now and then");
+    let late = found(&waits(5_000), WaitedTooLong);
+    assert_eq!(late, ["c1 asked for the lock at 0.100 s and gave up 5 s later, though it was to wait for 1 s at most"]);
+    let mut paused = waits(5_000);
+    paused.fault(4, "c1", 200, 4_900);
+    assert_eq!(found(&paused, WaitedTooLong), Vec::<String>::new(), "nobody gives up who is stopped");
+    let mut other = waits(5_000);
+    other.fault(4, "c0", 200, 4_900);
+    assert_eq!(found(&other, WaitedTooLong).len(), 1, "another one's pause keeps nobody from giving up");
+    let mut untold = waits(5_000);
+    untold.header().acquire_timeout_ms = None;
+    assert_eq!(found(&untold, WaitedTooLong), Vec::<String>::new());
+    let claim = untold.check().claims.into_iter().find(|claim| claim.claim == Claim::Promises).unwrap();
+    assert_eq!(claim.valid, Validity::Unknown, "nothing could have shown it");
+}
+
+#[test]
+fn promises_decide_only_where_they_are_claimed_and_are_told_where_they_are_broken() {
+    let claim = |build: &Build| build.check().claims.into_iter().find(|claim| claim.claim == Claim::Promises);
+    let mut build = waits(5_000);
+    assert!(claim(&build).is_some_and(|claim| claim.claimed && claim.valid == Validity::Invalid));
+    build.header().claims = vec![Claim::MutualExclusion];
+    assert!(claim(&build).is_some_and(|claim| !claim.claimed && claim.valid == Validity::Invalid));
+    let mut kept = waits(900);
+    kept.header().claims = vec![Claim::MutualExclusion];
+    assert_eq!(claim(&kept), None);
+}
+
+#[test]
+fn a_lock_without_an_end_is_not_left_behind() {
+    for (holds, expected) in [(true, 0), (false, 1)] {
+        let mut build = waits(900);
+        let text = "`lock:k0` on n0".to_string();
+        build.history.facts.push(Fact { name: FactName::NothingEndless, holds, text });
+        let left = found(&build, LeftBehind);
+        assert_eq!(left.len(), expected, "{left:?}");
+        assert!(left.iter().all(|summary| summary.ends_with("was left: `lock:k0` on n0")), "{left:?}");
+    }
+}
+
+#[test]
+fn the_longest_time_without_a_lock_that_was_free_and_asked_for_is_told_and_limited() {
+    // Held until 1 s, asked for in vain from 0.5 s to 3 s, obtained at 4 s by one that asked from 2.9 s on.
+    let mut build = Build::new();
+    build.header().claims = vec![Claim::Liveness];
+    build.hold(0, 10, 1_000);
+    build.rmw("k0", Outcome::Fail, 1, 500, Some(3_000), "?", "v1").phase(500, Phase::Acquiring, 500);
+    build.rmw("k0", Outcome::Ok, 2, 2_900, Some(4_100), "?", "v2");
+    build.phase(2_900, Phase::Acquired, 4_000).phase(2_900, Phase::Releasing, 4_050);
+    let gap = build.check().lock.longest_gap.unwrap();
+    assert_eq!((gap.key.as_str(), gap.to), ("k0", 4_000 * MS));
+    assert!((950 * MS..=1_050 * MS).contains(&gap.from), "{gap:?}");
+    assert_eq!(found(&build, Unavailable), Vec::<String>::new());
+    build.header().longest_gap_ms = Some(3_500);
+    assert_eq!(found(&build, Unavailable), Vec::<String>::new());
+    build.header().longest_gap_ms = Some(2_500);
+    assert_eq!(found(&build, Unavailable).len(), 1);
+    // Nobody asks, so nothing is missed.
+    let mut idle = Build::new();
+    idle.hold(0, 10, 1_000).hold(1, 9_000, 9_500);
+    assert!(idle.check().lock.longest_gap.is_none_or(|gap| gap.to - gap.from < 500 * MS));
+}
+
+fn how(build: &Build) -> Option<String> {
+    let mut overlaps = build.check().anomalies.into_iter().filter(|anomaly| anomaly.kind == OverlappingHolders);
+    overlaps.next().expect("two holders at once").how
+}
+
+#[test]
+fn how_two_clients_came_to_hold_a_lock_is_told_where_it_is_certain() {
+    // The TTL is a second. The first holder is late, as any lock that runs out allows.
+    let mut late = Build::new();
+    late.hold(0, 100, 2_000).hold(1, 1_500, 1_600);
+    assert_eq!(how(&late), None);
+    let mut extended = Build::new();
+    extended.rmw("k0", Outcome::Ok, 0, 50, Some(2_100), "?", "v0").phase(50, Phase::Acquired, 100);
+    extended.phase(50, Phase::Extended, 1_550).phase(50, Phase::Releasing, 2_000);
+    extended.hold(1, 1_500, 1_600);
+    assert!(how(&extended).unwrap().contains("c0 extended its lock at 1.550 s"), "{:?}", how(&extended));
+    let mut early = Build::new();
+    early.hold(0, 100, 900).hold(1, 400, 500);
+    assert!(how(&early).unwrap().contains("one of the two was handed out when it had run out"), "{:?}", how(&early));
+    let mut freed = Build::new();
+    freed.hold(2, 20, 300).hold(0, 100, 900).hold(1, 400, 500);
+    let told: Vec<_> = freed.check().anomalies.into_iter().filter_map(|anomaly| anomaly.how).collect();
+    assert!(told.iter().any(|how| how.starts_with("c2 gave a lock back at 0.300 s that it no longer had")), "{told:?}");
+}

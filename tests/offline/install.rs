@@ -1,0 +1,149 @@
+//! `redjepsen install`: a workload's client is installed once, whole or not at all, and what is wrong is told with a remedy.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// A folder with a workload whose `[client]` is this, and an empty cache.
+struct Place {
+    folder: TempDir,
+    cache: TempDir,
+}
+
+const WORKLOAD: &str = r#"description = "Mine"
+source = "Here"
+nodes = 1
+claims = ["updates", "mutual-exclusion", "liveness", "promises"]
+resource = { kind = "register", fencing = "none" }
+
+[library]
+name = "mylock"
+version = "1.2"
+
+[lock.library]
+node_timeout = "0.2ttl"
+retry_delay = "20ms..100ms"
+"#;
+
+impl Place {
+    fn new(client: &str) -> Place {
+        let place = Place { folder: tempfile::tempdir().unwrap(), cache: tempfile::tempdir().unwrap() };
+        place.write("mine.toml", &format!("{WORKLOAD}\n{client}\n"));
+        place
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    /// Exit code, standard output, standard error.
+    fn install(&self) -> (i32, String, String) {
+        let mut command = Command::cargo_bin("redjepsen").unwrap();
+        let command = command.env("XDG_CACHE_HOME", self.cache.path()).arg("install");
+        let output = command.arg(self.folder.path().join("mine.toml")).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+
+    /// The folders that something was installed into, and the times at which it was, as the installations wrote them.
+    fn installed(&self) -> Vec<String> {
+        let clients = fs::read_dir(self.cache.path().join("redjepsen/clients")).unwrap();
+        let mut names: Vec<String> =
+            clients.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.retain(|name| !name.starts_with("files-") && !name.ends_with(".log"));
+        names
+    }
+}
+
+fn command(install: &str) -> String {
+    format!(
+        "[client.command]\ncommand = [\"{{env}}/client\", \"--fast\"]\ninstall = [\"sh\", \"-c\", \"{install}\"]\nsources = [\"lock.txt\"]"
+    )
+}
+
+#[test]
+fn a_client_is_installed_once_for_what_it_is_made_of() {
+    let place = Place::new(&command("echo once >> {env}/client"));
+    place.write("lock.txt", "mylock 1.2");
+    let (code, shown, told) = place.install();
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("installing mylock 1.2 into "), "{told}");
+    let words: Vec<&str> = shown.trim().split(' ').collect();
+    let [name, program, flag] = words[..] else { panic!("{shown}") };
+    assert_eq!((name, flag), ("mine:", "--fast"));
+    assert_eq!(fs::read_to_string(program).unwrap(), "once\n");
+    let (code, again, told) = place.install();
+    assert_eq!((code, again.as_str(), told.as_str()), (0, shown.as_str(), ""), "nothing is installed twice");
+    assert_eq!(fs::read_to_string(program).unwrap(), "once\n");
+    place.write("lock.txt", "mylock 1.3");
+    assert_ne!(place.install().1, shown, "another version is another client");
+    assert_eq!(place.installed().len(), 2);
+}
+
+#[test]
+fn an_installation_that_fails_leaves_nothing_and_says_why() {
+    let place = Place::new(&command("touch {env}/half; echo no such version: 1.2 >&2; exit 3"));
+    place.write("lock.txt", "");
+    let (code, _, told) = place.install();
+    assert_eq!(code, 255);
+    assert!(told.contains("the client of workload mine: sh failed (exit status: 3): no such version: 1.2"), "{told}");
+    let log = told.split("all it said is in ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    assert_eq!(fs::read_to_string(Path::new(log)).unwrap(), "no such version: 1.2\n");
+    assert_eq!(place.installed(), Vec::<String>::new());
+    // Mended, it is tried again.
+    place.write("mine.toml", &format!("{WORKLOAD}\n{}\n", command("touch {env}/client")));
+    assert_eq!(place.install().0, 0);
+}
+
+#[test]
+fn a_client_that_makes_no_sense_is_refused_with_a_remedy() {
+    let python = |adapter: &str| format!("[client.python]\nadapter = \"{adapter}\"\n");
+    let missing = "[client.command]\ncommand = [\"no-such-program-here\"]".to_string();
+    let installer = "[client.command]\ncommand = [\"/bin/true\"]\ninstall = [\"no-such-installer\"]".to_string();
+    for (client, code, expected) in [
+        (python("../../etc/passwd"), 254, "leads out of the workload file's folder; give a path below it"),
+        (python("/etc/passwd"), 254, "leads out of the workload file's folder"),
+        (python("nothing.py"), 255, "there is no "),
+        ("[client.command]\ncommand = []".to_string(), 254, "`command` is empty"),
+        (missing, 255, "it needs no-such-program-here, which is not on PATH"),
+        (installer, 255, "it is installed by no-such-installer, which is not on PATH"),
+        ("[client.ruby]\nadapter = \"x\"".to_string(), 254, "expected `python` or `command`"),
+        (String::new(), 254, "add `[client.python]` or `[client.command]`"),
+    ] {
+        let place = Place::new(&client);
+        let (found, _, told) = place.install();
+        assert_eq!(found, code, "{client}: {told}");
+        assert!(told.contains(expected) && !told.contains("panicked"), "{client}: {told}");
+    }
+}
+
+#[test]
+fn a_python_client_finds_the_package_and_its_own_folder() {
+    let place = Place::new("[client.python]\nadapter = \"mine.py\"\narguments = [\"--slow\"]");
+    place.write("mine.py", "import redjepsen, sys\nprint(redjepsen.__name__, sys.argv[1])\n");
+    let (code, shown, told) = place.install();
+    assert_eq!(code, 0, "{told}");
+    let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
+    let files = fs::read_dir(place.cache.path().join("redjepsen/clients")).unwrap().next().unwrap().unwrap().path();
+    let output = std::process::Command::new(words[0])
+        .args(&words[1..])
+        .env("PYTHONPATH", files.join("clients/python"))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "redjepsen --slow\n");
+}
+
+#[test]
+fn the_python_package_passes_its_own_tests() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python");
+    let mut tests = std::process::Command::new("python3");
+    // Only this package: whatever else is on the path is nobody's business here.
+    tests.args(["-B", "-m", "unittest", "discover"]).env_remove("PYTHONPATH").current_dir(folder);
+    let output = tests.output().expect("python3");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("\nOK"), "{said}");
+    let number = said.split("Ran ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse().ok());
+    assert!(number.is_some_and(|number: u32| number > 30), "they were found: {said}");
+}
