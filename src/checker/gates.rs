@@ -169,9 +169,28 @@ fn is_update(operation: &Operation) -> bool {
     operation.f.is_locked() || operation.f.writes()
 }
 
+/// What clients said most often about operations that did not succeed, and how often.
+fn most_often_said(history: &History) -> Option<(String, u64)> {
+    let mut said: BTreeMap<String, u64> = BTreeMap::new();
+    for operation in history.operations.iter().filter(|operation| operation.outcome != Outcome::Ok) {
+        let error = operation.error.as_deref().filter(|error| !error.is_empty());
+        let text = operation.text.as_deref().filter(|text| !text.is_empty());
+        let told: Vec<&str> = error.into_iter().chain(text).collect();
+        if !told.is_empty() {
+            *said.entry(told.join(", ")).or_default() += 1;
+        }
+    }
+    said.into_iter().max_by_key(|(_, times)| *times)
+}
+
 fn enough_acknowledged(history: &History) -> Gate {
     let found = acknowledged(history).count() as u64;
-    let text = format!("{} acknowledged, of at least {LEAST_ACKNOWLEDGED}", super::words::count(found, "update"));
+    let mut text = format!("{} acknowledged, of at least {LEAST_ACKNOWLEDGED}", super::words::count(found, "update"));
+    if found < LEAST_ACKNOWLEDGED
+        && let Some((said, times)) = most_often_said(history)
+    {
+        text.push_str(&format!("; {} ended with: {said}", super::words::count(times, "other")));
+    }
     gate("enough-acknowledged", found >= LEAST_ACKNOWLEDGED, text)
 }
 

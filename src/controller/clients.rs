@@ -170,13 +170,32 @@ impl Run<'_> {
         });
         send(&mut client.link, &hello).await?;
         match receive(&mut client.link, &mut client.stderr, Instant::now() + READY_LIMIT).await? {
-            Some(FromClient::Ready(ready)) if ready.protocol == PROTOCOL => Ok(shorten(&ready.name)),
+            Some(FromClient::Ready(ready)) if ready.protocol == PROTOCOL => {
+                self.is_the_library(&ready.name).map_err(Broken::new)?;
+                Ok(shorten(&ready.name))
+            }
             Some(FromClient::Ready(ready)) => {
                 Err(Broken::new(format!("it speaks protocol {}, this redjepsen speaks {PROTOCOL}", ready.protocol)))
             }
             Some(FromClient::Failed { text }) => Err(Broken::new(format!("it can't take part: {}", told(&text)))),
             Some(other) => Err(Broken::new(format!("it sent {} where `ready` was expected", shown(&other)))),
             None => Err(Broken::new(format!("it did not say `ready` within {} s", READY_LIMIT.as_secs()))),
+        }
+    }
+
+    /// Refuses a client that says that its library has another version than the workload says: reports would name the
+    /// wrong one.
+    fn is_the_library(&self, name: &str) -> Result<(), String> {
+        let Some(library) = &self.scenario.workload.library else { return Ok(()) };
+        let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+        match name.split(' ').find(is_version) {
+            Some(version) if version != library.version => Err(format!(
+                "it says that it is {}, and its workload says version {}; make `version` in `[library]` and what is \
+                 installed agree",
+                words::quoted(name),
+                library.version
+            )),
+            _ => Ok(()),
         }
     }
 

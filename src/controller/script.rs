@@ -241,7 +241,9 @@ impl Run<'_> {
             let over = standing.ended >= number;
             match event {
                 Milestone::End => over.then_some(true),
-                Milestone::Phase(phase) if standing.reached.iter().any(|(reached, _)| *reached == phase) => Some(true),
+                Milestone::Phase(phase) if has_come_to(phase, standing.reached.iter().map(|(reached, _)| *reached)) => {
+                    Some(true)
+                }
                 Milestone::Phase(_) => over.then_some(false),
             }
         });
@@ -253,11 +255,30 @@ impl Run<'_> {
     }
 }
 
+/// Whether an operation that has reached these phases has come to the one that is waited for. An extension is over, too,
+/// when the lock turns out to be lost, unless it was the release that showed it.
+fn has_come_to(wanted: Phase, reached: impl Iterator<Item = Phase> + Clone) -> bool {
+    let mut before_release = reached.clone().take_while(|phase| *phase != Phase::Releasing);
+    reached.clone().any(|phase| phase == wanted)
+        || wanted == Phase::Extended && before_release.any(|phase| phase == Phase::Lost)
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::sync::mpsc::unbounded_channel;
 
     use super::*;
+
+    #[test]
+    fn an_extension_is_over_when_the_lock_is_lost_but_not_when_its_release_fails() {
+        use Phase::{Acquired, Extended, Lost, Read, Releasing};
+        let over = |reached: &[Phase]| has_come_to(Extended, reached.iter().copied());
+        assert!(over(&[Acquired, Read, Extended]));
+        assert!(over(&[Acquired, Read, Lost, Releasing]));
+        assert!(!over(&[Acquired, Read]));
+        assert!(!over(&[Acquired, Read, Releasing, Lost]));
+        assert!(!has_come_to(Read, [Acquired, Lost].into_iter()), "that goes for extensions alone");
+    }
 
     #[test]
     fn a_client_that_is_let_go_passes_the_breakpoints_that_are_left() {

@@ -85,3 +85,39 @@ fn whoever_breaks_the_protocol_is_told_how_and_never_valid() {
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
+
+#[test]
+fn a_library_of_another_version_than_its_workload_says_is_refused() {
+    for (version, code, expected) in [
+        ("1.0", 0, "VALID sound 1.0 kept all"),
+        ("2.0", 255, "it says that it is `breaks none 1.0`, and its workload says version 2.0; make `version` in"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clusters/clients/breaks_protocol.py");
+        let workload = format!(
+            "description = \"A sound lock\"\nsource = \"Here\"\nnodes = 1\n\
+             claims = [\"updates\", \"mutual-exclusion\", \"liveness\", \"promises\"]\n\
+             resource = {{ kind = \"register\", fencing = \"none\" }}\n\
+             [library]\nname = \"sound\"\nversion = \"{version}\"\n\
+             [client.command]\ncommand = [\"python3\", \"-u\", \"{client}\", \"none\"]\n\
+             [lock.library]\nnode_timeout = \"0.2ttl\"\nretry_delay = \"20ms..100ms\"\n"
+        );
+        let file = folder.path().join("sound.toml");
+        std::fs::write(&file, workload).unwrap();
+        let flags = "--nemesis none --time-limit 2s --ttl 500ms --clients 2 --rate 60 --hold 1ms..5ms --cluster local";
+        let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
+            .arg("run")
+            .arg("--workload")
+            .arg(&file)
+            .args(flags.split(' '))
+            .arg("--store")
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(expected), "{text}");
+    }
+}

@@ -102,7 +102,7 @@ def main():
         "phase-for-ready": dict(type="phase", id=1, phase="acquired"),
         "refuses": dict(type="failed", text="this lock takes five nodes"),
     }
-    say(**greeting.get(how, dict(type="ready", protocol=1, name="breaks " + how, capabilities=[])))
+    say(**greeting.get(how, dict(type="ready", protocol=1, name=f"breaks {how} 1.0", capabilities=[])))
     node, resource = Redis(hello["lock"]["nodes"][0]), Redis(hello["resource"]["url"])
     count = 0
     for line in sys.stdin:

@@ -388,3 +388,21 @@ fn a_fault_that_stops_a_majority_or_the_resource_leaves_no_progress() {
     assert_eq!(stopped(3, "n0", FaultKind::Pause), Validity::Unknown, "two of three go on");
     assert_eq!(stopped(1, "n0", FaultKind::Clock), Validity::Unknown, "it goes on by another clock");
 }
+
+#[test]
+fn a_run_without_updates_says_what_its_clients_said_most_often() {
+    let mut build = Build::new();
+    for number in 0..7 {
+        build.fail(number % 3, 10 * u64::from(number) + 1, 10 * u64::from(number) + 5, "?", &format!("v{number}"));
+        let operation = build.operation(10 * u64::from(number) + 1);
+        operation.error = Some("crash".into());
+        operation.text = Some(if number < 2 { "rare".into() } else { "TypeError: a float and a tuple".to_string() });
+    }
+    let reasons = |build: &Build| build.check().reasons.join("\n");
+    assert!(
+        reasons(&build).contains("; 5 others ended with: crash, TypeError: a float and a tuple"),
+        "{}",
+        reasons(&build)
+    );
+    assert!(!reasons(&Build::sound()).contains("ended with"));
+}

@@ -100,7 +100,10 @@ def _flags(known: Sequence[str], arguments: List[str]) -> "frozenset[str]":
     possible = ["--" + flag for flag in known]
     for argument in arguments:
         if argument not in possible:
-            raise Unsuitable(f"unknown option {argument} of the adapter; it has {', '.join(possible) or 'none'}")
+            raise Unsuitable(
+                f"unknown option {argument} of the adapter; it has {', '.join(possible) or 'none'}"
+                " (`flags` of `redjepsen.serve` names them)"
+            )
     return frozenset(argument[2:] for argument in arguments)
 
 
