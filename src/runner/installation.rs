@@ -28,6 +28,8 @@ const ASK_LIMIT: Duration = Duration::from_secs(20);
 const LINES_SHOWN: usize = 10;
 /// A file that a client is installed from is written by hand.
 const LARGEST_SOURCE: u64 = files::BY_HAND;
+/// What all of them may have, in bytes.
+const ALL_SOURCES: usize = 64 << 20;
 
 /// What is to be done so that a client can run.
 struct Recipe {
@@ -229,23 +231,25 @@ async fn run_into(program: &str, arguments: &[String], new: &Path) -> Result<Vec
         io::ErrorKind::NotFound => fail(format!("it is installed by {program}, which is not on PATH")),
         _ => fail(format!("{program}: {error}")),
     })?;
-    let _group = Group(child.id());
+    let mut group = Group(child.id());
     let output = tokio::time::timeout(INSTALL_LIMIT, child.wait_with_output()).await;
     let output =
         output.map_err(|_| fail(format!("{program} took longer than {} min", INSTALL_LIMIT.as_secs() / 60)))?;
     let output = output.map_err(|error| fail(format!("{program}: {error}")))?;
+    // It has ended by itself, and its number may be another's from now on.
+    group.0 = None;
     let said = [output.stdout, output.stderr].concat();
     if output.status.success() { Ok(said) } else { Err((format!("{program} failed ({})", output.status), said)) }
 }
 
-/// A group of processes that ends with this.
+/// A group of processes that ends with this: what an installation has started that is given up.
 struct Group(Option<u32>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         let group = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(group) = group {
-            // Nobody is left of one that has ended.
+            // All of it may have ended meanwhile.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -303,20 +307,31 @@ fn existing(folder: &Path, path: &Path) -> Result<PathBuf, String> {
     if whole.exists() { Ok(whole) } else { Err(format!("there is no {}", whole.display())) }
 }
 
-/// A file's content, or that of all files in a folder with their names.
+/// A file's content, or that of all files in a folder with their names. Links in a folder are not followed.
 fn source(path: &Path) -> Result<Vec<u8>, FileError> {
-    if !path.is_dir() {
-        return files::read_named(path, LARGEST_SOURCE).map(String::into_bytes);
-    }
-    let list = || std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>();
-    let mut inside = list().map_err(|source| FileError::read(path, source))?;
-    inside.sort();
     let mut all = Vec::new();
-    for file in inside.iter().filter(|file| file.file_name().is_none_or(|name| name != "target")) {
-        all.extend(file.file_name().unwrap_or_default().as_encoded_bytes());
-        all.extend(source(file)?);
-    }
+    add_source(path, &mut all)?;
     Ok(all)
+}
+
+fn add_source(path: &Path, all: &mut Vec<u8>) -> Result<(), FileError> {
+    if !path.is_dir() {
+        all.extend(files::read_named(path, LARGEST_SOURCE)?.into_bytes());
+        if all.len() > ALL_SOURCES {
+            let text = format!("more than {} MiB to install from; name fewer `sources`", ALL_SOURCES >> 20);
+            return Err(FileError::read(path, io::Error::other(text)));
+        }
+        return Ok(());
+    }
+    let list = || std::fs::read_dir(path)?.collect::<io::Result<Vec<_>>>();
+    let mut inside = list().map_err(|source| FileError::read(path, source))?;
+    inside.retain(|entry| entry.file_name() != "target" && entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+    inside.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in inside {
+        all.extend(entry.file_name().as_encoded_bytes());
+        add_source(&entry.path(), all)?;
+    }
+    Ok(())
 }
 
 fn on_path(program: &str) -> Result<PathBuf, String> {

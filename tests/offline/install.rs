@@ -147,3 +147,21 @@ fn the_python_package_passes_its_own_tests() {
     let number = said.split("Ran ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse().ok());
     assert!(number.is_some_and(|number: u32| number > 30), "they were found: {said}");
 }
+
+#[test]
+fn what_a_client_is_made_of_is_read_without_following_links_and_within_bounds() {
+    let place = Place::new(&command("touch {env}/client").replace("lock.txt", "made"));
+    let made = place.folder.path().join("made");
+    fs::create_dir(&made).unwrap();
+    fs::write(made.join("lock.rs"), "fn lock() {}").unwrap();
+    std::os::unix::fs::symlink(".", made.join("round")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", made.join("endless")).unwrap();
+    let (code, _, told) = place.install();
+    assert_eq!(code, 0, "{told}");
+    for number in 0..65 {
+        fs::write(made.join(format!("{number}.rs")), "x".repeat(1 << 20)).unwrap();
+    }
+    let (code, _, told) = place.install();
+    assert_eq!(code, 255);
+    assert!(told.contains("more than 64 MiB to install from; name fewer `sources`"), "{told}");
+}
