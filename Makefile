@@ -8,6 +8,9 @@
 CARGO ?= cargo
 ARGS  ?= --nemesis pause
 
+# Clients of published crates: a workspace of its own, since they are installed by those who test these.
+CLIENTS = workloads/clients/rust/Cargo.toml
+
 # rustup puts cargo here, also where the login shell does not know yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
@@ -30,6 +33,7 @@ setup:
 
 lint:
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path $(CLIENTS) --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 check: lint
@@ -46,6 +50,7 @@ test:
 	@./docker/setup test
 	@$(MAKE) --no-print-directory lint
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --locked --workspace --no-deps --quiet
+	$(CARGO) clippy --locked --manifest-path $(CLIENTS) --target-dir target/clients --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) test --locked --package linearizability --doc --quiet
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then set -x; \
 	  $(CARGO) nextest run --locked --workspace --test-threads $$(($$(nproc) + 1)); \

@@ -69,7 +69,7 @@ pub trait Library {
 /// Is the client, on standard input and output, until the controller says `bye`. The library is called `name` in
 /// reports; `connect` may try its servers, and is called again while it fails.
 pub fn serve<L: Library>(name: &str, connect: impl Fn(&Settings) -> Result<L, String>) -> ExitCode {
-    let mut control = Control::default();
+    let mut control = Control;
     match run(&mut control, name, connect) {
         Err(Stop::Closed) => ExitCode::SUCCESS,
         Err(Stop::Unsuitable(text)) => match control.fail(&text) {
