@@ -1,0 +1,199 @@
+//! All states, level by level: after level n every state that n steps can lead to is known.
+//!
+//! Threads share nothing while they work. Each expands a part of a level and sorts what comes next by hash into one
+//! batch for each thread; then each adds its batches to its own part of the set of states. So the answer, the number of
+//! states and the counterexample do not depend on the number of threads.
+
+use std::num::NonZeroUsize;
+use std::thread;
+
+use crate::layout::State;
+use crate::model::Model;
+use crate::shortest::{self, Counterexample};
+use crate::visited::{Visited, hash};
+
+/// When to give up, and how many threads there are.
+pub struct Limits<'a> {
+    /// Asked now and then.
+    pub give_up: &'a (dyn Fn() -> bool + Sync),
+    pub memory_bytes: usize,
+    pub threads: NonZeroUsize,
+}
+
+impl Default for Limits<'_> {
+    /// No limit, and as many threads as there are cores.
+    fn default() -> Self {
+        let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Limits { give_up: &|| false, memory_bytes: usize::MAX, threads }
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub verdict: Verdict,
+    /// States that were seen, each counted once.
+    pub states: u64,
+    /// Steps that were tried, also those to states that had been seen.
+    pub steps: u64,
+    /// How many steps lead to the deepest of them.
+    pub depth: u32,
+}
+
+/// Whether the property can be broken within the bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No state breaks it.
+    Holds,
+    /// This is a shortest way to break it.
+    Violated(Counterexample),
+    /// The search was given up. Nothing breaks it in fewer steps than [`Outcome::depth`], or in as many.
+    Undecided(GaveUp),
+}
+
+/// Which limit was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GaveUp {
+    Time,
+    Memory,
+}
+
+/// How many states a thread expands before it hands on what it found. Small enough that what waits is no large part of
+/// all memory, large enough that starting threads costs nothing.
+const BATCH: usize = 1 << 16;
+
+/// Visits all states that the model allows, or until a level has one that breaks the property.
+pub fn search(model: &Model, limits: &Limits) -> Outcome {
+    let mut search = Search::new(model, limits);
+    let verdict = loop {
+        match search.next_level() {
+            Err(limit) => break Verdict::Undecided(limit),
+            Ok(violated) if !violated.is_empty() => match search.shortest(violated) {
+                Some(counterexample) => break Verdict::Violated(counterexample),
+                // Cannot be: each of them was reached from the level before.
+                None => break Verdict::Undecided(GaveUp::Time),
+            },
+            Ok(_) if search.levels.last().is_none_or(Vec::is_empty) => break Verdict::Holds,
+            Ok(_) => {}
+        }
+    };
+    let states = search.parts.iter().map(|part| part.len() as u64).sum();
+    let deepest = search.levels.iter().rposition(|level| !level.is_empty()).unwrap_or(0);
+    Outcome { verdict, states, steps: search.steps, depth: deepest as u32 }
+}
+
+struct Search<'a> {
+    model: &'a Model,
+    limits: &'a Limits<'a>,
+    /// The set of states, one part for each thread, by hash.
+    parts: Vec<Visited>,
+    levels: Vec<Vec<State>>,
+    steps: u64,
+}
+
+impl<'a> Search<'a> {
+    fn new(model: &'a Model, limits: &'a Limits) -> Search<'a> {
+        let mut parts: Vec<Visited> = (0..limits.threads.get()).map(|_| Visited::new()).collect();
+        let initial = model.initial();
+        parts[part_of(initial, limits.threads.get())].insert(initial);
+        Search { model, limits, parts, levels: vec![vec![initial]], steps: 0 }
+    }
+
+    /// Finds the states of the next level, and which of them break the property.
+    fn next_level(&mut self) -> Result<Vec<State>, GaveUp> {
+        let (mut next, mut violated) = (Vec::new(), Vec::new());
+        let level = self.levels.len() - 1;
+        let threads = self.limits.threads.get();
+        let mut from = 0;
+        while from < self.levels[level].len() {
+            if (self.limits.give_up)() {
+                return Err(GaveUp::Time);
+            }
+            if self.bytes() + next.len() * size_of::<State>() > self.limits.memory_bytes {
+                return Err(GaveUp::Memory);
+            }
+            let to = (from + BATCH * threads).min(self.levels[level].len());
+            let (steps, batches) = expand(self.model, &self.levels[level][from..to], threads);
+            self.steps += steps;
+            for (new, broken) in absorb(self.model, &mut self.parts, &batches) {
+                next.extend(new);
+                violated.extend(broken);
+            }
+            from = to;
+        }
+        self.levels.push(next);
+        Ok(violated)
+    }
+
+    fn shortest(&self, violated: Vec<State>) -> Option<Counterexample> {
+        let before = &self.levels[..self.levels.len() - 1];
+        shortest::find(self.model, before, violated, self.limits.threads.get())
+    }
+
+    fn bytes(&self) -> usize {
+        let states = self.levels.iter().map(Vec::capacity).sum::<usize>();
+        self.parts.iter().map(Visited::bytes).sum::<usize>() + states * size_of::<State>()
+    }
+}
+
+fn part_of(state: State, threads: usize) -> usize {
+    (hash(state) as u32 as usize) % threads
+}
+
+/// The slices on which threads work.
+pub(crate) fn shares(states: &[State], threads: usize) -> impl Iterator<Item = &[State]> {
+    // A few states are done before another thread has started.
+    states.chunks(states.len().div_ceil(threads).max(256))
+}
+
+/// What can come after these states: how many steps, and by expanding thread and part of the set the states.
+fn expand(model: &Model, states: &[State], threads: usize) -> (u64, Vec<Vec<Vec<State>>>) {
+    let work = |share: &[State]| {
+        let mut batches = vec![Vec::with_capacity(share.len() * 4 / threads); threads];
+        let mut steps = 0;
+        for state in share {
+            model.steps(*state, |_, next| {
+                steps += 1;
+                batches[part_of(next, threads)].push(next);
+            });
+        }
+        (steps, batches)
+    };
+    let results = in_parallel(shares(states, threads), work);
+    (results.iter().map(|(steps, _)| steps).sum(), results.into_iter().map(|(_, batches)| batches).collect())
+}
+
+/// Adds each part's batches to it. Which of them were new, and which of those break the property.
+fn absorb(model: &Model, parts: &mut [Visited], batches: &[Vec<Vec<State>>]) -> Vec<(Vec<State>, Vec<State>)> {
+    let work = |(number, part): (usize, &mut Visited)| {
+        let (mut new, mut violated) = (Vec::new(), Vec::new());
+        for state in batches.iter().flat_map(|batches| &batches[number]) {
+            if part.insert(*state) {
+                new.push(*state);
+                if model.is_violated(*state) {
+                    violated.push(*state);
+                }
+            }
+        }
+        (new, violated)
+    };
+    if batches.len() < 2 {
+        parts.iter_mut().enumerate().map(work).collect()
+    } else {
+        in_parallel(parts.iter_mut().enumerate(), work)
+    }
+}
+
+/// The results of `work` on each item, in their order, on a thread for each; one alone needs no other thread.
+pub(crate) fn in_parallel<I: Send, R: Send>(items: impl Iterator<Item = I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
+    let mut items: Vec<I> = items.collect();
+    if items.len() == 1 {
+        return items.pop().map(work).into_iter().collect();
+    }
+    let work = &work;
+    thread::scope(|scope| {
+        let threads: Vec<_> = items.into_iter().map(|item| scope.spawn(move || work(item))).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}

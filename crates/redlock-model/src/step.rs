@@ -1,0 +1,123 @@
+//! What can happen, in words.
+
+use std::fmt;
+
+/// One thing that happens. Clients and nodes are counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// A client begins to ask the nodes; its clock shows `clock`.
+    Start { client: u32, clock: u32 },
+    /// A node sets a client's key, which lives until the tick `until`.
+    Set { client: u32, node: u32, until: u32 },
+    /// A node says no: `by` has it.
+    Taken { client: u32, node: u32, by: u32 },
+    /// A node that is down does not answer.
+    Silent { client: u32, node: u32 },
+    /// A client has a majority in time, by its own clock, which shows `clock`; it holds the lock.
+    Acquire { client: u32, votes: u32, clock: u32 },
+    /// A client has no majority, or too late by its own clock, and deletes its keys.
+    GiveUp { client: u32, votes: u32, late: bool },
+    /// A holder reads the resource, which `writer` wrote last; `refused` by fencing.
+    Read { client: u32, writer: Option<u32>, refused: bool },
+    /// A holder writes, having read what `seen` wrote, and replaces what `replaces` wrote, unless it is refused.
+    Write { client: u32, seen: Option<u32>, replaces: Option<u32>, denied: Option<Denial> },
+    /// A client deletes its keys on all nodes that are up. It does not ask again.
+    Release { client: u32 },
+    /// A client's clock goes on to `clock`.
+    ClockAdvances { client: u32, clock: u32 },
+    /// A key expires.
+    Expire { node: u32, client: u32 },
+    /// A node goes down, and loses its key, `client`'s, if it keeps nothing.
+    Crash { node: u32, loses: Option<u32> },
+    /// A node is back.
+    Restart { node: u32 },
+    /// Time goes on to tick `to`.
+    Tick { to: u32 },
+}
+
+/// Why a resource refuses a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Denial {
+    /// A greater token was there before.
+    OldToken,
+    /// The value is no longer the one that was read.
+    OtherValue,
+}
+
+/// Who does a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Actor {
+    Client(u32),
+    /// Time, nodes and clocks.
+    Environment,
+}
+
+impl Step {
+    /// Who does it.
+    pub fn actor(&self) -> Actor {
+        use Step::{Acquire, GiveUp, Read, Release, Set, Silent, Start, Taken, Write};
+        match *self {
+            Start { client, .. }
+            | Set { client, .. }
+            | Taken { client, .. }
+            | Silent { client, .. }
+            | Acquire { client, .. }
+            | GiveUp { client, .. }
+            | Read { client, .. }
+            | Write { client, .. }
+            | Release { client } => Actor::Client(client),
+            _ => Actor::Environment,
+        }
+    }
+}
+
+/// A sentence without its end: `c0 sets its key on n1, until tick 3`.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = |writer: Option<u32>| match writer {
+            Some(client) => format!("c{client}'s value"),
+            None => "the first value".to_string(),
+        };
+        match *self {
+            Step::Start { client, clock } => write!(f, "c{client} begins to ask the nodes; its clock shows {clock}"),
+            Step::Set { client, node, until } => write!(f, "c{client} sets its key on n{node}, until tick {until}"),
+            Step::Taken { client, node, by } if by == client => {
+                write!(f, "c{client} finds its own key of an earlier attempt on n{node}: no")
+            }
+            Step::Taken { client, node, by } => write!(f, "c{client} finds c{by}'s key on n{node}: no"),
+            Step::Silent { client, node } => write!(f, "c{client} gets no answer from n{node}, which is down"),
+            Step::Acquire { client, votes, clock } => {
+                write!(f, "c{client} has {votes} nodes, a majority, and its clock shows {clock}: it holds the lock")
+            }
+            Step::GiveUp { client, votes, late: false } => {
+                write!(f, "c{client} has {votes} nodes, no majority: it gives up and deletes its keys")
+            }
+            Step::GiveUp { client, votes, late: true } => {
+                write!(f, "c{client} has {votes} nodes, but took too long: it gives up and deletes its keys")
+            }
+            Step::Read { client, refused: true, .. } => {
+                write!(f, "c{client} reads and is refused: a greater token was there before")
+            }
+            Step::Read { client, writer, refused: false } => write!(f, "c{client} reads {}", value(writer)),
+            Step::Write { client, denied: Some(Denial::OldToken), .. } => {
+                write!(f, "c{client} writes and is refused: a greater token was there before")
+            }
+            Step::Write { client, denied: Some(Denial::OtherValue), .. } => {
+                write!(f, "c{client} writes and is refused: the value is not the one that it read")
+            }
+            Step::Write { client, seen, replaces, denied: None } if seen == replaces => {
+                write!(f, "c{client} writes over {}, which it had read", value(replaces))
+            }
+            Step::Write { client, seen, replaces, denied: None } => {
+                write!(f, "c{client} writes over {}, though it had read {}", value(replaces), value(seen))
+            }
+            Step::Release { client } => write!(f, "c{client} releases the lock"),
+            Step::ClockAdvances { client, clock } => write!(f, "c{client}'s clock goes on to {clock}"),
+            Step::Expire { node, client } => write!(f, "c{client}'s key on n{node} expires"),
+            Step::Crash { node, loses: Some(client) } => write!(f, "n{node} crashes and loses c{client}'s key"),
+            Step::Crash { node, loses: None } => write!(f, "n{node} crashes"),
+            Step::Restart { node } => write!(f, "n{node} is back"),
+            Step::Tick { to } => write!(f, "time goes on to tick {to}"),
+        }
+    }
+}

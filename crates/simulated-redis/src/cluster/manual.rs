@@ -1,0 +1,113 @@
+//! `CLUSTER FAILOVER`: a primary hands over to its replica. It stops writes until the replica has all its data.
+
+use std::time::Duration;
+
+use super::Server;
+use super::messages::{Kind, Message};
+use crate::commands::{self, WRITE};
+use crate::process::Connection;
+use crate::reply::Reply;
+
+/// How long a handover may take, in milliseconds.
+const LIMIT: i64 = 5000;
+
+/// A handover that is under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Handover {
+    /// When it is given up; 0 if there is none.
+    end: i64,
+    /// The replica that takes over, at the primary.
+    pub to: Option<usize>,
+    /// How far the stream goes, at the replica once it knows.
+    offset: Option<u64>,
+    /// The replica has everything, or was told not to care.
+    pub can_start: bool,
+}
+
+impl Server {
+    /// Begins a handover, at the replica.
+    pub(crate) fn order_handover(&mut self, how: &str) -> Result<Reply, Reply> {
+        let now = self.data.now;
+        let Some(cluster) = &mut self.cluster else { return Ok(Reply::Nothing) };
+        let Some(primary) = cluster.myself().primary else {
+            return Err(Reply::error("ERR You should send CLUSTER FAILOVER to a replica"));
+        };
+        let down = cluster.nodes[primary].failed.is_some() || cluster.nodes[primary].link.is_none();
+        if down && how.is_empty() {
+            return Err(Reply::error("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE"));
+        }
+        cluster.handover = Handover { end: now + LIMIT, can_start: how == "force", ..Handover::default() };
+        match how {
+            "" => self.tell_node(primary, &Kind::HandOver),
+            "takeover" => {
+                cluster.current_epoch += 1;
+                let epoch = cluster.current_epoch;
+                self.take_over(epoch);
+            }
+            _ => {}
+        }
+        Ok(Reply::OK)
+    }
+
+    /// Stops writes, at the primary.
+    pub(super) fn begin_handover(&mut self, to: usize) {
+        let now = self.data.now;
+        let Some(cluster) = &mut self.cluster else { return };
+        if cluster.nodes[to].primary != Some(cluster.me) {
+            return;
+        }
+        cluster.handover = Handover { end: now + LIMIT, to: Some(to), ..Handover::default() };
+        self.writes_stopped = Some(self.data.clocks.monotonic + Duration::from_millis(2 * LIMIT as u64));
+        self.ping(to);
+    }
+
+    /// The primary has stopped writes, and says how far the stream goes.
+    pub(super) fn note_paused_primary(&mut self, message: &Message) {
+        let Some(cluster) = &mut self.cluster else { return };
+        let mine = cluster.myself().primary == Some(message.sender);
+        if cluster.handover.end > 0 && mine && message.paused && cluster.handover.offset.is_none() {
+            cluster.handover.offset = Some(message.offset);
+            self.check_handover();
+        }
+    }
+
+    pub(super) fn check_handover(&mut self) {
+        let now = self.data.now;
+        let offset = self.replication.offset;
+        let Some(cluster) = &mut self.cluster else { return };
+        let handover = &mut cluster.handover;
+        if handover.end > 0 && now > handover.end {
+            self.end_handover();
+        } else if handover.offset.is_some_and(|wanted| wanted <= offset) {
+            handover.can_start = true;
+        }
+    }
+
+    pub(super) fn end_handover(&mut self) {
+        if let Some(cluster) = &mut self.cluster {
+            cluster.handover = Handover::default();
+        }
+        self.allow_writes();
+    }
+
+    /// Lets clients go on whose writes were stopped.
+    pub(crate) fn allow_writes(&mut self) {
+        if self.writes_stopped.take().is_some() {
+            let waiting = self.clients.iter().filter(|(_, client)| !client.input.is_empty());
+            let waiting: Vec<Connection> = waiting.map(|(connection, _)| *connection).collect();
+            waiting.into_iter().for_each(|connection| self.read(connection, &[]));
+        }
+    }
+
+    /// Whether a command must wait until a handover is over: it may write.
+    pub(crate) fn must_wait(&self, connection: Connection, name: &[u8]) -> bool {
+        if self.writes_stopped.is_none() {
+            return false;
+        }
+        let queues = self.clients.get(&connection).is_some_and(|client| client.transaction.is_some());
+        commands::find(name).is_some_and(|command| match command.name {
+            "exec" | "eval" | "evalsha" | "publish" => true,
+            _ => command.is(WRITE) && !queues,
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! What nodes tell each other: the fields of Redis's own messages, written as a command's words.
+
+use super::slots::Ranges;
+use super::{Cluster, slots};
+use crate::reply::write_command;
+
+/// What a message is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Ping,
+    Pong,
+    /// This node is down: a majority agrees.
+    Fail(usize),
+    /// Asks for a vote; true if the primary agrees to hand over.
+    AskVote(bool),
+    Vote,
+    /// Slots have another owner than the receiver thinks: the owner, its epoch, its slots.
+    Update(usize, u64, Ranges),
+    /// Asks the primary to hand over.
+    HandOver,
+}
+
+/// A message as it was received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub kind: Kind,
+    pub sender: usize,
+    pub primary: Option<usize>,
+    pub current_epoch: u64,
+    /// Of the slots below.
+    pub epoch: u64,
+    pub offset: u64,
+    /// Whether the sender, a primary, has stopped writes for a handover.
+    pub paused: bool,
+    /// Of the sender, or of its primary.
+    pub slots: Ranges,
+    /// What it thinks of others: whether they are down, and when they were heard of.
+    pub gossip: Vec<(usize, bool, i64)>,
+}
+
+impl Cluster {
+    /// Writes a message of this node's.
+    pub(super) fn write(&self, kind: &Kind, offset: u64) -> Vec<u8> {
+        let id = |node: usize| self.nodes[node].id.clone();
+        let mut details = Vec::new();
+        let word = match kind {
+            Kind::Ping => "PING",
+            Kind::Pong => "PONG",
+            Kind::Fail(node) => {
+                details.push(id(*node));
+                "FAIL"
+            }
+            Kind::AskVote(forced) => {
+                details.push(u8::from(*forced).to_string());
+                "ASKVOTE"
+            }
+            Kind::Vote => "VOTE",
+            Kind::Update(node, epoch, ranges) => {
+                details.extend([id(*node), epoch.to_string(), slots::text(ranges)]);
+                "UPDATE"
+            }
+            Kind::HandOver => "HANDOVER",
+        };
+        let myself = self.myself();
+        let owner = myself.primary.unwrap_or(self.me);
+        let others = self.nodes.iter().enumerate().filter(|(number, _)| *number != self.me);
+        let gossip = others.map(|(_, node)| {
+            format!("{},{},{}", node.id, u8::from(node.maybe_failed || node.failed.is_some()), node.pong_received)
+        });
+        let header = [
+            word.to_string(),
+            myself.id.clone(),
+            myself.primary.map_or("-".to_string(), id),
+            self.current_epoch.to_string(),
+            self.nodes[owner].epoch.to_string(),
+            offset.to_string(),
+            u8::from(self.handover.to.is_some()).to_string(),
+            slots::text(&self.ranges[owner]),
+            gossip.collect::<Vec<_>>().join(" "),
+        ];
+        let words: Vec<&[u8]> = header.iter().chain(&details).map(String::as_bytes).collect();
+        let mut bytes = Vec::new();
+        write_command(&mut bytes, &words);
+        bytes
+    }
+
+    /// Reads a message; None if it makes no sense or is from a stranger.
+    pub(super) fn understand(&self, words: &[&[u8]]) -> Option<Message> {
+        let texts: Vec<&str> = words.iter().filter_map(|word| std::str::from_utf8(word).ok()).collect();
+        let [word, sender, primary, current_epoch, epoch, offset, paused, ranges, gossip, details @ ..] = &texts[..]
+        else {
+            return None;
+        };
+        let find = |id: &str| self.find(id.as_bytes());
+        let kind = match (*word, details) {
+            ("PING", []) => Kind::Ping,
+            ("PONG", []) => Kind::Pong,
+            ("FAIL", [id]) => Kind::Fail(find(id)?),
+            ("ASKVOTE", [forced]) => Kind::AskVote(*forced == "1"),
+            ("VOTE", []) => Kind::Vote,
+            ("UPDATE", [id, epoch, ranges]) => Kind::Update(find(id)?, epoch.parse().ok()?, slots::parse(ranges)),
+            ("HANDOVER", []) => Kind::HandOver,
+            _ => return None,
+        };
+        let one = |text: &str| {
+            let mut parts = text.split(',');
+            Some((find(parts.next()?)?, parts.next()? == "1", parts.next()?.parse().ok()?))
+        };
+        Some(Message {
+            kind,
+            sender: find(sender)?,
+            primary: find(primary),
+            current_epoch: current_epoch.parse().ok()?,
+            epoch: epoch.parse().ok()?,
+            offset: offset.parse().ok()?,
+            paused: *paused == "1",
+            slots: slots::parse(ranges),
+            gossip: gossip.split(' ').filter_map(one).collect(),
+        })
+    }
+}

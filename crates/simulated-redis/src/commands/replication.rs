@@ -1,0 +1,113 @@
+//! Commands of replication, and WAIT.
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use super::{Answer, integer, is};
+use crate::client::Wait;
+use crate::data::Words;
+use crate::number;
+use crate::process::Connection;
+use crate::reply::Reply;
+use crate::server::Server;
+
+pub(super) fn replicaof(server: &mut Server, _: Connection, words: Words<'_>) -> Answer {
+    if server.cluster.is_some() {
+        return Err(Reply::error("ERR REPLICAOF not allowed in cluster mode."));
+    }
+    if is(words[1], "no") && is(words[2], "one") {
+        if server.replication.primary.is_some() {
+            server.follow(None);
+        }
+        return Ok(Reply::OK);
+    }
+    let port = integer(words[2])?;
+    let port = u16::try_from(port).map_err(|_| Reply::error("ERR Invalid master port"))?;
+    let host = String::from_utf8_lossy(words[1]);
+    // There are no names in a simulated network.
+    let ip = host.parse().map_err(|_| Reply::failed(format!("ERR '{host}' is no IPv4 address")))?;
+    let primary = SocketAddrV4::new(ip, port);
+    if server.replication.primary == Some(primary) {
+        return Ok(Reply::Status("OK Already connected to specified master".into()));
+    }
+    server.follow(Some(primary));
+    Ok(Reply::OK)
+}
+
+pub(super) fn role(server: &mut Server, _: Connection, _: Words<'_>) -> Answer {
+    let replication = &server.replication;
+    let offset = Reply::Integer(replication.offset as i64);
+    if let Some(primary) = replication.primary {
+        return Ok(Reply::Array(vec![
+            Reply::text("slave"),
+            Reply::text(&primary.ip().to_string()),
+            Reply::Integer(i64::from(primary.port())),
+            Reply::text(replication.link.state_name()),
+            if replication.link.is_up() { offset } else { Reply::Integer(-1) },
+        ]));
+    }
+    let followers = server.followers().filter(|(_, follower)| follower.state_name() == "online");
+    let followers = followers.map(|(client, follower)| {
+        let words = [client.peer.ip().to_string(), follower.port.to_string(), follower.acknowledged.to_string()];
+        Reply::Array(words.iter().map(|word| Reply::text(word)).collect())
+    });
+    Ok(Reply::Array(vec![Reply::text("master"), offset, Reply::Array(followers.collect())]))
+}
+
+pub(super) fn replconf(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+    let Some(client) = server.clients.get_mut(&connection) else { return Ok(Reply::Nothing) };
+    for option in words[1..].chunks(2) {
+        let [name, value] = option else { return Err(super::SYNTAX) };
+        match name.to_ascii_lowercase().as_slice() {
+            b"listening-port" => {
+                let port = number::unsigned(value).and_then(|port| u16::try_from(port).ok());
+                client.follower.get_or_insert_default().port = port.unwrap_or_default();
+            }
+            b"ack" => {
+                let offset = number::unsigned(value).unwrap_or(0);
+                server.follower_said(connection, offset);
+                return Ok(Reply::Nothing);
+            }
+            b"capa" | b"ip-address" => {}
+            _ => {
+                let name = String::from_utf8_lossy(name);
+                return Err(Reply::failed(format!("ERR Unrecognized REPLCONF option: {name}")));
+            }
+        }
+    }
+    Ok(Reply::OK)
+}
+
+pub(super) fn psync(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+    if server.replication.primary.is_some() && !server.replication.link.is_up() {
+        return Err(Reply::error("NOMASTERLINK Can't SYNC while not connected with my master"));
+    }
+    let id = String::from_utf8_lossy(words[1]).into_owned();
+    server.synchronize(connection, &id, number::unsigned(words[2]).unwrap_or(0));
+    Ok(Reply::Nothing)
+}
+
+pub(super) fn wait(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+    if server.replication.primary.is_some() {
+        return Err(Reply::error(
+            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
+             configured to be writable (which is not the default) writes to replicas are just local and are not \
+             propagated.",
+        ));
+    }
+    let replicas = usize::try_from(integer(words[1])?).unwrap_or(0);
+    let limit = number::integer(words[2]).ok_or(Reply::error("ERR timeout is not an integer or out of range"))?;
+    let limit = u64::try_from(limit).map_err(|_| Reply::error("ERR timeout is negative"))?;
+    let now = server.data.clocks.monotonic;
+    let offset = server.clients.get(&connection).map_or(0, |client| client.written);
+    let acknowledged = server.acknowledged(offset);
+    if acknowledged >= replicas || server.in_transaction {
+        return Ok(Reply::count(acknowledged));
+    }
+    let deadline = (limit > 0).then(|| now + Duration::from_millis(limit));
+    if let Some(client) = server.clients.get_mut(&connection) {
+        client.waiting = Some(Wait { replicas, offset, deadline });
+    }
+    server.replication.ask_replicas = true;
+    Ok(Reply::Nothing)
+}

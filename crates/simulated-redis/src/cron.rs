@@ -1,0 +1,93 @@
+//! What a server does by itself, ten times a second: keys that expired, syncs, its links to others.
+//!
+//! A tick at which nothing would happen is left out, so that an idle server is not woken.
+
+use std::time::Duration;
+
+use crate::process::{Clocks, Connection};
+use crate::reply::Reply;
+use crate::server::Server;
+
+/// The time between two ticks.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+/// When the first one comes.
+const FIRST: Duration = Duration::from_millis(1);
+
+/// The ticks of a server.
+pub(crate) struct Cron {
+    /// When the next tick is due, on the monotonic clock.
+    next: Duration,
+    /// When what is done once a second was done last.
+    pub each_second: Duration,
+}
+
+impl Cron {
+    pub fn new(clocks: Clocks) -> Cron {
+        Cron { next: clocks.monotonic + FIRST, each_second: clocks.monotonic }
+    }
+
+    /// The first tick at this time or later.
+    fn tick_at(&self, time: Duration) -> Duration {
+        let late = time.saturating_sub(self.next);
+        let ticks = late.as_nanos().div_ceil(TICK.as_nanos());
+        self.next + TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
+    }
+}
+
+impl Server {
+    /// Does what is due by now.
+    pub(crate) fn run_cron(&mut self) {
+        let now = self.data.clocks.monotonic;
+        if now >= self.cron.next {
+            self.cron.next = self.cron.tick_at(now + Duration::from_nanos(1));
+            self.data.remove_all_expired();
+            self.tell(None);
+            self.notice_copies();
+            if now.saturating_sub(self.cron.each_second) >= Duration::from_secs(1) {
+                self.cron.each_second = now;
+                self.replicate_each_second();
+            }
+            self.cluster_tick();
+        }
+        if self.writes_stopped.is_some_and(|until| until <= now) {
+            self.allow_writes();
+        }
+        self.end_waits(now);
+    }
+
+    /// Answers clients whose time for waiting is over.
+    fn end_waits(&mut self, now: Duration) {
+        let over = |client: &crate::client::Client| {
+            client.waiting.is_some_and(|wait| wait.deadline.is_some_and(|deadline| deadline <= now))
+        };
+        let late: Vec<Connection> =
+            self.clients.iter().filter(|(_, client)| over(client)).map(|(connection, _)| *connection).collect();
+        for connection in late {
+            let offset = self.clients.get(&connection).and_then(|client| client.waiting).map_or(0, |wait| wait.offset);
+            let acknowledged = self.acknowledged(offset);
+            self.stop_waiting(connection, &Reply::count(acknowledged));
+        }
+    }
+
+    /// Lets a client that waited go on.
+    pub(crate) fn stop_waiting(&mut self, connection: Connection, reply: &Reply) {
+        if let Some(client) = self.clients.get_mut(&connection) {
+            client.waiting = None;
+            self.reply(connection, reply);
+            self.read(connection, &[]);
+        }
+    }
+
+    /// When it wants to be woken at the latest.
+    pub(crate) fn when_to_wake(&mut self) -> Option<Duration> {
+        let now = self.data.clocks;
+        // Reached once the wall clock has run on by so much.
+        let by_wall = |moment: Duration| now.monotonic + moment.saturating_sub(now.wall);
+        let expiry = self.data.next_due().map(|due| by_wall(Duration::from_millis(due.max(0) as u64 + 1)));
+        let sync = self.next_sync().map(by_wall);
+        let busy = (self.replicates() || self.cluster.is_some()).then_some(self.cron.next);
+        let ticks = [expiry, sync, busy].into_iter().flatten().min().map(|time| self.cron.tick_at(time));
+        let waits = self.clients.values().filter_map(|client| client.waiting?.deadline).min();
+        ticks.into_iter().chain(waits).min()
+    }
+}

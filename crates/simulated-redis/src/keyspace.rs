@@ -1,0 +1,209 @@
+//! The keys of one database, their values, and when they expire.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+
+/// A table that is iterated in an order that depends on nothing but what was done to it.
+pub(crate) type Table<V> = IndexMap<Vec<u8>, V, FxBuildHasher>;
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    String(Vec<u8>),
+    List(VecDeque<Vec<u8>>),
+    Hash(Table<Vec<u8>>),
+}
+
+impl Value {
+    /// As `TYPE` says it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::String(_) => "string",
+            Value::List(_) => "list",
+            Value::Hash(_) => "hash",
+        }
+    }
+
+    /// A container without elements is no value: its key is removed.
+    fn is_empty(&self) -> bool {
+        match self {
+            Value::String(_) => false,
+            Value::List(list) => list.is_empty(),
+            Value::Hash(hash) => hash.is_empty(),
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Value::String(bytes) => bytes.len(),
+            Value::List(list) => list.iter().map(|element| element.len() + 11).sum(),
+            Value::Hash(hash) => hash.iter().map(|(field, value)| field.len() + value.len() + 22).sum(),
+        }
+    }
+}
+
+/// A key's value and when it expires, in milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub value: Value,
+    pub expires: Option<i64>,
+}
+
+impl Entry {
+    /// An estimate of the memory that it takes with its key, in bytes.
+    pub fn size(&self, key: &[u8]) -> usize {
+        const OF_A_KEY: usize = 72;
+        OF_A_KEY + key.len() + self.value.size()
+    }
+}
+
+/// The keys of one database.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Keyspace {
+    keys: Table<Entry>,
+    /// How many keys expire.
+    volatile: usize,
+    /// When keys expire, the earliest first. Times that no longer hold are still in it, so it is looked at only for what may
+    /// be due.
+    due: BinaryHeap<Reverse<(i64, Vec<u8>)>>,
+}
+
+impl Keyspace {
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn volatile(&self) -> usize {
+        self.volatile
+    }
+
+    pub fn get(&self, key: &[u8]) -> Option<&Entry> {
+        self.keys.get(key)
+    }
+
+    pub fn value_mut(&mut self, key: &[u8]) -> Option<&mut Value> {
+        self.keys.get_mut(key).map(|entry| &mut entry.value)
+    }
+
+    /// The value of this key, made by `new` if it has none.
+    pub fn value_or(&mut self, key: &[u8], new: impl FnOnce() -> Value) -> Option<&mut Value> {
+        if !self.keys.contains_key(key) {
+            self.keys.insert(key.to_vec(), Entry { value: new(), expires: None });
+        }
+        self.value_mut(key)
+    }
+
+    /// The key at this place of the table.
+    pub fn at(&self, place: usize) -> Option<(&[u8], &Entry)> {
+        self.keys.get_index(place).map(|(key, entry)| (&key[..], entry))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Entry)> {
+        self.keys.iter().map(|(key, entry)| (&key[..], entry))
+    }
+
+    /// Sets a key to a value and a time at which it expires, whatever it held.
+    pub fn set(&mut self, key: &[u8], value: Value, expires: Option<i64>) {
+        let before = match self.keys.get_mut(key) {
+            Some(entry) => std::mem::replace(entry, Entry { value, expires }).expires,
+            None => {
+                self.keys.insert(key.to_vec(), Entry { value, expires });
+                None
+            }
+        };
+        self.note(key, before, expires);
+    }
+
+    /// Sets when a key expires; nothing happens if there is no such key.
+    pub fn expire(&mut self, key: &[u8], expires: Option<i64>) {
+        if let Some(entry) = self.keys.get_mut(key) {
+            let before = std::mem::replace(&mut entry.expires, expires);
+            self.note(key, before, expires);
+        }
+    }
+
+    pub fn remove(&mut self, key: &[u8]) -> Option<Entry> {
+        let entry = self.keys.swap_remove(key)?;
+        self.volatile -= usize::from(entry.expires.is_some());
+        Some(entry)
+    }
+
+    /// Removes a key whose container has become empty; true if it did.
+    pub fn remove_if_empty(&mut self, key: &[u8]) -> bool {
+        self.keys.get(key).is_some_and(|entry| entry.value.is_empty()) && self.remove(key).is_some()
+    }
+
+    pub fn clear(&mut self) {
+        *self = Keyspace::default();
+    }
+
+    /// The earliest time at which a key may expire. There may be none that does.
+    pub fn next_due(&mut self) -> Option<i64> {
+        loop {
+            let Reverse((due, key)) = self.due.peek()?;
+            if self.keys.get(key).is_some_and(|entry| entry.expires == Some(*due)) {
+                return Some(*due);
+            }
+            self.due.pop();
+        }
+    }
+
+    /// A key that has expired by now.
+    pub fn expired(&mut self, now: i64) -> Option<Vec<u8>> {
+        let due = self.next_due()?;
+        if now <= due {
+            return None;
+        }
+        self.due.pop().map(|Reverse((_, key))| key)
+    }
+
+    /// An estimate of the memory that its keys take, in bytes.
+    pub fn size(&self) -> usize {
+        self.keys.iter().map(|(key, entry)| entry.size(key)).sum()
+    }
+
+    fn note(&mut self, key: &[u8], before: Option<i64>, now: Option<i64>) {
+        self.volatile = self.volatile + usize::from(now.is_some()) - usize::from(before.is_some());
+        let Some(due) = now else { return };
+        self.due.push(Reverse((due, key.to_vec())));
+        if self.due.len() > 2 * self.volatile + 64 {
+            let holding = self.keys.iter().filter_map(|(key, entry)| Some(Reverse((entry.expires?, key.clone()))));
+            self.due = holding.collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::String(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn keys_are_due_by_the_time_that_holds() {
+        let mut keys = Keyspace::default();
+        keys.set(b"a", text("1"), Some(10));
+        keys.set(b"b", text("1"), Some(20));
+        keys.expire(b"a", Some(30));
+        assert_eq!((keys.next_due(), keys.volatile()), (Some(20), 2));
+        assert_eq!((keys.expired(20), keys.expired(21)), (None, Some(b"b".to_vec())));
+        keys.remove(b"b");
+        keys.set(b"a", text("2"), None);
+        assert_eq!((keys.next_due(), keys.volatile(), keys.len()), (None, 0, 1));
+    }
+
+    #[test]
+    fn old_times_do_not_pile_up() {
+        let mut keys = Keyspace::default();
+        for time in 0..10_000 {
+            keys.set(b"a", text("1"), Some(time));
+        }
+        assert!(keys.due.len() < 100);
+        assert_eq!(keys.next_due(), Some(9_999));
+    }
+}

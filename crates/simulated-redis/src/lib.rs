@@ -1,0 +1,46 @@
+//! Redis servers as pure state machines, for a simulated cluster in virtual time.
+//!
+//! A server does no I/O and has no thread, clock or random source of its own: it is told what happens, and says what it
+//! does. The modules, in the order in which a command passes through them:
+//!
+//! - [`process`]: what a simulated machine runs, and the contract with whoever drives it
+//! - `config`, `disk`: what a server is started with, and what it leaves behind
+//! - `server`, `client`, `cron`: from events to actions; connections; what happens by itself
+//! - `request`, `execute`, `commands`, `reply`: from bytes to an answer
+//! - `data`, `keyspace`, `propagation`: keys, and who is told of changes
+//! - `script`: Lua
+//! - `replication`, `cluster`, `sentinel`: servers that know each other
+
+#![warn(missing_docs)]
+
+mod client;
+mod cluster;
+mod commands;
+mod config;
+mod cron;
+mod data;
+mod disk;
+mod execute;
+mod keyspace;
+mod number;
+pub mod process;
+mod propagation;
+mod pubsub;
+mod replication;
+mod reply;
+mod request;
+mod script;
+mod sentinel;
+mod server;
+mod settings;
+
+pub use config::{ClusterConfig, ClusterMember, Config, Eviction, Persistence};
+pub use disk::Disk;
+pub use process::{Action, Clocks, Connection, Event, Process};
+pub use sentinel::{Sentinel, SentinelConfig};
+pub use server::Server;
+
+/// Compiles the README's example as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,100 @@
+//! What a simulated machine runs, and the contract between it and whoever drives it.
+//!
+//! A process does no I/O of its own. It is told what happens to it, with the time on its machine's clocks, and says what it
+//! does in consequence. The driver owns everything else: the network, the clocks, and when a process is run at all.
+//! A process that is given the same events at the same times does the same.
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+/// A program that runs on a simulated machine.
+pub trait Process {
+    /// Handles one event; what it does in consequence is appended to `actions`, in order.
+    fn handle(&mut self, event: Event<'_>, clocks: Clocks, actions: &mut Vec<Action>);
+
+    /// When it wants an [`Event::Wake`] at the latest, on its monotonic clock; None if nothing is due.
+    ///
+    /// It may change with every event. A wake that comes early or late is no error: what is due by then is done.
+    fn next_wake(&self) -> Option<Duration>;
+}
+
+/// What the clocks of a machine show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// The time of day, since 1970. It may jump in either direction.
+    pub wall: Duration,
+    /// Time since an arbitrary start. It never goes back.
+    pub monotonic: Duration,
+}
+
+/// A connection, by who numbered it. Numbers of either kind are never used again in one life of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Connection {
+    /// Opened by somebody else, and numbered by the driver.
+    Accepted(u64),
+    /// Opened by the process with [`Action::Connect`], and numbered by it.
+    Opened(u64),
+}
+
+/// What happens to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// Somebody has connected.
+    Accepted {
+        /// Always [`Connection::Accepted`].
+        connection: Connection,
+        /// Where the other end is.
+        peer: SocketAddrV4,
+        /// Which address and port of this machine the peer connected to.
+        local: SocketAddrV4,
+    },
+    /// A connection that the process asked for is open.
+    Connected {
+        /// Always [`Connection::Opened`].
+        connection: Connection,
+    },
+    /// A connection that the process asked for could not be opened, and is gone.
+    Refused {
+        /// Always [`Connection::Opened`].
+        connection: Connection,
+    },
+    /// Bytes have arrived, in the order in which they were sent, in pieces of any length.
+    Received {
+        /// Where they came from.
+        connection: Connection,
+        /// At least one.
+        bytes: &'a [u8],
+    },
+    /// The other end has closed the connection, or it broke. Nothing more comes from it or goes to it.
+    Closed {
+        /// Which one.
+        connection: Connection,
+    },
+    /// The time that [`Process::next_wake`] named has come.
+    Wake,
+}
+
+/// What a process does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Opens a connection. [`Event::Connected`] or [`Event::Refused`] follows, or nothing while the network is silent.
+    Connect {
+        /// The number that the process chose.
+        connection: Connection,
+        /// Where to.
+        to: SocketAddrV4,
+    },
+    /// Sends bytes on a connection. It was accepted, or [`Event::Connected`] has been seen.
+    Send {
+        /// On which one.
+        connection: Connection,
+        /// At least one.
+        bytes: Vec<u8>,
+    },
+    /// Closes a connection, or stops waiting for it to open, once everything sent on it before has left. No further event
+    /// names it.
+    Close {
+        /// Which one.
+        connection: Connection,
+    },
+}

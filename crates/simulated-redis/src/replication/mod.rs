@@ -1,0 +1,133 @@
+//! Primaries and replicas: who follows whom, and the stream of changes between them.
+//!
+//! Source: the Redis documentation on replication, and how Redis 7.0 behaves.
+
+mod backlog;
+mod primary;
+mod replica;
+
+use std::net::SocketAddrV4;
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+use crate::config::Config;
+use crate::disk::Disk;
+use crate::server::Server;
+
+pub(crate) use backlog::Backlog;
+pub(crate) use primary::Follower;
+pub(crate) use replica::Link;
+
+/// A server's part in replication.
+pub(crate) struct Replication {
+    /// Names the history of changes that the data is the outcome of.
+    pub id: String,
+    /// The history that this one went on from, and up to where they are the same.
+    pub former: Option<(String, u64)>,
+    /// How many bytes of the stream have been written or applied.
+    pub offset: u64,
+    /// The end of the stream, for replicas that come back; None before the first replica.
+    pub backlog: Option<Backlog>,
+    /// Set for a replica.
+    pub primary: Option<SocketAddrV4>,
+    pub link: Link,
+    /// Somebody waits for acknowledgements: replicas are asked before the server sleeps.
+    pub ask_replicas: bool,
+    /// Kept for its memory.
+    pub scratch: Vec<u8>,
+}
+
+impl Replication {
+    pub fn new(config: &Config, disk: &Disk, random: &mut ChaCha8Rng) -> Replication {
+        Replication {
+            id: draw_id(random),
+            former: None,
+            offset: 0,
+            backlog: None,
+            primary: disk.follows.unwrap_or(config.replica_of),
+            link: Link::default(),
+            ask_replicas: false,
+            scratch: Vec::new(),
+        }
+    }
+}
+
+/// 40 hexadecimal digits.
+pub(crate) fn draw_id(random: &mut ChaCha8Rng) -> String {
+    let mut bytes = [0_u8; 20];
+    random.fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Server {
+    /// Whether it has replicas or is one, so that something is to be done each second.
+    pub(crate) fn replicates(&self) -> bool {
+        self.replication.primary.is_some() || self.replication.backlog.is_some()
+    }
+
+    /// Whether anybody may want to be told of changes.
+    pub(crate) fn update_wanted(&mut self) {
+        let feeds = self.replication.primary.is_none() && self.replication.backlog.is_some();
+        self.data.propagation.wanted = self.data.settings.persistence.keeps_file() || feeds;
+    }
+
+    /// What is done once a second.
+    pub(crate) fn replicate_each_second(&mut self) {
+        self.follow_each_second();
+        self.lead_each_second();
+    }
+
+    /// Writes down whom it follows, as `CONFIG REWRITE` does.
+    pub(crate) fn save_role(&mut self) {
+        if self.cluster.is_none() {
+            self.disk.follows = Some(self.replication.primary);
+        }
+    }
+
+    /// As INFO shows it.
+    pub(crate) fn replication_fields(&self) -> Vec<(String, String)> {
+        let replication = &self.replication;
+        let mut fields: Vec<(String, String)> = Vec::new();
+        let mut add = |name: &str, value: String| fields.push((name.to_string(), value));
+        add("role", if replication.primary.is_some() { "slave" } else { "master" }.to_string());
+        if let Some(primary) = replication.primary {
+            let now = self.data.clocks.monotonic;
+            add("master_host", primary.ip().to_string());
+            add("master_port", primary.port().to_string());
+            add("master_link_status", if replication.link.is_up() { "up" } else { "down" }.to_string());
+            let silent = now.saturating_sub(replication.link.heard).as_secs();
+            let shown = if replication.link.is_up() { silent.to_string() } else { "-1".to_string() };
+            add("master_last_io_seconds_ago", shown);
+            add("master_sync_in_progress", u8::from(replication.link.is_syncing()).to_string());
+            add("slave_read_repl_offset", replication.offset.to_string());
+            add("slave_repl_offset", replication.offset.to_string());
+            if !replication.link.is_up() {
+                let down = replication.link.down_since.map_or(-1, |since| now.saturating_sub(since).as_secs() as i64);
+                add("master_link_down_since_seconds", down.to_string());
+            }
+            add("slave_priority", self.data.settings.replica_priority.to_string());
+            add("slave_read_only", "1".to_string());
+            add("replica_announced", "1".to_string());
+        }
+        let followers: Vec<_> = self.followers().collect();
+        add("connected_slaves", followers.len().to_string());
+        for (number, (client, follower)) in followers.into_iter().enumerate() {
+            let lag = self.data.clocks.monotonic.saturating_sub(follower.heard).as_secs();
+            let (ip, port) = (client.peer.ip(), follower.port);
+            let (state, offset) = (follower.state_name(), follower.acknowledged);
+            add(&format!("slave{number}"), format!("ip={ip},port={port},state={state},offset={offset},lag={lag}"));
+        }
+        add("master_failover_state", "no-failover".to_string());
+        add("master_replid", replication.id.clone());
+        let (former, until) = match &replication.former {
+            Some((id, until)) => (id.clone(), until.to_string()),
+            None => ("0".repeat(40), "-1".to_string()),
+        };
+        add("master_replid2", former);
+        add("master_repl_offset", replication.offset.to_string());
+        add("second_repl_offset", until);
+        add("repl_backlog_active", u8::from(replication.backlog.is_some()).to_string());
+        fields
+    }
+}

@@ -1,0 +1,310 @@
+//! What a replica does: its link to the primary, a copy of all keys, then the stream of changes.
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use super::Backlog;
+use crate::data::DATABASES;
+use crate::disk::{Reader, replay};
+use crate::process::{Action, Connection};
+use crate::reply::{Reply, write_command};
+use crate::request::{Parsed, parse};
+use crate::server::Server;
+
+/// A replica's link to its primary.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    connection: Option<Connection>,
+    stage: Stage,
+    input: Vec<u8>,
+    /// Commands of the stream, with the database in use.
+    reader: Reader,
+    /// The last time that the primary was heard of, on the monotonic clock.
+    pub heard: Duration,
+    /// When the link broke, on the monotonic clock; None if it never was up.
+    pub down_since: Option<Duration>,
+}
+
+/// How far a link has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// There is none.
+    #[default]
+    Down,
+    Connecting,
+    /// The answer to PING is awaited.
+    Greeting,
+    /// So many answers to REPLCONF are awaited.
+    Introducing(u8),
+    /// The answer to PSYNC is awaited.
+    Asking,
+    /// The copy is awaited, which belongs to this offset.
+    Copying(u64),
+    /// The stream is received.
+    Up,
+}
+
+impl Link {
+    pub fn is_up(&self) -> bool {
+        self.stage == Stage::Up
+    }
+
+    pub fn is_syncing(&self) -> bool {
+        matches!(self.stage, Stage::Copying(_))
+    }
+
+    /// As ROLE says it.
+    pub fn state_name(&self) -> &'static str {
+        match self.stage {
+            Stage::Down => "connect",
+            Stage::Connecting => "connecting",
+            Stage::Greeting | Stage::Introducing(_) | Stage::Asking => "handshake",
+            Stage::Copying(_) => "sync",
+            Stage::Up => "connected",
+        }
+    }
+}
+
+impl Server {
+    /// Becomes a replica of this server, or a primary.
+    pub(crate) fn follow(&mut self, primary: Option<SocketAddrV4>) {
+        self.close_link();
+        self.release_waiting();
+        self.replication.link = Link::default();
+        if primary.is_none() && self.replication.primary.is_some() {
+            // Others may go on from the same history up to here.
+            let until = self.replication.offset + 1;
+            let former = std::mem::replace(&mut self.replication.id, super::draw_id(&mut self.data.random));
+            self.replication.former = Some((former, until));
+            let offset = self.replication.offset;
+            self.replication.backlog.get_or_insert_with(|| Backlog::new(offset));
+        }
+        self.replication.primary = primary;
+        self.data.replica = primary.is_some();
+        self.data.propagation.forget_selected();
+        self.update_wanted();
+        self.drop_followers();
+        self.connect_to_primary();
+    }
+
+    /// Clients that wait for replicas wait in vain on a server that changes its role.
+    fn release_waiting(&mut self) {
+        const RELEASED: Reply = Reply::error(
+            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+        );
+        let waiting = self.clients.iter().filter(|(_, client)| client.waiting.is_some());
+        let waiting: Vec<Connection> = waiting.map(|(connection, _)| *connection).collect();
+        for connection in waiting {
+            if let Some(client) = self.clients.get_mut(&connection) {
+                client.waiting = None;
+            }
+            self.reply(connection, &RELEASED);
+            self.close(connection);
+        }
+    }
+
+    pub(crate) fn connect_to_primary(&mut self) {
+        let Some(to) = self.replication.primary else { return };
+        let connection = self.number_connection();
+        let link = &mut self.replication.link;
+        link.connection = Some(connection);
+        link.stage = Stage::Connecting;
+        link.heard = self.data.clocks.monotonic;
+        link.input.clear();
+        self.actions.push(Action::Connect { connection, to });
+    }
+
+    fn close_link(&mut self) {
+        if let Some(connection) = self.replication.link.connection.take() {
+            self.actions.push(Action::Close { connection });
+        }
+        self.lose_link();
+    }
+
+    fn lose_link(&mut self) {
+        let link = &mut self.replication.link;
+        if link.stage == Stage::Up {
+            link.down_since = Some(self.data.clocks.monotonic);
+        }
+        link.connection = None;
+        link.stage = Stage::Down;
+        link.input.clear();
+        link.reader = Reader::default();
+    }
+
+    pub(crate) fn link_connected(&mut self, connection: Connection) {
+        if self.replication.link.connection == Some(connection) {
+            self.replication.link.stage = Stage::Greeting;
+            self.say_to_primary(&[b"PING"]);
+        }
+    }
+
+    pub(crate) fn link_closed(&mut self, connection: Connection) {
+        if self.replication.link.connection != Some(connection) {
+            return;
+        }
+        let was_up = self.replication.link.is_up();
+        self.lose_link();
+        // At once, as Redis 7.0 does; if that fails, once a second.
+        if was_up {
+            self.connect_to_primary();
+        }
+    }
+
+    pub(super) fn follow_each_second(&mut self) {
+        if self.replication.primary.is_none() {
+            return;
+        }
+        let now = self.data.clocks.monotonic;
+        let limit = Duration::from_secs(self.data.settings.number("repl-timeout"));
+        let link = &self.replication.link;
+        if link.stage != Stage::Down && now.saturating_sub(link.heard) > limit {
+            self.close_link();
+        }
+        match self.replication.link.stage {
+            Stage::Down => self.connect_to_primary(),
+            Stage::Up => self.acknowledge(),
+            _ => {}
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        let offset = self.replication.offset.to_string();
+        self.say_to_primary(&[b"REPLCONF", b"ACK", offset.as_bytes()]);
+    }
+
+    fn say_to_primary(&mut self, words: &[&[u8]]) {
+        let Some(connection) = self.replication.link.connection else { return };
+        let mut bytes = Vec::new();
+        write_command(&mut bytes, words);
+        self.actions.push(Action::Send { connection, bytes });
+    }
+
+    /// Takes what the primary sent; false if it is from somebody else.
+    pub(crate) fn link_received(&mut self, connection: Connection, bytes: &[u8]) -> bool {
+        if self.replication.link.connection != Some(connection) {
+            return false;
+        }
+        self.replication.link.heard = self.data.clocks.monotonic;
+        self.replication.link.input.extend_from_slice(bytes);
+        while !self.replication.link.is_up() && self.one_step() {}
+        if self.replication.link.is_up() {
+            self.apply_stream();
+        }
+        true
+    }
+
+    /// Handles one line of the handshake, or the copy; false if more must arrive first.
+    fn one_step(&mut self) -> bool {
+        if let Stage::Copying(offset) = self.replication.link.stage {
+            return self.take_copy(offset);
+        }
+        let input = &mut self.replication.link.input;
+        let Some(end) = input.windows(2).position(|pair| pair == b"\r\n") else { return false };
+        let line: Vec<u8> = input.drain(..end + 2).collect();
+        let line = String::from_utf8_lossy(&line[..end]).into_owned();
+        let words: Vec<&str> = line.split(' ').collect();
+        match (self.replication.link.stage, &words[..]) {
+            (Stage::Greeting, ["+PONG"]) => {
+                self.replication.link.stage = Stage::Introducing(2);
+                let port = self.config.address.port().to_string();
+                self.say_to_primary(&[b"REPLCONF", b"listening-port", port.as_bytes()]);
+                self.say_to_primary(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
+            }
+            (Stage::Introducing(2), _) => self.replication.link.stage = Stage::Introducing(1),
+            (Stage::Introducing(_), _) => {
+                self.replication.link.stage = Stage::Asking;
+                let id = self.replication.id.clone();
+                let wanted = (self.replication.offset + 1).to_string();
+                match self.replication.backlog {
+                    Some(_) => self.say_to_primary(&[b"PSYNC", id.as_bytes(), wanted.as_bytes()]),
+                    None => self.say_to_primary(&[b"PSYNC", b"?", b"-1"]),
+                }
+            }
+            (Stage::Asking, ["+FULLRESYNC", id, offset]) => {
+                let offset = offset.parse().unwrap_or(0);
+                self.replication.id = (*id).to_string();
+                self.replication.former = None;
+                self.replication.link.stage = Stage::Copying(offset);
+            }
+            (Stage::Asking, ["+CONTINUE", id]) => {
+                if self.replication.id != *id {
+                    let former = std::mem::replace(&mut self.replication.id, (*id).to_string());
+                    self.replication.former = Some((former, self.replication.offset + 1));
+                    self.drop_followers();
+                }
+                self.replication.link.stage = Stage::Up;
+            }
+            // Whoever that is, it is no primary that can be followed now.
+            _ => {
+                self.close_link();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Replaces all keys by the primary's, once they are here.
+    fn take_copy(&mut self, offset: u64) -> bool {
+        let input = &self.replication.link.input;
+        let Some(end) = input.windows(2).position(|pair| pair == b"\r\n") else { return false };
+        let length = String::from_utf8_lossy(&input[1..end]).parse::<usize>().unwrap_or(0);
+        if input.len() < end + 2 + length {
+            return false;
+        }
+        let copy = input[end + 2..end + 2 + length].to_vec();
+        self.replication.link.input.drain(..end + 2 + length);
+        self.drop_followers();
+        self.data.clear(0..DATABASES);
+        let wanted = std::mem::replace(&mut self.data.propagation.wanted, false);
+        self.data.loading = true;
+        replay(&mut self.data, &copy);
+        self.data.loading = false;
+        self.data.propagation.wanted = wanted;
+        self.disk.received = Some(copy);
+        self.rewrite_file();
+        self.replication.offset = offset;
+        self.replication.backlog = Some(Backlog::new(offset));
+        self.replication.link.stage = Stage::Up;
+        self.replication.link.reader = Reader::default();
+        self.acknowledge();
+        true
+    }
+
+    /// Carries out the commands that have arrived.
+    fn apply_stream(&mut self) {
+        let input = std::mem::take(&mut self.replication.link.input);
+        let mut reader = std::mem::take(&mut self.replication.link.reader);
+        let mut ranges = Vec::new();
+        let (mut at, mut applied) = (0, 0);
+        let mut asked = false;
+        while let Parsed::Command { length } = parse(&input[at..], &mut ranges) {
+            let words: Vec<&[u8]> = ranges.iter().map(|word| &input[at..][word.clone()]).collect();
+            at += length;
+            if words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"replconf")) {
+                asked = true;
+            } else {
+                self.data.obeying = true;
+                reader.run(&mut self.data, &words);
+                self.data.obeying = false;
+                self.publish();
+                self.tell(None);
+            }
+            if !reader.in_transaction() {
+                let unit = &input[applied..at];
+                self.replication.offset += unit.len() as u64;
+                self.pass_on(unit);
+                applied = at;
+            }
+            if std::mem::take(&mut asked) {
+                self.acknowledge();
+            }
+        }
+        // The whole transaction is read again once its end is there.
+        if reader.in_transaction() {
+            reader.abandon();
+        }
+        self.replication.link.reader = reader;
+        self.replication.link.input = input[applied..].to_vec();
+    }
+}

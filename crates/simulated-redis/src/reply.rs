@@ -1,0 +1,212 @@
+//! Answers to commands, and how they are written.
+//!
+//! Source: the specifications of RESP2 and RESP3.
+
+use std::borrow::Cow;
+
+use crate::number;
+
+/// The version of the protocol that a client speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    #[default]
+    Resp2,
+    Resp3,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reply {
+    Status(Cow<'static, str>),
+    /// With its code, such as `ERR syntax error`.
+    Error(Cow<'static, str>),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    /// Text for people, of which RESP3 says so.
+    Verbatim(String),
+    Nil,
+    /// What RESP2 writes as an array that is absent.
+    NilArray,
+    Array(Vec<Reply>),
+    /// Alternating names and values; RESP2 writes them as an array.
+    Map(Vec<Reply>),
+    /// Something that a client did not ask for; RESP2 writes it as an array.
+    Push(Vec<Reply>),
+    Double(f64),
+    /// Nothing is answered now.
+    Nothing,
+}
+
+impl Reply {
+    pub const OK: Reply = Reply::Status(Cow::Borrowed("OK"));
+
+    pub const fn error(text: &'static str) -> Reply {
+        Reply::Error(Cow::Borrowed(text))
+    }
+
+    pub fn failed(text: String) -> Reply {
+        Reply::Error(Cow::Owned(text))
+    }
+
+    pub fn text(text: &str) -> Reply {
+        Reply::Bulk(text.as_bytes().to_vec())
+    }
+
+    pub fn count(number: usize) -> Reply {
+        Reply::Integer(number as i64)
+    }
+
+    pub fn yes(it_is: bool) -> Reply {
+        Reply::Integer(i64::from(it_is))
+    }
+
+    /// The value or nil.
+    pub fn maybe(value: Option<&[u8]>) -> Reply {
+        value.map_or(Reply::Nil, |value| Reply::Bulk(value.to_vec()))
+    }
+
+    /// Appends it as a client that speaks this version reads it.
+    pub fn write(&self, protocol: Protocol, into: &mut Vec<u8>) {
+        let modern = protocol == Protocol::Resp3;
+        match self {
+            Reply::Status(text) => line(into, b'+', text.as_bytes()),
+            Reply::Error(text) => error_line(into, text),
+            Reply::Integer(value) => number_line(into, b':', *value),
+            Reply::Bulk(bytes) => bulk(into, bytes),
+            Reply::Verbatim(text) if modern => {
+                number_line(into, b'=', text.len() as i64 + 4);
+                into.extend_from_slice(b"txt:");
+                into.extend_from_slice(text.as_bytes());
+                into.extend_from_slice(b"\r\n");
+            }
+            Reply::Verbatim(text) => bulk(into, text.as_bytes()),
+            Reply::Nil | Reply::NilArray if modern => into.extend_from_slice(b"_\r\n"),
+            Reply::Nil => into.extend_from_slice(b"$-1\r\n"),
+            Reply::NilArray => into.extend_from_slice(b"*-1\r\n"),
+            Reply::Array(parts) => all(into, b'*', parts.len(), parts, protocol),
+            Reply::Map(parts) if modern => all(into, b'%', parts.len() / 2, parts, protocol),
+            Reply::Map(parts) => all(into, b'*', parts.len(), parts, protocol),
+            Reply::Push(parts) => all(into, if modern { b'>' } else { b'*' }, parts.len(), parts, protocol),
+            Reply::Double(value) if modern => line(into, b',', value.to_string().as_bytes()),
+            Reply::Double(value) => bulk(into, value.to_string().as_bytes()),
+            Reply::Nothing => {}
+        }
+    }
+}
+
+/// An error's text has no line breaks, whatever a client made of it.
+fn error_line(into: &mut Vec<u8>, text: &str) {
+    into.push(b'-');
+    into.extend(text.trim_end_matches(['\r', '\n']).bytes().map(|byte| match byte {
+        b'\r' | b'\n' => b' ',
+        byte => byte,
+    }));
+    into.extend_from_slice(b"\r\n");
+}
+
+fn line(into: &mut Vec<u8>, kind: u8, text: &[u8]) {
+    into.push(kind);
+    into.extend_from_slice(text);
+    into.extend_from_slice(b"\r\n");
+}
+
+fn number_line(into: &mut Vec<u8>, kind: u8, value: i64) {
+    into.push(kind);
+    number::push(into, value);
+    into.extend_from_slice(b"\r\n");
+}
+
+fn bulk(into: &mut Vec<u8>, bytes: &[u8]) {
+    number_line(into, b'$', bytes.len() as i64);
+    into.extend_from_slice(bytes);
+    into.extend_from_slice(b"\r\n");
+}
+
+fn all(into: &mut Vec<u8>, kind: u8, count: usize, parts: &[Reply], protocol: Protocol) {
+    number_line(into, kind, count as i64);
+    parts.iter().for_each(|part| part.write(protocol, into));
+}
+
+/// The first answer of RESP2 in these bytes and its length; None if it is not whole. Nonsense is an error.
+pub(crate) fn read(bytes: &[u8]) -> Option<(Reply, usize)> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let (kind, line) = bytes[..end].split_first()?;
+    let text = || String::from_utf8_lossy(line).into_owned();
+    let length = || number::integer(line).and_then(|length| usize::try_from(length).ok());
+    let next = end + 2;
+    Some(match kind {
+        b'+' => (Reply::Status(text().into()), next),
+        b'-' => (Reply::Error(text().into()), next),
+        b':' => (Reply::Integer(number::integer(line).unwrap_or(0)), next),
+        b'$' => match length() {
+            None => (Reply::Nil, next),
+            Some(length) => {
+                let content = bytes.get(next..next + length)?.to_vec();
+                bytes.get(next + length + 1)?;
+                (Reply::Bulk(content), next + length + 2)
+            }
+        },
+        b'*' => match length() {
+            None => (Reply::NilArray, next),
+            Some(count) => {
+                let (mut parts, mut at) = (Vec::new(), next);
+                for _ in 0..count {
+                    let (part, length) = read(&bytes[at..])?;
+                    parts.push(part);
+                    at += length;
+                }
+                (Reply::Array(parts), at)
+            }
+        },
+        _ => (Reply::error("ERR not an answer"), bytes.len()),
+    })
+}
+
+/// Appends a command as a client sends it.
+pub(crate) fn write_command(into: &mut Vec<u8>, words: &[&[u8]]) {
+    number_line(into, b'*', words.len() as i64);
+    words.iter().for_each(|word| bulk(into, word));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(reply: &Reply, protocol: Protocol) -> String {
+        let mut bytes = Vec::new();
+        reply.write(protocol, &mut bytes);
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn the_same_answer_in_both_versions() {
+        let map = Reply::Map(vec![Reply::text("role"), Reply::Nil]);
+        for (reply, old, new) in [
+            (Reply::OK, "+OK\r\n", "+OK\r\n"),
+            (Reply::failed("ERR a\r\nb\r\n".into()), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+            (Reply::Integer(-7), ":-7\r\n", ":-7\r\n"),
+            (Reply::Nil, "$-1\r\n", "_\r\n"),
+            (Reply::NilArray, "*-1\r\n", "_\r\n"),
+            (map, "*2\r\n$4\r\nrole\r\n$-1\r\n", "%1\r\n$4\r\nrole\r\n_\r\n"),
+            (Reply::Push(vec![Reply::Integer(1)]), "*1\r\n:1\r\n", ">1\r\n:1\r\n"),
+            (Reply::Verbatim("x".into()), "$1\r\nx\r\n", "=5\r\ntxt:x\r\n"),
+            (Reply::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (Reply::Nothing, "", ""),
+        ] {
+            assert_eq!(written(&reply, Protocol::Resp2), old);
+            assert_eq!(written(&reply, Protocol::Resp3), new);
+        }
+    }
+
+    #[test]
+    fn an_answer_is_read_once_it_is_whole() {
+        let parts = vec![Reply::OK, Reply::Integer(-3), Reply::Bulk(b"a\r\n".to_vec()), Reply::Nil];
+        let reply = Reply::Array(vec![Reply::Array(parts), Reply::failed("ERR x".into()), Reply::NilArray]);
+        let bytes = written(&reply, Protocol::Resp2).into_bytes();
+        for length in 0..bytes.len() {
+            assert_eq!(read(&bytes[..length]), None, "{length}");
+        }
+        assert_eq!(read(&bytes), Some((reply, bytes.len())));
+        assert!(matches!(read(b"nonsense\r\n"), Some((Reply::Error(_), _))));
+    }
+}

@@ -1,0 +1,221 @@
+//! Lua 5.1, with what Redis gives to scripts.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use rustc_hash::FxBuildHasher;
+
+use super::convert::{to_lua, to_reply, to_word};
+use super::{Arguments, digest};
+use crate::commands::{self, GROWS, Run, WRITE};
+use crate::config::Config;
+use crate::data::Data;
+use crate::execute::{OUT_OF_MEMORY, READ_ONLY};
+use crate::reply::Reply;
+
+const PRELUDE: &str = include_str!("prelude.lua");
+/// What Redis calls a script in messages.
+const CHUNK: &str = "@user_script";
+
+/// The data while a script runs, and where its commands go. A spare one is in its place in between.
+struct Running {
+    data: Box<Data>,
+    database: usize,
+}
+
+/// A running Lua with compiled scripts.
+pub(super) struct Engine {
+    lua: Lua,
+    /// Runs a compiled script so that an error has its line.
+    run: Function,
+    /// The variables that scripts see.
+    around: Table,
+    compiled: HashMap<Vec<u8>, Compiled, FxBuildHasher>,
+    running: Arc<Mutex<Running>>,
+}
+
+struct Compiled {
+    function: Function,
+    digest: String,
+}
+
+impl Engine {
+    pub fn new() -> mlua::Result<Engine> {
+        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::default())?;
+        let spare = Config::new(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), 0);
+        let running = Arc::new(Mutex::new(Running { data: Box::new(Data::new(&spare)), database: 0 }));
+        let inside = Arc::clone(&running);
+        let call = lua.create_function(move |lua, words: MultiValue| match call(&mut lock(&inside), &words) {
+            Reply::Error(text) => Err(mlua::Error::external(Raised(text.into_owned()))),
+            reply => to_lua(lua, &reply),
+        })?;
+        let inside = Arc::clone(&running);
+        let attempt = lua.create_function(move |lua, words: MultiValue| {
+            let reply = self::call(&mut lock(&inside), &words);
+            to_lua(lua, &reply)
+        })?;
+        let describe = lua.create_function(describe)?;
+        let plain = lua.create_function(|lua, error: Value| match raised(&error) {
+            Some(text) => error_table(lua, text.as_bytes()).map(Value::Table),
+            None => Ok(error),
+        })?;
+        let sha1hex = lua.create_function(|_, text: mlua::String| Ok(digest(&text.as_bytes())))?;
+        let prelude = lua.load(PRELUDE).set_name("=prelude");
+        let (run, around) = prelude.call((call, attempt, describe, plain, sha1hex))?;
+        Ok(Engine { lua, run, around, compiled: HashMap::default(), running })
+    }
+
+    /// Forgets all scripts.
+    pub fn forget(&mut self) {
+        self.compiled.clear();
+    }
+
+    pub fn is_prepared(&self, text: &[u8]) -> bool {
+        self.compiled.contains_key(text)
+    }
+
+    /// Compiles a script.
+    pub fn prepare(&mut self, text: &[u8]) -> Result<(), Reply> {
+        if self.is_prepared(text) {
+            return Ok(());
+        }
+        let mode = mlua::ChunkMode::Text;
+        let chunk = self.lua.load(text).set_name(CHUNK).set_mode(mode).set_environment(self.around.clone());
+        let function = chunk.into_function().map_err(|error| {
+            let text = match error {
+                mlua::Error::SyntaxError { message, .. } => message,
+                other => other.to_string(),
+            };
+            Reply::failed(format!("ERR Error compiling script (new function): {text}"))
+        })?;
+        self.compiled.insert(text.to_vec(), Compiled { function, digest: digest(text) });
+        Ok(())
+    }
+
+    /// Runs a script that has been prepared.
+    pub fn run(&mut self, data: &mut Box<Data>, text: &[u8], arguments: Arguments<'_>) -> Result<Reply, Reply> {
+        let failed = |error: mlua::Error| Reply::failed(format!("ERR {error}"));
+        let script = self.compiled.get(text).ok_or(Reply::error("ERR the script is not compiled"))?;
+        self.set("KEYS", arguments.keys).map_err(failed)?;
+        self.set("ARGV", arguments.others).map_err(failed)?;
+        self.exchange(data);
+        lock(&self.running).database = arguments.database;
+        let outcome = self.run.call::<(bool, Value)>(&script.function);
+        self.exchange(data);
+        match outcome.map_err(failed)? {
+            (true, value) => Ok(to_reply(&value)),
+            (false, error) => Err(failure(&error, &script.digest)),
+        }
+    }
+
+    fn exchange(&self, data: &mut Box<Data>) {
+        std::mem::swap(&mut lock(&self.running).data, data);
+    }
+
+    fn set(&self, name: &str, words: &[&[u8]]) -> mlua::Result<()> {
+        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
+        for (place, word) in words.iter().enumerate() {
+            table.raw_set(place + 1, self.lua.create_string(word)?)?;
+        }
+        self.around.raw_set(name, table)
+    }
+}
+
+fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A command that a script calls.
+fn call(running: &mut Running, words: &MultiValue) -> Reply {
+    let words: Option<Vec<Vec<u8>>> = words.iter().map(to_word).collect();
+    let Some(words) = words else {
+        return Reply::error("ERR Lua redis lib command arguments must be strings or integers");
+    };
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    let Some(name) = words.first() else {
+        return Reply::error("ERR Please specify at least one argument for this redis lib call");
+    };
+    let Some(command) = commands::find(name) else {
+        return Reply::error("ERR Unknown Redis command called from script");
+    };
+    let Run::Data(run) = command.run else {
+        return Reply::error("ERR This Redis command is not allowed from script");
+    };
+    if !command.accepts(words.len()) {
+        return Reply::error("ERR Wrong number of args calling Redis command from script");
+    }
+    let Running { data, database } = running;
+    if command.is(WRITE) && data.replica {
+        return READ_ONLY;
+    }
+    if command.is(GROWS) && data.out_of_memory {
+        return OUT_OF_MEMORY;
+    }
+    if data.cluster_slots.as_ref().is_some_and(|mine| !command.keys_in(&words).iter().all(|key| mine.has(key))) {
+        return Reply::error("ERR Script attempted to access a non local key in a cluster node");
+    }
+    data.stats.commands += 1;
+    data.call(run, *database, &words)
+}
+
+/// A command's error on its way through Lua.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Raised(String);
+
+/// The text of a command's error, if this is one.
+fn raised(error: &Value) -> Option<String> {
+    let Value::Error(error) = error else { return None };
+    let mut error = &**error;
+    while let mlua::Error::CallbackError { cause, .. } = error {
+        error = cause;
+    }
+    Some(error.downcast_ref::<Raised>().map_or_else(|| format!("ERR {error}"), |raised| raised.0.clone()))
+}
+
+fn error_table(lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
+    let table = lua.create_table_with_capacity(0, 2)?;
+    table.raw_set("err", lua.create_string(text)?)?;
+    Ok(table)
+}
+
+/// Adds to an error where in the script it was raised.
+fn describe(lua: &Lua, error: Value) -> mlua::Result<Table> {
+    const DEEPEST: usize = 64;
+    let table = match (raised(&error), error) {
+        (Some(text), _) => error_table(lua, text.as_bytes())?,
+        (None, Value::Table(table)) => table,
+        (None, other) => {
+            let mut text = b"ERR ".to_vec();
+            text.extend(to_word(&other).unwrap_or_else(|| other.to_string().unwrap_or_default().into_bytes()));
+            error_table(lua, &text)?
+        }
+    };
+    let line = (0..DEEPEST).find_map(|level| {
+        lua.inspect_stack(level, |frame| {
+            let ours = frame.source().source.is_some_and(|source| source == CHUNK);
+            ours.then(|| frame.current_line()).flatten()
+        })
+        .flatten()
+    });
+    if let Some(line) = line {
+        table.raw_set("line", line)?;
+    }
+    Ok(table)
+}
+
+/// As Redis answers a script that failed.
+fn failure(error: &Value, digest: &str) -> Reply {
+    let Value::Table(table) = error else { return Reply::error("ERR the script failed") };
+    let text = match table.raw_get::<Value>("err") {
+        Ok(Value::String(text)) => text.to_string_lossy(),
+        _ => "ERR unknown error".to_string(),
+    };
+    Reply::failed(match table.raw_get::<Option<usize>>("line") {
+        Ok(Some(line)) => format!("{text} script: {digest}, on {CHUNK}:{line}."),
+        _ => text,
+    })
+}

@@ -1,0 +1,150 @@
+//! A server as a Sentinel sees it. Times are milliseconds of the wall clock, as in Redis.
+
+use std::collections::VecDeque;
+use std::net::SocketAddrV4;
+
+use crate::process::Connection;
+
+/// What a server is, as configured or as it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Primary,
+    Replica,
+    Sentinel,
+}
+
+impl Kind {
+    /// As Sentinel's answers have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Primary => "master",
+            Kind::Replica => "slave",
+            Kind::Sentinel => "sentinel",
+        }
+    }
+}
+
+/// Which server is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Id {
+    Primary,
+    Replica(usize),
+    Sentinel(usize),
+}
+
+/// What a reply that is awaited answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Ping,
+    Info,
+    /// Whether the primary is down, and who is to lead a failover.
+    Down,
+    Nothing,
+}
+
+/// A connection to a server. What is said before it is open is sent then.
+#[derive(Clone, Debug)]
+pub(super) struct Channel {
+    pub connection: Connection,
+    pub open: bool,
+    pub held: Vec<u8>,
+    pub input: Vec<u8>,
+    pub since: i64,
+    pub active: i64,
+}
+
+/// How far a replica is with following the new primary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Turned {
+    #[default]
+    No,
+    Told,
+    Following,
+    Done,
+}
+
+/// A server.
+#[derive(Clone, Debug)]
+pub(super) struct Instance {
+    pub kind: Kind,
+    pub address: SocketAddrV4,
+    pub id: String,
+    pub commands: Option<Channel>,
+    /// Where it listens to what other Sentinels say; not to Sentinels.
+    pub messages: Option<Channel>,
+    pub asked: VecDeque<Asked>,
+    pub last_reconnect: i64,
+    /// Since when an answer to PING has been missing.
+    pub unanswered: Option<i64>,
+    pub last_ping: i64,
+    pub last_pong: i64,
+    /// When it last gave a good answer to PING.
+    pub available: i64,
+    pub last_hello_sent: i64,
+    pub down_since: Option<i64>,
+    pub informed: Option<i64>,
+    pub reported: Kind,
+    pub reported_since: i64,
+    // Of replicas.
+    pub follows: Option<SocketAddrV4>,
+    pub follows_since: i64,
+    pub link_up: bool,
+    /// Milliseconds.
+    pub link_down: i64,
+    pub priority: u32,
+    pub offset: u64,
+    pub promoted: bool,
+    pub turned: Turned,
+    pub turned_since: i64,
+    // Of Sentinels.
+    pub says_down: bool,
+    pub last_said: i64,
+    pub leader: Option<(String, u64)>,
+    pub last_hello: i64,
+}
+
+impl Instance {
+    pub fn new(kind: Kind, address: SocketAddrV4, id: &str, now: i64) -> Instance {
+        Instance {
+            kind,
+            address,
+            id: id.to_string(),
+            commands: None,
+            messages: None,
+            asked: VecDeque::new(),
+            last_reconnect: 0,
+            // Counted from now on, in case that it can never be connected to.
+            unanswered: Some(now),
+            last_ping: 0,
+            last_pong: now,
+            available: now,
+            last_hello_sent: now,
+            down_since: None,
+            informed: None,
+            reported: kind,
+            reported_since: now,
+            follows: None,
+            follows_since: now,
+            link_up: false,
+            link_down: 0,
+            priority: 100,
+            offset: 0,
+            promoted: false,
+            turned: Turned::No,
+            turned_since: 0,
+            says_down: false,
+            last_said: 0,
+            leader: None,
+            last_hello: now,
+        }
+    }
+
+    pub fn is_linked(&self) -> bool {
+        self.commands.is_some() && (self.kind == Kind::Sentinel || self.messages.is_some())
+    }
+
+    /// Whether it has not been down during the last milliseconds.
+    pub fn was_up_for(&self, millis: i64, now: i64) -> bool {
+        self.down_since.is_none_or(|since| now - since > millis)
+    }
+}

@@ -1,0 +1,242 @@
+//! A Redis server: its connections, and what happens between an event and the actions that follow from it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::cluster::Cluster;
+use crate::config::Config;
+use crate::cron::Cron;
+use crate::data::Data;
+use crate::disk::{Disk, File};
+use crate::process::{Action, Clocks, Connection, Event, Process};
+use crate::replication::Replication;
+use crate::reply::Reply;
+use crate::request::{Parsed, parse};
+use crate::script::Scripts;
+
+/// A Redis server. See [`Process`] for how it is run.
+pub struct Server {
+    pub(crate) config: Config,
+    pub(crate) data: Box<Data>,
+    pub(crate) clients: BTreeMap<Connection, Client>,
+    pub(crate) scripts: Scripts,
+    pub(crate) disk: Disk,
+    pub(crate) file: File,
+    pub(crate) cron: Cron,
+    pub(crate) replication: Replication,
+    pub(crate) cluster: Option<Box<Cluster>>,
+    /// When it was started.
+    pub(crate) started: Clocks,
+    /// Drawn at the start, as `INFO` shows it.
+    pub(crate) run_id: String,
+    /// Until when commands that may write wait, on the monotonic clock.
+    pub(crate) writes_stopped: Option<Duration>,
+    /// Between the commands of EXEC.
+    pub(crate) in_transaction: bool,
+    next_id: u64,
+    next_opened: u64,
+    /// Clients that have output.
+    answered: Vec<Connection>,
+    /// What it does besides answering.
+    pub(crate) actions: Vec<Action>,
+    /// Words of the command that is read, kept for its memory.
+    words: Vec<Range<usize>>,
+    wake: Option<Duration>,
+}
+
+impl Server {
+    /// Starts a server with what is on its disk; an empty disk is [`Disk::default`].
+    pub fn start(config: Config, disk: Disk, clocks: Clocks) -> Server {
+        let mut data = Box::new(Data::new(&config));
+        data.set_clocks(clocks);
+        let run_id = crate::replication::draw_id(&mut data.random);
+        let mut server = Server {
+            replication: Replication::new(&config, &disk, &mut data.random),
+            cluster: config.cluster.as_ref().map(|cluster| Box::new(Cluster::new(&config, cluster, &disk))),
+            data,
+            clients: BTreeMap::new(),
+            scripts: Scripts::default(),
+            file: File::default(),
+            cron: Cron::new(clocks),
+            started: clocks,
+            run_id,
+            writes_stopped: None,
+            in_transaction: false,
+            next_id: 1,
+            next_opened: 0,
+            answered: Vec::new(),
+            actions: Vec::new(),
+            words: Vec::new(),
+            wake: None,
+            config,
+            disk,
+        };
+        if let Some(cluster) = &server.cluster {
+            server.replication.primary = cluster.wanted_primary();
+        }
+        server.save_nodes();
+        server.data.replica = server.replication.primary.is_some();
+        server.load();
+        server.update_wanted();
+        server.connect_to_primary();
+        server.wake = server.when_to_wake();
+        server
+    }
+
+    /// Ends it at once, as `kill -9` does: what it wrote is still there.
+    pub fn kill(self) -> Disk {
+        self.disk
+    }
+
+    /// Ends it together with its machine: only what it had synced is still there.
+    pub fn lose_power(mut self) -> Disk {
+        self.disk.forget_unsynced();
+        self.disk
+    }
+
+    /// A number for a connection that this server opens.
+    pub(crate) fn number_connection(&mut self) -> Connection {
+        self.next_opened += 1;
+        Connection::Opened(self.next_opened)
+    }
+
+    /// Answers a client, if it is still there.
+    pub(crate) fn reply(&mut self, connection: Connection, reply: &Reply) {
+        let Some(client) = self.clients.get_mut(&connection) else { return };
+        if client.output.is_empty() {
+            self.answered.push(connection);
+        }
+        client.add(reply);
+    }
+
+    /// Sends bytes that are no answer to a client, after what it is still to be sent.
+    pub(crate) fn send(&mut self, connection: Connection, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(&connection) else { return };
+        if client.output.is_empty() {
+            self.answered.push(connection);
+        }
+        client.output.extend_from_slice(bytes);
+    }
+
+    /// Closes a client's connection, after what it is still to be sent.
+    pub(crate) fn close(&mut self, connection: Connection) {
+        if let Some(client) = self.clients.get_mut(&connection) {
+            client.closing = true;
+            if client.output.is_empty() {
+                self.answered.push(connection);
+            }
+        }
+    }
+
+    fn accept(&mut self, connection: Connection, peer: std::net::SocketAddrV4, local: std::net::SocketAddrV4) {
+        let client = Client::new(self.next_id, peer, local, self.data.clocks.monotonic);
+        self.next_id += 1;
+        self.data.stats.connections += 1;
+        self.clients.insert(connection, client);
+    }
+
+    /// Forgets a client.
+    fn forget(&mut self, connection: Connection) {
+        if self.clients.remove(&connection).is_some() {
+            self.data.unwatch(connection);
+            self.data.subscriptions.forget(connection);
+        }
+    }
+
+    /// Runs every whole command that a client has sent.
+    pub(crate) fn read(&mut self, connection: Connection, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(&connection) else { return };
+        let mut kept = std::mem::take(&mut client.input);
+        let input = if kept.is_empty() {
+            bytes
+        } else {
+            kept.extend_from_slice(bytes);
+            &kept
+        };
+        let mut ranges = std::mem::take(&mut self.words);
+        let mut at = 0;
+        while self.clients.get(&connection).is_some_and(|client| !client.closing && client.waiting.is_none()) {
+            let rest = &input[at..];
+            match parse(rest, &mut ranges) {
+                Parsed::Incomplete => break,
+                Parsed::Command { length } => {
+                    let words: Vec<&[u8]> = ranges.iter().map(|word| &rest[word.clone()]).collect();
+                    if words.first().is_some_and(|name| self.must_wait(connection, name)) {
+                        break;
+                    }
+                    self.execute(connection, &words);
+                    at += length;
+                }
+                Parsed::Inline { length, words } => {
+                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                    self.execute(connection, &words);
+                    at += length;
+                }
+                Parsed::Broken(reason) => {
+                    self.reply(connection, &Reply::failed(format!("ERR Protocol error: {reason}")));
+                    self.close(connection);
+                }
+            }
+        }
+        self.words = ranges;
+        if at < input.len() {
+            let rest = input[at..].to_vec();
+            if let Some(client) = self.clients.get_mut(&connection) {
+                client.input = rest;
+            }
+        }
+    }
+
+    /// What Redis does before it waits for the next event: the file first, then the answers.
+    fn before_sleep(&mut self, actions: &mut Vec<Action>) {
+        self.serve_waiting();
+        self.flush_file();
+        actions.append(&mut self.actions);
+        let mut answered = std::mem::take(&mut self.answered);
+        for connection in answered.drain(..) {
+            let Some(client) = self.clients.get_mut(&connection) else { continue };
+            if !client.output.is_empty() {
+                actions.push(Action::Send { connection, bytes: std::mem::take(&mut client.output) });
+            }
+            if client.closing {
+                self.forget(connection);
+                actions.push(Action::Close { connection });
+            }
+        }
+        self.answered = answered;
+        self.wake = self.when_to_wake();
+    }
+}
+
+impl Process for Server {
+    fn handle(&mut self, event: Event<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
+        self.data.set_clocks(clocks);
+        self.run_cron();
+        match event {
+            Event::Accepted { connection, peer, local } if self.is_bus(local) => self.bus_accepted(connection, peer),
+            Event::Accepted { connection, peer, local } => self.accept(connection, peer, local),
+            Event::Received { connection, bytes } => match self.clients.contains_key(&connection) {
+                true => self.read(connection, bytes),
+                false if self.link_received(connection, bytes) => {}
+                false => self.bus_received(connection, bytes),
+            },
+            Event::Closed { connection } | Event::Refused { connection } => {
+                self.forget(connection);
+                self.link_closed(connection);
+                self.bus_closed(connection);
+            }
+            Event::Connected { connection } => {
+                self.link_connected(connection);
+                self.bus_connected(connection);
+            }
+            Event::Wake => {}
+        }
+        self.before_sleep(actions);
+    }
+
+    fn next_wake(&self) -> Option<Duration> {
+        self.wake
+    }
+}

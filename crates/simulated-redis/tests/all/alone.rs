@@ -1,0 +1,193 @@
+//! A simulated server by itself, in virtual time.
+
+use std::time::Duration;
+
+use simulated_redis::{Action, Clocks, Config, Connection, Disk, Event, Persistence, Process, Server};
+
+use super::support::request;
+use super::support::simulated::{Simulated, address, answers};
+
+const MILLI: Duration = Duration::from_millis(1);
+
+#[test]
+fn a_key_ends_with_its_time_and_a_clock_that_jumps_takes_it_along() {
+    let mut server = Simulated::with(Persistence::None);
+    let client = server.connect();
+    assert_eq!(server.words(client, &["SET", "k", "v", "PX", "1000"]), "+OK\r\n");
+    server.pass(1000 * MILLI);
+    assert_eq!(server.words(client, &["PTTL", "k"]), ":0\r\n", "its last millisecond is not over");
+    server.pass(MILLI);
+    assert_eq!(server.words(client, &["PTTL", "k"]), ":-2\r\n");
+    server.words(client, &["SET", "k", "v", "PX", "1000"]);
+    server.clocks.wall -= 60_000 * MILLI;
+    server.pass(2000 * MILLI);
+    assert_eq!(server.words(client, &["GET", "k"]), "$1\r\nv\r\n");
+    server.clocks.wall += 60_000 * MILLI;
+    assert_eq!(server.words(client, &["GET", "k"]), "$-1\r\n");
+}
+
+#[test]
+fn keys_that_nobody_asks_for_end_within_a_tick_and_an_idle_server_sleeps() {
+    let mut server = Simulated::with(Persistence::None);
+    let client = server.connect();
+    server.words(client, &["SET", "k", "v", "PX", "1000"]);
+    server.pass(1000 * MILLI);
+    assert_eq!(server.words(client, &["DBSIZE"]), ":1\r\n");
+    server.pass(101 * MILLI);
+    assert_eq!(server.words(client, &["DBSIZE"]), ":0\r\n");
+    let mut idle = Server::start(Config::new(address(), 1), Disk::default(), Clocks::default());
+    assert_eq!(idle.next_wake(), None);
+    idle.handle(Event::Wake, Clocks::default(), &mut Vec::new());
+    assert_eq!(idle.next_wake(), None);
+}
+
+/// What is left of two writes, the second one this much after the first.
+fn left_after_power_loss(persistence: Persistence, apart: Duration, then: Duration) -> [bool; 2] {
+    let mut server = Simulated::with(persistence);
+    let client = server.connect();
+    server.pass(2500 * MILLI);
+    server.words(client, &["SET", "first", "v"]);
+    server.pass(apart);
+    server.words(client, &["SET", "second", "v"]);
+    server.pass(then);
+    server.lose_power_and_restart();
+    let client = server.connect();
+    ["first", "second"].map(|key| server.words(client, &["EXISTS", key]) == ":1\r\n")
+}
+
+#[test]
+fn a_power_loss_leaves_what_was_synced() {
+    use Persistence::{Always, Everysec, Never, None};
+    assert_eq!(left_after_power_loss(Always, Duration::ZERO, Duration::ZERO), [true, true]);
+    assert_eq!(left_after_power_loss(None, Duration::ZERO, Duration::ZERO), [false, false]);
+    assert_eq!(left_after_power_loss(Never, 1000 * MILLI, 5000 * MILLI), [false, false]);
+    // The first write of a second is synced with it, the next one when the wall clock's second is over.
+    assert_eq!(left_after_power_loss(Everysec, 100 * MILLI, 100 * MILLI), [true, false]);
+    assert_eq!(left_after_power_loss(Everysec, 100 * MILLI, 1000 * MILLI), [true, true]);
+}
+
+#[test]
+fn a_kill_leaves_what_was_written_and_times_are_absolute() {
+    for persistence in [Persistence::Never, Persistence::Everysec, Persistence::Always] {
+        let mut server = Simulated::with(persistence);
+        let client = server.connect();
+        server.words(client, &["SET", "k", "v", "PX", "1000"]);
+        server.words(client, &["EVAL", "redis.call('set', 'a', 1) redis.call('incr', 'a')", "0"]);
+        server.pass(400 * MILLI);
+        server.kill_and_restart();
+        let client = server.connect();
+        assert_eq!(server.words(client, &["PTTL", "k"]), ":600\r\n");
+        assert_eq!(server.words(client, &["GET", "a"]), "$1\r\n2\r\n");
+        server.pass(601 * MILLI);
+        server.kill_and_restart();
+        let client = server.connect();
+        assert_eq!(server.words(client, &["GET", "k"]), "$-1\r\n");
+    }
+    let mut server = Simulated::with(Persistence::None);
+    let client = server.connect();
+    server.words(client, &["SET", "k", "v"]);
+    server.kill_and_restart();
+    let client = server.connect();
+    assert_eq!(server.words(client, &["DBSIZE"]), ":0\r\n");
+}
+
+#[test]
+fn the_file_holds_units_and_no_relative_times() {
+    let clocks = Clocks { wall: Duration::from_secs(100), monotonic: Duration::ZERO };
+    let config = Config { persistence: Persistence::Always, ..Config::new(address(), 1) };
+    let mut server = Server::start(config, Disk::default(), clocks);
+    let connection = Connection::Accepted(1);
+    let mut actions = Vec::new();
+    server.handle(Event::Accepted { connection, peer: address(), local: address() }, clocks, &mut actions);
+    let script = "redis.call('incr', 'a') redis.call('pexpire', 'a', 50)";
+    for words in [&["SET", "k", "v", "NX", "PX", "10"][..], &["GET", "k"], &["EVAL", script, "0"]] {
+        server.handle(Event::Received { connection, bytes: &request(words) }, clocks, &mut actions);
+    }
+    let disk = server.kill();
+    assert_eq!(disk.synced(), disk.append_only_file().len());
+    let text = String::from_utf8_lossy(disk.append_only_file()).into_owned();
+    let words: Vec<&str> =
+        text.split("\r\n").filter(|word| !word.starts_with(['*', '$']) && !word.is_empty()).collect();
+    assert_eq!(words.join(" "), "SELECT 0 SET k v PXAT 100010 MULTI incr a PEXPIREAT a 100050 EXEC");
+}
+
+#[test]
+fn commands_come_in_pieces_and_many_at_once() {
+    let mut server = Simulated::with(Persistence::None);
+    let client = server.connect();
+    let mut bytes = request(&["SET", "k", "v"]);
+    bytes.extend(request(&["GET", "k"]));
+    bytes.extend(b"PING\r\n");
+    let mut answer = Vec::new();
+    for byte in &bytes {
+        answer.extend(server.ask(client, &[*byte]));
+    }
+    assert_eq!(answer, b"+OK\r\n$1\r\nv\r\n+PONG\r\n");
+    assert_eq!(server.ask(client, &bytes), answer);
+    let actions = server.tell(client, b"*1\r\nnonsense\r\n");
+    assert_eq!(actions.last(), Some(&Action::Close { connection: client }));
+    let answer = answers(actions, client);
+    assert_eq!(String::from_utf8_lossy(&answer), "-ERR Protocol error: expected '$', got 'n'\r\n");
+}
+
+#[test]
+fn subscribers_get_what_is_published() {
+    let mut server = Simulated::with(Persistence::None);
+    let (listener, sender) = (server.connect(), server.connect());
+    assert_eq!(server.words(listener, &["SUBSCRIBE", "c"]), "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    let refused = server.words(listener, &["GET", "c"]);
+    assert!(refused.starts_with("-ERR Can't execute 'get'"), "{refused}");
+    let actions = server.tell(sender, &request(&["PUBLISH", "c", "hello"]));
+    assert_eq!(answers(actions.clone(), sender), b":1\r\n");
+    assert_eq!(answers(actions, listener), b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$5\r\nhello\r\n");
+    server.words(listener, &["HELLO", "3"]);
+    server.words(listener, &["UNSUBSCRIBE"]);
+    assert_eq!(server.words(sender, &["PUBLISH", "c", "hello"]), ":0\r\n");
+}
+
+#[test]
+fn memory_that_is_limited_evicts_or_refuses() {
+    let mut server = Simulated::with(Persistence::None);
+    let client = server.connect();
+    for number in 0..100 {
+        server.words(client, &["SET", &format!("k{number}"), "v"]);
+    }
+    server.words(client, &["CONFIG", "SET", "maxmemory", "1"]);
+    let refused = server.words(client, &["SET", "k", "v"]);
+    assert_eq!(refused, "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
+    assert_eq!(server.words(client, &["DBSIZE"]), ":100\r\n");
+    server.words(client, &["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
+    assert_eq!(server.words(client, &["DBSIZE"]), ":0\r\n");
+    assert!(server.words(client, &["INFO", "stats"]).contains("evicted_keys:100\r\n"));
+    server.words(client, &["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(server.words(client, &["SET", "k", "v"]), "+OK\r\n");
+}
+
+#[test]
+fn the_same_events_have_the_same_outcome() {
+    let run = || {
+        let mut server = Simulated::with(Persistence::Everysec);
+        let client = server.connect();
+        let mut told = server.words(client, &["INFO"]);
+        for number in 0..50 {
+            server.words(client, &["SET", &format!("k{number}"), "v", "PX", &(number * 50 + 1).to_string()]);
+            told += &server.words(client, &["EVAL", "return tostring(math.random())", "0"]);
+        }
+        server.pass(1200 * MILLI);
+        told += &server.words(client, &["RANDOMKEY"]);
+        told + &server.words(client, &["KEYS", "*"])
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn clients_that_are_killed_are_gone() {
+    let mut server = Simulated::with(Persistence::None);
+    let (first, second) = (server.connect(), server.connect());
+    assert_eq!(server.words(first, &["CLIENT", "ID"]), ":1\r\n");
+    assert_eq!(server.words(second, &["CLIENT", "KILL", "ID", "7"]), ":0\r\n");
+    let actions = server.tell(second, &request(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]));
+    assert!(actions.contains(&Action::Close { connection: first }) && answers(actions, second) == b":1\r\n");
+    assert!(server.words(second, &["INFO", "clients"]).contains("connected_clients:1\r\n"));
+    assert_eq!(server.words(second, &["CLIENT", "KILL", "ID", "1"]), ":0\r\n");
+}

@@ -1,0 +1,214 @@
+//! Random sequences of commands: a real server and a simulated one answer the same, byte for byte.
+
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use simulated_redis::{Connection, Persistence};
+
+use super::generate::{Generator, KEYS};
+use super::support::real::{Real, RealClient};
+use super::support::request;
+use super::support::simulated::Simulated;
+
+/// A command that comes closer than this to the end of a key's life waits until that is over.
+const TOO_CLOSE: Duration = Duration::from_millis(5);
+/// Clocks are read in whole milliseconds.
+const CLOCKS_APART: Duration = Duration::from_millis(2);
+
+/// Both servers, and when keys may end.
+struct Both<'a> {
+    real: &'a mut [RealClient],
+    simulated: &'a mut Simulated,
+    connections: Vec<Connection>,
+    since: Instant,
+    /// From when to when keys may end.
+    ends: Vec<(Instant, Instant)>,
+    /// A command was on its way while a key may have ended.
+    unsure: bool,
+    history: Vec<String>,
+    /// How much later than the simulated server the real one may have got a command.
+    lag: Duration,
+}
+
+impl<'a> Both<'a> {
+    /// Each client has a connection to both.
+    fn new(real: &'a mut [RealClient], simulated: &'a mut Simulated, since: Instant) -> Both<'a> {
+        let connections = real.iter().map(|_| simulated.connect()).collect();
+        let (ends, history, lag) = (Vec::new(), Vec::new(), Duration::ZERO);
+        Both { real, simulated, connections, since, ends, unsure: false, history, lag }
+    }
+
+    fn ask(&mut self, client: usize, words: &[&str]) -> (Vec<u8>, Vec<u8>) {
+        while let Some((_, last)) = self.ends.iter().find(|(first, last)| {
+            let now = Instant::now();
+            now + TOO_CLOSE > *first && now < *last + TOO_CLOSE
+        }) {
+            std::thread::sleep((*last + TOO_CLOSE).saturating_duration_since(Instant::now()));
+        }
+        let bytes = request(words);
+        let connection = self.connections[client];
+        self.simulated.follow_real_clocks(self.since);
+        let began = Instant::now();
+        let simulated = self.simulated.ask(connection, &bytes);
+        let real = self.real[client].ask(&bytes);
+        let now = Instant::now();
+        self.lag = self.lag.max(now - began);
+        self.unsure |=
+            self.ends.iter().any(|(first, last)| began <= *last + CLOCKS_APART && now + CLOCKS_APART >= *first);
+        self.ends.retain(|(_, last)| *last + TOO_CLOSE > now);
+        let mut ends_after = |millis| self.ends.push((began + millis, now + millis));
+        for text in words {
+            if let Ok(millis @ 15..60) = text.parse::<u64>() {
+                ends_after(Duration::from_millis(millis));
+            }
+        }
+        if words.iter().any(|word| word.contains("'PX', 30")) {
+            ends_after(Duration::from_millis(30));
+        }
+        self.history.push(format!("{client}: {}", words.join(" ")));
+        (simulated, real)
+    }
+
+    fn compare(&mut self, client: usize, words: &[&str]) {
+        self.compare_unless_late(client, words, false);
+    }
+
+    fn compare_unless_late(&mut self, client: usize, words: &[&str], may_be_late: bool) {
+        let (simulated, real) = self.ask(client, words);
+        if may_be_late && self.unsure {
+            return;
+        }
+        let about_time = words[0].eq_ignore_ascii_case("pttl") || words[0].eq_ignore_ascii_case("exec");
+        let same = if about_time { close(&simulated, &real, self.lag) } else { simulated == real };
+        if !same {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let from = self.history.len().saturating_sub(30);
+            let history = self.history[from..].join("\n");
+            panic!("{history}\nsimulated: {:?}\nreal:      {:?}", text(&simulated), text(&real));
+        }
+    }
+
+    /// Everything that the keys hold.
+    fn compare_keys(&mut self, client: usize) {
+        for key in KEYS {
+            self.compare(client, &["TYPE", key]);
+            self.compare(client, &["PTTL", key]);
+            self.compare(client, &["GET", key]);
+            self.compare(client, &["LRANGE", key, "0", "-1"]);
+            self.compare(client, &["HGETALL", key]);
+        }
+        self.compare(client, &["DBSIZE"]);
+    }
+}
+
+/// The same but for numbers of milliseconds, which differ by when either server got the command and the one that set the
+/// time.
+fn close(one: &[u8], other: &[u8], lag: Duration) -> bool {
+    let apart = 2 * lag.as_millis() as i64 + 2;
+    let lines =
+        |bytes: &[u8]| -> Vec<String> { String::from_utf8_lossy(bytes).split("\r\n").map(str::to_string).collect() };
+    let (one, other) = (lines(one), lines(other));
+    let number = |line: &str| line.strip_prefix(':')?.parse::<i64>().ok().filter(|number| *number > 0);
+    one.len() == other.len()
+        && one.iter().zip(&other).all(|(one, other)| {
+            one == other || number(one).zip(number(other)).is_some_and(|(one, other)| (one - other).abs() <= apart)
+        })
+}
+
+fn cases(normal: u64) -> u64 {
+    std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(normal)
+}
+
+/// Plays a sequence of commands. One with short lives begins again if the machine was too slow for them.
+fn play(seed: u64, length: usize, short_lives: bool, both: &mut Both<'_>) {
+    const TRIES: u32 = 50;
+    assert!((0..TRIES).any(|_| play_once(seed, length, short_lives, both)), "this machine is too slow for the test");
+}
+
+/// Returns false if the machine was too slow.
+fn play_once(seed: u64, length: usize, short_lives: bool, both: &mut Both<'_>) -> bool {
+    let mut generator = Generator { random: ChaCha8Rng::seed_from_u64(seed), short_lives };
+    for client in 0..both.connections.len() {
+        both.compare(client, &["RESET"]);
+    }
+    both.compare(0, &["FLUSHALL"]);
+    both.compare(0, &["SCRIPT", "FLUSH"]);
+    both.history.clear();
+    (both.lag, both.unsure) = (Duration::ZERO, false);
+    for _ in 0..length {
+        let client = generator.random.random_range(0..both.connections.len() as u64) as usize;
+        let words = generator.command();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if words[0] == "DBSIZE" {
+            // Keys that have expired count until they are looked at.
+            both.ask(client, &["EXISTS", "a", "b", "c", "d", "e", "f"]);
+        }
+        both.compare_unless_late(client, &words, short_lives);
+        if short_lives && both.unsure {
+            return false;
+        }
+        if short_lives && generator.random.random_range(0..8) == 0 {
+            std::thread::sleep(Duration::from_millis(generator.random.random_range(0..30)));
+        }
+    }
+    true
+}
+
+#[test]
+fn both_answer_the_same() {
+    let real = Real::start(Persistence::None);
+    let mut simulated = Simulated::with(Persistence::None);
+    let mut clients = [real.connect(), real.connect()];
+    let since = Instant::now();
+    let mut both = Both::new(&mut clients, &mut simulated, since);
+    for seed in 0..cases(2000) {
+        play(seed, 60, false, &mut both);
+    }
+}
+
+#[test]
+fn keys_end_at_the_same_time() {
+    let real = Real::start(Persistence::None);
+    let mut simulated = Simulated::with(Persistence::None);
+    let mut clients = [real.connect(), real.connect()];
+    let since = Instant::now();
+    let mut both = Both::new(&mut clients, &mut simulated, since);
+    for seed in 0..cases(60) {
+        play(seed, 40, true, &mut both);
+    }
+}
+
+/// Whether a server has nothing left to write to its file.
+fn is_written(real: &Real) -> bool {
+    real.ask(&["INFO", "persistence"]).contains("aof_buffer_length:0\r")
+}
+
+#[test]
+fn both_have_the_same_keys_after_a_kill() {
+    for persistence in [Persistence::None, Persistence::Never, Persistence::Everysec, Persistence::Always] {
+        let mut real = Real::start(persistence);
+        let mut simulated = Simulated::with(persistence);
+        let since = Instant::now();
+        for seed in 0..cases(12) {
+            let mut clients = [real.connect()];
+            let mut both = Both::new(&mut clients, &mut simulated, since);
+            play(1000 + seed, 60, seed % 3 == 0, &mut both);
+            let ends = std::mem::take(&mut both.ends);
+            if let Some((_, last)) = ends.iter().max_by_key(|(_, last)| *last) {
+                std::thread::sleep((*last + TOO_CLOSE).saturating_duration_since(Instant::now()));
+            }
+            // With `everysec`, Redis holds a write back while a sync is under way.
+            while persistence.keeps_file() && !is_written(&real) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            real.restart();
+            simulated.follow_real_clocks(since);
+            simulated.kill_and_restart();
+            let mut clients = [real.connect()];
+            let mut both = Both::new(&mut clients, &mut simulated, since);
+            both.history.push(format!("{persistence:?}, seed {seed}, after a restart"));
+            both.compare_keys(0);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Simulated servers against real ones. These tests need redis-server on the PATH, and fail without it.
+
+mod commands;
+mod generate;
+mod groups;
+#[path = "../support/mod.rs"]
+mod support;
