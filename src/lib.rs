@@ -9,11 +9,15 @@
 //! - [`cluster`], [`faults`]: what it runs on: real servers, client processes, and an agent that injects faults
 //! - [`controller`]: the run itself, the only place with control flow over time
 //! - [`client`], [`locks`], [`slots`]: the processes under test
+//! - [`machine`]: the clocks and the network that clients and probes see, which may be virtual
 //! - [`resource`]: what the resource keeps under a key, for clients and controller alike
 //! - [`history`]: what happened, event by event
 //! - [`checker`]: what follows from it: a verdict
 //! - [`report`]: pages, pictures and numbers
 //! - [`runs`], [`files`]: the folder that keeps it all, and how files are written and read there
+//! - [`fuzz`]: scripts drawn from a seed, run by the thousand in virtual time, and the smallest that breaks a lock
+//! - [`explore`]: from a counterexample of a model of Redlock to a script for a run
+//! - [`risk`]: how often a lock loses updates, given how often its clients stand still
 //! - [`suite`]: many runs, each compared with what is expected of it
 //! - [`interrupt`]: how each stage of all this ends when the user wants to stop
 //! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
@@ -23,16 +27,20 @@ pub mod cli;
 pub mod client;
 pub mod cluster;
 pub mod controller;
+pub mod explore;
 pub mod faults;
 pub mod files;
+pub mod fuzz;
 pub mod history;
 pub mod interrupt;
 pub mod locks;
+pub mod machine;
 pub mod members;
 pub mod nemesis;
 pub mod plan;
 pub mod report;
 pub mod resource;
+pub mod risk;
 pub mod runner;
 pub mod runs;
 pub mod scenario;

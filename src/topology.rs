@@ -37,6 +37,10 @@ pub enum ClusterKind {
     Docker,
     /// On this machine: its own programs, each in namespaces of its own.
     Local,
+    /// In memory and virtual time: simulated servers, network and processes, which repeat by their seed.
+    Sim,
+    /// As auto, or simulated where there is neither Docker nor Redis.
+    Any,
 }
 
 /// A user's own lock client.
@@ -226,6 +230,8 @@ impl ClusterKind {
             ClusterKind::Auto => "auto",
             ClusterKind::Docker => "docker",
             ClusterKind::Local => "local",
+            ClusterKind::Sim => "sim",
+            ClusterKind::Any => "any",
         }
     }
 }

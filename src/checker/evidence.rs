@@ -11,7 +11,7 @@ use super::holds::certain_hold;
 use super::locks::grant;
 use super::register::written;
 use super::words::{Words, count};
-use crate::history::{Claim, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
+use crate::history::{Claim, FactName, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
 
 /// Fewer facts than this prove nothing about a claim.
 pub const LEAST_EVIDENCE: u64 = 5;
@@ -159,7 +159,7 @@ pub(super) fn concerns(claim: Claim, history: &History) -> bool {
             history.operations.iter().flat_map(|operation| &operation.phases).any(|stamp| stamp.token.is_some())
         }
         Claim::Amounts => has_amounts(history),
-        // Only where they are broken.
-        Claim::Promises => false,
+        // Where a library is under test whose locks run out; elsewhere only if they are broken.
+        Claim::Promises => history.facts.iter().any(|fact| fact.name == FactName::NothingEndless),
     }
 }

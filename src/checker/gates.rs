@@ -74,7 +74,7 @@ fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
         FactName::NodesReady => "every node answered at the start",
         FactName::NodesHealthy => "every node answered at the end",
         FactName::FinalReads => "every key was read at the end",
-        FactName::NothingEndless => "no lock without an end was left",
+        FactName::NothingEndless => "no lock was left that outlasts its TTL",
     };
     let detail = |text: &str| if text.is_empty() { String::new() } else { format!(": {text}") };
     match (said.iter().find(|fact| !fact.holds), said.last()) {

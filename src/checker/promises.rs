@@ -6,6 +6,7 @@ use super::holds::certain_hold;
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, count, length, seconds};
 use crate::history::{FactName, FaultKind, FaultWindow, History, Operation, Outcome, Phase};
+use crate::members::Role;
 
 /// A wait may overrun by this part of itself, and by no less than [`LEAST_OVERRUN_NS`]: clients look again only now and
 /// then, and machines are busy.
@@ -29,7 +30,7 @@ pub(super) fn check(history: &History) -> Promises {
 }
 
 /// Reports attempts that went on for much longer than they were allowed to, though nobody kept their client from ending
-/// them. Returns how many attempts there were.
+/// them, and no request from an answer. Returns how many attempts there were.
 fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
     let Some(limit) = history.run.as_ref().and_then(|run| run.acquire_timeout_ms) else { return 0 };
     let limit = limit.saturating_mul(1_000_000);
@@ -43,7 +44,8 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
         attempts += 1;
         let waited = end.saturating_sub(operation.invoked);
         let client = words.process(operation.process);
-        if waited <= most || is_held_up(history, &client, operation.invoked, end) {
+        let unhindered = end.saturating_sub(answered_from(history, operation.invoked, end));
+        if unhindered <= most || is_held_up(history, &client, operation.invoked, end) {
             continue;
         }
         let outcome = if acquired.is_some() { "got it" } else { "gave up" };
@@ -67,6 +69,21 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
     attempts
 }
 
+/// From when on nodes answered again, if a fault kept one from it: a lock may wait for an answer for as long as it was
+/// told that one takes, which is not its limit for waiting. Once such a fault is healed, TCP may wait for as long again
+/// as it lasted before it sends again what was lost.
+fn answered_from(history: &History, from: u64, to: u64) -> u64 {
+    let silences = |window: &&FaultWindow| {
+        window.hits(Role::Node) && !matches!(window.kind, FaultKind::Clock | FaultKind::Evict | FaultKind::Flush)
+    };
+    let answered = |window: &FaultWindow| {
+        let healed = window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time);
+        healed.saturating_add(healed.saturating_sub(window.inject))
+    };
+    let hit = history.faults.iter().filter(silences).filter(|window| window.skipped.is_none() && window.inject < to);
+    hit.map(answered).fold(from, u64::max).min(to)
+}
+
 /// Whether a client or the whole machine may have stood still meanwhile.
 fn is_held_up(history: &History, client: &str, from: u64, to: u64) -> bool {
     let until = |window: &FaultWindow| window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time);
@@ -78,7 +95,7 @@ fn is_held_up(history: &History, client: &str, from: u64, to: u64) -> bool {
         || history.stalls.iter().any(|(began, ended)| *began < to && from < *ended)
 }
 
-/// Reports what the nodes still keep at the end that nobody will ever remove.
+/// Reports what the nodes still keep at the end though its time should be over soon.
 fn endless(history: &History, found: &mut Vec<Anomaly>) {
     for fact in history.facts.iter().filter(|fact| fact.name == FactName::NothingEndless && !fact.holds) {
         found.push(Anomaly {
@@ -89,7 +106,7 @@ fn endless(history: &History, found: &mut Vec<Anomaly>) {
             fault: None,
             lost: Vec::new(),
             how: None,
-            summary: format!("after the last client had gone, a lock without an end was left: {}", fact.text),
+            summary: format!("after the last client had gone, a lock was left that outlasts its TTL: {}", fact.text),
         });
     }
 }

@@ -206,6 +206,25 @@ pub struct Counts {
 }
 
 impl AnomalyKind {
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            AnomalyKind::LostUpdate => "lost update",
+            AnomalyKind::StaleRead => "stale read",
+            AnomalyKind::ImpossibleRead => "impossible read",
+            AnomalyKind::OrderViolation => "order violation",
+            AnomalyKind::OverlappingHolders => "two holders at once",
+            AnomalyKind::TokenRegress => "token that does not rise",
+            AnomalyKind::NotObtained => "free lock that nobody got",
+            AnomalyKind::WrongAmount => "wrong amount",
+            AnomalyKind::WriteInFlight => "write in flight",
+            AnomalyKind::AcquiredLate => "lock acquired late",
+            AnomalyKind::Unavailable => "lock unavailable for too long",
+            AnomalyKind::WaitedTooLong => "attempt that took too long",
+            AnomalyKind::LeftBehind => "lock left behind for ever",
+        }
+    }
+
     /// The claim that an anomaly of this kind contradicts; None if it is not about the lock.
     pub fn contradicts(self) -> Option<Claim> {
         match self {

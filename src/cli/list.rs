@@ -1,10 +1,12 @@
 //! `redjepsen list`: the catalogue as a user reads it.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use super::linear::MODELS;
 use super::{Exit, Failure, print};
-use crate::scenario::catalogue::{self, Entry, NEMESES, SUITES, WORKLOADS};
+use crate::scenario::catalogue::{self, CatalogueError, Entry, NEMESES, SUITES, WORKLOADS};
+use crate::scenario::{CLIENT_FILES, PythonClient, WorkloadClient};
 use crate::suite;
 
 pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
@@ -51,7 +53,10 @@ fn everything() -> Result<String, Failure> {
         ("Models, for histories from anywhere (redjepsen check --model)", models),
     ];
     let mut text: String = sections.iter().map(|(title, entries)| section(title, entries)).collect();
-    text.push_str("`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`.\n");
+    text.push_str(
+        "`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`. With a library it\n\
+         shows the client as well: for one of your own, begin with `redjepsen list redis-py`.\n",
+    );
     Ok(text)
 }
 
@@ -61,7 +66,7 @@ fn section(title: &str, entries: &[(String, String)]) -> String {
     format!("{title}:\n{lines}\n")
 }
 
-/// The files with that name.
+/// The files with that name, and for a library the files of its client.
 fn files(name: &str) -> Result<String, Failure> {
     let files: Vec<(&str, &Entry)> = [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES)]
         .into_iter()
@@ -72,5 +77,40 @@ fn files(name: &str) -> Result<String, Failure> {
         let text = format!("there is no workload, nemesis or suite `{name}`; `redjepsen list` shows them");
         return Err(Failure::arguments(text));
     }
-    Ok(files.into_iter().map(|(folder, (name, text))| format!("# {folder}/{name}.toml\n{text}\n")).collect())
+    let mut text: String =
+        files.iter().map(|(folder, (name, text))| format!("# {folder}/{name}.toml\n{text}\n")).collect();
+    if files.iter().any(|(folder, _)| *folder == "workloads") {
+        text.push_str(&client(name).map_err(Failure::could_not_run)?);
+    }
+    Ok(text)
 }
+
+/// The client of a workload that has one, and how to make one's own of it.
+fn client(workload: &str) -> Result<String, CatalogueError> {
+    let Some(client) = catalogue::workload(workload)?.1.client else { return Ok(String::new()) };
+    let of_python = |client: &PythonClient| client.requirements.iter().chain([&client.adapter]).cloned().collect();
+    let (paths, then): (Vec<PathBuf>, _) = match &client {
+        WorkloadClient::Python(client) => (of_python(client), OWN_LIBRARY),
+        WorkloadClient::Command(client) => (client.sources.clone(), OTHER_LANGUAGE),
+    };
+    let of_it = |path: &str| paths.iter().any(|wanted| Path::new(path).starts_with(wanted));
+    let files = CLIENT_FILES.iter().filter(|(path, _)| of_it(path));
+    let shown = files.map(|(path, text)| match client {
+        WorkloadClient::Python(_) => format!("# workloads/{path}\n{text}\n"),
+        WorkloadClient::Command(_) => format!("# workloads/{path}\n"),
+    });
+    Ok(shown.collect::<String>() + then)
+}
+
+/// What to do with a client in Python.
+const OWN_LIBRARY: &str = "\
+# For a library of your own: save the script as mylock.py, the packages as mylock.txt and the first file as mylock.toml,
+# with `adapter = \"mylock.py\"` and `requirements = \"mylock.txt\"`, and run
+#   redjepsen run --cluster local --workload ./mylock.toml --nemesis none --time-limit 10s
+";
+
+/// What to do with one in another language.
+const OTHER_LANGUAGE: &str = "\
+# These files of redjepsen's source are its client, a program that speaks JSON lines (docs/client-protocol.md). For one in
+# twenty lines of Python: redjepsen list redis-py
+";

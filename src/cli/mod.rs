@@ -2,13 +2,17 @@
 
 mod check;
 mod clean;
+mod explore;
 mod flags;
+mod fuzz;
 mod image;
 mod install;
 mod linear;
 mod list;
 mod pages;
 mod progress;
+mod replay;
+mod risk;
 mod run;
 mod suite;
 
@@ -46,8 +50,16 @@ enum Command {
     Run(Box<flags::RunFlags>),
     /// Run a suite: many workloads under many nemeses, each compared with what is expected
     Suite(Box<suite::SuiteFlags>),
+    /// Carry a run out again on real servers, such as one that `fuzz` found, and count how often its violation comes back
+    Replay(replay::ReplayFlags),
+    /// Look for what breaks a lock in virtual time, and make it as small as possible; needs neither Docker nor Redis
+    Fuzz(Box<fuzz::FuzzFlags>),
     /// Check a history: a run's again, or one from elsewhere against a model of a lock, register, counter, set or list
     Check(Box<check::CheckFlags>),
+    /// Search a small model of Redlock exhaustively, without Redis: the shortest violation, or none within the bounds
+    Explore(Box<explore::ExploreFlags>),
+    /// Estimate how many updates a lock loses a year, given how often and how long its clients stand still; needs no Redis
+    Risk(Box<risk::RiskFlags>),
     /// Write the report of a run folder again
     Report {
         /// Run folder
@@ -182,8 +194,12 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(flags) => in_runtime(run::run(*flags)),
         Command::Suite(flags) => in_runtime(suite::suite(*flags)),
+        Command::Replay(flags) => in_runtime(replay::replay(flags)),
+        Command::Fuzz(flags) => in_runtime(fuzz::fuzz(*flags)),
         Command::Runs => in_runtime(run::runs()),
         Command::Check(flags) => check::check(&flags),
+        Command::Explore(flags) => explore::explore(&flags),
+        Command::Risk(flags) => risk::risk(&flags),
         Command::Report { folder } => check::report(&folder),
         Command::List { name } => list::list(name.as_deref()),
         Command::Clean { all, images } => in_runtime(clean::clean(all, images)),

@@ -10,8 +10,8 @@ use redis::{Cmd, FromRedisValue, Value};
 use tokio::sync::Mutex;
 
 use super::connection::Connection;
-use super::machine::Machine;
 use crate::locks::RequestError;
+use crate::machine::Machine;
 
 pub struct BySentinel {
     sentinels: Vec<Connection>,

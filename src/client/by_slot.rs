@@ -11,8 +11,8 @@ use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use tokio::sync::Mutex;
 
 use super::connection::Connection;
-use super::machine::Machine;
 use crate::locks::RequestError;
+use crate::machine::Machine;
 use crate::slots::{self, ClusterNode, SLOTS};
 
 /// How often a request may be redirected: nodes that send it in circles know nothing.
@@ -151,8 +151,8 @@ fn key_of(command: &Cmd) -> &[u8] {
 mod tests {
     use futures_util::future::BoxFuture;
 
-    use super::super::machine::Stream;
     use super::*;
+    use crate::machine::Stream;
 
     /// A machine that can't reach anybody; remembers whom it tried.
     #[derive(Default)]

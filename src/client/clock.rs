@@ -8,9 +8,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
 
-use super::machine::Machine;
 use super::protocol::Hello;
 use crate::locks::Clock;
+use crate::machine::Machine;
 
 /// Length of a mark, as the documentation of the lock pattern advises.
 const MARK_BYTES: usize = 20;
@@ -70,8 +70,8 @@ impl Clock for ClientClock {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::machine::ThisMachine;
     use super::*;
+    use crate::machine::ThisMachine;
 
     /// The first marks of a client's process.
     fn marks(client: &str, seed: u64) -> Vec<String> {

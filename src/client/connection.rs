@@ -12,8 +12,8 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::machine::{Address, Machine};
 use crate::locks::RequestError;
+use crate::machine::{Address, Machine};
 
 pub struct Connection {
     address: Address,
@@ -181,8 +181,8 @@ mod tests {
     use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::super::machine::ThisMachine;
     use super::*;
+    use crate::machine::ThisMachine;
 
     const LIMIT: Duration = Duration::from_millis(200);
 

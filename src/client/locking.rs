@@ -7,7 +7,6 @@ use super::clock::ClientClock;
 use super::control::Control;
 use super::etcd::EtcdServers;
 use super::first_asked;
-use super::machine::Machine;
 use super::protocol::Hello;
 use super::redis_mail::RedisMail;
 use super::redis_node::RedisNode;
@@ -16,6 +15,7 @@ use crate::locks::Lock;
 use crate::locks::etcd::Etcd;
 use crate::locks::perfect::Perfect;
 use crate::locks::zookeeper::Zookeeper;
+use crate::machine::Machine;
 
 /// Builds the lock that the controller names; the error says what is missing or unknown.
 pub fn lock(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Lock<ClientClock>, String> {

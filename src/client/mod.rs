@@ -2,7 +2,7 @@
 //!
 //! One process is one client, so that a nemesis can stop, kill or cut off each one alone. It knows nothing of the
 //! controller, the cluster or the faults; it follows [`protocol`], like any client in any language. Its clocks and
-//! network come from its [`machine`](Machine), and everything random from the seed it is given.
+//! network come from its [`Machine`], and everything random from the seed it is given.
 
 mod by_sentinel;
 mod by_slot;
@@ -11,7 +11,6 @@ mod connection;
 mod control;
 mod etcd;
 mod locking;
-mod machine;
 pub mod protocol;
 mod redis_mail;
 mod redis_node;
@@ -28,13 +27,13 @@ use tokio::time::{Instant, sleep};
 
 use self::clock::ClientClock;
 use self::control::{Control, Stdout};
-pub use self::machine::{Machine, Stream, ThisMachine};
 use self::protocol::{FromClient, Hello, Invoke, PROTOCOL, PhaseMessage, Problem, Ready, ToClient};
 use self::redis_node::RedisNode;
 use self::register::{Read, Register, Write};
 use self::row::RowLock;
 use crate::history::{Function, Phase, ResourceKind};
 use crate::locks::{Holding, Lock, PhaseHook, Renewal, RequestError};
+use crate::machine::{Machine, ThisMachine};
 use crate::resource::ResourceValue;
 
 /// How long a request to the resource may take. Generous: the resource is not what is under test.

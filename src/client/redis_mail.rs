@@ -10,9 +10,9 @@ use redis::aio::PubSub;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
-use super::machine::{Address, Machine};
 use super::redis_node::RedisNode;
 use crate::locks::Mail;
+use crate::machine::{Address, Machine};
 
 /// Pause before a broken subscription is renewed.
 const SUBSCRIBE_AGAIN: Duration = Duration::from_millis(20);

@@ -11,8 +11,8 @@ use redis::{Cmd, FromRedisValue};
 use super::by_sentinel::BySentinel;
 use super::by_slot::BySlot;
 use super::connection::Connection;
-use super::machine::Machine;
 use crate::locks::{LockGroup, LockSettings, Node, RequestError};
+use crate::machine::Machine;
 
 /// Deletes the key if it holds the mark; from the Redis documentation of the lock pattern.
 const COMPARE_AND_DELETE: &str =

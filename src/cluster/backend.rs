@@ -11,12 +11,14 @@ use super::docker::Docker;
 use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
 use super::local::LocalRun;
+use super::simulated::SimulatedRun;
 use super::{Member, MemberState};
 
 /// Where a cluster runs.
 pub(crate) enum Backend {
     Docker(Docker),
     Local(LocalRun),
+    Simulated(SimulatedRun),
 }
 
 impl Backend {
@@ -25,6 +27,7 @@ impl Backend {
         match self {
             Backend::Docker(docker) => docker.start_attached(member, log).await,
             Backend::Local(local) => local.start_attached(member, log).await,
+            Backend::Simulated(run) => run.start_attached(member, log),
         }
     }
 
@@ -33,6 +36,7 @@ impl Backend {
         match self {
             Backend::Docker(docker) => docker.start_container(member).await,
             Backend::Local(local) => local.start_server(member).await,
+            Backend::Simulated(run) => run.start_server(member),
         }
     }
 
@@ -41,6 +45,7 @@ impl Backend {
         match self {
             Backend::Docker(docker) => docker.kill_container(member).await,
             Backend::Local(local) => local.kill(member).await,
+            Backend::Simulated(run) => run.kill(member),
         }
     }
 
@@ -49,6 +54,7 @@ impl Backend {
         match self {
             Backend::Docker(docker) => docker.wait_for_end(member, limit).await,
             Backend::Local(local) => local.wait_for_end(member, limit).await,
+            Backend::Simulated(run) => run.wait_for_end(member, limit).await,
         }
     }
 
@@ -57,6 +63,7 @@ impl Backend {
         match self {
             Backend::Docker(docker) => docker.running_pid(member).await,
             Backend::Local(local) => local.running_pid(member).await,
+            Backend::Simulated(run) => run.running_pid(member),
         }
     }
 
@@ -65,6 +72,7 @@ impl Backend {
         match self {
             Backend::Docker(docker) => docker.states(run_id, members).await,
             Backend::Local(local) => local.states(members).await,
+            Backend::Simulated(run) => run.states(members),
         }
     }
 
@@ -73,6 +81,8 @@ impl Backend {
         match self {
             Backend::Docker(docker) => docker.log_of(member, last_lines).await,
             Backend::Local(local) => local.server_log(member, last_lines).await,
+            // It has nothing to say.
+            Backend::Simulated(_) => Ok(Vec::new()),
         }
     }
 
@@ -81,6 +91,10 @@ impl Backend {
         match self {
             Backend::Docker(docker) => docker.remove_run(run_id).await,
             Backend::Local(local) => local.remove().await,
+            Backend::Simulated(run) => {
+                run.remove();
+                Ok(())
+            }
         }
     }
 }

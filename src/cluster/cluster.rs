@@ -49,7 +49,7 @@ pub struct Description {
     pub nodes: String,
     /// How the servers identify themselves, such as `redis 7.0.15`.
     pub server: String,
-    /// The kernel that all members share.
+    /// The kernel that all members share; empty if they are simulated.
     pub kernel: String,
     /// The engine's version, if there is an engine.
     pub engine: Option<String>,

@@ -48,6 +48,8 @@ pub enum ClusterError {
          --cluster docker"
     )]
     NoServiceProgram { program: Program, package: &'static str },
+    #[error("--cluster sim cannot run this: {reason}; use --cluster docker or local")]
+    Simulated { reason: String },
     #[error("{program} cannot be used: {reason}")]
     Program { program: String, reason: String },
     #[error(

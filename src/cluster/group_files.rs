@@ -22,10 +22,10 @@ pub(super) const NODES_FILE: &str = "nodes.conf";
 pub(super) struct Group {
     topology: Topology,
     run_id: String,
-    nodes: Vec<Ipv4Addr>,
-    sentinels: Vec<Ipv4Addr>,
+    pub nodes: Vec<Ipv4Addr>,
+    pub sentinels: Vec<Ipv4Addr>,
     /// How many of the nodes are primaries; these come first.
-    primaries: usize,
+    pub primaries: usize,
 }
 
 impl Group {
@@ -112,7 +112,8 @@ impl Group {
                 false => ("slave", self.id(&node_name(of))),
             };
             let myself = if node == number { "myself," } else { "" };
-            let slots = if node < primaries { self.slots_of(node) } else { String::new() };
+            let (first, last) = self.slots_of(node % primaries);
+            let slots = if node < primaries { format!(" {first}-{last}") } else { String::new() };
             let id = self.id(&node_name(node));
             let epoch = of + 1;
             let address = format!("{address}:{REDIS_PORT}@{bus_port}");
@@ -121,14 +122,14 @@ impl Group {
         text + &format!("vars currentEpoch {primaries} lastVoteEpoch 0\n")
     }
 
-    /// An equal share of the slots.
-    fn slots_of(&self, primary: usize) -> String {
+    /// An equal share of the slots: the first and the last.
+    pub fn slots_of(&self, primary: usize) -> (usize, usize) {
         let edge = |part: usize| usize::from(SLOTS) * part / self.primaries.max(1);
-        format!(" {}-{}", edge(primary), edge(primary + 1) - 1)
+        (edge(primary), edge(primary + 1) - 1)
     }
 
     /// A server's id: 40 hexadecimal digits, unique within the run.
-    fn id(&self, name: &str) -> String {
+    pub fn id(&self, name: &str) -> String {
         let digest = Sha256::digest(format!("{}/{name}", self.run_id));
         digest.iter().take(20).map(|byte| format!("{byte:02x}")).collect()
     }

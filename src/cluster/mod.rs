@@ -2,12 +2,14 @@
 //! `resource`, client processes `c0`, `c1`, …, each at its own address in one network, and the `agent` that injects the
 //! faults.
 //!
-//! There are two kinds of clusters behind one type. Members and faults see no difference: each member has its own PID
-//! and network namespace and host name, our files are in [`FILES`], and the agent is on the same machine.
+//! There are three kinds of clusters behind one type. Members and faults see no difference between two of them: each
+//! member has its own PID and network namespace and host name, our files are in [`FILES`], and the agent is on the same
+//! machine. The third is simulated.
 //!
 //! - [`platform`](Platform): where the cluster can run, and what is available there; `starts`: how a start is given up
 //! - `docker`: containers, made through the Engine API
 //! - `local`, `sandbox`: programs of this machine, each in namespaces of its own
+//! - `simulated`: servers, network and processes in memory and virtual time
 //! - [`cluster`](Cluster): operations on a running cluster; `backend` tells the kinds apart, `ready` waits until
 //!   members answer, [`lines`](ClientProcess) is the clients' stdio
 //! - `reset`: resets a used cluster to its initial state, for another run
@@ -39,6 +41,7 @@ mod redis_program;
 mod reset;
 pub mod sandbox;
 mod server;
+mod simulated;
 mod starts;
 
 use std::net::Ipv4Addr;
@@ -56,6 +59,8 @@ pub use owner::Owner;
 pub use platform::{Platform, PlatformRequest};
 pub use reset::InitialState;
 use server::Server;
+pub(crate) use simulated::Between;
+pub use simulated::{START_OF_TIME, Simulated, in_virtual_time};
 
 use crate::members::{AGENT, RESOURCE, Role, client_name, node_name, sentinel_name};
 use crate::topology::{InstalledClient, OwnClient, Persistence, Program, Topology};

@@ -9,6 +9,7 @@ use super::cluster::Cluster;
 use super::docker::{ClientSource, Docker, ImageRequest, Images, NodeSource};
 use super::error::ClusterError;
 use super::local::Local;
+use super::simulated::Simulated;
 use super::{ClusterSpec, redis_program};
 use crate::topology::{ClusterKind, Program};
 
@@ -28,6 +29,8 @@ pub struct PlatformRequest {
     pub program: Program,
     /// Where a client that is not redjepsen's own runs, in Docker.
     pub client: ClientSource,
+    /// Draws what a simulated cluster does by itself; 0 for the others.
+    pub seed: u64,
 }
 
 /// Where a cluster can be started, with what it is made of.
@@ -35,6 +38,7 @@ pub struct PlatformRequest {
 pub enum Platform {
     Docker { docker: Docker, images: Box<Images> },
     Local(Local),
+    Simulated(Simulated),
 }
 
 impl Platform {
@@ -46,8 +50,9 @@ impl Platform {
     ) -> Result<Platform, ClusterError> {
         let docker = match request.kind {
             ClusterKind::Local => return local(&request).map(Platform::Local),
+            ClusterKind::Sim => return Ok(Platform::Simulated(Simulated { seed: request.seed })),
             ClusterKind::Docker => Docker::connect().await?,
-            ClusterKind::Auto => match Docker::connect().await {
+            ClusterKind::Auto | ClusterKind::Any => match Docker::connect().await {
                 Ok(docker) => docker,
                 Err(unreachable) => return without_docker(&request, unreachable, note),
             },
@@ -63,6 +68,7 @@ impl Platform {
         let docker = match self {
             Platform::Docker { docker, .. } => docker,
             Platform::Local(local) => return local.check(spec),
+            Platform::Simulated(simulated) => return simulated.check(spec),
         };
         docker.check_neighbours(spec)?;
         match spec.subnet {
@@ -78,6 +84,7 @@ impl Platform {
         match self {
             Platform::Docker { docker, images } => docker.start(spec, Images::clone(images)).await,
             Platform::Local(local) => local.start(spec).await,
+            Platform::Simulated(simulated) => simulated.start(spec).await,
         }
     }
 
@@ -89,6 +96,8 @@ impl Platform {
                 local.remove_run(run_id).await;
                 Ok(())
             }
+            // It goes with its tasks.
+            Platform::Simulated(_) => Ok(()),
         }
     }
 
@@ -103,6 +112,7 @@ impl Platform {
                 () = enough => {}
             },
             Platform::Local(_) => enough.await,
+            Platform::Simulated(_) => {}
         }
     }
 
@@ -111,6 +121,7 @@ impl Platform {
         match self {
             Platform::Docker { .. } => Docker::traces(run_id),
             Platform::Local(_) => Local::traces(run_id),
+            Platform::Simulated(_) => "nothing".to_string(),
         }
     }
 }
@@ -120,14 +131,21 @@ fn without_docker(
     unreachable: ClusterError,
     note: &mut (dyn FnMut(String) + Send),
 ) -> Result<Platform, ClusterError> {
-    if matches!(request.node, NodeSource::Default) && redis_program::find().is_none() {
-        return Err(ClusterError::Nowhere { docker: unreachable.to_string() });
-    }
-    let local = local(request)?;
     let why = match unreachable {
         ClusterError::Forbidden { .. } => unreachable.to_string(),
         _ => "no Docker engine answers".to_string(),
     };
+    if matches!(request.node, NodeSource::Default) && redis_program::find().is_none() {
+        if request.kind == ClusterKind::Any {
+            note(format!(
+                "SIMULATED, since {why} and there is no redis-server: no server, network or clock of this run is real. For a \
+                 real one, start Docker or `apt-get install redis-server`, and give --cluster docker or --cluster local"
+            ));
+            return Ok(Platform::Simulated(Simulated { seed: request.seed }));
+        }
+        return Err(ClusterError::Nowhere { docker: unreachable.to_string() });
+    }
+    let local = local(request)?;
     note(format!("{why}, so the cluster is local, of {}", local.server_program().display()));
     Ok(Platform::Local(local))
 }

@@ -4,17 +4,15 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use tracing::warn;
 
 use super::{Run, RunError};
 use crate::cluster::{Member, Roles};
 use crate::faults::{AgentError, RedisCommand, RedisReply};
 use crate::history::{
-    Amount, Body, Claim, Completion, Fact, FactName, Function, Invocation, Outcome, Process, Reading, ResourceKind,
+    Amount, Body, Completion, Fact, FactName, Function, Invocation, Outcome, Process, Reading, ResourceKind,
 };
 use crate::members::Role;
 use crate::resource::ResourceValue;
-use crate::words;
 
 /// How long a server may take to give its first answer.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -101,53 +99,6 @@ impl Run<'_> {
             Err(reason) => (false, format!("the nodes' roles did not settle in {} s: {reason}", ROLES_LIMIT.as_secs())),
         };
         self.fact(FactName::NodesHealthy, settled, text)
-    }
-
-    /// Once the last client is gone: whether a node keeps a lock that never ends, though the library's locks run out.
-    pub(super) async fn look_for_endless_locks(&self) -> Result<(), RunError> {
-        let workload = &self.scenario.workload;
-        let is_promised = workload.library.is_some() || workload.claims.contains(&Claim::Promises);
-        if !(is_promised && workload.lock.expires()) {
-            return Ok(());
-        }
-        let (mut looked_at, mut endless) = (0_u64, Vec::new());
-        for node in self.cluster.members().filter(|member| member.role == Role::Node) {
-            match self.endless_locks_on(node).await {
-                Ok((keys, found)) => {
-                    looked_at += keys;
-                    endless.extend(found.into_iter().map(|key| format!("{} on {}", words::quoted(&key), node.name)));
-                }
-                // Nothing is known then, and nothing is said.
-                Err(text) => {
-                    warn!(node = node.name, text, "not every node could be searched for locks that never end");
-                    return Ok(());
-                }
-            }
-        }
-        let text = if endless.is_empty() { format!("{looked_at} keys looked at") } else { endless.join(", ") };
-        self.fact(FactName::NothingEndless, endless.is_empty(), text)
-    }
-
-    /// How many keys of locks a node has, and those that never end.
-    async fn endless_locks_on(&self, node: &Member) -> Result<(u64, Vec<String>), String> {
-        let url = node.url().unwrap_or_default();
-        let ask = async |words: [&str; 2]| {
-            let command = RedisCommand::Words(words.map(str::to_string).to_vec());
-            match self.ask(&url, command).await {
-                Ok(RedisReply::Text(text)) => Ok(text),
-                other => Err(format!("{other:?}")),
-            }
-        };
-        let (mut keys, mut endless) = (0, Vec::new());
-        for key in ask(["KEYS", "*lock:k*"]).await?.lines() {
-            keys += 1;
-            // Lists and the like serve those who wait.
-            let is_lock = matches!(ask(["TYPE", key]).await?.trim(), "string" | "hash");
-            if is_lock && ask(["PTTL", key]).await?.trim() == "-1" {
-                endless.push(key.to_string());
-            }
-        }
-        Ok((keys, endless))
     }
 
     /// Reads every key, once the last client is gone and everything it sent has been carried out.

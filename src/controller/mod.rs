@@ -2,7 +2,7 @@
 //!
 //! It checks that the cluster is what the run assumes, keeps the clients busy ([`clients`], [`flood`]) while faults come and go
 //! ([`nemesis`], [`script`]), grants the perfect lock ([`grants`]), heals on every way out, waits until nothing can
-//! write any more, makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
+//! write any more, looks at what is left of locks ([`left_behind`]), makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
 //!
 //! The run's clock is tokio's, which can be virtual. Every `select!` is biased, so that things that happen at the same
 //! moment happen in the same order in every run.
@@ -13,9 +13,11 @@ mod facts;
 mod flag;
 mod flood;
 mod grants;
+mod left_behind;
 mod nemesis;
 mod script;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,8 +48,8 @@ pub struct Request<'a> {
     pub plan: &'a Plan,
     pub header: Header,
     pub recorder: Recorder,
-    /// That of the history's file: a run whose history is lost ends.
-    pub presence: Presence,
+    /// That of the history's file, if it is one: a run whose history is lost ends.
+    pub presence: Option<Presence>,
     /// Raised when the user wants the run to end now.
     pub interrupt: Interrupt,
     /// For whoever shows the run's progress.
@@ -139,7 +141,12 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         plan: request.plan,
         cluster,
         recorder: SharedRecorder::new(request.recorder),
-        folder: request.presence.path().parent().map(Path::to_path_buf).unwrap_or_default(),
+        folder: request
+            .presence
+            .as_ref()
+            .and_then(|file| file.path().parent())
+            .map(Path::to_path_buf)
+            .unwrap_or_default(),
         board: Board::new(request.scenario.clients),
         grants: Grants::default(),
         status: request.status,
@@ -153,9 +160,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         // Nobody could heal or observe anything from here on.
         lost = cluster.agent.lost() => Err(lost.into()),
         outcome = run.story(request.header, &request.interrupt) => outcome,
-        () = request.presence.lost() => {
-            Err(RunError::HistoryLost { path: request.presence.path().display().to_string() })
-        }
+        path = lost(request.presence.as_ref()) => Err(RunError::HistoryLost { path }),
     };
     let outcome = match outcome {
         // With the agent, other things may be gone too. That explains it better than whatever was noticed first.
@@ -177,6 +182,17 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
     outcome?;
     ended?;
     Ok(())
+}
+
+/// Resolves to the path of a history that is no longer there.
+async fn lost(presence: Option<&Presence>) -> String {
+    match presence {
+        Some(presence) => {
+            presence.lost().await;
+            presence.path().display().to_string()
+        }
+        None => std::future::pending().await,
+    }
 }
 
 impl Run<'_> {
@@ -242,8 +258,9 @@ impl Run<'_> {
             match scripted {
                 Some(clients) => self.run_script(clients).await,
                 None => {
-                    let series = 0..self.scenario.nemesis.faults.len();
-                    try_join_all(series.map(|series| self.inject_series(series, began))).await.map(|_| ())
+                    let series: BTreeSet<usize> = self.plan.faults.iter().map(|planned| planned.series).collect();
+                    let series = series.into_iter().map(|series| self.inject_series(series, began));
+                    try_join_all(series).await.map(|_| ())
                 }
             }
         };

@@ -12,10 +12,11 @@ use tokio::time::{Instant, sleep};
 use super::clients::{receive, send};
 use super::flood::StderrLog;
 use crate::client::protocol::{FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient, to_line};
-use crate::client::{Machine, Stream, serve};
+use crate::client::serve;
 use crate::cluster::ClientProcess;
 use crate::history::{Function, Phase, ResourceKind};
 use crate::locks::{LockOptions, LockSettings};
+use crate::machine::{Machine, Stream};
 use crate::scenario::Fencing;
 
 const LATENCY: Duration = Duration::from_millis(2);

@@ -2,11 +2,13 @@
 //!
 //! This is no fault: the server is idle, and one that does not obey is useless from then on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{RedisError, cmd};
 
 use super::probe::connect;
+use crate::machine::Machine;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
@@ -14,10 +16,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 ///
 /// No client may be left that could connect. What a connection has sent and the server has not read yet is lost with
 /// the connection, so nothing is carried out after the keys were removed.
-pub(crate) async fn clear(url: &str, limit: Duration) -> Result<(), String> {
+pub(crate) async fn clear(machine: &Arc<dyn Machine>, url: &str, limit: Duration) -> Result<(), String> {
     let mut left = Some("it did not answer".to_string());
     let work = async {
-        let mut server = connect(url, limit).await?;
+        let mut server = connect(machine, url, limit).await?;
         for kind in ["normal", "pubsub"] {
             let mut kill = cmd("CLIENT");
             kill.arg(&["KILL", "TYPE", kind, "SKIPME", "yes"]).query_async::<()>(&mut server).await?;

@@ -4,13 +4,15 @@
 //! its replica has all its data. Sentinels promote a replica that may lack the last writes, and tell the old primary
 //! only seconds later; until then both take writes.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{RedisError, Value, cmd};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::probe::{connect, observed};
 use super::wire::Observation;
+use crate::machine::Machine;
 
 /// How long it may take until a replica calls itself a primary: Sentinels look at replicas once a second. Shorter than
 /// the wait for the agent's answer, or the observation would come too late to be recorded.
@@ -21,15 +23,21 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Sends this command to the server at `url`, and observes that one of the replicas, given with their addresses,
 /// becomes a primary.
-pub(crate) async fn order(primary: &str, replicas: &[(String, String)], url: &str, words: &[String]) -> Observation {
+pub(crate) async fn order(
+    machine: &Arc<dyn Machine>,
+    primary: &str,
+    replicas: &[(String, String)],
+    url: &str,
+    words: &[String],
+) -> Observation {
     observed(primary, LIMIT, async {
         let mut command = redis::Cmd::new();
         words.iter().for_each(|word| _ = command.arg(word));
         let ordered = Instant::now();
-        command.query_async::<()>(&mut connect(url, LIMIT).await?).await?;
+        command.query_async::<()>(&mut connect(machine, url, LIMIT).await?).await?;
         loop {
             for (name, url) in replicas {
-                if matches!(timeout(ASK_LIMIT, is_primary(url)).await, Ok(Ok(true))) {
+                if matches!(timeout(ASK_LIMIT, is_primary(machine, url)).await, Ok(Ok(true))) {
                     let millis = ordered.elapsed().as_millis();
                     let text = format!("{name} has taken its place {millis} ms after `{}`", words.join(" "));
                     return Ok::<_, RedisError>((true, text));
@@ -42,8 +50,8 @@ pub(crate) async fn order(primary: &str, replicas: &[(String, String)], url: &st
 }
 
 /// The server's own answer, on a new connection: a promoted server is made to close its existing ones.
-async fn is_primary(url: &str) -> Result<bool, RedisError> {
-    let role = cmd("ROLE").query_async(&mut connect(url, LIMIT).await?).await?;
+async fn is_primary(machine: &Arc<dyn Machine>, url: &str) -> Result<bool, RedisError> {
+    let role = cmd("ROLE").query_async(&mut connect(machine, url, LIMIT).await?).await?;
     Ok(says_primary(&role))
 }
 

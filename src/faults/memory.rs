@@ -2,13 +2,16 @@
 //!
 //! The only faults that write to a server, with the commands that an operator would type.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, cmd};
+use tokio::time::Instant;
 
 use super::probe::{connect, observed};
 use super::wire::Observation;
+use crate::machine::Machine;
 
 /// How long the whole fault may take on one server.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -16,10 +19,30 @@ const LIMIT: Duration = Duration::from_secs(2);
 const EVICTING: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
+/// What is done to a server's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// It loses every key.
+    Flush,
+    /// It evicts every key.
+    Evict,
+    /// Its memory is no longer limited.
+    Unbound,
+}
+
+/// Does it to the server at `url`, and observes that it is done.
+pub(crate) async fn act(action: Action, machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation {
+    match action {
+        Action::Flush => flush(machine, name, url).await,
+        Action::Evict => evict(machine, name, url).await,
+        Action::Unbound => unbound(machine, name, url).await,
+    }
+}
+
 /// Removes every key, and observes that none was left.
-pub(crate) async fn flush(name: &str, url: &str) -> Observation {
+async fn flush(machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation {
     observed(name, LIMIT, async {
-        let mut server = connect(url, LIMIT).await?;
+        let mut server = connect(machine, url, LIMIT).await?;
         // In one transaction, since clients keep writing meanwhile.
         let (before, (), after): (u64, (), u64) =
             redis::pipe().atomic().cmd("DBSIZE").cmd("FLUSHALL").cmd("DBSIZE").query_async(&mut server).await?;
@@ -29,9 +52,9 @@ pub(crate) async fn flush(name: &str, url: &str) -> Observation {
 }
 
 /// Limits the memory to one byte, lets the server evict any key, and observes that it did.
-pub(crate) async fn evict(name: &str, url: &str) -> Observation {
+async fn evict(machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation {
     observed(name, LIMIT, async {
-        let mut server = connect(url, LIMIT).await?;
+        let mut server = connect(machine, url, LIMIT).await?;
         let before = evicted(&mut server).await?;
         configure(&mut server, "maxmemory-policy", "allkeys-random").await?;
         configure(&mut server, "maxmemory", "1").await?;
@@ -49,9 +72,9 @@ pub(crate) async fn evict(name: &str, url: &str) -> Observation {
 }
 
 /// Lifts the memory limit and observes that it is lifted.
-pub(crate) async fn unbound(name: &str, url: &str) -> Observation {
+async fn unbound(machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation {
     observed(name, LIMIT, async {
-        let mut server = connect(url, LIMIT).await?;
+        let mut server = connect(machine, url, LIMIT).await?;
         configure(&mut server, "maxmemory", "0").await?;
         configure(&mut server, "maxmemory-policy", "noeviction").await?;
         let (_, bound): (String, String) = cmd("CONFIG").arg("GET").arg("maxmemory").query_async(&mut server).await?;

@@ -17,6 +17,7 @@ pub(crate) mod clock;
 mod etcd_probe;
 mod failover;
 mod handle;
+mod host;
 mod injection;
 mod kill;
 mod member;
@@ -29,17 +30,23 @@ mod probe;
 mod process;
 mod serve;
 mod skew;
+mod this_host;
 mod wire;
 mod zookeeper_probe;
 
 pub use clock::Skew;
+pub(crate) use clock::WrongClock;
 pub use handle::{Agent, AgentError, AgentStreams};
+pub(crate) use host::{Deed, Host};
 pub use injection::Injection;
 pub use network::{Call, Effect};
+pub(crate) use network::{Ends, LetGo, Pair, Passage, Segment, SimulatedWays, Strike};
 pub(crate) use probe::UNREACHED;
 pub(crate) use process::Process as HeldProcess;
 pub use process::ProcessState;
+pub(crate) use serve::carry_out_all;
 pub use serve::{run_agent, serve};
+pub(crate) use wire::Request;
 pub use wire::{Observation, RedisCommand, RedisReply, Scope, Struck};
 
 /// State and start time (in clock ticks from boot) of a process of this machine, if it exists.

@@ -5,15 +5,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, Value};
-use tokio::net::TcpStream;
+use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::wire::{Observation, RedisCommand, RedisReply};
 use super::{etcd_probe, postgres_probe, zookeeper_probe};
+use crate::machine::{Address, Machine};
 
 /// Follows a server's silence if not even its kernel answers.
 pub(crate) const UNREACHED: &str = ", nor to an attempt to connect";
@@ -24,13 +25,20 @@ const BEYOND: Duration = Duration::from_secs(1);
 
 type Slot = Arc<Mutex<Option<MultiplexedConnection>>>;
 
-#[derive(Default)]
-pub(crate) struct Probes(Mutex<HashMap<String, Slot>>);
+pub(crate) struct Probes {
+    /// From where servers are asked.
+    machine: Arc<dyn Machine>,
+    open: Mutex<HashMap<String, Slot>>,
+}
 
 impl Probes {
+    pub fn new(machine: Arc<dyn Machine>) -> Probes {
+        Probes { machine, open: Mutex::default() }
+    }
+
     /// Closes the connection to the server at `url`, unless a request is under way on it.
     pub async fn close(&self, url: &str) {
-        self.0.lock().await.remove(url);
+        self.open.lock().await.remove(url);
     }
 
     /// Asks the server at `url`, within `limit` in total.
@@ -42,13 +50,13 @@ impl Probes {
             Some("zookeeper") => return zookeeper_probe::ask(url, command, limit).await.map_err(named),
             _ => {}
         }
-        let slot = Arc::clone(self.0.lock().await.entry(url.to_string()).or_default());
+        let slot = Arc::clone(self.open.lock().await.entry(url.to_string()).or_default());
         let answer = tokio::time::timeout(limit, async {
             let mut slot = slot.lock().await;
             // Taken out while the request runs: if it fails or is dropped by the time limit, so is the connection.
             let mut connection = match slot.take() {
                 Some(connection) => connection,
-                None => connect(url, limit).await?,
+                None => connect(&self.machine, url, limit).await?,
             };
             // A kept connection still has the limit of the request that opened it.
             connection.set_response_timeout(limit + BEYOND);
@@ -60,7 +68,7 @@ impl Probes {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(format!("{url}: {error}")),
             Err(_) => {
-                let how = if is_cut_off(url).await { UNREACHED } else { "" };
+                let how = if is_cut_off(&self.machine, url).await { UNREACHED } else { "" };
                 Err(format!("{url}: no answer within {} ms{how}", limit.as_millis()))
             }
         }
@@ -69,16 +77,26 @@ impl Probes {
 
 /// Whether a server's machine does not answer an attempt to connect. If packets come through, the kernel there answers
 /// at once, whatever its processes do.
-async fn is_cut_off(url: &str) -> bool {
-    let Some(address) = url.split("://").nth(1) else { return false };
-    tokio::time::timeout(CONNECTED_BY_THEN, TcpStream::connect(address)).await.is_err()
+async fn is_cut_off(machine: &Arc<dyn Machine>, url: &str) -> bool {
+    let Ok(address) = Address::of(url, machine) else { return false };
+    tokio::time::timeout(CONNECTED_BY_THEN, address.connect()).await.is_err()
 }
 
-pub(crate) async fn connect(url: &str, limit: Duration) -> Result<MultiplexedConnection, RedisError> {
+/// Connects to a Redis server; the caller limits the time.
+pub(crate) async fn connect(
+    machine: &Arc<dyn Machine>,
+    url: &str,
+    limit: Duration,
+) -> Result<MultiplexedConnection, RedisError> {
+    let address = Address::of(url, machine).map_err(|text| (ErrorKind::InvalidClientConfig, "no URL", text))?;
     // The caller's limit decides: the library's default is half a second, and an equal value would race it.
     let beyond = Some(limit + BEYOND);
     let config = AsyncConnectionConfig::new().set_connection_timeout(beyond).set_response_timeout(beyond);
-    Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+    let stream = address.connect().await?;
+    let (connection, traffic) = MultiplexedConnection::new_with_config(&address.greeting, stream, config).await?;
+    // It ends with the connection.
+    tokio::spawn(traffic);
+    Ok(connection)
 }
 
 /// The outcome of an action on a server, as seen by `work` within `limit`.

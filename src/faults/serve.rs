@@ -1,27 +1,27 @@
 //! The agent itself: takes orders from a stream, carries them out concurrently, and answers each when it is done.
 //!
-//! A separate thread reads the orders and answers `clock` on the spot, since every hop between tasks would widen the
-//! bound on the clients' clock. When the stream ends, or on SIGTERM, the agent heals everything.
+//! What it does to members and their network is up to a [`Host`]; which faults are in effect, and in which order they are
+//! undone, is kept here. When the stream ends, or on SIGTERM, the agent heals everything.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-use std::{mem, thread};
+use std::thread;
+use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::JoinSet;
 
+use super::host::{Deed, Host};
 use super::injection::Injection;
-use super::member::Member;
-use super::network::{self, Call, Ends, Guard, Network};
+use super::network::{self, Call, Ends};
 use super::probe::Probes;
-use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope, Struck};
-use super::{background, clear, failover, kill, memory, pause, power, skew};
+use super::this_host::ThisHost;
+use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Struck};
+use super::{clear, failover, memory};
 use crate::history::FaultKind;
 use crate::topology::REDIS_PORT;
 
@@ -35,32 +35,50 @@ pub async fn run_agent() -> anyhow::Result<()> {
     serve(io::stdin(), io::stdout()).await
 }
 
-/// Runs an agent on any pair of streams, for controllers that can reach the members from their own process.
+/// Runs an agent for members of this machine on any pair of streams, for controllers that can reach them from their own
+/// process.
 pub async fn serve(orders: impl Read + Send + 'static, answers: impl Write + Send + 'static) -> anyhow::Result<()> {
-    let agent = Arc::new(Server::default());
     let answers = Arc::new(Mutex::new(answers));
-    let (sender, mut requests) = mpsc::unbounded_channel();
-    // A plain thread, not a task: it ends with the process, even while it waits for a stream that never ends.
+    let (sender, requests) = mpsc::unbounded_channel();
+    // A plain thread, not a task: it ends with the process, even while it waits for a stream that never ends. It answers
+    // `clock` on the spot, since every hop between tasks would widen the bound on the clients' clock.
     let direct = Arc::clone(&answers);
     thread::Builder::new().name("orders".to_string()).spawn(move || read_orders(orders, &direct, &sender))?;
-
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let told_to_end = async {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    // If nobody reads answers any more, the stream of orders ends as well.
+    let answer = move |response: &Response| _ = send(&answers, response);
+    carry_out_all(ThisHost::default(), requests, answer, told_to_end).await
+}
+
+/// Carries out orders on this host's members until there are no more, or until `told_to_end`; then undoes everything.
+pub(crate) async fn carry_out_all<H: Host>(
+    host: H,
+    mut requests: mpsc::UnboundedReceiver<Request>,
+    answer: impl Fn(&Response) + Clone + Send + 'static,
+    told_to_end: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let agent = Arc::new(Server::new(host));
     let mut running = JoinSet::new();
+    tokio::pin!(told_to_end);
     loop {
         tokio::select! {
             biased;
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            () = &mut told_to_end => break,
             request = requests.recv() => match request {
                 None => break,
                 Some(request) => {
-                    let answers = Arc::clone(&answers);
-                    let answer = Arc::clone(&agent).begin(request.order);
+                    let (answer, work) = (answer.clone(), Arc::clone(&agent).begin(request.order));
                     running.spawn(async move {
-                        let answer = answer.await;
-                        // If nobody reads answers any more, the stream of orders ends as well.
-                        let _ = send(&answers, &Response { id: request.id, answer });
+                        let response = Response { id: request.id, answer: work.await };
+                        answer(&response);
                     });
                 }
             },
@@ -78,7 +96,7 @@ fn read_orders<W: Write>(orders: impl Read, answers: &Mutex<W>, sender: &mpsc::U
         let Ok(line) = line else { return };
         match serde_json::from_str::<Request>(&line) {
             Ok(Request { id, order: Order::Clock }) => {
-                let _ = send(answers, &Response { id, answer: clock() });
+                let _ = send(answers, &Response { id, answer: clock(&ThisHost::default()) });
             }
             Ok(request) => {
                 if sender.send(request).is_err() {
@@ -99,9 +117,8 @@ fn send<W: Write>(answers: &Mutex<W>, response: &Response) -> io::Result<()> {
     answers.flush()
 }
 
-fn clock() -> Answer {
-    let now = clock_gettime(ClockId::Monotonic);
-    Answer::Clock { mono_ns: now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec) }
+fn clock(host: &impl Host) -> Answer {
+    Answer::Clock { mono_ns: i64::try_from(host.monotonic().as_nanos()).unwrap_or(i64::MAX) }
 }
 
 /// A fault that was ordered.
@@ -113,21 +130,21 @@ struct Ordered {
     busy: Arc<tokio::sync::Mutex<()>>,
 }
 
-#[derive(Default)]
-struct Server {
-    members: Mutex<HashMap<String, Arc<Mutex<Member>>>>,
+struct Server<H> {
+    host: Arc<H>,
     /// By number. A fault is in here from before its injection until its heal was observed.
     in_effect: Mutex<BTreeMap<u32, Ordered>>,
-    /// The members' network, once the controller has named it.
-    network: Mutex<Option<Network>>,
-    /// Keeps others off it, where others could get there.
-    guard: Mutex<Option<Guard>>,
     probes: Probes,
     /// Set before the last heal, so that no order still under way breaks anything after it.
     ending: AtomicBool,
 }
 
-impl Server {
+impl<H: Host> Server<H> {
+    fn new(host: H) -> Server<H> {
+        let probes = Probes::new(host.machine());
+        Server { host: Arc::new(host), in_effect: Mutex::default(), probes, ending: AtomicBool::new(false) }
+    }
+
     /// Begins an order; what it returns carries it out. An injection is registered by then, so a heal that was ordered
     /// after it finds it and waits for it, whichever of the two tasks comes to run first.
     fn begin(self: Arc<Self>, order: Order) -> impl Future<Output = Answer> + Send + 'static {
@@ -149,29 +166,25 @@ impl Server {
 
     async fn carry_out(self: Arc<Self>, order: Order) -> Answer {
         let result = match order {
-            Order::Clock => Ok(clock()),
+            Order::Clock => Ok(clock(&*self.host)),
             Order::Guard { bridge, table } => {
-                let guard = blocking(move || Guard::set_up(&bridge, &table).map_err(|error| error.to_string())).await;
-                guard.map(|guard| {
-                    *lock(&self.guard) = Some(guard);
-                    Answer::Done
-                })
+                self.on_host(move |host| host.guard(&bridge, &table)).await.map(|()| Answer::Done)
             }
             Order::Network { bridge, table } => {
-                blocking(move || self.know_network(&bridge, &table)).await.map(|()| Answer::Done)
+                self.on_host(move |host| host.know_network(&bridge, &table)).await.map(|()| Answer::Done)
             }
             Order::Adopt { member, pid, scope, address } => {
-                blocking(move || self.adopt(&member, pid, scope, address)).await.map(|()| Answer::Done)
+                self.on_host(move |host| host.adopt(&member, pid, scope, address)).await.map(|()| Answer::Done)
             }
             Order::Inject { fault, injection } => self.inject(fault, injection).await.map(Answer::Observed),
-            Order::Strike { fault, disarm } => blocking(move || self.strike(fault, disarm)).await.map(Answer::Struck),
+            Order::Strike { fault, disarm } => self.strike(fault, disarm).await.map(Answer::Struck),
             Order::Heal { fault } => self.heal(fault).await.map(Answer::Observed),
             Order::HealAll => Ok(Answer::ObservedAll(self.heal_all().await)),
             Order::StartAnew => self.start_anew().await.map(|()| Answer::Done),
             Order::Clear { url, limit_ms } => {
                 // It would be among those to be closed.
                 self.probes.close(&url).await;
-                clear::clear(&url, Duration::from_millis(limit_ms)).await.map(|()| Answer::Done)
+                clear::clear(&self.host.machine(), &url, Duration::from_millis(limit_ms)).await.map(|()| Answer::Done)
             }
             Order::Redis { url, command, limit_ms } => {
                 self.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await.map(Answer::Redis)
@@ -180,25 +193,11 @@ impl Server {
         result.unwrap_or_else(Answer::Failed)
     }
 
-    fn adopt(&self, name: &str, pid: u32, scope: Scope, address: Option<Ipv4Addr>) -> Result<(), String> {
-        let mut member = Member::adopt(name, pid, scope).map_err(|error| format!("cannot adopt {name}: {error}"))?;
-        member.address = address;
-        if let Ok(earlier) = self.member(name) {
-            let mut earlier = lock(&earlier);
-            if earlier.paused {
-                pause::heal(&mut earlier).map_err(|error| error.to_string())?;
-            }
-            member.durable = mem::take(&mut earlier.durable);
-        }
-        lock(&self.members).insert(name.to_string(), Arc::new(Mutex::new(member)));
-        Ok(())
-    }
-
     /// Registers an injection before anything is done: whatever happens from here on, a heal must follow. Heals wait
     /// until what this returns is dropped.
     fn register(&self, fault: u32, injection: &Injection) -> Result<OwnedMutexGuard<()>, String> {
         for name in injection.members() {
-            self.member(&name)?;
+            self.host.address_of(&name)?;
         }
         let busy = Arc::new(tokio::sync::Mutex::new(()));
         let guard = Arc::clone(&busy).try_lock_owned().map_err(|error| error.to_string())?;
@@ -215,24 +214,21 @@ impl Server {
 
     async fn inject(self: Arc<Self>, fault: u32, injection: Injection) -> Result<Observation, String> {
         match injection {
-            Injection::Pause { members } => self.each(members, pause::inject).await,
-            Injection::PauseBackground { members } => self.each(members, background::inject).await,
-            Injection::Kill { members } => self.each(members, kill::inject).await,
-            Injection::Flush { members } => self.each_server(members, memory::flush).await,
-            Injection::Evict { members } => self.each_server(members, memory::evict).await,
+            Injection::Pause { members } => self.each(members, Deed::Stop).await,
+            Injection::PauseBackground { members } => self.each(members, Deed::StopBackground).await,
+            Injection::Kill { members } => self.each(members, Deed::Kill).await,
+            Injection::Flush { members } => self.on_memory_of(members, memory::Action::Flush).await,
+            Injection::Evict { members } => self.on_memory_of(members, memory::Action::Evict).await,
             Injection::Failover { primary, replicas, url, words } => {
                 let servers = replicas.into_iter().map(|name| Ok((name.clone(), self.server_url(&name)?)));
                 let servers = servers.collect::<Result<Vec<_>, String>>()?;
-                Ok(failover::order(&primary, &servers, &url, &words).await)
+                Ok(failover::order(&self.host.machine(), &primary, &servers, &url, &words).await)
             }
-            Injection::PowerLoss { members } => self.each(members, power::inject).await,
-            Injection::Clock { members, skew } => self.each(members, move |member| skew::inject(member, skew)).await,
+            Injection::PowerLoss { members } => self.each(members, Deed::LosePower).await,
+            Injection::Clock { members, skew } => self.each(members, Deed::Skew(skew)).await,
             Injection::Network { pairs, effect } => {
-                blocking(move || {
-                    let pairs = self.addresses(&pairs)?;
-                    self.on_network(|network| network.inject(fault, &pairs, effect))
-                })
-                .await
+                let pairs = self.addresses(&pairs)?;
+                self.on_host(move |host| host.inject(fault, &pairs, effect)).await
             }
             Injection::Call { pairs, call } => self.arm(fault, &pairs, call).await,
         }
@@ -246,15 +242,14 @@ impl Server {
         let seen = match injection {
             Injection::Pause { members } => {
                 let (kept, members) = self.kept_by_another(fault, FaultKind::Pause, members);
-                Arc::clone(&self).each(members, pause::heal).await.map(|seen| besides(seen, &kept))
+                self.each(members, Deed::Continue).await.map(|seen| besides(seen, &kept))
             }
             Injection::PauseBackground { members } => {
                 let (kept, members) = self.kept_by_another(fault, FaultKind::PauseBackground, members);
-                Arc::clone(&self).each(members, background::heal).await.map(|seen| besides(seen, &kept))
+                self.each(members, Deed::ContinueBackground).await.map(|seen| besides(seen, &kept))
             }
             Injection::Kill { members } | Injection::PowerLoss { members } => {
-                let began = Instant::now();
-                Arc::clone(&self).each(members, move |member| Ok(kill::runs_again(member, began))).await
+                self.each(members, Deed::SeeRunning).await
             }
             Injection::Flush { members } => {
                 let text = format!("{}: lost data stays lost", members.join(", "));
@@ -265,22 +260,21 @@ impl Server {
             }
             Injection::Evict { members } => {
                 // The memory limit of a server that died meanwhile is gone with it.
-                let runs = |name: &String| self.member(name).is_ok_and(|member| lock(&member).init.runs());
+                let runs = |name: &String| self.host.runs(name);
                 match members.into_iter().filter(runs).collect::<Vec<_>>() {
                     none if none.is_empty() => Ok(nothing_to_undo()),
-                    members => Arc::clone(&self).each_server(members, memory::unbound).await,
+                    members => Arc::clone(&self).on_memory_of(members, memory::Action::Unbound).await,
                 }
             }
             Injection::Clock { members, .. } => {
                 let (kept, members) = self.kept_by_another(fault, FaultKind::Clock, members);
-                Arc::clone(&self).each(members, skew::heal).await.map(|seen| besides(seen, &kept))
+                self.each(members, Deed::ShowTrueTime).await.map(|seen| besides(seen, &kept))
             }
             // A fault that was refused is not in effect anywhere.
-            Injection::Network { .. } | Injection::Call { .. } if !self.is_on_network(fault) => Ok(nothing_to_undo()),
-            Injection::Network { .. } | Injection::Call { .. } => {
-                let server = Arc::clone(&self);
-                blocking(move || server.on_network(|network| network.heal(fault))).await
+            Injection::Network { .. } | Injection::Call { .. } if !self.host.on_network().contains(&fault) => {
+                Ok(nothing_to_undo())
             }
+            Injection::Network { .. } | Injection::Call { .. } => self.on_host(move |host| host.heal(fault)).await,
         };
         if seen.as_ref().is_ok_and(|seen| seen.observed) {
             lock(&self.in_effect).remove(&fault);
@@ -312,21 +306,19 @@ impl Server {
             // Those that the client opens in their place are spared.
             call.nth = Some(0);
         }
-        blocking(move || {
-            let chosen: Vec<Ends> = call.chosen.clone();
-            let both: Vec<_> = ways.iter().flat_map(|(one, other)| [(*one, *other), (*other, *one)]).collect();
-            self.on_network(|network| {
-                let armed = network.inject(fault, &both, network::Effect::Call(call))?;
-                network.provoke(fault, &chosen)?;
-                Ok(armed)
-            })
+        let chosen: Vec<Ends> = call.chosen.clone();
+        let both: Vec<_> = ways.iter().flat_map(|(one, other)| [(*one, *other), (*other, *one)]).collect();
+        self.on_host(move |host| {
+            let armed = host.inject(fault, &both, network::Effect::Call(call))?;
+            host.provoke(fault, &chosen)?;
+            Ok(armed)
         })
         .await
     }
 
     /// Whether a fault at a command has struck, and where.
-    fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, String> {
-        let strike = lock(&self.network).as_ref().and_then(|network| network.strike(fault, disarm));
+    async fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, String> {
+        let strike = self.on_host(move |host| Ok(host.strike(fault, disarm))).await?;
         let injection = lock(&self.in_effect).get(&fault).map(|ordered| ordered.injection.clone());
         let Some(Injection::Call { pairs, call }) = injection else {
             return Err(format!("there is no fault {fault} at a command"));
@@ -343,7 +335,7 @@ impl Server {
     /// The name of a member of these pairs that has this address.
     fn name_of(&self, address: Ipv4Addr, pairs: &[(String, String)]) -> String {
         let mut names = pairs.iter().flat_map(|(client, server)| [client, server]);
-        let has_it = |name: &&String| self.member(name).is_ok_and(|member| lock(&member).address == Some(address));
+        let has_it = |name: &&String| self.host.address_of(name) == Ok(Some(address));
         names.find(has_it).map_or_else(|| address.to_string(), String::clone)
     }
 
@@ -358,28 +350,8 @@ impl Server {
         members.into_iter().partition(|member| others.iter().any(|injection| injection.members().contains(member)))
     }
 
-    fn know_network(&self, bridge: &str, table: &str) -> Result<(), String> {
-        let network = Network::open(bridge, table).map_err(|error| error.to_string())?;
-        *lock(&self.network) = Some(network);
-        Ok(())
-    }
-
-    fn is_on_network(&self, fault: u32) -> bool {
-        lock(&self.network).as_ref().is_some_and(|network| network.in_effect().contains(&fault))
-    }
-
-    fn on_network(&self, job: impl FnOnce(&mut Network) -> io::Result<network::Seen>) -> Result<Observation, String> {
-        let mut network = lock(&self.network);
-        let network = network.as_mut().ok_or("the agent was not told of the members' network")?;
-        let network::Seen { observed, text, effect_us, took_us } = job(network).map_err(|error| error.to_string())?;
-        Ok(Observation { observed, effect_us, took_us, ..Observation::unseen(text) })
-    }
-
     fn addresses(&self, pairs: &[(String, String)]) -> Result<Vec<(Ipv4Addr, Ipv4Addr)>, String> {
-        let address = |name: &String| {
-            let address = lock(&*self.member(name)?).address;
-            address.ok_or_else(|| format!("{name} has no address"))
-        };
+        let address = |name: &String| self.host.address_of(name)?.ok_or_else(|| format!("{name} has no address"));
         pairs.iter().map(|(from, to)| Ok((address(from)?, address(to)?))).collect()
     }
 
@@ -395,24 +367,12 @@ impl Server {
 
     /// Returns to the state before the first order, except for the network. Refuses while any fault is in effect.
     async fn start_anew(self: Arc<Self>) -> Result<(), String> {
-        blocking(move || {
-            let mut network = lock(&self.network);
-            let on_network = network.as_ref().map(Network::in_effect).unwrap_or_default();
-            let broken: BTreeSet<u32> = lock(&self.in_effect).keys().copied().chain(on_network).collect();
-            if let Some(fault) = broken.first() {
-                return Err(format!("fault {fault} was not undone"));
-            }
-            let mut members = lock(&self.members);
-            if let Some((name, _)) = members.iter().find(|(_, member)| lock(member).paused) {
-                return Err(format!("{name} was stopped and not resumed"));
-            }
-            members.clear();
-            if let Some(known) = network.take() {
-                *network = Some(known.reopen().map_err(|error| error.to_string())?);
-            }
-            Ok(())
-        })
-        .await
+        let on_network = self.host.on_network();
+        let broken: BTreeSet<u32> = lock(&self.in_effect).keys().copied().chain(on_network).collect();
+        if let Some(fault) = broken.first() {
+            return Err(format!("fault {fault} was not undone"));
+        }
+        self.on_host(H::start_anew).await
     }
 
     /// Heals everything, with several attempts if needed, and returns what would not heal. What was killed stays dead:
@@ -437,53 +397,44 @@ impl Server {
                 break;
             }
         }
-        // This removes the table with its rules, whatever is left in it.
-        if let Some(network) = lock(&self.network).take()
-            && let Err(error) = network.close()
-        {
-            unhealed.push(error.to_string());
-        }
+        unhealed.extend(self.host.close_network().err());
         unhealed
     }
 
-    /// Does something to each member's processes. It reads /proc and waits, so it must not hold up other orders.
-    async fn each(
-        self: Arc<Self>,
-        members: Vec<String>,
-        job: impl Fn(&mut Member) -> io::Result<Observation> + Send + 'static,
-    ) -> Result<Observation, String> {
-        blocking(move || {
-            let seen = members.iter().map(|name| {
-                let member = self.member(name)?;
-                let seen = job(&mut lock(&member));
-                Ok(seen.unwrap_or_else(|error| Observation::unseen(format!("{name}: {error}"))))
-            });
+    /// Does something to each member's processes.
+    async fn each(&self, members: Vec<String>, deed: Deed) -> Result<Observation, String> {
+        self.on_host(move |host| {
+            let seen = members.iter().map(|name| host.act(name, deed));
             seen.collect::<Result<Vec<_>, String>>().map(Observation::all)
         })
         .await
     }
 
-    /// Does something to each member's server.
-    async fn each_server(
-        self: Arc<Self>,
-        members: Vec<String>,
-        job: impl AsyncFn(&str, &str) -> Observation,
-    ) -> Result<Observation, String> {
-        let mut seen = Vec::new();
+    /// Has the host do something that may take its time, without holding up other orders.
+    async fn on_host<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&H) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        if !H::BLOCKS {
+            return work(&self.host);
+        }
+        let host = Arc::clone(&self.host);
+        tokio::task::spawn_blocking(move || work(&host)).await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// Does something to the memory of each member's server.
+    async fn on_memory_of(self: Arc<Self>, members: Vec<String>, what: memory::Action) -> Result<Observation, String> {
+        let (machine, mut seen) = (self.host.machine(), Vec::new());
         for name in members {
-            seen.push(job(&name, &self.server_url(&name)?).await);
+            let url = self.server_url(&name)?;
+            seen.push(memory::act(what, &machine, &name, &url).await);
         }
         Ok(Observation::all(seen))
     }
 
     fn server_url(&self, name: &str) -> Result<String, String> {
-        let address = lock(&*self.member(name)?).address;
-        let address = address.ok_or_else(|| format!("{name} has no address"))?;
+        let address = self.host.address_of(name)?.ok_or_else(|| format!("{name} has no address"))?;
         Ok(format!("redis://{address}:{REDIS_PORT}"))
-    }
-
-    fn member(&self, name: &str) -> Result<Arc<Mutex<Member>>, String> {
-        lock(&self.members).get(name).cloned().ok_or_else(|| format!("no member `{name}` was adopted"))
     }
 }
 
@@ -500,10 +451,6 @@ fn besides(mut seen: Observation, kept: &[String]) -> Observation {
     seen
 }
 
-async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
-    tokio::task::spawn_blocking(job).await.unwrap_or_else(|error| Err(error.to_string()))
-}
-
 /// If a task panicked, its member must still be healed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -515,6 +462,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::faults::Scope;
     use crate::faults::process::stat;
 
     /// An agent on pipes; returns where to write orders, where to read answers, and its task.
@@ -554,9 +502,9 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_heal_waits_for_an_injection_that_was_ordered_before_and_has_not_begun() {
-        let server = Arc::new(Server::default());
+        let server = Arc::new(Server::new(ThisHost::default()));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        server.adopt("c0", child.id(), Scope::Descendants, None).unwrap();
+        server.host.adopt("c0", child.id(), Scope::Descendants, None).unwrap();
         let pause = || Injection::Pause { members: vec!["c0".to_string()] };
         let state = || stat(child.id()).unwrap().state;
         // Nobody runs what the first order returned until the second one has been waiting for a while.

@@ -46,6 +46,9 @@ pub struct Header {
     /// What at least one fault must outlast while somebody holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlives: Option<Outlives>,
+    /// Whether nothing of it was real: servers, network, processes and time were simulated.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub simulated: bool,
     /// Start of the run by the wall clock, RFC 3339, for people.
     pub started: String,
 }
@@ -56,6 +59,10 @@ fn yes() -> bool {
 
 fn is_yes(value: &bool) -> bool {
     *value
+}
+
+fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 /// A property that a workload's lock is held to.
@@ -73,7 +80,7 @@ pub enum Claim {
     /// The number of a counter and the length of a list match the updates that they descend from. Goes with `updates`
     /// if the resource is one of these.
     Amounts,
-    /// An attempt with a time limit ends in time, and no lock is left that never ends.
+    /// An attempt with a time limit ends in time, and no lock is left that outlasts its TTL.
     Promises,
 }
 

@@ -114,7 +114,7 @@ pub enum FactName {
     NodesHealthy,
     /// Every key was read after the last operation, when nothing in flight could still write.
     FinalReads,
-    /// After the last operation, no node kept a lock that never ends.
+    /// After the last operation, no node kept a lock that never ends, or that has far more than its TTL left.
     NothingEndless,
 }
 
@@ -359,7 +359,7 @@ pub enum StepOutcome {
 }
 
 /// What a fault does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
     /// SIGSTOP to every process of the member, later SIGCONT.
@@ -438,6 +438,13 @@ pub struct History {
     pub last_time: u64,
     /// The number of the last line, if that line was cut off in the middle (the writer was killed).
     pub truncated_at_line: Option<u64>,
+}
+
+impl History {
+    /// Whether servers, network, processes and time were simulated, as far as the history says.
+    pub fn is_simulated(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.simulated)
+    }
 }
 
 /// One operation from its invocation to its completion.

@@ -12,10 +12,9 @@ use tokio::time::Instant;
 
 use super::{Body, Event, line};
 
-/// Stamps events from one monotonic clock, the runtime's, and appends them to a file.
-#[derive(Debug)]
+/// Stamps events from one monotonic clock, the runtime's, and appends them to a file or to memory.
 pub struct Recorder {
-    file: File,
+    to: Box<dyn Write + Send>,
     start: Instant,
     next_index: u64,
     /// Why a line could not be written. It may be cut off, so nothing may follow it, even if there is room again.
@@ -25,8 +24,12 @@ pub struct Recorder {
 impl Recorder {
     /// Creates the file; the run's time 0 is now. Fails if the file already exists.
     pub fn create(path: &Path) -> io::Result<Recorder> {
-        let file = File::options().append(true).create_new(true).open(path)?;
-        Ok(Recorder { file, start: Instant::now(), next_index: 0, failed: None })
+        Ok(Recorder::to(File::options().append(true).create_new(true).open(path)?))
+    }
+
+    /// Appends to something else than a file; the run's time 0 is now.
+    pub fn to(to: impl Write + Send + 'static) -> Recorder {
+        Recorder { to: Box::new(to), start: Instant::now(), next_index: 0, failed: None }
     }
 
     /// The moment that counts as the run's time 0.
@@ -43,14 +46,14 @@ impl Recorder {
         if let Some(failed) = self.failed {
             return Err(failed.into());
         }
-        self.file.write_all(text.as_bytes()).inspect_err(|error| self.failed = Some(error.kind()))?;
+        self.to.write_all(text.as_bytes()).inspect_err(|error| self.failed = Some(error.kind()))?;
         self.next_index += 1;
         Ok(time)
     }
 }
 
 /// A recorder that several tasks append to; its mutex orders their events, so times never go back from line to line.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SharedRecorder(Arc<Mutex<Recorder>>);
 
 impl SharedRecorder {
@@ -82,9 +85,10 @@ mod tests {
         let end = || Body::End(End { completed: false, text: "…".to_string() });
         recorder.append(end()).unwrap();
         let there = std::fs::read(&path).unwrap();
-        let file = std::mem::replace(&mut recorder.file, File::options().write(true).open("/dev/full").unwrap());
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let file = std::mem::replace(&mut recorder.to, Box::new(full));
         assert_eq!(recorder.append(end()).unwrap_err().kind(), io::ErrorKind::StorageFull);
-        recorder.file = file;
+        recorder.to = file;
         assert_eq!(recorder.append(end()).unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(std::fs::read(&path).unwrap(), there);
     }

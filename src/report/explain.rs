@@ -28,7 +28,13 @@ pub fn explain(report: &Report, number: usize) -> Option<String> {
     story.incidents.get(number).map(|incident| explain_incident(&story, incident))
 }
 
+/// One that was simulated says so first, wherever the sentence is shown.
 pub(super) fn headline_of(story: &Story) -> String {
+    let told = told_of(story);
+    if story.is_simulated() { format!("Simulated: {told}") } else { told }
+}
+
+fn told_of(story: &Story) -> String {
     let verdict = story.report.verdict;
     let lock = story.lock_name();
     let (lost, acknowledged) = (verdict.lost_updates.count, verdict.lost_updates.acknowledged);
@@ -339,9 +345,11 @@ fn what_went_wrong(
         Some(time) => format!("; {first_name}'s lock expired at {}", moment(time)),
         None => String::new(),
     };
+    // No signal was sent there, but the effect is that of one.
+    let how = if story.is_simulated() && how.starts_with("SIG") { format!("as by {how}") } else { how.to_string() };
     let how = match fault.kind {
-        FaultKind::Pause => how.to_string(),
-        _ if fault.what.is_empty() => how.to_string(),
+        FaultKind::Pause => how,
+        _ if fault.what.is_empty() => how,
         _ => format!("{how}: `{}`", tame(&fault.what, 120)),
     };
     let others = meanwhile(story, first, fault);

@@ -11,6 +11,8 @@
 //! - [`incident`]: the drawing of one incident
 //! - [`counterexample`]: the smallest set of operations that no order explains, in words and as a drawing
 //! - [`linear`]: what a check against a model found
+//! - [`exploration`]: what a search of a model found
+//! - [`risk`]: how often a lock loses updates
 //! - [`plots`]: the four plots
 //! - [`matrix`]: what a suite of runs showed
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read it
@@ -20,6 +22,7 @@ mod claims;
 mod counterexample;
 mod ends;
 mod explain;
+pub mod exploration;
 mod facts;
 mod html;
 mod incident;
@@ -28,6 +31,7 @@ pub mod matrix;
 mod moments;
 mod plots;
 mod results;
+pub mod risk;
 mod story;
 mod terminal;
 

@@ -16,6 +16,9 @@ use crate::words;
 /// The content of the file; fields are written in this order.
 #[derive(Serialize)]
 struct Results<'a> {
+    /// Whether nothing of the run was real; left out of one that was.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    simulated: bool,
     /// `true`, `false` or `"unknown"`.
     valid: Validity,
     summary: String,
@@ -105,6 +108,7 @@ pub fn results_json(report: &Report) -> String {
     }
     anomalies.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
     let results = Results {
+        simulated: story.is_simulated(),
         valid: verdict.valid,
         summary: headline_of(&story),
         reasons: &verdict.reasons,

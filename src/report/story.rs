@@ -8,7 +8,9 @@ use std::collections::HashMap;
 
 use super::{Report, moments};
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, Validity};
-use crate::history::{Claim, ClientStep, FaultKind, FaultWindow, Function, Operation, Outcome, Process, ResourceKind};
+use crate::history::{
+    Claim, ClientStep, FaultKind, FaultWindow, Function, OnCall, Operation, Outcome, Process, ResourceKind,
+};
 use crate::locks::LockSpec;
 use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
@@ -76,6 +78,11 @@ impl<'a> Story<'a> {
     pub fn is_unlocked(&self) -> bool {
         let mut operations = self.report.history.operations.iter();
         operations.clone().any(|operation| operation.f.writes()) && operations.all(|operation| !operation.f.is_locked())
+    }
+
+    /// Whether nothing of the run was real.
+    pub fn is_simulated(&self) -> bool {
+        self.report.history.is_simulated()
     }
 
     pub fn operation(&self, index: u64) -> Option<&'a Operation> {
@@ -363,6 +370,19 @@ impl<'a> Incident<'a> {
     }
 }
 
+/// What a fault does to its target, as a picture says it in a few words, and whether it lasts.
+pub fn fault_label(fault: &FaultWindow) -> (&'static str, bool) {
+    let at_call = || OnCall::ALL.into_iter().find(|what| fault.what.starts_with(what.words()));
+    match (fault.kind == FaultKind::Call).then(at_call).flatten() {
+        Some(OnCall::HoldRequest) => ("request held", true),
+        Some(OnCall::HoldReply) => ("reply held", true),
+        Some(OnCall::LoseReply) => ("reply lost", false),
+        Some(OnCall::ResetAfter | OnCall::ResetConnection) => ("connection reset", false),
+        Some(OnCall::CutConnection) => ("connection cut", true),
+        None => (fault_words(fault.kind).1, !matches!(fault.kind, FaultKind::Flush | FaultKind::Failover)),
+    }
+}
+
 /// The words for a kind of fault: its name, what it does to its target, and how.
 pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str) {
     match kind {
@@ -377,7 +397,37 @@ pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str
         FaultKind::Evict => ("eviction", "evicting", "maxmemory"),
         FaultKind::Flush => ("flush", "flushed", "FLUSHALL"),
         FaultKind::Failover => ("failover", "replaced", "on an operator's command"),
-        FaultKind::Call => ("interrupted call", "interrupted in a call", "one connection"),
+        FaultKind::Call => ("interrupted call", "interrupted while a command was on its way", "one connection"),
         FaultKind::PauseBackground => ("background pause", "paused but for its first thread", "ptrace"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_says_what_happened_to_a_call() {
+        let label = |kind: FaultKind, what: &str| {
+            fault_label(&FaultWindow {
+                fault: 0,
+                kind,
+                what: what.to_string(),
+                targets: Vec::new(),
+                inject: 0,
+                injected: None,
+                heal: None,
+                healed: None,
+                skipped: None,
+                texts: Vec::new(),
+            })
+        };
+        assert_eq!(label(FaultKind::Call, "hold reply to 2nd SET client:0 from node:1"), ("reply held", true));
+        assert_eq!(label(FaultKind::Call, "hold request any client:0 to node:1"), ("request held", true));
+        assert_eq!(label(FaultKind::Call, "reset after write client:0 and nodes"), ("connection reset", false));
+        // Histories from elsewhere, and other kinds.
+        assert_eq!(label(FaultKind::Call, "").0, "interrupted while a command was on its way");
+        assert_eq!(label(FaultKind::Pause, "pause holder"), ("paused", true));
+        assert_eq!(label(FaultKind::Flush, "flush nodes"), ("flushed", false));
     }
 }

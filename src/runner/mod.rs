@@ -19,6 +19,7 @@ mod queue;
 mod run;
 mod series;
 pub mod signals;
+pub mod simulate;
 pub mod worker;
 
 use std::path::Path;

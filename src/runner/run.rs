@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, block_in_place};
 use tracing::{info, warn};
 
 use super::log::RunLog;
@@ -15,7 +15,7 @@ use super::signals::{self, Remains};
 use super::{Checked, Console, Made, RunnerError, installation, repeat_saved};
 use crate::cluster::{
     ClientCommand, ClientSource, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform,
-    PlatformRequest,
+    PlatformRequest, START_OF_TIME, in_virtual_time,
 };
 use crate::controller::{self, Request, RunError, Status};
 use crate::files::{FileError, Unwritten};
@@ -101,6 +101,10 @@ impl ClusterRequest {
             (_, KeepCluster::ForUser) => ClusterKind::Docker,
             (kind, _) => kind,
         };
+        let seed = match kind {
+            ClusterKind::Sim | ClusterKind::Any => scenario.seed,
+            ClusterKind::Docker | ClusterKind::Local | ClusterKind::Auto => 0,
+        };
         let program = scenario.workload.lock.program();
         let node = match (&scenario.cluster.image, &scenario.cluster.redis_server) {
             (Some(image), _) => NodeSource::Named(image.clone()),
@@ -134,7 +138,7 @@ impl ClusterRequest {
             preload: scenario.nemesis.needs_preload(),
             network_faults: scenario.nemesis.touches_the_network(),
         };
-        Ok(ClusterRequest { platform: PlatformRequest { kind, node, program, client: source }, spec })
+        Ok(ClusterRequest { platform: PlatformRequest { kind, node, program, client: source, seed }, spec })
     }
 }
 
@@ -210,9 +214,15 @@ impl Runner {
 
         let path = folder.path().display().to_string();
         let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path));
+        // On a machine with Docker or Redis, `any` would mean these.
+        let repeat = match platform {
+            Platform::Simulated(_) => repeat.replace("--cluster any", "--cluster sim"),
+            _ => repeat,
+        };
         let mut facts = RunFacts { repeat, folder: path.clone(), ..RunFacts::default() };
         let keep = match settings.keep_cluster {
             KeepCluster::ForNextRun if !request.spec.can_be_reset() => KeepCluster::No,
+            _ if matches!(platform, Platform::Simulated(_)) => KeepCluster::No,
             keep => keep,
         };
         let (console, interrupt, remains) = (self.console, self.interrupt(), self.remains.clone());
@@ -303,7 +313,13 @@ impl RunOnCluster<'_> {
             }
             None => OwnedCluster { run_id: run_id(self.folder), members, made: None },
         };
-        let run = AssertUnwindSafe(self.start_and_run(&mut owned, facts, status)).catch_unwind().await;
+        let run = if self.simulated() {
+            // On a thread of its own, with a runtime whose clock only it moves.
+            let run = || in_virtual_time(async || self.start_and_run(&mut owned, facts, status).await);
+            Ok(block_in_place(run).map_err(RunnerError::could_not_run)?)
+        } else {
+            AssertUnwindSafe(self.start_and_run(&mut owned, facts, status)).catch_unwind().await
+        };
         let went_well = matches!(run, Ok(Ok(()))) && !self.interrupt.is_raised();
         match (self.keep, owned.made) {
             // Without an agent, nobody else would undo its faults.
@@ -389,6 +405,10 @@ impl RunOnCluster<'_> {
         owned.made.as_ref().map(|(cluster, _)| cluster).ok_or(ClusterError::GivenUp)
     }
 
+    fn simulated(&self) -> bool {
+        matches!(self.platform, Platform::Simulated(_))
+    }
+
     /// Has the user told what is left of the cluster if the program ends at once.
     fn will_remain(&self, run_id: &str) {
         let traces = self.platform.traces(run_id);
@@ -411,10 +431,10 @@ impl RunOnCluster<'_> {
         let request = Request {
             scenario: self.scenario,
             plan: self.plan,
-            header: header(self.scenario, self.plan),
+            header: header(self.scenario, self.plan, self.simulated()),
             // The run's time 0: everything is up, nothing has been done.
             recorder: Recorder::create(&history).map_err(unwritten)?,
-            presence: Presence::of(&history).map_err(unwritten)?,
+            presence: Some(Presence::of(&history).map_err(unwritten)?),
             interrupt: self.interrupt.clone(),
             status: status.clone(),
         };
@@ -473,7 +493,7 @@ pub(super) async fn find_platform(
     found.ok_or_else(lost)?.map_err(RunnerError::could_not_run)?.map_err(RunnerError::could_not_run)
 }
 
-fn header(scenario: &Scenario, plan: &Plan) -> Header {
+pub(super) fn header(scenario: &Scenario, plan: &Plan, simulated: bool) -> Header {
     let script_steps = u32::try_from(plan.script.len()).unwrap_or(u32::MAX);
     Header {
         format: FORMAT,
@@ -495,7 +515,14 @@ fn header(scenario: &Scenario, plan: &Plan) -> Header {
         script_steps,
         progress: scenario.nemesis.progress,
         outlives: scenario.nemesis.outlives,
-        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        simulated,
+        // By the clock of those who took part.
+        started: humantime::format_rfc3339_seconds(if simulated {
+            SystemTime::UNIX_EPOCH + START_OF_TIME
+        } else {
+            SystemTime::now()
+        })
+        .to_string(),
     }
 }
 
@@ -516,7 +543,7 @@ fn describe(cluster: &Cluster, facts: &mut RunFacts) {
         ("redjepsen", Some(env!("CARGO_PKG_VERSION"))),
         ("server", Some(description.server.as_str())),
         ("docker", description.engine.as_deref()),
-        ("kernel", Some(description.kernel.as_str())),
+        ("kernel", Some(description.kernel.as_str()).filter(|kernel| !kernel.is_empty())),
     ] {
         facts.versions.extend(version.map(|version| (name.to_string(), version.to_string())));
     }

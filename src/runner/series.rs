@@ -29,7 +29,7 @@ use super::run::{ClusterRequest, KeepCluster, find_platform};
 use super::signals::Remains;
 use super::worker::RunOrder;
 use super::{RunnerError, installation, repeat_saved, results};
-use crate::cluster::{Platform, PlatformRequest};
+use crate::cluster::{Platform, PlatformRequest, Simulated};
 use crate::interrupt::Interrupt;
 use crate::runs::RunFolder;
 use crate::scenario::Scenario;
@@ -125,17 +125,33 @@ pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Res
             }
             other => other?,
         };
-        let request = ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?.platform;
+        let ClusterRequest { platform: request, spec } =
+            ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?;
+        if request.kind == ClusterKind::Sim {
+            // What can't be simulated does not keep anybody from running the rest.
+            if let Err(error) = (Simulated { seed: request.seed }).check(&spec) {
+                say(&format!("not run here: {}: {error}", cell.workload));
+                not_here.insert(cell.workload.clone(), error.to_string());
+            }
+            continue;
+        }
         if prepared.contains(&request) {
             continue;
         }
         prepared.push(request.clone());
         let kind = request.kind;
         let platform = find_platform(request, interrupt, say).await?;
-        if kind == ClusterKind::Auto {
+        if let Platform::Simulated(simulated) = platform
+            && let Err(error) = simulated.check(&spec)
+        {
+            say(&format!("not run here: {}: {error}", cell.workload));
+            not_here.insert(cell.workload.clone(), error.to_string());
+        }
+        if matches!(kind, ClusterKind::Auto | ClusterKind::Any) {
             auto = match platform {
                 Platform::Docker { .. } => ClusterKind::Docker,
                 Platform::Local(_) => ClusterKind::Local,
+                Platform::Simulated(_) => ClusterKind::Sim,
             };
         }
     }
@@ -423,6 +439,7 @@ fn outcome(due: &Due, run_folder: Option<&Path>, failure: Option<String>, suite:
         run: due.run,
         seed: due.seed,
         valid: results.as_ref().map(|results| results.valid),
+        simulated: results.as_ref().is_some_and(|results| results.simulated),
         summary: results
             .as_ref()
             .map_or(format!("the run could not be made: {why}"), |results| results.summary.clone()),

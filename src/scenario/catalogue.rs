@@ -22,6 +22,9 @@ pub type Entry = (&'static str, &'static str);
 /// Every workload that comes with the binary, by name.
 pub const WORKLOADS: &[Entry] = &[
     ("aioredlock", include_str!("../../workloads/aioredlock.toml")),
+    ("celery-once", include_str!("../../workloads/celery-once.toml")),
+    ("celery-singleton", include_str!("../../workloads/celery-singleton.toml")),
+    ("celery-singleton-forever", include_str!("../../workloads/celery-singleton-forever.toml")),
     ("cluster", include_str!("../../workloads/cluster.toml")),
     ("coredis", include_str!("../../workloads/coredis.toml")),
     ("counter", include_str!("../../workloads/counter.toml")),
@@ -34,6 +37,7 @@ pub const WORKLOADS: &[Entry] = &[
     ("huey", include_str!("../../workloads/huey.toml")),
     ("huey-forever", include_str!("../../workloads/huey-forever.toml")),
     ("incr", include_str!("../../workloads/incr.toml")),
+    ("kombu-mutex", include_str!("../../workloads/kombu-mutex.toml")),
     ("list", include_str!("../../workloads/list.toml")),
     ("mutex", include_str!("../../workloads/mutex.toml")),
     ("node-redlock", include_str!("../../workloads/node-redlock.toml")),
@@ -47,6 +51,8 @@ pub const WORKLOADS: &[Entry] = &[
     ("pottery-extend", include_str!("../../workloads/pottery-extend.toml")),
     ("python-redis-lock", include_str!("../../workloads/python-redis-lock.toml")),
     ("python-redis-lock-renewed", include_str!("../../workloads/python-redis-lock-renewed.toml")),
+    ("redbeat", include_str!("../../workloads/redbeat.toml")),
+    ("redbeat-ticking", include_str!("../../workloads/redbeat-ticking.toml")),
     ("redis-py", include_str!("../../workloads/redis-py.toml")),
     ("redis-py-asyncio", include_str!("../../workloads/redis-py-asyncio.toml")),
     ("redis-py-extend", include_str!("../../workloads/redis-py-extend.toml")),
@@ -74,6 +80,9 @@ pub const WORKLOADS: &[Entry] = &[
     ("replicated", include_str!("../../workloads/replicated.toml")),
     ("replicated-guarded", include_str!("../../workloads/replicated-guarded.toml")),
     ("replicated-wait", include_str!("../../workloads/replicated-wait.toml")),
+    ("rq", include_str!("../../workloads/rq.toml")),
+    ("rq-heartbeat", include_str!("../../workloads/rq-heartbeat.toml")),
+    ("rq-scheduler", include_str!("../../workloads/rq-scheduler.toml")),
     ("rslock", include_str!("../../workloads/rslock.toml")),
     ("rslock-extend", include_str!("../../workloads/rslock-extend.toml")),
     ("setnx-expire", include_str!("../../workloads/setnx-expire.toml")),
@@ -145,6 +154,7 @@ pub const NEMESES: &[Entry] = &[
     ("slow-client-clock", include_str!("../../nemeses/slow-client-clock.toml")),
     ("slow-clock-before-reply", include_str!("../../nemeses/slow-clock-before-reply.toml")),
     ("split-brain", include_str!("../../nemeses/split-brain.toml")),
+    ("split-votes", include_str!("../../nemeses/split-votes.toml")),
     ("thief-chain", include_str!("../../nemeses/thief-chain.toml")),
     ("thief-crash", include_str!("../../nemeses/thief-crash.toml")),
     ("uneven-tokens", include_str!("../../nemeses/uneven-tokens.toml")),
@@ -181,7 +191,8 @@ pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError
 pub fn nemesis(names_or_paths: &str) -> Result<(String, Nemesis), CatalogueError> {
     let mut all: Option<(String, Nemesis)> = None;
     for wanted in apart(names_or_paths) {
-        let (name, nemesis): (String, Nemesis) = match wanted.contains(' ') {
+        // No phrase ends like a file.
+        let (name, nemesis): (String, Nemesis) = match wanted.contains(' ') && !wanted.ends_with(".toml") {
             true => spoken(&wanted)?,
             false => find("nemesis", NEMESES, &wanted)?,
         };

@@ -37,8 +37,8 @@ impl Scenario {
     /// Where the cluster runs. An option that only one kind of cluster supports decides for that kind.
     pub fn cluster_kind(&self) -> ClusterKind {
         match (self.cluster.kind, &self.client) {
-            (ClusterKind::Auto, _) if self.needs_docker().is_some() => ClusterKind::Docker,
-            (ClusterKind::Auto, Some(OwnClient { image: None, .. })) => ClusterKind::Local,
+            (ClusterKind::Auto | ClusterKind::Any, _) if self.needs_docker().is_some() => ClusterKind::Docker,
+            (ClusterKind::Auto | ClusterKind::Any, Some(OwnClient { image: None, .. })) => ClusterKind::Local,
             (kind, _) => kind,
         }
     }
@@ -75,7 +75,9 @@ impl Scenario {
             ));
         }
         match (self.cluster_kind(), self.needs_docker()) {
-            (ClusterKind::Local, Some(flag)) => return refuse(format!("{flag} makes no sense with --cluster local")),
+            (kind @ (ClusterKind::Local | ClusterKind::Sim), Some(flag)) => {
+                return refuse(format!("{flag} makes no sense with --cluster {}", kind.word()));
+            }
             (ClusterKind::Docker, _) if self.client.as_ref().is_some_and(|client| client.image.is_none()) => {
                 return refuse(
                     "--client-cmd needs --client-image in Docker, the image that it runs in; or use --cluster local"

@@ -16,6 +16,9 @@ use crate::scenario::Library;
 /// What a suite showed. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
+    /// How many of the runs were simulated.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub simulated: u64,
     pub suite: String,
     pub description: String,
     pub verdict: Overall,
@@ -159,6 +162,7 @@ impl Matrix {
             }
         });
         let mut matrix = Matrix {
+            simulated: 0,
             suite: suite.name.clone(),
             description: suite.description.clone(),
             verdict: Overall::Unknown,
@@ -188,6 +192,10 @@ impl Matrix {
         let mut homes: BTreeMap<String, String> =
             whole.cells.iter().map(|cell| (cell.name.clone(), first.clone())).collect();
         for (folder, mut part) in parts {
+            if whole.mixes_with(&part) {
+                let text = "one of them was simulated and the other was not; join each with its own kind";
+                return Err(MergeError(format!("the parts in {first} and in {folder} do not belong together: {text}")));
+            }
             if (&part.suite, &part.suite_sha256) != (&whole.suite, &whole.suite_sha256) {
                 let text = "are not of the same suite, or its files changed in between";
                 return Err(MergeError(format!("suite {} and suite {} in {folder} {text}", whole.suite, part.suite)));
@@ -228,6 +236,17 @@ impl Matrix {
         Ok(whole)
     }
 
+    /// The runs that have a verdict.
+    fn judged(&self) -> impl Iterator<Item = &RunOutcome> {
+        self.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some())
+    }
+
+    /// Whether one of them has simulated runs and the other real ones.
+    fn mixes_with(&self, other: &Matrix) -> bool {
+        let has = |matrix: &Matrix, simulated: bool| matrix.judged().any(|run| run.simulated == simulated);
+        (has(self, true) && has(other, false)) || (has(self, false) && has(other, true))
+    }
+
     fn move_runs(&mut self, folder: &str) {
         for run in self.cells.iter_mut().flat_map(|cell| &mut cell.runs) {
             if !run.folder.is_empty() {
@@ -246,6 +265,7 @@ impl Matrix {
             not_run: count(CellStatus::NotRun),
             observed: count(CellStatus::Observed),
         };
+        self.simulated = self.judged().filter(|run| run.simulated).count() as u64;
         self.took_s = self.cells.iter().flat_map(|cell| &cell.runs).map(|run| run.seconds).sum();
         let Counts { as_expected, surprise, unknown, not_run, .. } = self.counts;
         self.verdict = if surprise > 0 {
@@ -257,16 +277,22 @@ impl Matrix {
         };
     }
 
-    /// The overall result in one sentence.
+    /// The overall result in one sentence, which begins with how much of it was simulated.
     pub fn headline(&self) -> String {
         let Counts { as_expected, surprise, unknown, not_run, observed } = self.counts;
         let held = as_expected + surprise + unknown + not_run;
-        let mut text = match (held, as_expected) {
+        let simulated = match (self.simulated, self.judged().count() as u64) {
+            (0, _) => String::new(),
+            (some, all) if some == all => "Simulated. ".to_string(),
+            (some, all) => format!("Simulated in {some} of {all} runs. "),
+        };
+        let text = match (held, as_expected) {
             (0, _) => "Nothing is expected of any cell, so nothing was shown".to_string(),
             (1, 1) => "The one cell came out as expected".to_string(),
             (all, same) if all == same => format!("All {all} cells came out as expected"),
             (all, same) => format!("{same} of {all} cells came out as expected"),
         };
+        let mut text = simulated + &text;
         for (number, what) in [
             (surprise, "not as expected"),
             (unknown, "unknown"),
@@ -283,6 +309,10 @@ impl Matrix {
         }
         text + "."
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn libraries(suite: &Suite) -> Vec<TestedLibrary> {

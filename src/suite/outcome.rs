@@ -18,6 +18,9 @@ pub struct RunOutcome {
     pub seed: u64,
     /// None if the run could not be made, so that there is no verdict.
     pub valid: Option<Validity>,
+    /// Whether nothing of it was real.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub simulated: bool,
     /// What happened, in one sentence.
     pub summary: String,
     /// The run's folder, relative to the suite's; empty if there is none.
@@ -110,6 +113,8 @@ pub struct Numbers {
 /// What the suite reads in a run's `results.json`.
 #[derive(Debug, Deserialize)]
 pub struct Results {
+    #[serde(default)]
+    pub simulated: bool,
     pub valid: Validity,
     pub summary: String,
     lost_updates: LostUpdates,
@@ -216,6 +221,7 @@ mod tests {
             run: 1,
             seed: 1,
             valid,
+            simulated: false,
             summary: String::new(),
             folder: String::new(),
             repeat: String::new(),

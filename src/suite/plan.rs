@@ -239,7 +239,7 @@ fn cell(
         with.scenario(&workload, &nemesis, file.seed, source.folder).map_err(|error| error.to_string())?;
     let plan = Plan::draw(&scenario).map_err(|error| error.to_string())?;
     scenario.cluster.kind = match scenario.cluster_kind() {
-        ClusterKind::Auto => clusters.auto,
+        ClusterKind::Auto | ClusterKind::Any if clusters.auto != ClusterKind::Auto => clusters.auto,
         kind => kind,
     };
     with.cluster = Some(scenario.cluster.kind);
@@ -314,6 +314,7 @@ const STEP_MS: u64 = 100;
 fn around_ms(cluster: ClusterKind) -> u64 {
     match cluster {
         ClusterKind::Local => 1_000,
-        ClusterKind::Docker | ClusterKind::Auto => 4_000,
+        ClusterKind::Docker | ClusterKind::Auto | ClusterKind::Any => 4_000,
+        ClusterKind::Sim => 100,
     }
 }

@@ -236,6 +236,7 @@ mod tests {
             run,
             seed: u64::from(run),
             valid,
+            simulated: false,
             summary: "as it was".into(),
             folder: String::new(),
             repeat: String::new(),

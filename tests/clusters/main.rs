@@ -5,6 +5,8 @@ mod databases;
 mod docker;
 mod doubt;
 mod end_to_end;
+mod explore;
+mod faithful;
 mod faults;
 mod files;
 mod fleet;

@@ -159,6 +159,24 @@ fn the_catalogue_can_be_read() {
         .assert()
         .code(254)
         .stderr(contains("there is no workload, nemesis or suite `nothing`"));
+    // With a library its client as well, and what to do with it.
+    let shown = |name: &str| {
+        let assert = redjepsen().args(["list", name]).assert().code(0);
+        String::from_utf8_lossy(&assert.get_output().stdout).into_owned()
+    };
+    let python = shown("redis-py");
+    for part in [
+        "# workloads/redis-py.toml",
+        "adapters/redis-py.py\n",
+        "redjepsen.serve(connect",
+        "redis==8.1.0",
+        "./mylock.toml",
+    ] {
+        assert!(python.contains(part), "{part}: {python}");
+    }
+    let rust = shown("rslock");
+    assert!(rust.contains("# workloads/clients/rust/rslock/src/main.rs\n") && !rust.contains("fn main"), "{rust}");
+    assert!(!shown("redlock").contains("mylock"), "it needs no client");
 }
 
 #[test]

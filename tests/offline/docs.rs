@@ -21,7 +21,14 @@ fn root() -> &'static Path {
 fn pages() -> Vec<(PathBuf, String)> {
     let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let mut pages: Vec<PathBuf> = docs.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
-    pages.extend(["README.md", "docker/README.md", "crates/linearizability/README.md"].map(|page| root().join(page)));
+    let others = [
+        "README.md",
+        "docker/README.md",
+        "crates/linearizability/README.md",
+        "crates/redlock-model/README.md",
+        "crates/simulated-redis/README.md",
+    ];
+    pages.extend(others.map(|page| root().join(page)));
     pages.sort();
     pages.into_iter().map(|page| (page.clone(), fs::read_to_string(page).unwrap())).collect()
 }

@@ -5,12 +5,15 @@ mod checker;
 mod cli;
 mod counterexample;
 mod docs;
+mod explore;
 mod files;
 mod formats;
 mod install;
 mod matrix;
 mod report;
 mod repro;
+mod risk;
+mod simulated;
 mod support;
 mod way_out;
 

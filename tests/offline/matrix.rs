@@ -45,6 +45,7 @@ fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome {
         run,
         seed: u64::from(run),
         valid,
+        simulated: false,
         summary: summary.into(),
         folder: if valid.is_some() {
             format!("runs/{}-{}/2026-{run}", cell.workload, cell.nemesis)
@@ -286,7 +287,7 @@ fn libraries() -> Matrix {
         name: name.to_string(),
         version: "8.1.0".into(),
         home: Some("https://example.org/<lock>".into()),
-        users: None,
+        users: (name == "redis-py's lock").then(|| "5 users (2026-11)".to_string()),
         findings: vec![
             Finding {
                 nemesis: vec!["late-acquire-reply".into()],
@@ -332,6 +333,8 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
         "the fate of every lock of this kind",
         "lock.py:243",
         "not run here: it needs node, which is not on PATH",
+        "5 users (2026-11)",
+        "downloads and stars not known",
     ] {
         assert!(page.contains(&shown.replace('\'', "&#39;")) || page.contains(shown), "{shown}: {page}");
         assert!(text.contains(shown), "{shown}: {text}");
@@ -348,4 +351,37 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
     let none = tempfile::tempdir().unwrap();
     pages::write(none.path(), &mixed()).unwrap();
     assert!(!none.path().join("badges").exists(), "no libraries, no badges");
+}
+
+#[test]
+fn simulated_runs_are_marked_on_every_page_and_join_no_real_ones() {
+    let all = [0, 1].map(|place| PlannedCell { place, ..cell("redlock", &format!("n{place}"), Some(Valid), 1) });
+    let of = |place: usize, simulated: bool| {
+        let made = RunOutcome { simulated, ..run(&all[place], 1, Some(Validity::Valid)) };
+        (format!("../s{place}"), Matrix::new(&suite(vec![all[place].clone()]), &[made], Circumstances::default()))
+    };
+    let first = |text: String, line: usize| text.lines().nth(line).unwrap_or_default().to_string();
+    let marked = |matrix: &Matrix| {
+        [
+            first(pages::terminal(matrix, false), 0).contains("Simulated"),
+            first(pages::markdown(matrix), 0).contains("(simulated)"),
+            first(pages::junit(matrix), 1).contains("(simulated)"),
+            first(pages::json(matrix), 1).contains("\"simulated\": 1"),
+            pages::html(matrix).contains("(simulated) \u{b7} "),
+        ]
+    };
+    assert_eq!(marked(&of(0, true).1), [true; 5]);
+    assert_eq!(marked(&of(0, false).1), [false; 5]);
+
+    for (one, other) in [(true, false), (false, true)] {
+        let error = Matrix::join(vec![of(0, one), of(1, other)]).unwrap_err().to_string();
+        assert!(error.contains("one of them was simulated"), "{error}");
+    }
+    let joined = |simulated| Matrix::join(vec![of(0, simulated), of(1, simulated)]).unwrap();
+    assert_eq!(joined(true).headline(), "Simulated. All 2 cells came out as expected.");
+    assert_eq!(joined(false).headline(), "All 2 cells came out as expected.");
+    let runs = [true, false]
+        .map(|simulated| RunOutcome { simulated, ..run(&all[usize::from(simulated)], 1, Some(Validity::Valid)) });
+    let both = Matrix::new(&suite(all.to_vec()), &runs, Circumstances::default());
+    assert!(both.headline().starts_with("Simulated in 1 of 2 runs. "), "{}", both.headline());
 }

@@ -246,6 +246,28 @@ fn skewed(skew: Skew, old: &State, base: &Moment) -> State {
     }
 }
 
+/// A wall clock that a skew makes wrong, for whoever keeps the true time itself. Shows the true time at first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WrongClock(State);
+
+impl WrongClock {
+    /// Skews it from now on; `real` is the true wall clock.
+    pub fn set(&mut self, skew: Skew, real: Duration, monotonic: Duration) -> Result<(), String> {
+        skew.check()?;
+        self.0 = skewed(skew, &self.0, &Moment { real_ns: nanos(real), mono_ns: nanos(monotonic) });
+        Ok(())
+    }
+
+    /// What it shows when the true wall clock reads `real`.
+    pub fn shows(&self, real: Duration, monotonic: Duration) -> Duration {
+        Duration::from_nanos(self.0.shown_ns(nanos(real), || nanos(monotonic)).max(0).cast_unsigned())
+    }
+}
+
+fn nanos(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
 /// Wall clock and monotonic clock at one moment, in ns.
 struct Moment {
     real_ns: i64,

@@ -131,12 +131,13 @@ pub(super) fn echo_request(
     packet(macs, (from, to), PROTOCOL_ICMP, 0, &message)
 }
 
-/// A TCP segment without payload; `header.length` is ignored.
+/// A TCP segment; `header.length` is ignored.
 pub(super) fn segment(
     macs: (Mac, Mac),
     (from, to): (Ipv4Addr, Ipv4Addr),
     identification: u16,
     header: &Tcp,
+    payload: &[u8],
     window: u16,
 ) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(TCP);
@@ -147,7 +148,9 @@ pub(super) fn segment(
     bytes.extend([5 << 4, header.flags]);
     bytes.extend(window.to_be_bytes());
     bytes.extend([0; 4]);
-    let pseudo_header = [&from.octets()[..], &to.octets()[..], &[0, PROTOCOL_TCP, 0, 20]].concat();
+    bytes.extend(payload);
+    let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX).to_be_bytes();
+    let pseudo_header = [&from.octets()[..], &to.octets()[..], &[0, PROTOCOL_TCP], &length].concat();
     let sum = checksum(&[&pseudo_header, &bytes]);
     bytes[16..18].copy_from_slice(&sum.to_be_bytes());
     packet(macs, (from, to), PROTOCOL_TCP, identification, &bytes)
@@ -245,7 +248,7 @@ mod tests {
     fn what_is_forged_reads_as_what_was_meant() {
         let header =
             Tcp { from_port: 7, to_port: 6379, sequence: 1 << 31, acknowledged: 9, flags: flags::ACK, length: 0 };
-        let frame = segment(MACS, (A, B), 77, &header, 0);
+        let frame = segment(MACS, (A, B), 77, &header, &[], 0);
         let read = ipv4(&frame).unwrap();
         assert_eq!((read.from, read.to, read.identification), (A, B, 77));
         assert_eq!(tcp(&read), Some(header));
@@ -275,7 +278,7 @@ mod tests {
     #[test]
     fn a_later_fragment_has_no_ports() {
         let header = Tcp { from_port: 7, to_port: 9, sequence: 1, acknowledged: 2, flags: 0, length: 0 };
-        let mut frame = segment(MACS, (A, B), 1, &header, 0);
+        let mut frame = segment(MACS, (A, B), 1, &header, &[], 0);
         frame[21] = 1;
         assert_eq!(tcp(&ipv4(&frame).unwrap()), None);
     }

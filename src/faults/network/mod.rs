@@ -27,6 +27,7 @@ mod probe;
 mod reset;
 mod resp;
 mod rules;
+mod simulated;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use serde::{Deserialize, Serialize};
 pub use calls::Call;
 pub(crate) use calls::{Ends, Strike};
 pub(crate) use guard::Guard;
+pub(crate) use simulated::{LetGo, Passage, Segment, SimulatedWays};
 
 use calls::{Ordered, Strikes};
 use carrier::{Carried, Carrier, Tally};
@@ -151,7 +153,8 @@ impl Network {
     /// is known to [`Network::strike`].
     pub fn inject(&mut self, fault: u32, pairs: &[Pair], effect: Effect) -> io::Result<Seen> {
         let ordered = Instant::now();
-        self.check(fault, pairs, &effect)?;
+        let problem = |problem| io::Error::new(io::ErrorKind::InvalidInput, problem);
+        check(self.faults.contains_key(&fault), fault, pairs, &effect).map_err(problem)?;
         let before = self.by_hand();
         let injected = Fault { effect, pairs: pairs.iter().copied().collect() };
         self.unseen.remove(&fault);
@@ -267,21 +270,6 @@ impl Network {
         deleted.and(carried)
     }
 
-    /// Rejects what makes no sense.
-    fn check(&self, fault: u32, pairs: &[Pair], effect: &Effect) -> io::Result<()> {
-        let problem = match *effect {
-            _ if self.faults.contains_key(&fault) => format!("the network fault {fault} is in effect already"),
-            _ if pairs.is_empty() => "a network fault needs ways to act on".to_string(),
-            _ if pairs.iter().any(|(from, to)| from == to) => "a member has no way to itself".to_string(),
-            Effect::Lose { percent: 0 | 101.. } => "a share of lost packets is 1 to 100 percent".to_string(),
-            Effect::Delay { ms, jitter_ms } if ms > LONGEST_DELAY_MS || jitter_ms > ms || ms == 0 => {
-                format!("a delay is 1 to {LONGEST_DELAY_MS} ms, and its jitter no longer than itself")
-            }
-            _ => return Ok(()),
-        };
-        Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
-    }
-
     /// Puts exactly `self.faults` in effect; `before` is what was handled in user space so far. If this fails, nothing
     /// has changed.
     fn change(&mut self, before: BTreeMap<Pair, Handling>) -> io::Result<()> {
@@ -299,14 +287,6 @@ impl Network {
         self.carry(now)
     }
 
-    fn calls(&self) -> BTreeMap<u32, Ordered> {
-        let calls = self.faults.iter().filter_map(|(fault, ordered)| match &ordered.effect {
-            Effect::Call(call) => Some((*fault, (call.clone(), ordered.pairs.clone()))),
-            _ => None,
-        });
-        calls.collect()
-    }
-
     fn by_hand(&self) -> BTreeMap<Pair, Handling> {
         let conditions = combined(self.faults.values()).into_iter();
         conditions.filter_map(|(pair, condition)| Some((pair, condition.by_hand()?))).collect()
@@ -314,7 +294,7 @@ impl Network {
 
     /// Has these ways handled in user space.
     fn carry(&mut self, handling: BTreeMap<Pair, Handling>) -> io::Result<()> {
-        let calls = self.calls();
+        let calls = calls_among(&self.faults);
         let carrier = match &mut self.carrier {
             Some(carrier) => carrier,
             None if handling.values().all(|handling| *handling == Handling::Cut) => return Ok(()),
@@ -333,6 +313,30 @@ impl Drop for Network {
     fn drop(&mut self) {
         let _ = self.end();
     }
+}
+
+/// Rejects what makes no sense.
+fn check(is_there: bool, fault: u32, pairs: &[Pair], effect: &Effect) -> Result<(), String> {
+    let problem = match *effect {
+        _ if is_there => format!("the network fault {fault} is in effect already"),
+        _ if pairs.is_empty() => "a network fault needs ways to act on".to_string(),
+        _ if pairs.iter().any(|(from, to)| from == to) => "a member has no way to itself".to_string(),
+        Effect::Lose { percent: 0 | 101.. } => "a share of lost packets is 1 to 100 percent".to_string(),
+        Effect::Delay { ms, jitter_ms } if ms > LONGEST_DELAY_MS || jitter_ms > ms || ms == 0 => {
+            format!("a delay is 1 to {LONGEST_DELAY_MS} ms, and its jitter no longer than itself")
+        }
+        _ => return Ok(()),
+    };
+    Err(problem)
+}
+
+/// The faults on commands, with their ways.
+fn calls_among(faults: &BTreeMap<u32, Fault>) -> BTreeMap<u32, Ordered> {
+    let calls = faults.iter().filter_map(|(fault, ordered)| match &ordered.effect {
+        Effect::Call(call) => Some((*fault, (call.clone(), ordered.pairs.clone()))),
+        _ => None,
+    });
+    calls.collect()
 }
 
 /// Names of all runs' tables in the caller's network namespace, whether their owners are alive or dead.

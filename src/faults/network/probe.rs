@@ -103,7 +103,7 @@ impl Prober {
         let sequence = getrandom::u32().map_err(io::Error::other)?;
         let header =
             Tcp { from_port: port, to_port: REDIS_PORT, sequence, acknowledged: 0, flags: flags::ACK, length: 0 };
-        let forged = frame::segment((*from, *to), (client, server), FORGED, &header, 0);
+        let forged = frame::segment((*from, *to), (client, server), FORGED, &header, &[], 0);
         self.socket.send(bridge.index, ETHERTYPE_IPV4, &forged)
     }
 
@@ -191,7 +191,7 @@ impl Prober {
                     flags: flags::SYN,
                     length: 0,
                 };
-                frame::segment((own, mac), (hears, answers), 0, &header, 1024)
+                frame::segment((own, mac), (hears, answers), 0, &header, &[], 1024)
             }
         }
     }

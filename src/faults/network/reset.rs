@@ -27,10 +27,10 @@ fn forge_from(captured: &[u8], as_if: impl Fn(Tcp) -> Tcp) -> Vec<Vec<u8>> {
     let Some(((from_mac, to_mac), (from, to), segment)) = read() else { return Vec::new() };
     let mut forged = Vec::new();
     if let Some(header) = onwards(&segment) {
-        forged.push(frame::segment((from_mac, to_mac), (from, to), FORGED, &header, 0));
+        forged.push(frame::segment((from_mac, to_mac), (from, to), FORGED, &header, &[], 0));
     }
     if let Some(header) = back(&segment) {
-        forged.push(frame::segment((to_mac, from_mac), (to, from), FORGED, &header, 0));
+        forged.push(frame::segment((to_mac, from_mac), (to, from), FORGED, &header, &[], 0));
     }
     forged
 }
@@ -72,7 +72,7 @@ mod tests {
 
     fn answers(flags: u8, sequence: u32, acknowledged: u32) -> Vec<(Ipv4Addr, Tcp)> {
         let header = Tcp { from_port: 7, to_port: 6379, sequence, acknowledged, flags, length: 0 };
-        let captured = frame::segment(([1; 6], [2; 6]), (A, B), 0, &header, 9);
+        let captured = frame::segment(([1; 6], [2; 6]), (A, B), 0, &header, &[], 9);
         let forged = forge(&captured);
         let read = |bytes: &Vec<u8>| {
             let packet = frame::ipv4(bytes).unwrap();

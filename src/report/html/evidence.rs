@@ -276,7 +276,10 @@ pub fn repeat(story: &Story) -> Markup {
         section id="repeat" {
             h2 { "Run it again" }
             @if !facts.repeat.is_empty() {
-                p { "The same plan, drawn from the same seed. The real run is not deterministic, so look at the rate of violations, not at one." }
+                p {
+                    @if story.is_simulated() { "The same run, event for event: in virtual time everything follows from the seed." }
+                    @else { "The same plan, drawn from the same seed. The real run is not deterministic, so look at the rate of violations, not at one." }
+                }
                 pre { (facts.repeat) }
             }
             p { "Check this history again, without running anything:" }

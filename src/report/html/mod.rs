@@ -23,6 +23,7 @@ pub fn html(report: &Report) -> String {
     let names: Vec<String> =
         [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 60)).collect();
     let (word, _) = verdict_word(report.verdict.valid);
+    let simulated = if story.is_simulated() { " (simulated)" } else { "" };
     let content = html! {
         (verdict::verdict(&story))
         (incidents::incidents(&story))
@@ -34,7 +35,7 @@ pub fn html(report: &Report) -> String {
         (evidence::faults(&story))
         (evidence::repeat(&story))
     };
-    page(&[word, &names.join(" · ")], &content)
+    page(&[&format!("{word}{simulated}"), &names.join(" · ")], &content)
 }
 
 /// The page of one history.

@@ -21,8 +21,12 @@ pub fn verdict(story: &Story) -> Markup {
     let (word, class) = verdict_word(verdict.valid);
     let mut about: Vec<String> =
         [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 60)).collect();
+    if story.is_simulated() {
+        about.insert(0, "simulated".to_string());
+    }
     about.extend(story.seed().map(|seed| format!("seed {seed}")));
-    about.extend((!story.started().is_empty()).then(|| tame(story.started(), 40)));
+    // A simulated run begins on the same day always.
+    about.extend((!story.started().is_empty() && !story.is_simulated()).then(|| tame(story.started(), 40)));
     html! {
         header class={ "verdict " (class) } {
             p class="about" { b { "redjepsen" } @for part in &about { span { (part) } } }
@@ -48,6 +52,9 @@ pub fn verdict(story: &Story) -> Markup {
 fn notes(story: &Story) -> Vec<String> {
     let history = story.report.history;
     let mut notes = Vec::new();
+    if story.is_simulated() {
+        notes.push(SIMULATED.to_string());
+    }
     if let Some(line) = history.truncated_at_line {
         notes.push(format!("The history is cut off in line {line}: the run's end is missing."));
     }
@@ -76,6 +83,10 @@ fn notes(story: &Story) -> Vec<String> {
     }
     notes
 }
+
+/// What a simulated run is, and how to get a real one.
+const SIMULATED: &str = "Nothing of this was real: servers, network, processes and time were simulated; the lock's code, the \
+    scenario and the checker are the same as in a real run. For real servers, run it with --cluster local or --cluster docker.";
 
 fn claim(story: &Story, of: &ClaimVerdict) -> Markup {
     let claim = of.claim;

@@ -2,10 +2,9 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::scene::{Arrow, ArrowKind, Lane, Scene, Value};
+use super::scene::{Arrow, ArrowKind, Lane, Scale, Scene, Shade, ShadeKind, Value};
 use crate::report::axis::{Axis, Planner};
 use crate::report::plots::text_width;
-use crate::words::length;
 
 const WIDTH: f64 = 940.0;
 const GUTTER: f64 = 122.0;
@@ -33,8 +32,9 @@ pub fn draw(scene: &Scene, title: &str, style: Option<&str>) -> Markup {
     let top = rows as f64 * HEADER_ROW + 6.0;
     let lane_top = |number: usize| top + number as f64 * LANE;
     let thin_top = lane_top(scene.lanes.len());
-    let resource_top = thin_top + scene.elsewhere.len() as f64 * THIN_LANE;
-    let bottom = resource_top + RESOURCE;
+    let members: Vec<&[Shade]> = scene.elsewhere.chunk_by(|one, other| one.whose == other.whose).collect();
+    let resource_top = thin_top + members.len() as f64 * THIN_LANE;
+    let bottom = resource_top + if scene.resource.is_empty() { 8.0 } else { RESOURCE };
     let height = bottom + AXIS;
     // A standalone drawing has no page around it to keep it off the edge.
     let margin = if style.is_some() { 16.0 } else { 0.0 };
@@ -63,15 +63,22 @@ pub fn draw(scene: &Scene, title: &str, style: Option<&str>) -> Markup {
             @for (number, lane) in scene.lanes.iter().enumerate() {
                 @for arrow in &lane.arrows { (arrow_of(arrow, &at, lane_top(number) + BAR_TOP + BAR, resource_top + 12.0)) }
             }
-            @for (number, lane) in scene.lanes.iter().enumerate() { (lane_of(lane, &crossing_times(scene, number), &at, lane_top(number))) }
-            @for (number, shade) in scene.elsewhere.iter().enumerate() {
-                @let y = thin_top + number as f64 * THIN_LANE;
-                text class="who" x="0" y=(px(y + 21.0)) { (shade.whose) }
-                (rect("paused", at(shade.from), y + 7.0, at(shade.to), y + 27.0))
-                text class="onpause" x=(px((at(shade.from) + at(shade.to)) / 2.0)) y=(px(y + 21.5)) text-anchor="middle" { (shade.label) }
-            }
-            (resource(scene, &at, resource_top, right))
+            @for (number, lane) in scene.lanes.iter().enumerate() { (lane_of(lane, &scene.scale, &crossing_times(scene, number), &at, lane_top(number))) }
+            @for (number, shades) in members.iter().enumerate() { (member(shades, &at, thin_top + number as f64 * THIN_LANE)) }
+            @if !scene.resource.is_empty() { (resource(scene, &at, resource_top, right)) }
             (ticks(scene, &at, bottom, right))
+        }
+    }
+}
+
+/// A member without a lane of its own, and what happened to it.
+fn member(shades: &[Shade], at: &impl Fn(u64) -> f64, y: f64) -> Markup {
+    html! {
+        @if let Some(shade) = shades.first() { text class="who" x="0" y=(px(y + 21.0)) { (shade.whose) } }
+        @for shade in shades {
+            @let (look, text) = match shade.kind { ShadeKind::Fault => ("paused", "onpause"), ShadeKind::Key => ("bar", "onbar") };
+            (rect(look, at(shade.from), y + 7.0, at(shade.to), y + 27.0))
+            text class=(text) x=(px((at(shade.from) + at(shade.to)) / 2.0)) y=(px(y + 21.5)) text-anchor="middle" { (shade.label) }
         }
     }
 }
@@ -139,26 +146,27 @@ fn value_width(value: &Value) -> f64 {
     text_width(&value.text, TEXT, false) + if value.lost { text_width(" lost", TEXT, true) } else { 0.0 } + 18.0
 }
 
-fn lane_of(lane: &Lane, crossing: &[u64], at: &impl Fn(u64) -> f64, top: f64) -> Markup {
+fn lane_of(lane: &Lane, scale: &Scale, crossing: &[u64], at: &impl Fn(u64) -> f64, top: f64) -> Markup {
     let (left, right) = (at(lane.hold.start), at(lane.hold.end).max(at(lane.hold.start) + 3.0));
     let (bar_top, bar_bottom) = (top + BAR_TOP, top + BAR_TOP + BAR);
     let middle = bar_top + BAR / 2.0;
-    let holds = length(lane.hold.end - lane.hold.start);
-    let texts = [format!("believes it holds the lock, {holds}"), format!("holds {holds}"), holds];
+    let texts = scale.hold_words(&lane.hold);
     let fits = texts.iter().find(|text| text_width(text, SMALL, false) + 10.0 < right - left);
     html! {
         text class="who" x="0" y=(px(middle - 3.0)) { (lane.name) }
         text class={ "small" @if lane.under_name == "update lost" { " badtext strong" } } x="0" y=(px(middle + 13.0)) { (lane.under_name) }
         @if let Some(token) = lane.token { text class="small" x="0" y=(px(middle + 28.0)) { "token " (token) } }
         @if let Some(from) = lane.waits_from {
-            // The line starts a little early, since the wait may have begun before the drawing does.
-            @let from = at(from) - (LEAD - 8.0);
+            // The line starts a little early if the wait may have begun before the drawing does.
+            @let from = at(from) - if lane.waiting.is_some() { LEAD - 8.0 } else { 0.0 };
             (line("wait", from, middle, left - 2.0, middle))
-            @let room = left - 14.0 - text_width("waits for the lock", SMALL, false);
-            @let crossed = crossing.iter().any(|time| (room..left).contains(&at(*time)));
-            @let covered = lane.pauses.iter().any(|pause| at(pause.from) < left && at(pause.to) > room);
-            @if room > from && !crossed && !covered {
-                text class="small halo" x=(px(left - 10.0)) y=(px(middle - 6.0)) text-anchor="end" { "waits for the lock" }
+            @if let Some(waiting) = lane.waiting {
+                @let room = left - 14.0 - text_width(waiting, SMALL, false);
+                @let crossed = crossing.iter().any(|time| (room..left).contains(&at(*time)));
+                @let covered = lane.pauses.iter().any(|pause| at(pause.from) < left && at(pause.to) > room);
+                @if room > from && !crossed && !covered {
+                    text class="small halo" x=(px(left - 10.0)) y=(px(middle - 6.0)) text-anchor="end" { (waiting) }
+                }
             }
         }
         (rect(if lane.held { "bar" } else { "bar open" }, left, bar_top, right, bar_bottom))
@@ -246,8 +254,18 @@ fn resource(scene: &Scene, at: &impl Fn(u64) -> f64, top: f64, right: f64) -> Ma
 fn ticks(scene: &Scene, at: &impl Fn(u64) -> f64, bottom: f64, right: f64) -> Markup {
     let mut taken: Vec<(f64, f64)> = Vec::new();
     let mut shown = Vec::new();
-    for time in telling_times(scene) {
-        let text = format!("{:.3}", time as f64 / 1e9);
+    let labelled: Vec<(u64, String)> = match &scene.scale {
+        Scale::Seconds => {
+            telling_times(scene).into_iter().map(|time| (time, format!("{:.3}", time as f64 / 1e9))).collect()
+        }
+        // Where a tick begins.
+        Scale::Ticks(ticks) => (0..)
+            .zip(ticks)
+            .filter(|(time, tick)| *time == 0 || scene.scale.tick(*time - 1) != **tick)
+            .map(|(time, tick)| (time.max(scene.start), tick.to_string()))
+            .collect(),
+    };
+    for (time, text) in labelled {
         let half = text_width(&text, SMALL, false) / 2.0 + 5.0;
         let x = at(time).clamp(GUTTER + half, (right - half).max(GUTTER + half));
         if taken.iter().all(|(left, right)| x + half < *left || x - half > *right) {
@@ -257,7 +275,7 @@ fn ticks(scene: &Scene, at: &impl Fn(u64) -> f64, bottom: f64, right: f64) -> Ma
     }
     html! {
         (line("rail", GUTTER, bottom, right, bottom))
-        text class="small" x="0" y=(px(bottom + 17.0)) { "time, s" }
+        text class="small" x="0" y=(px(bottom + 17.0)) { (match scene.scale { Scale::Seconds => "time, s", Scale::Ticks(_) => "time, ticks" }) }
         @for (place, x, text) in shown {
             (line("tick", place, bottom - 3.0, place, bottom + 3.0))
             text class="small" x=(px(x)) y=(px(bottom + 17.0)) text-anchor="middle" { (text) }

@@ -2,7 +2,7 @@
 //! running to the right, and the moment when the lock expired.
 
 mod draw;
-mod scene;
+pub mod scene;
 
 use super::story::{Incident, Story};
 
@@ -12,15 +12,23 @@ const COLOURS: &str = ":root{--ink:#1f2328;--muted:#59636e;--line:#d1d9e0;--pape
 
 /// The drawing as an SVG element for the page; None if there is nothing to draw.
 pub fn inline(story: &Story, incident: &Incident, title: &str) -> Option<maud::Markup> {
-    let scene = scene::Scene::new(story, incident)?;
-    Some(draw::draw(&scene, title, None))
+    Some(of_scene(&scene::Scene::new(story, incident)?, title))
 }
 
 /// The drawing as a standalone SVG file.
 pub fn standalone(story: &Story, incident: &Incident) -> Option<String> {
-    let scene = scene::Scene::new(story, incident)?;
-    let style = format!("{COLOURS}{STYLE}");
-    Some(draw::draw(&scene, &super::explain::explain_incident(story, incident), Some(&style)).into_string())
+    let title = super::explain::explain_incident(story, incident);
+    Some(standalone_of_scene(&scene::Scene::new(story, incident)?, &title))
+}
+
+/// A scene as an SVG element for a page.
+pub fn of_scene(scene: &scene::Scene, title: &str) -> maud::Markup {
+    draw::draw(scene, title, None)
+}
+
+/// A scene as a standalone SVG file.
+pub fn standalone_of_scene(scene: &scene::Scene, title: &str) -> String {
+    draw::draw(scene, title, Some(&format!("{COLOURS}{STYLE}"))).into_string()
 }
 
 /// The colours that a page sets, for drawings without a page.

@@ -3,7 +3,7 @@
 use crate::history::{Function, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::report::explain::cast;
 use crate::report::moments::{self, Hold};
-use crate::report::story::{Incident, Story, fault_words};
+use crate::report::story::{Incident, Story, fault_label};
 use crate::words::{count, length, tame};
 
 /// If the resource's lane has more values than this, they are drawn as one.
@@ -14,14 +14,44 @@ pub struct Scene {
     pub start: u64,
     pub end: u64,
     pub lanes: Vec<Lane>,
-    /// Faults on members without their own lane, such as nodes.
+    /// Faults on members without their own lane, such as nodes, or what those keep; by member.
     pub elsewhere: Vec<Shade>,
+    /// Empty if the drawing is not about what the lock protects.
     pub resource: Vec<Value>,
     pub resource_name: String,
     /// When a holder's lock expired, and the label of that moment.
     pub expiry: Option<(u64, String)>,
     /// Times at which two clients held the lock at once, as lanes and moments.
     pub overlaps: Vec<Overlap>,
+    pub scale: Scale,
+}
+
+/// What moments mean.
+pub enum Scale {
+    /// Nanoseconds of run time.
+    Seconds,
+    /// Places in an order of steps, from 0; the model's tick at each.
+    Ticks(Vec<u32>),
+}
+
+impl Scale {
+    /// What a bar says of a hold, the longest words first.
+    pub fn hold_words(&self, hold: &Hold) -> [String; 3] {
+        match self {
+            Scale::Seconds => {
+                let holds = length(hold.end - hold.start);
+                [format!("believes it holds the lock, {holds}"), format!("holds {holds}"), holds]
+            }
+            Scale::Ticks(_) => ["believes it holds the lock", "believes it holds it", "holds it"].map(str::to_string),
+        }
+    }
+
+    /// The tick at a moment; of moments beyond the last step its own.
+    pub fn tick(&self, time: u64) -> u32 {
+        let Scale::Ticks(ticks) = self else { return 0 };
+        let known = usize::try_from(time).ok().and_then(|place| ticks.get(place));
+        known.or(ticks.last()).copied().unwrap_or(0)
+    }
 }
 
 /// One operation's lane.
@@ -33,6 +63,8 @@ pub struct Lane {
     /// Whether `hold` is the time in which the lock was held, or just the operation from end to end.
     pub held: bool,
     pub waits_from: Option<u64>,
+    /// What it does until it has the lock; `None` if marks say it.
+    pub waiting: Option<&'static str>,
     pub marks: Vec<Mark>,
     pub pauses: Vec<Shade>,
     pub arrows: Vec<Arrow>,
@@ -45,12 +77,19 @@ pub struct Mark {
     pub bad: bool,
 }
 
-/// A fault in effect.
+/// A fault in effect, or a key on a node.
 pub struct Shade {
     pub from: u64,
     pub to: u64,
     pub label: String,
     pub whose: String,
+    pub kind: ShadeKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ShadeKind {
+    Fault,
+    Key,
 }
 
 /// A message between a client and the resource.
@@ -109,8 +148,8 @@ impl Scene {
             .filter_map(|(fault, target)| {
                 let (from, to) = fault.span();
                 let (from, to) = (from.max(start), to.unwrap_or(end).min(end));
-                let label = fault_words(fault.kind).1.to_string();
-                (from < to).then(|| Shade { from, to, label, whose: tame(target, 14) })
+                let label = fault_label(fault).0.to_string();
+                (from < to).then(|| Shade { from, to, label, whose: tame(target, 14), kind: ShadeKind::Fault })
             })
             .take(3)
             .collect();
@@ -130,6 +169,7 @@ impl Scene {
             elsewhere,
             expiry,
             overlaps,
+            scale: Scale::Seconds,
         })
     }
 }
@@ -204,11 +244,17 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         .filter_map(|fault| {
             let (from, to) = fault.span();
             let shown = (from.max(start), to.unwrap_or(u64::MAX).min(hold.end));
-            let label = match to {
-                Some(to) => format!("{} {}", fault_words(fault.kind).1, length(to.saturating_sub(from))),
-                None => fault_words(fault.kind).1.to_string(),
+            let label = match (fault_label(fault), to) {
+                ((label, true), Some(to)) => format!("{label} {}", length(to.saturating_sub(from))),
+                ((label, _), _) => label.to_string(),
             };
-            (shown.0 < shown.1).then(|| Shade { from: shown.0, to: shown.1, label, whose: name.clone() })
+            (shown.0 < shown.1).then(|| Shade {
+                from: shown.0,
+                to: shown.1,
+                label,
+                whose: name.clone(),
+                kind: ShadeKind::Fault,
+            })
         })
         .take(3)
         .collect();
@@ -232,6 +278,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         },
         token: moments::grant(operation).0,
         name: tame(&name, 14),
+        waiting: Some("waits for the lock"),
         waits_from: (held && asked.max(start) < hold.start).then_some(asked.max(start)),
         hold,
         held,

@@ -31,7 +31,8 @@ pub fn html(matrix: &Matrix) -> String {
             (repeat(matrix))
         }
     };
-    whole_page(&[word, &tame(&matrix.suite, 60)], &[GRID_STYLE], &body)
+    let simulated = if matrix.simulated > 0 { " (simulated)" } else { "" };
+    whole_page(&[&format!("{word}{simulated}"), &tame(&matrix.suite, 60)], &[GRID_STYLE], &body)
 }
 
 fn alarms(matrix: &Matrix) -> Markup {

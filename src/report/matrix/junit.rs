@@ -12,10 +12,11 @@ const LONGEST: usize = 2000;
 /// one that was not run, is skipped.
 pub fn junit(matrix: &Matrix) -> String {
     let counts = matrix.counts;
+    let simulated = if matrix.simulated > 0 { " (simulated)" } else { "" };
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     text.push_str(&format!(
         "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\" timestamp=\"{}\">\n",
-        escaped(&matrix.suite),
+        escaped(&format!("{}{simulated}", matrix.suite)),
         matrix.cells.len(),
         counts.surprise,
         counts.unknown,

@@ -11,7 +11,8 @@ const LONGEST: usize = 200_000;
 /// The content of `matrix.md`: the verdict, the alarming cells, the matrix, and as many cells' numbers as fit.
 pub fn markdown(matrix: &Matrix) -> String {
     let (word, _) = phrases::verdict(matrix.verdict);
-    let mut text = format!("## {}: {word}\n\n{}\n\n", escaped(&matrix.suite), escaped(&matrix.headline()));
+    let simulated = if matrix.simulated > 0 { " (simulated)" } else { "" };
+    let mut text = format!("## {}: {word}{simulated}\n\n{}\n\n", escaped(&matrix.suite), escaped(&matrix.headline()));
     let alarming = phrases::alarming(matrix);
     let alarms = alarming.iter().map(|cell| alarm(cell));
     fill(&mut text, alarms, LONGEST / 2);

@@ -65,6 +65,11 @@ impl<'m> Score<'m> {
     }
 }
 
+/// How many use it, as its workload's file says.
+fn users(library: &Library) -> &str {
+    library.users.as_deref().unwrap_or("downloads and stars not known")
+}
+
 fn whose(finding: Option<&Finding>) -> &'static str {
     match finding.map(|finding| finding.cause) {
         Some(Cause::Library) => "the library's own defect",
@@ -116,7 +121,7 @@ pub(super) fn html(matrix: &Matrix) -> Markup {
                         p class="fine" {
                             code { (tame(&score.tested.workload, 60)) }
                             @if let Some(home) = &score.library().home { " · " (tame(home, 200)) }
-                            @if let Some(users) = &score.library().users { " · " (tame(users, 100)) }
+                            " · " (tame(users(score.library()), 100))
                         }
                         @if !score.broken.is_empty() {
                             ul class="reasons" {
@@ -158,7 +163,7 @@ pub(super) fn markdown(matrix: &Matrix) -> Vec<String> {
         let library = score.library();
         let mut text =
             format!("### {} {}\n\n{}", escaped(&library.name), escaped(&library.version), escaped(&score.summary()));
-        for more in library.home.iter().chain(&library.users) {
+        for more in library.home.as_deref().into_iter().chain([users(library)]) {
             text.push_str(&format!(" · {}", escaped(more)));
         }
         text.push_str("\n\n");

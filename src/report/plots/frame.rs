@@ -37,15 +37,20 @@ pub enum Key {
 
 impl Frame {
     pub fn new(story: &Story, title: &str, left: f64) -> Frame {
-        let mut picture = Picture::default();
-        picture.bold((16.0, 20.0), title, 15.0, Ink::TEXT);
         let names = [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 30));
         let mut subtitle: Vec<String> = names.collect();
         subtitle.extend(story.seed().map(|seed| format!("seed {seed}")));
-        picture.text((WIDTH - 18.0, 20.0), subtitle.join("  ·  "), SMALL, Anchor::Right, Ink::MUTED);
         let last = story.report.history.last_time.max(1);
         let seconds = last as f64 / 1e9;
-        Frame { picture, left, top: TOP, right: RIGHT, bottom: BOTTOM, seconds, legend: Vec::new() }
+        Frame { seconds, ..Frame::titled(title, &subtitle.join("  ·  "), left) }
+    }
+
+    /// A frame without a run and its time.
+    pub fn titled(title: &str, subtitle: &str, left: f64) -> Frame {
+        let mut picture = Picture::default();
+        picture.bold((16.0, 20.0), title, 15.0, Ink::TEXT);
+        picture.text((WIDTH - 18.0, 20.0), subtitle, SMALL, Anchor::Right, Ink::MUTED);
+        Frame { picture, left, top: TOP, right: RIGHT, bottom: BOTTOM, seconds: 1.0, legend: Vec::new() }
     }
 
     pub fn x(&self, time_ns: u64) -> f64 {

@@ -7,8 +7,10 @@ mod locks;
 mod picture;
 mod quantiles;
 mod rate;
+mod risk;
 
 pub use picture::{Picture, fine_png, png, svg, text_width};
+pub use risk::risk;
 
 use super::story::Story;
 use crate::history::{FaultKind, Function, Outcome};

@@ -46,6 +46,7 @@ impl Build {
             script_steps: 0,
             progress: Default::default(),
             outlives: None,
+            simulated: false,
             started: "2026-11-20T12:00:00Z".into(),
         };
         let clock = Some(ClockBound { mono_at_start_ns: 0, error_ns: 0 });

@@ -33,6 +33,12 @@ fn a_wait_ends_when_it_was_to_end() {
     let mut other = waits(5_000);
     other.fault(4, "c0", 200, 4_900);
     assert_eq!(found(&other, WaitedTooLong).len(), 1, "another one's pause keeps nobody from giving up");
+    let mut silent = waits(5_000);
+    silent.fault(4, "n0", 200, 2_400);
+    assert_eq!(found(&silent, WaitedTooLong), Vec::<String>::new(), "it may wait for the answer to what it has asked");
+    let mut answered = waits(5_000);
+    answered.fault(4, "n0", 200, 1_200);
+    assert_eq!(found(&answered, WaitedTooLong).len(), 1, "it was answered long ago");
     let mut untold = waits(5_000);
     untold.header().acquire_timeout_ms = None;
     assert_eq!(found(&untold, WaitedTooLong), Vec::<String>::new());
@@ -50,17 +56,23 @@ fn promises_decide_only_where_they_are_claimed_and_are_told_where_they_are_broke
     let mut kept = waits(900);
     kept.header().claims = vec![Claim::MutualExclusion];
     assert_eq!(claim(&kept), None);
+    // A library's run is looked at for what it leaves behind, and says so.
+    kept.history.facts.push(Fact { name: FactName::NothingEndless, holds: true, text: String::new() });
+    assert!(claim(&kept).is_some_and(|claim| !claim.claimed && claim.valid == Validity::Valid));
 }
 
 #[test]
-fn a_lock_without_an_end_is_not_left_behind() {
+fn a_lock_that_outlasts_its_ttl_is_not_left_behind() {
     for (holds, expected) in [(true, 0), (false, 1)] {
         let mut build = waits(900);
-        let text = "`lock:k0` on n0".to_string();
+        let text = "`lock:k0` on n0, which never ends".to_string();
         build.history.facts.push(Fact { name: FactName::NothingEndless, holds, text });
         let left = found(&build, LeftBehind);
         assert_eq!(left.len(), expected, "{left:?}");
-        assert!(left.iter().all(|summary| summary.ends_with("was left: `lock:k0` on n0")), "{left:?}");
+        assert!(
+            left.iter().all(|summary| summary.ends_with("outlasts its TTL: `lock:k0` on n0, which never ends")),
+            "{left:?}"
+        );
     }
 }
 

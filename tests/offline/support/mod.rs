@@ -471,6 +471,7 @@ fn header(scenario: &Scenario, play: &Play) -> Header {
         script_steps: 0,
         progress: Default::default(),
         outlives: None,
+        simulated: false,
         started: "2026-11-20T10:12:00Z".into(),
     }
 }

@@ -47,11 +47,7 @@ impl Wire {
             Direction::Reply => ((self.server, CLIENT), (REDIS_PORT, port)),
         };
         let header = Tcp { from_port: ports.0, to_port: ports.1, sequence, acknowledged, flags, length: 0 };
-        let mut frame = frame::segment(([1; 6], [2; 6]), ends, 0, &header, 9);
-        frame.extend(payload);
-        let total = (frame.len() - frame::ETHERNET) as u16;
-        frame[16..18].copy_from_slice(&total.to_be_bytes());
-        bare(frame)
+        bare(frame::segment(([1; 6], [2; 6]), ends, 0, &header, payload, 9))
     }
 
     fn says(&mut self, direction: Direction, port: u16, payload: &[u8]) -> Treatment {

@@ -1,5 +1,7 @@
 """aioredlock; without --no-watchdog it renews its locks: https://github.com/joanvila/aioredlock"""
 
+import urllib.parse
+
 import redjepsen
 
 
@@ -9,8 +11,11 @@ async def connect(settings):
     low, high = settings.retry_delay
     tries = lambda within: max(1, int(within / ((low + high) / 2)))
     ttl = settings.ttl if "no-watchdog" in settings.flags else None  # a lock with a timeout of its own is not renewed
+    # As URLs, they would be connected to without a time limit.
+    nodes = [urllib.parse.urlsplit(url) for url in settings.nodes]
+    nodes = [{"host": node.hostname, "port": node.port, "timeout": settings.node_timeout} for node in nodes]
     manager = aioredlock.Aioredlock(
-        settings.nodes, retry_count=1, retry_delay_min=low, retry_delay_max=high, internal_lock_timeout=settings.ttl
+        nodes, retry_count=1, retry_delay_min=low, retry_delay_max=high, internal_lock_timeout=settings.ttl
     )
 
     async def acquire(operation):

@@ -1,0 +1,196 @@
+//! `redjepsen risk`: how many updates a lock loses a year, in virtual time; needs no Redis.
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Exit, Failure, despite, print};
+use crate::files;
+use crate::report::risk::RiskReport;
+use crate::risk::distribution::PROFILES;
+use crate::risk::{Distribution, Kind, Question, Risk, RiskError, assess};
+use crate::runner::RunnerError;
+use crate::runner::simulate::simulate_plan;
+use crate::scenario::{Options, Scenario, quoted};
+use crate::topology::ClusterKind;
+use crate::units::{Length, LengthRange};
+
+const PAUSES: &str = "jvm-g1";
+/// How often to show how far it is.
+const SHOW_EVERY: u64 = 20;
+/// Longer than any run; each ends when it has shown what it is for.
+const TIME_LIMIT: Length = Length::Absolute(Duration::from_secs(24 * 3600));
+
+#[derive(Debug, Args)]
+pub struct RiskFlags {
+    /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file
+    #[arg(long, default_value = "redlock")]
+    workload: String,
+    /// How long a client stands still, and how often: a file of measured lengths, or a profile that is an example (jvm-g1,
+    /// jvm-parallel-old, quiet, vm-migration) [default: jvm-g1, unless other faults are given]
+    #[arg(long, value_name = "FILE")]
+    pauses: Option<String>,
+    /// For how long nothing passes between a client and the resource, as above
+    #[arg(long, value_name = "FILE")]
+    delays: Option<String>,
+    /// By how much the clock of a node jumps ahead, as above
+    #[arg(long, value_name = "FILE")]
+    clock_steps: Option<String>,
+    /// How long one member was watched for these files [default: what the files say]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    measured_over: Option<Duration>,
+    /// The lock's TTL that the answer is about
+    #[arg(long, default_value = "10s", value_parser = super::flags::absolute)]
+    ttl: Duration,
+    /// Further TTLs for the table, with commas
+    #[arg(long, default_value = "1s,2s,5s,10s,20s,30s,60s", value_delimiter = ',', value_parser = super::flags::absolute)]
+    ttls: Vec<Duration>,
+    /// Client processes of the service
+    #[arg(long, default_value_t = 5)]
+    clients: u32,
+    /// Redis nodes under the lock [default: what the workload says]
+    #[arg(long)]
+    nodes: Option<u32>,
+    /// Keys that the clients update, each with a lock of its own [default: what the workload says]
+    #[arg(long)]
+    keys: Option<u32>,
+    /// Updates a second that all clients together aim at
+    #[arg(long, default_value_t = 5.0)]
+    rate: f64,
+    /// How long a holder thinks between read and write, drawn for each operation
+    #[arg(long, default_value = "20ms..200ms")]
+    hold: LengthRange,
+    /// How long an operation may wait for the lock [default: 4ttl]
+    #[arg(long)]
+    acquire_timeout: Option<Length>,
+    /// How often each client dies, a day
+    #[arg(long, default_value_t = 0.1, value_name = "N", allow_negative_numbers = true)]
+    crashes_per_day: f64,
+    /// Simulated runs with a fault, for each TTL and kind of fault
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(20..=1_000_000), value_name = "N")]
+    runs: u32,
+    /// How many runs to make at the same time [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Draws everything that is random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Write a page and the plot into this folder
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+/// Assesses the risk and tells it.
+pub fn risk(flags: &RiskFlags) -> Result<Exit, Failure> {
+    let question = flags.question()?;
+    if let Some(folder) = &flags.out {
+        files::create_folder(folder).map_err(Failure::could_not_run)?;
+    }
+    let risk = simulated(&question)?;
+    let report = RiskReport { question: &question, risk: &risk, command: flags.command() };
+    print(report.text(flags.out.as_deref(), io::stdout().is_terminal()))?;
+    match flags.out.as_deref().map(|folder| report.write(folder)) {
+        Some(Err(unwritten)) => despite(Exit::Valid, Failure::could_not_run(unwritten)),
+        _ => Ok(Exit::Valid),
+    }
+}
+
+fn simulated(question: &Question) -> Result<Risk, Failure> {
+    let (live, made) = (io::stderr().is_terminal(), AtomicU64::new(0));
+    let show = || {
+        let made = made.fetch_add(1, Ordering::Relaxed) + 1;
+        if live && made.is_multiple_of(SHOW_EVERY) {
+            let _ = write!(io::stderr(), "\r\x1b[K{made} simulated runs");
+        }
+        true
+    };
+    let risk = assess(question, &simulate_plan, &show);
+    if live {
+        let _ = write!(io::stderr(), "\r\x1b[K");
+    }
+    risk.map_err(|error: RiskError<RunnerError>| match error {
+        RiskError::Run(error) => error.into(),
+        RiskError::Plan(_) | RiskError::Idle { .. } => Failure::arguments(error),
+        RiskError::Interrupted => Failure::could_not_run(error),
+    })
+}
+
+impl RiskFlags {
+    fn question(&self) -> Result<Question, Failure> {
+        let ttls: Vec<Duration> =
+            self.ttls.iter().copied().chain([self.ttl]).collect::<BTreeSet<_>>().into_iter().collect();
+        let asked = ttls.iter().position(|ttl| *ttl == self.ttl).unwrap_or_default();
+        let scenarios = ttls.iter().map(|ttl| self.scenario(*ttl)).collect::<Result<Vec<_>, Failure>>()?;
+        if !(self.crashes_per_day.is_finite() && (0.0..=1e6).contains(&self.crashes_per_day)) {
+            let text = format!("--crashes-per-day {} is out of range; it may be 0 to 1000000", self.crashes_per_day);
+            return Err(Failure::arguments(text));
+        }
+        let usual = (self.delays.is_none() && self.clock_steps.is_none()).then_some(PAUSES);
+        let given = [
+            ("--pauses", Kind::Pause, self.pauses.as_deref().or(usual)),
+            ("--delays", Kind::Delay, self.delays.as_deref()),
+            ("--clock-steps", Kind::ClockStep, self.clock_steps.as_deref()),
+        ];
+        let mut faults = Vec::new();
+        for (flag, kind, name) in given {
+            let Some(name) = name else { continue };
+            let is_profile = PROFILES.iter().any(|(profile, _)| *profile == name);
+            // A file beside a profile may need the time, and the profile does not.
+            let over = self.measured_over.filter(|_| !is_profile);
+            let distribution =
+                Distribution::named(name, over).map_err(|error| Failure::arguments(format!("{flag}: {error}")))?;
+            faults.push((kind, distribution));
+        }
+        if self.measured_over.is_some() && !faults.iter().any(|(_, distribution)| distribution.is_measured()) {
+            return Err(Failure::arguments("--measured-over is for files of measured lengths, and none was given"));
+        }
+        let threads = self.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
+        Ok(Question { scenarios, asked, faults, runs, crashes_per_day: self.crashes_per_day, threads })
+    }
+
+    fn scenario(&self, ttl: Duration) -> Result<Scenario, Failure> {
+        let options = Options {
+            cluster: Some(ClusterKind::Sim),
+            time_limit: Some(TIME_LIMIT),
+            ttl: Some(Length::Absolute(ttl)),
+            clients: Some(self.clients),
+            nodes: self.nodes,
+            keys: self.keys,
+            rate: Some(self.rate),
+            hold: Some(self.hold),
+            acquire_timeout: self.acquire_timeout,
+            ..Options::default()
+        };
+        options.scenario(&self.workload, "none", self.seed, Path::new("")).map_err(Failure::arguments)
+    }
+
+    /// The command that finds the same.
+    fn command(&self) -> String {
+        let text = |duration: &Duration| humantime::format_duration(*duration).to_string().replace(' ', "");
+        let given = [
+            ("workload", Some(self.workload.clone())),
+            ("pauses", self.pauses.clone()),
+            ("delays", self.delays.clone()),
+            ("clock-steps", self.clock_steps.clone()),
+            ("measured-over", self.measured_over.as_ref().map(text)),
+            ("ttl", Some(text(&self.ttl))),
+            ("ttls", Some(self.ttls.iter().map(text).collect::<Vec<_>>().join(","))),
+            ("clients", Some(self.clients.to_string())),
+            ("nodes", self.nodes.map(|nodes| nodes.to_string())),
+            ("keys", self.keys.map(|keys| keys.to_string())),
+            ("rate", Some(self.rate.to_string())),
+            ("hold", Some(self.hold.to_string())),
+            ("acquire-timeout", self.acquire_timeout.map(|length| length.to_string())),
+            ("crashes-per-day", Some(self.crashes_per_day.to_string())),
+            ("runs", Some(self.runs.to_string())),
+            ("seed", Some(self.seed.to_string())),
+        ];
+        let given = given.into_iter().filter_map(|(flag, value)| Some(format!(" --{flag} {}", quoted(&value?))));
+        format!("redjepsen risk{}", given.collect::<String>())
+    }
+}

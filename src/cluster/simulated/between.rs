@@ -1,0 +1,29 @@
+//! What passes between the parts of a simulated cluster, for whoever tests the tester: a bug is planted there, and must be
+//! found.
+
+use std::net::SocketAddrV4;
+
+use crate::faults::Deed;
+
+/// Sees what passes, and may change it. What a method is not written for goes its way.
+pub(crate) trait Between: Send + Sync {
+    /// Whether this is really done to a member. It is reported as seen in any case.
+    fn acts(&self, _member: &str, _deed: Deed) -> bool {
+        true
+    }
+
+    /// Whether a fault of the network is really injected, or healed. It is reported as seen in any case.
+    fn changes_network(&self, _heals: bool) -> bool {
+        true
+    }
+
+    /// Whether these bytes arrive at a server; it may change them before.
+    fn arrives(&self, _to: SocketAddrV4, _bytes: &mut Vec<u8>) -> bool {
+        true
+    }
+
+    /// What the controller hears instead of this line of a client's.
+    fn says(&self, _client: &str, line: Vec<u8>) -> Vec<Vec<u8>> {
+        vec![line]
+    }
+}

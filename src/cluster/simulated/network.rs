@@ -1,0 +1,526 @@
+//! Connections between machines, their segments, and what faults make of them.
+//!
+//! A connection is a [`Link`] with a lane in each direction. A segment either flies, and arrives after those before it,
+//! or is lost, and then it and all behind it wait until it is sent again. Timeouts are those of Linux: a second for what
+//! opens a connection, 200 ms for anything else, and twice as long each time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use simulated_redis::Connection;
+use tokio::io::ReadBuf;
+
+use super::world::{Due, Happened, State};
+use crate::faults::{LetGo, Pair, Passage, Segment, SimulatedWays};
+
+/// When what opens a connection is sent again, at first.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(1);
+/// The same for anything else.
+const TIMEOUT: Duration = Duration::from_millis(200);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// No segment carries more bytes.
+const LONGEST_SEGMENT: usize = 32 << 10;
+/// How long segments take by themselves, in milliseconds, with the share that takes no longer.
+const TRANSIT: [(f64, u64); 4] = [(0.6, 1), (0.9, 2), (0.98, 3), (1.0, 8)];
+/// What has longer to fly than this is held up by a fault.
+const HELD_UP: Duration = Duration::from_millis(10);
+/// The first port that a machine connects from.
+const FIRST_PORT: u16 = 40_000;
+
+/// Which way: from who opened the connection, or to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Onward,
+    Back,
+}
+
+pub(super) struct Network {
+    pub ways: SimulatedWays,
+    links: BTreeMap<u64, Link>,
+    next_link: u64,
+    next_ports: BTreeMap<Ipv4Addr, u16>,
+}
+
+struct Link {
+    /// Who opened it, and who accepts it.
+    ends: [SocketAddrV4; 2],
+    sides: [Side; 2],
+    lanes: [Lane; 2],
+}
+
+/// Who is at an end.
+enum Side {
+    /// Nobody yet: it is being opened.
+    NotYet,
+    Task(TaskEnd),
+    Process {
+        pid: u32,
+        connection: Connection,
+    },
+    /// Nobody any more.
+    Gone,
+}
+
+#[derive(Default)]
+struct TaskEnd {
+    /// How the opening went.
+    opened: Option<Result<(), io::ErrorKind>>,
+    /// What has arrived and was not read.
+    unread: BytesMut,
+    /// How it ended: in order, or with an error.
+    ended: Option<Result<(), io::ErrorKind>>,
+    waker: Option<Waker>,
+}
+
+#[derive(Default)]
+struct Lane {
+    unsent: VecDeque<Content>,
+    /// Whether the first of them was lost and will be sent again.
+    waits: bool,
+    /// How long it waits if it is lost once more.
+    timeout: Option<Duration>,
+    /// What is on its way, with its arrival.
+    flying: VecDeque<(Duration, Content)>,
+    /// The number of the next byte to be sent.
+    sequence: u32,
+    /// The number of the next byte to arrive.
+    expected: u32,
+    /// Whether a fault withholds the end of the connection.
+    withheld_close: bool,
+}
+
+enum Content {
+    Open,
+    Accept,
+    Refuse,
+    Bytes(Vec<u8>),
+    Close,
+}
+
+impl Direction {
+    fn from(self) -> usize {
+        self as usize
+    }
+
+    fn to(self) -> usize {
+        1 - self.from()
+    }
+}
+
+impl Network {
+    pub fn new() -> Network {
+        Network { ways: SimulatedWays::new(), links: BTreeMap::new(), next_link: 0, next_ports: BTreeMap::new() }
+    }
+
+    fn link(&mut self, link: u64) -> Option<&mut Link> {
+        self.links.get_mut(&link)
+    }
+
+    fn open(&mut self, from: Ipv4Addr, to: SocketAddrV4, side: Side) -> u64 {
+        let port = self.next_ports.entry(from).or_insert(FIRST_PORT);
+        let own = SocketAddrV4::new(from, *port);
+        *port = port.checked_add(1).unwrap_or(FIRST_PORT);
+        let link = self.next_link;
+        self.next_link += 1;
+        let (sides, lanes) = ([side, Side::NotYet], [Lane::default(), Lane::default()]);
+        self.links.insert(link, Link { ends: [own, to], sides, lanes });
+        link
+    }
+
+    /// The link that one of its ends calls this.
+    fn of_process(&self, pid: u32, connection: Connection) -> Option<(u64, Direction)> {
+        let is_it = |side: &Side| matches!(side, Side::Process { pid: its, connection: called } if (*its, *called) == (pid, connection));
+        // What was accepted is called as the link itself.
+        if let Connection::Accepted(link) = connection {
+            return self.links.get(&link).filter(|found| is_it(&found.sides[1])).map(|_| (link, Direction::Back));
+        }
+        self.links.iter().find(|(_, link)| is_it(&link.sides[0])).map(|(link, _)| (*link, Direction::Onward))
+    }
+}
+
+impl Link {
+    fn is_over(&self) -> bool {
+        let never_left = matches!(self.lanes[0].unsent.front(), Some(Content::Open));
+        match &self.sides {
+            [Side::Gone, Side::Gone] => true,
+            [Side::Gone, Side::NotYet] => never_left,
+            _ => false,
+        }
+    }
+
+    fn task(&mut self) -> Option<&mut TaskEnd> {
+        match &mut self.sides[0] {
+            Side::Task(end) => Some(end),
+            _ => None,
+        }
+    }
+}
+
+impl TaskEnd {
+    fn wake(&mut self) {
+        self.waker.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn wait(&mut self, context: &Context<'_>) {
+        self.waker = Some(context.waker().clone());
+    }
+
+    fn end(&mut self, how: Result<(), io::ErrorKind>) {
+        self.opened.get_or_insert(Err(io::ErrorKind::ConnectionReset));
+        self.ended.get_or_insert(how);
+        self.wake();
+    }
+}
+
+impl State {
+    /// Begins to open a connection for a task on this machine.
+    pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4) -> u64 {
+        let link = self.network.open(from, to, Side::Task(TaskEnd::default()));
+        self.send(link, Direction::Onward, Content::Open);
+        link
+    }
+
+    /// The same for a server.
+    pub fn connect_process(&mut self, from: Ipv4Addr, pid: u32, connection: Connection, to: SocketAddrV4) {
+        let link = self.network.open(from, to, Side::Process { pid, connection });
+        self.send(link, Direction::Onward, Content::Open);
+    }
+
+    pub fn poll_connected(&mut self, link: u64, context: &Context<'_>) -> Poll<io::Result<()>> {
+        let Some(end) = self.network.link(link).and_then(Link::task) else { return Poll::Ready(Err(broken())) };
+        match end.opened {
+            Some(opened) => Poll::Ready(opened.map_err(io::Error::from)),
+            None => {
+                end.wait(context);
+                Poll::Pending
+            }
+        }
+    }
+
+    pub fn poll_read(&mut self, link: u64, context: &Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Some(end) = self.network.link(link).and_then(Link::task) else { return Poll::Ready(Ok(())) };
+        if !end.unread.is_empty() {
+            let length = end.unread.len().min(into.remaining());
+            into.put_slice(&end.unread[..length]);
+            end.unread.advance(length);
+            return Poll::Ready(Ok(()));
+        }
+        match end.ended {
+            Some(ended) => Poll::Ready(ended.map_err(io::Error::from)),
+            None => {
+                end.wait(context);
+                Poll::Pending
+            }
+        }
+    }
+
+    pub fn send_from_task(&mut self, link: u64, bytes: &[u8]) -> io::Result<usize> {
+        let Some(end) = self.network.link(link).and_then(Link::task) else { return Err(broken()) };
+        if let Some(ended) = end.ended {
+            return Err(ended.err().map_or_else(broken, io::Error::from));
+        }
+        self.send_bytes(link, Direction::Onward, bytes);
+        Ok(bytes.len())
+    }
+
+    pub fn close_from_task(&mut self, link: u64) {
+        self.close(link, Direction::Onward);
+    }
+
+    pub fn send_from_process(&mut self, _: Ipv4Addr, pid: u32, connection: Connection, bytes: Vec<u8>) {
+        if let Some((link, direction)) = self.network.of_process(pid, connection) {
+            self.send_bytes(link, direction, &bytes);
+        }
+    }
+
+    pub fn close_from_process(&mut self, _: Ipv4Addr, pid: u32, connection: Connection) {
+        if let Some((link, direction)) = self.network.of_process(pid, connection) {
+            self.close(link, direction);
+        }
+    }
+
+    /// Closes all connections of a server that ended.
+    pub fn close_all_of(&mut self, ended: u32) {
+        let is_its = |side: &Side| matches!(side, Side::Process { pid, .. } if *pid == ended);
+        let links = self.network.links.iter();
+        let its: Vec<(u64, Direction)> = links
+            .filter_map(|(number, link)| match &link.sides {
+                [one, _] if is_its(one) => Some((*number, Direction::Onward)),
+                [_, other] if is_its(other) => Some((*number, Direction::Back)),
+                _ => None,
+            })
+            .collect();
+        for (link, direction) in its {
+            self.close(link, direction);
+        }
+    }
+
+    fn close(&mut self, number: u64, direction: Direction) {
+        let Some(link) = self.network.link(number) else { return };
+        if matches!(link.sides[direction.from()], Side::Gone) {
+            return;
+        }
+        link.sides[direction.from()] = Side::Gone;
+        if link.is_over() {
+            self.network.links.remove(&number);
+        } else {
+            self.send(number, direction, Content::Close);
+        }
+    }
+
+    fn send_bytes(&mut self, link: u64, direction: Direction, bytes: &[u8]) {
+        for piece in bytes.chunks(LONGEST_SEGMENT) {
+            self.send(link, direction, Content::Bytes(piece.to_vec()));
+        }
+    }
+
+    fn send(&mut self, number: u64, direction: Direction, content: Content) {
+        let Some(link) = self.network.link(number) else { return };
+        let lane = &mut link.lanes[direction.from()];
+        lane.unsent.push_back(content);
+        if !lane.waits {
+            self.transmit(number, direction);
+        }
+    }
+
+    pub fn send_again(&mut self, number: u64, direction: Direction) {
+        let Some(link) = self.network.link(number) else { return };
+        link.lanes[direction.from()].waits = false;
+        self.transmit(number, direction);
+    }
+
+    /// Sends whatever a lane has to send, until something is lost.
+    fn transmit(&mut self, number: u64, direction: Direction) {
+        let now = self.now();
+        loop {
+            let (first, second) = (self.draw(), self.draw());
+            let Some(link) = self.network.links.get_mut(&number) else { return };
+            let (from, to) = (link.ends[direction.from()], link.ends[direction.to()]);
+            let expected = link.lanes[direction.to()].expected;
+            let lane = &mut link.lanes[direction.from()];
+            let Some(content) = lane.unsent.front() else { return };
+            let payload: &[u8] = if let Content::Bytes(bytes) = content { bytes } else { &[] };
+            let opens = matches!(content, Content::Open | Content::Accept | Content::Refuse);
+            let acknowledged = if matches!(content, Content::Open) { 0 } else { expected };
+            let segment = Segment { from, to, sequence: lane.sequence, acknowledged, opens, payload };
+            match self.network.ways.pass(&segment, || second) {
+                Passage::Late(later) => {
+                    let Some(content) = lane.unsent.pop_front() else { return };
+                    lane.sequence = lane.sequence.wrapping_add(content.length());
+                    lane.timeout = None;
+                    let at = (now + transit(first) + later).max(lane.flying.back().map_or(now, |(last, _)| *last));
+                    lane.flying.push_back((at, content));
+                    self.schedule(at, Due::Arrive(number, direction));
+                }
+                Passage::Lost => {
+                    let timeout = lane.timeout.unwrap_or(if opens { OPENING_TIMEOUT } else { TIMEOUT });
+                    (lane.waits, lane.timeout) = (true, Some((timeout * 2).min(LONGEST_TIMEOUT)));
+                    self.schedule(now + timeout, Due::SendAgain(number, direction));
+                    return;
+                }
+                Passage::Withheld => {
+                    let Some(content) = lane.unsent.pop_front() else { return };
+                    lane.sequence = lane.sequence.wrapping_add(content.length());
+                    lane.withheld_close |= matches!(content, Content::Close);
+                }
+                Passage::Reset => return self.reset(number),
+            }
+        }
+    }
+
+    /// Lets everything arrive that is due.
+    pub fn arrive(&mut self, number: u64, direction: Direction) {
+        let now = self.now();
+        loop {
+            let Some(link) = self.network.link(number) else { return };
+            let lane = &mut link.lanes[direction.from()];
+            if lane.flying.front().is_none_or(|(at, _)| *at > now) {
+                return;
+            }
+            let Some((_, content)) = lane.flying.pop_front() else { return };
+            lane.expected = lane.expected.wrapping_add(content.length());
+            self.deliver(number, direction, content);
+        }
+    }
+
+    fn deliver(&mut self, number: u64, direction: Direction, content: Content) {
+        let Some(link) = self.network.links.get_mut(&number) else { return };
+        let (peer, local) = (link.ends[direction.from()], link.ends[direction.to()]);
+        let side = &mut link.sides[direction.to()];
+        if let Content::Open = content {
+            return self.accept(number, peer, local);
+        }
+        match (side, content) {
+            (Side::Task(end), Content::Accept) => {
+                end.opened = Some(Ok(()));
+                end.wake();
+            }
+            (Side::Task(end), Content::Refuse) => {
+                end.opened = Some(Err(io::ErrorKind::ConnectionRefused));
+                end.wake();
+            }
+            (Side::Task(end), Content::Bytes(bytes)) => {
+                end.unread.extend_from_slice(&bytes);
+                end.wake();
+            }
+            (Side::Task(end), Content::Close) => end.end(Ok(())),
+            // It only made a fault strike.
+            (Side::Process { .. }, Content::Bytes(bytes)) if bytes.is_empty() => {}
+            (Side::Process { pid, connection }, content) => {
+                let (pid, connection) = (*pid, *connection);
+                let mut arrives = true;
+                let happened = match content {
+                    Content::Bytes(mut bytes) => {
+                        if let Some(between) = &self.between {
+                            arrives = between.arrives(local, &mut bytes);
+                        }
+                        Happened::Received(connection, bytes)
+                    }
+                    Content::Accept => Happened::Connected(connection),
+                    Content::Refuse => Happened::Refused(connection),
+                    Content::Close | Content::Open => Happened::Closed(connection),
+                };
+                if matches!(happened, Happened::Refused(_) | Happened::Closed(_)) {
+                    link.sides[direction.to()] = Side::Gone;
+                }
+                if arrives {
+                    self.happens(*local.ip(), pid, happened);
+                }
+            }
+            (Side::NotYet | Side::Gone, _) | (Side::Task(_), Content::Open) => {}
+        }
+        if self.network.link(number).is_some_and(|link| link.is_over()) {
+            self.network.links.remove(&number);
+        }
+    }
+
+    /// A request to open a connection has arrived. A machine on which nothing runs refuses; one whose process stands
+    /// still accepts all the same, since its kernel does.
+    fn accept(&mut self, number: u64, peer: SocketAddrV4, local: SocketAddrV4) {
+        let listens = self.machines.get(local.ip()).and_then(|machine| {
+            let program = machine.program.as_ref()?;
+            machine.running.as_ref().filter(|_| program.listens_on(local.port())).map(|running| running.pid)
+        });
+        let Some(pid) = listens else {
+            if let Some(link) = self.network.link(number) {
+                link.sides[1] = Side::Gone;
+            }
+            return self.send(number, Direction::Back, Content::Refuse);
+        };
+        let connection = Connection::Accepted(number);
+        if let Some(link) = self.network.link(number) {
+            link.sides[1] = Side::Process { pid, connection };
+        }
+        // Before anything that the server says at once.
+        self.send(number, Direction::Back, Content::Accept);
+        self.happens(*local.ip(), pid, Happened::Accepted { connection, peer, local });
+    }
+
+    /// Both ends are told to forget a connection. What has arrived at a task by then can still be read.
+    fn reset(&mut self, number: u64) {
+        let Some(link) = self.network.link(number) else { return };
+        link.lanes = Default::default();
+        let mut told = Vec::new();
+        for (side, end) in link.sides.iter_mut().zip(link.ends) {
+            match side {
+                Side::Task(end) => end.end(Err(io::ErrorKind::ConnectionReset)),
+                Side::Process { pid, connection } => {
+                    told.push((*end.ip(), *pid, *connection));
+                    *side = Side::Gone;
+                }
+                Side::NotYet | Side::Gone => *side = Side::Gone,
+            }
+        }
+        if link.is_over() {
+            self.network.links.remove(&number);
+        }
+        for (address, pid, connection) in told {
+            self.happens(address, pid, Happened::Closed(connection));
+        }
+    }
+
+    /// Lets go what a fault held that is no more on these ways.
+    pub fn let_go(&mut self, held: Vec<LetGo>, ways: &BTreeSet<Pair>) {
+        let now = self.now();
+        for held in held {
+            match held {
+                LetGo::Bytes { from, to, payload } => {
+                    let Some((number, direction)) = self.between(from, to) else { continue };
+                    let Some(link) = self.network.link(number) else { continue };
+                    let lane = &mut link.lanes[direction.from()];
+                    if !payload.is_empty() {
+                        lane.flying.push_back((now, Content::Bytes(payload)));
+                    } else if std::mem::take(&mut lane.withheld_close) {
+                        lane.flying.push_back((now, Content::Close));
+                    }
+                    self.schedule(now, Due::Arrive(number, direction));
+                }
+                LetGo::Reset { from, to } => {
+                    if let Some((number, _)) = self.between(from, to) {
+                        self.reset(number);
+                    }
+                }
+            }
+        }
+        // What was delayed arrives at once.
+        let mut arrivals = Vec::new();
+        for (number, link) in &mut self.network.links {
+            for direction in [Direction::Onward, Direction::Back] {
+                let way = (*link.ends[direction.from()].ip(), *link.ends[direction.to()].ip());
+                let lane = &mut link.lanes[direction.from()];
+                if ways.contains(&way) && lane.flying.iter().any(|(at, _)| *at > now + HELD_UP) {
+                    lane.flying.iter_mut().for_each(|(at, _)| *at = now);
+                    arrivals.push((*number, direction));
+                }
+            }
+        }
+        for (number, direction) in arrivals {
+            self.schedule(now, Due::Arrive(number, direction));
+        }
+    }
+
+    /// The connection between these ends, and which way leads from the first.
+    fn between(&self, from: SocketAddrV4, to: SocketAddrV4) -> Option<(u64, Direction)> {
+        self.network.links.iter().find_map(|(number, link)| match link.ends {
+            ends if ends == [from, to] => Some((*number, Direction::Onward)),
+            ends if ends == [to, from] => Some((*number, Direction::Back)),
+            _ => None,
+        })
+    }
+
+    /// Has each of these connections, given by its client and server, send a segment without content: a fault that chose
+    /// it strikes at that.
+    pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)]) {
+        let chosen = |link: &Link| connections.contains(&(*link.ends[0].ip(), link.ends[0].port(), *link.ends[1].ip()));
+        let links: Vec<u64> =
+            self.network.links.iter().filter(|(_, link)| chosen(link)).map(|(number, _)| *number).collect();
+        for number in links {
+            self.send(number, Direction::Back, Content::Bytes(Vec::new()));
+        }
+    }
+}
+
+impl Content {
+    /// How many numbers it takes: one that opens a connection counts as a byte.
+    fn length(&self) -> u32 {
+        match self {
+            Content::Open | Content::Accept | Content::Refuse => 1,
+            Content::Bytes(bytes) => u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            Content::Close => 0,
+        }
+    }
+}
+
+fn broken() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
+}
+
+/// How long a segment takes, by a number from 0 to 1.
+fn transit(drawn: f64) -> Duration {
+    let (_, longest) = TRANSIT.iter().find(|(share, _)| drawn < *share).unwrap_or(&TRANSIT[0]);
+    Duration::from_millis(*longest)
+}

@@ -1,0 +1,211 @@
+//! Starts and ends the members of a simulated cluster, and its agent.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::Ipv4Net;
+use simulated_redis::Disk;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use super::super::error::ClusterError;
+use super::super::group_files::Group;
+use super::super::lines::{ClientOutput, ClientProcess, Log};
+use super::super::{ClusterSpec, Member, MemberState};
+use super::between::Between;
+use super::host::SimulatedHost;
+use super::machine::{Inside, Stoppable};
+use super::servers::Program;
+use super::world::{Machine, What, World};
+use crate::client;
+use crate::faults::{Agent, AgentStreams, Request, carry_out_all};
+use crate::members::Role;
+
+/// How many bytes wait in a pipe.
+const PIPE: usize = 64 << 10;
+/// How many answers of the agent may wait.
+const ANSWERS: usize = 1024;
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// A running simulated cluster.
+pub(crate) struct SimulatedRun {
+    world: Arc<World>,
+    /// Where the agent is.
+    gateway: Ipv4Addr,
+    /// Lets the world go on.
+    engine: JoinHandle<()>,
+}
+
+impl SimulatedRun {
+    pub(super) fn new(
+        seed: u64,
+        between: Option<Arc<dyn Between>>,
+        spec: &ClusterSpec,
+        members: &[Member],
+        subnet: Ipv4Net,
+    ) -> SimulatedRun {
+        let (world, group) = (World::new(seed, between), Group::new(spec, members));
+        world.change(|state| {
+            let mut numbers = BTreeMap::new();
+            for (place, member) in (0..).zip(members) {
+                let Some(address) = member.address else { continue };
+                let number = numbers.entry(member.role.word()).or_insert(0);
+                let machine = Machine {
+                    name: member.name.clone(),
+                    clock: Default::default(),
+                    running: None,
+                    program: Program::of(spec, &group, member, *number, seed.wrapping_add(place)),
+                    disk: Disk::default(),
+                    ended: None,
+                };
+                *number += 1;
+                state.machines.insert(address, machine);
+            }
+        });
+        let engine = tokio::spawn(Arc::clone(&world).go_on());
+        let gateway = subnet.hosts().next().unwrap_or(subnet.network());
+        SimulatedRun { world, gateway, engine }
+    }
+
+    /// The agent as a task, which ends when its orders do.
+    pub(super) fn start_agent(&self) -> Agent {
+        let (ours, theirs) = duplex(PIPE);
+        let (answers, lines) = mpsc::channel(ANSWERS);
+        let (orders, requests) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(theirs).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                match serde_json::from_str::<Request>(&line) {
+                    Ok(request) => _ = orders.send(request),
+                    Err(error) => tracing::warn!("not an order: {error}: {line}"),
+                }
+            }
+        });
+        let host = SimulatedHost { world: Arc::clone(&self.world), address: self.gateway };
+        let answer = move |response: &_| {
+            if let Ok(line) = serde_json::to_vec(response)
+                && answers.try_send(line).is_err()
+            {
+                tracing::warn!("an answer of the agent was not read");
+            }
+        };
+        tokio::spawn(async move {
+            if let Err(error) = carry_out_all(host, requests, answer, std::future::pending()).await {
+                tracing::warn!("{error}");
+            }
+        });
+        Agent::connect(AgentStreams { stdin: Box::pin(ours), lines })
+    }
+
+    pub fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
+        let address = address_of(member)?;
+        let started = |what| self.world.change(|state| state.start(address, what));
+        let pid = started(What::Client { task: None, waiting: Vec::new() });
+        let inside = Inside { world: Arc::clone(&self.world), address, pid };
+        let (stdin, input) = duplex(PIPE);
+        let (stdout, output) = duplex(PIPE);
+        let (mut stderr, errors) = duplex(PIPE);
+        let ended = inside.clone();
+        let work = client::serve(input, output, Arc::new(inside.clone()));
+        let task = tokio::spawn(async move {
+            let outcome = Stoppable { inside, work: Box::pin(work) }.await;
+            if let Err(error) = &outcome {
+                let _ = stderr.write_all(format!("Error: {error}\n").as_bytes()).await;
+            }
+            ended.world.change(|state| state.client_ended(address, ended.pid, i32::from(outcome.is_err())));
+        });
+        self.world.change(|state| {
+            if let Some(running) = state.running(address)
+                && let What::Client { task: its, .. } = &mut running.what
+            {
+                *its = Some(task.abort_handle());
+            }
+        });
+        let process = ClientProcess::over(stdin, stdout, errors, log.clone());
+        Ok(match self.world.change(|state| state.between.clone()) {
+            Some(between) => overheard(process, between, member.name.clone()),
+            None => process,
+        })
+    }
+
+    pub fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
+        let address = address_of(member)?;
+        let unknown = || ClusterError::NoServer { member: member.name.clone() };
+        self.world.change(|state| state.start_server(address)).map(|_| ()).ok_or_else(unknown)
+    }
+
+    pub fn kill(&self, member: &Member) -> Result<(), ClusterError> {
+        let address = address_of(member)?;
+        self.world.change(|state| state.kill(address, false));
+        Ok(())
+    }
+
+    pub async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError> {
+        let (address, began) = (address_of(member)?, Instant::now());
+        while self.world.change(|state| state.running(address).is_some()) {
+            if began.elapsed() >= limit {
+                return Err(ClusterError::Timeout { doing: format!("end {}", member.name), seconds: limit.as_secs() });
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    pub fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
+        let address = address_of(member)?;
+        Ok(self.world.change(|state| match state.machines.get(&address) {
+            Some(Machine { running: Some(running), .. }) => Ok(running.pid),
+            Some(Machine { ended: Some(code), .. }) => Err(format!("exit code {code}")),
+            _ => Err("it was never started".to_string()),
+        }))
+    }
+
+    pub fn states(&self, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError> {
+        let state_of = |member: &Member| {
+            let state = match member.role {
+                Role::Agent => Ok(0),
+                _ => self.running_pid(member)?,
+            };
+            let (name, role, running) = (member.name.clone(), member.role, state.is_ok());
+            Ok(MemberState { name, role, running, text: state.map_or_else(|text| text, |_| "Up".to_string()) })
+        };
+        members.into_iter().map(state_of).collect()
+    }
+
+    /// Ends everything.
+    pub fn remove(&self) {
+        self.engine.abort();
+    }
+}
+
+impl Drop for SimulatedRun {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// A client of which the controller hears what is `between` them.
+fn overheard(process: ClientProcess, between: Arc<dyn Between>, name: String) -> ClientProcess {
+    let ClientProcess { stdin, output: mut said } = process;
+    let (sender, output) = mpsc::channel(ANSWERS);
+    tokio::spawn(async move {
+        while let Some(said) = said.recv().await {
+            let heard = match said {
+                ClientOutput::Stdout(line) => between.says(&name, line).into_iter().map(ClientOutput::Stdout).collect(),
+                other => vec![other],
+            };
+            for line in heard {
+                let _ = sender.send(line).await;
+            }
+        }
+    });
+    ClientProcess { stdin, output }
+}
+
+fn address_of(member: &Member) -> Result<Ipv4Addr, ClusterError> {
+    member.address.ok_or_else(|| ClusterError::UnknownMember { member: member.name.clone() })
+}

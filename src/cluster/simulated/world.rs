@@ -1,0 +1,376 @@
+//! Machines with their clocks, what runs on them, and what will happen when.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use simulated_redis::{Action, Clocks, Connection, Disk, Event};
+use tokio::runtime;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::between::Between;
+use super::network::{Direction, Network};
+use super::servers::{self, Program};
+use crate::faults::WrongClock;
+
+/// What monotonic clocks show when the world begins: machines have been up for a while.
+const UP_FOR: Duration = Duration::from_secs(1000);
+/// The time of day when the world begins, since 1970: 2000-01-01, 00:00 UTC.
+pub const START_OF_TIME: Duration = Duration::from_secs(946_684_800);
+/// Runs this in virtual time, on a thread of its own: whenever nothing is left to do, the clock moves on to the next
+/// moment at which there is. Fails only if the runtime can't be made.
+pub fn in_virtual_time<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> io::Result<T> {
+    let in_runtime = || {
+        let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+        Ok(runtime.block_on(work()))
+    };
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().name("virtual time".to_string()).spawn_scoped(scope, in_runtime)?;
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// All machines and the network between them.
+pub(super) struct World {
+    state: Mutex<State>,
+    /// Told when something was put on the agenda.
+    changed: Notify,
+}
+
+pub(super) struct State {
+    began: Instant,
+    rng: ChaCha8Rng,
+    pub machines: BTreeMap<Ipv4Addr, Machine>,
+    pub network: Network,
+    pub between: Option<Arc<dyn Between>>,
+    agenda: BTreeMap<(Duration, u64), Due>,
+    /// Orders what is due at the same moment.
+    next: u64,
+    next_pid: u32,
+}
+
+/// A machine, whether something runs on it or not.
+pub(super) struct Machine {
+    pub name: String,
+    pub clock: WrongClock,
+    pub running: Option<Running>,
+    /// What a server that runs here starts with.
+    pub program: Option<Program>,
+    /// What is left on its disk while nothing runs.
+    pub disk: Disk,
+    /// How the last process ended.
+    pub ended: Option<i32>,
+}
+
+/// A process on a machine.
+pub(super) struct Running {
+    pub pid: u32,
+    /// Whether it stands still, as after SIGSTOP.
+    pub stopped: bool,
+    pub what: What,
+}
+
+pub(super) enum What {
+    Server {
+        server: servers::Running,
+        /// What has happened while it stood still.
+        waiting: VecDeque<Happened>,
+        /// When it is to be woken, on its monotonic clock.
+        wake: Option<Duration>,
+    },
+    /// A client, which is a task.
+    Client {
+        task: Option<AbortHandle>,
+        /// Woken when it goes on, connections before whoever waits for a time limit.
+        waiting: Vec<(Waiting, Waker)>,
+    },
+}
+
+/// Which part of a client waits until it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Waiting {
+    Connection,
+    Program,
+}
+
+/// An event of a server, with what it needs to wait.
+pub(super) enum Happened {
+    Accepted { connection: Connection, peer: std::net::SocketAddrV4, local: std::net::SocketAddrV4 },
+    Connected(Connection),
+    Refused(Connection),
+    Received(Connection, Vec<u8>),
+    Closed(Connection),
+    Wake,
+}
+
+/// What happens by itself at a certain time.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Due {
+    /// A segment, or several, may arrive.
+    Arrive(u64, Direction),
+    /// Segments that were lost are sent again.
+    SendAgain(u64, Direction),
+    /// A server has something to do.
+    Wake(Ipv4Addr, u32),
+}
+
+impl World {
+    pub fn new(seed: u64, between: Option<Arc<dyn Between>>) -> Arc<World> {
+        let state = State {
+            began: Instant::now(),
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            machines: BTreeMap::new(),
+            network: Network::new(),
+            between,
+            agenda: BTreeMap::new(),
+            next: 0,
+            next_pid: 100,
+        };
+        Arc::new(World { state: Mutex::new(state), changed: Notify::new() })
+    }
+
+    /// Changes something; whatever follows from it is seen to.
+    pub fn change<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let before = state.next;
+        let result = work(&mut state);
+        if state.next != before {
+            self.changed.notify_one();
+        }
+        result
+    }
+
+    /// Lets everything happen at its time; never ends.
+    pub async fn go_on(self: Arc<World>) {
+        loop {
+            let next = self.lock().do_what_is_due();
+            tokio::select! {
+                biased;
+                () = self.changed.notified() => {}
+                () = until(next) => {}
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl State {
+    /// Time since the world began.
+    pub fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The monotonic clock, the same on all machines.
+    pub fn monotonic(&self) -> Duration {
+        UP_FOR + self.now()
+    }
+
+    /// The true time of day.
+    pub fn wall(&self) -> Duration {
+        START_OF_TIME + self.now()
+    }
+
+    /// What a machine's clocks show.
+    pub fn clocks(&self, address: Ipv4Addr) -> Clocks {
+        let (real, monotonic) = (self.wall(), self.monotonic());
+        let wall = self.machines.get(&address).map_or(real, |machine| machine.clock.shows(real, monotonic));
+        Clocks { wall, monotonic }
+    }
+
+    /// A number from 0 to 1.
+    pub fn draw(&mut self) -> f64 {
+        self.rng.random()
+    }
+
+    pub fn schedule(&mut self, at: Duration, due: Due) {
+        self.agenda.insert((at, self.next), due);
+        self.next += 1;
+    }
+
+    /// A machine by its member's name.
+    pub fn machine_named(&mut self, name: &str) -> Option<(Ipv4Addr, &mut Machine)> {
+        self.machines.iter_mut().find(|(_, machine)| machine.name == name).map(|(address, machine)| (*address, machine))
+    }
+
+    /// The process on a machine, if one runs.
+    pub fn running(&mut self, address: Ipv4Addr) -> Option<&mut Running> {
+        self.machines.get_mut(&address)?.running.as_mut()
+    }
+
+    /// Does everything that is due by now; returns when the next thing is.
+    fn do_what_is_due(&mut self) -> Option<Instant> {
+        loop {
+            let now = self.now();
+            let entry = self.agenda.first_entry()?;
+            let at = entry.key().0;
+            if at > now {
+                return Some(self.began + at);
+            }
+            match entry.remove() {
+                Due::Arrive(link, direction) => self.arrive(link, direction),
+                Due::SendAgain(link, direction) => self.send_again(link, direction),
+                Due::Wake(address, pid) => {
+                    let monotonic = self.monotonic();
+                    let is_due = self.running(address).is_some_and(|running| match &mut running.what {
+                        What::Server { wake, .. } if running.pid == pid => {
+                            wake.take_if(|wake| *wake <= monotonic).is_some()
+                        }
+                        _ => false,
+                    });
+                    if is_due {
+                        self.happens(address, pid, Happened::Wake);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts a process and returns its PID.
+    pub fn start(&mut self, address: Ipv4Addr, what: What) -> Option<u32> {
+        let pid = self.next_pid;
+        self.next_pid += 1;
+        let machine = self.machines.get_mut(&address)?;
+        machine.ended = None;
+        machine.running = Some(Running { pid, stopped: false, what });
+        self.plan_wake(address);
+        Some(pid)
+    }
+
+    /// Starts the server that this machine is for, with what is on its disk.
+    pub fn start_server(&mut self, address: Ipv4Addr) -> Option<u32> {
+        let clocks = self.clocks(address);
+        let machine = self.machines.get_mut(&address)?;
+        let program = machine.program.as_ref()?;
+        let server = program.start(std::mem::take(&mut machine.disk), clocks);
+        self.start(address, What::Server { server, waiting: VecDeque::new(), wake: None })
+    }
+
+    /// Ends a machine's process at once, and with it its connections. With `unsynced_too`, what it had not synced is
+    /// lost. False if none runs.
+    pub fn kill(&mut self, address: Ipv4Addr, unsynced_too: bool) -> bool {
+        let Some(machine) = self.machines.get_mut(&address) else { return false };
+        let Some(running) = machine.running.take() else { return false };
+        machine.ended = Some(128 + 9);
+        match running.what {
+            What::Server { server, .. } => {
+                machine.disk = server.end(unsynced_too);
+                self.close_all_of(running.pid);
+            }
+            // Its connections close as they are dropped with it.
+            What::Client { task, .. } => task.iter().for_each(AbortHandle::abort),
+        }
+        true
+    }
+
+    /// A client has ended by itself.
+    pub fn client_ended(&mut self, address: Ipv4Addr, pid: Option<u32>, code: i32) {
+        if let Some(machine) = self.machines.get_mut(&address)
+            && machine.running.take_if(|running| Some(running.pid) == pid).is_some()
+        {
+            machine.ended = Some(code);
+        }
+    }
+
+    /// Has a process stand still, or go on. False if none runs.
+    pub fn set_stopped(&mut self, address: Ipv4Addr, stopped: bool) -> bool {
+        let Some(running) = self.running(address) else { return false };
+        running.stopped = stopped;
+        let pid = running.pid;
+        if stopped {
+            return true;
+        }
+        match &mut running.what {
+            What::Server { waiting, .. } => {
+                // What came meanwhile is read before its own timers are looked at, as after a wait for events.
+                for happened in std::mem::take(waiting) {
+                    self.happens(address, pid, happened);
+                }
+                self.plan_wake(address);
+            }
+            What::Client { waiting, .. } => {
+                let mut waiting = std::mem::take(waiting);
+                waiting.sort_by_key(|(waiting, _)| *waiting);
+                waiting.into_iter().for_each(|(_, waker)| waker.wake());
+            }
+        }
+        true
+    }
+
+    /// Has a server look whether anything is due, as after a change of its clock.
+    pub fn wake(&mut self, address: Ipv4Addr) {
+        if let Some(pid) = self.running(address).map(|running| running.pid) {
+            self.happens(address, pid, Happened::Wake);
+        }
+    }
+
+    /// Tells a server that something happened, now or when it goes on.
+    pub fn happens(&mut self, address: Ipv4Addr, pid: u32, happened: Happened) {
+        let clocks = self.clocks(address);
+        let mut actions = Vec::new();
+        let Some(running) = self.running(address).filter(|running| running.pid == pid) else { return };
+        let What::Server { server, waiting, .. } = &mut running.what else { return };
+        if running.stopped {
+            waiting.push_back(happened);
+            return;
+        }
+        let event = match &happened {
+            Happened::Accepted { connection, peer, local } => {
+                Event::Accepted { connection: *connection, peer: *peer, local: *local }
+            }
+            Happened::Connected(connection) => Event::Connected { connection: *connection },
+            Happened::Refused(connection) => Event::Refused { connection: *connection },
+            Happened::Received(connection, bytes) => Event::Received { connection: *connection, bytes },
+            Happened::Closed(connection) => Event::Closed { connection: *connection },
+            Happened::Wake => Event::Wake,
+        };
+        server.handle(event, clocks, &mut actions);
+        for action in actions {
+            self.act(address, pid, action);
+        }
+        self.plan_wake(address);
+    }
+
+    fn act(&mut self, address: Ipv4Addr, pid: u32, action: Action) {
+        match action {
+            Action::Connect { connection, to } => self.connect_process(address, pid, connection, to),
+            Action::Send { connection, bytes } => self.send_from_process(address, pid, connection, bytes),
+            Action::Close { connection } => self.close_from_process(address, pid, connection),
+        }
+    }
+
+    /// Puts the next time at which a server wants to be woken on the agenda.
+    fn plan_wake(&mut self, address: Ipv4Addr) {
+        let Some(running) = self.running(address) else { return };
+        let pid = running.pid;
+        let What::Server { server, wake, .. } = &mut running.what else { return };
+        if running.stopped {
+            return;
+        }
+        let next = server.next_wake();
+        // An earlier one is on the agenda already, and will look again.
+        if next.is_some_and(|next| wake.is_none_or(|planned| next < planned)) {
+            *wake = next;
+            if let Some(next) = next {
+                let at = next.saturating_sub(UP_FOR).max(self.now());
+                self.schedule(at, Due::Wake(address, pid));
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What is left of locks once the last client has gone. Of a lock that runs out nothing may be left that lasts for much
+//! longer than its TTL.
+
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::{Run, RunError};
+use crate::cluster::Member;
+use crate::faults::{RedisCommand, RedisReply};
+use crate::history::{Claim, FactName};
+use crate::members::Role;
+use crate::words;
+
+impl Run<'_> {
+    /// Once the last client is gone: whether a node keeps a lock that never ends, or long after its TTL, though the
+    /// library's locks run out.
+    pub(super) async fn look_for_endless_locks(&self) -> Result<(), RunError> {
+        let workload = &self.scenario.workload;
+        let is_promised = workload.library.is_some() || workload.claims.contains(&Claim::Promises);
+        if !(is_promised && workload.lock.expires()) {
+            return Ok(());
+        }
+        let (mut looked_at, mut endless) = (0_u64, Vec::new());
+        for node in self.cluster.members().filter(|member| member.role == Role::Node) {
+            match self.endless_locks_on(node).await {
+                Ok((keys, found)) => {
+                    looked_at += keys;
+                    let told =
+                        |(key, end): (String, String)| format!("{} on {}, which {end}", words::quoted(&key), node.name);
+                    endless.extend(found.into_iter().map(told));
+                }
+                // Nothing is known then, and nothing is said.
+                Err(text) => {
+                    warn!(node = node.name, text, "not every node could be searched for locks that never end");
+                    return Ok(());
+                }
+            }
+        }
+        let text = if endless.is_empty() { format!("{looked_at} keys looked at") } else { endless.join(", ") };
+        self.fact(FactName::NothingEndless, endless.is_empty(), text)
+    }
+
+    /// How many keys of locks a node has, and those that outlast a lock, with when they end.
+    async fn endless_locks_on(&self, node: &Member) -> Result<(u64, Vec<(String, String)>), String> {
+        let url = node.url().unwrap_or_default();
+        // A node whose clock was wrong set the ends of its keys by it; and a count of tokens may last for longer.
+        let excused = self.scenario.nemesis.needs_preload() || self.scenario.workload.lock.gives_tokens();
+        let longest = (!excused).then(|| longest_left(self.scenario.ttl));
+        let ask = async |words: [&str; 2]| {
+            let command = RedisCommand::Words(words.map(str::to_string).to_vec());
+            match self.ask(&url, command).await {
+                Ok(RedisReply::Text(text)) => Ok(text),
+                other => Err(format!("{other:?}")),
+            }
+        };
+        let (mut keys, mut endless) = (0, Vec::new());
+        for key in ask(["KEYS", "*lock:k*"]).await?.lines() {
+            keys += 1;
+            // Lists and the like serve those who wait.
+            let is_lock = matches!(ask(["TYPE", key]).await?.trim(), "string" | "hash");
+            if is_lock && let Some(end) = outlasts(ask(["PTTL", key]).await?.trim(), longest) {
+                endless.push((key.to_string(), end));
+            }
+        }
+        Ok((keys, endless))
+    }
+}
+
+/// What may be left of a lock's time: more than any rounding to whole seconds makes of its TTL.
+fn longest_left(ttl: Duration) -> Duration {
+    ttl * 2 + Duration::from_secs(1)
+}
+
+/// When a lock ends that outlasts what its TTL allows, by the answer to PTTL; None if it does not.
+fn outlasts(left: &str, longest: Option<Duration>) -> Option<String> {
+    if left == "-1" {
+        return Some("never ends".to_string());
+    }
+    let left = Duration::from_millis(left.parse().ok()?);
+    let nanoseconds = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+    (left > longest?).then(|| format!("ends after another {}", words::length(nanoseconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_outlasts_its_ttl_if_it_never_ends_or_has_far_more_than_its_ttl_left() {
+        let longest = Some(longest_left(Duration::from_secs(1)));
+        assert_eq!(outlasts("-1", longest).as_deref(), Some("never ends"));
+        assert_eq!(outlasts("-1", None).as_deref(), Some("never ends"));
+        assert_eq!(outlasts("29800", longest).as_deref(), Some("ends after another 29.8 s"));
+        // Gone, within the TTL, rounded up, and where nothing is known of the node's clock.
+        for (left, longest) in
+            [("-2", longest), ("940", longest), ("2000", longest), ("29800", None), ("what", longest)]
+        {
+            assert_eq!(outlasts(left, longest), None, "{left}");
+        }
+    }
+}

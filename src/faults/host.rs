@@ -1,0 +1,88 @@
+//! The last step of each fault: what is done to members and to their network, and what is seen of it.
+//!
+//! [`serve`](super::serve) keeps the faults and their order; a host carries each out. [`ThisHost`](super::this_host) stops
+//! processes and changes packets of the machine it runs on. A simulated one does the same to simulated members.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clock::Skew;
+use super::network::{Effect, Ends, Pair, Strike};
+use super::wire::{Observation, Scope};
+use crate::machine::Machine;
+
+/// What is done to one member.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Deed {
+    /// Every process stops.
+    Stop,
+    /// Every process goes on.
+    Continue,
+    /// Every thread but the first of each process stops.
+    StopBackground,
+    /// They go on.
+    ContinueBackground,
+    /// Every process ends at once.
+    Kill,
+    /// The same, and what was not synced to a file is lost.
+    LosePower,
+    /// Nothing is done; it is observed that the member runs.
+    SeeRunning,
+    /// The wall clock goes wrong.
+    Skew(Skew),
+    /// The wall clock is right again.
+    ShowTrueTime,
+}
+
+/// A place where members run. Errors are for people.
+pub(crate) trait Host: Send + Sync + 'static {
+    /// Whether what it does keeps a thread waiting, so that it needs one of its own.
+    const BLOCKS: bool;
+
+    /// The clock that clients stamp with.
+    fn monotonic(&self) -> Duration;
+
+    /// From where servers are reached, whatever faults there are between members.
+    fn machine(&self) -> Arc<dyn Machine>;
+
+    /// Keeps strangers off the members' network.
+    fn guard(&self, bridge: &str, table: &str) -> Result<(), String>;
+
+    /// Learns which network joins the members.
+    fn know_network(&self, bridge: &str, table: &str) -> Result<(), String>;
+
+    /// Makes the process with this PID a member. One that is known stands for the new process from now on.
+    fn adopt(&self, name: &str, pid: u32, scope: Scope, address: Option<Ipv4Addr>) -> Result<(), String>;
+
+    /// A member's address, if it has one; an error if nobody of this name was adopted.
+    fn address_of(&self, name: &str) -> Result<Option<Ipv4Addr>, String>;
+
+    /// Whether a member has a process that runs, stopped or not.
+    fn runs(&self, name: &str) -> bool;
+
+    /// Does this to a member, and says what was seen.
+    fn act(&self, name: &str, deed: Deed) -> Result<Observation, String>;
+
+    /// Applies an effect to these ways, under the number of its fault; see [`Network::inject`](super::network::Network::inject).
+    fn inject(&self, fault: u32, pairs: &[Pair], effect: Effect) -> Result<Observation, String>;
+
+    /// Undoes that.
+    fn heal(&self, fault: u32) -> Result<Observation, String>;
+
+    /// The first command at which a fault struck, and between whom it did.
+    fn strike(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)>;
+
+    /// Makes something pass on these connections, so that a fault that chose them strikes.
+    fn provoke(&self, fault: u32, connections: &[Ends]) -> Result<(), String>;
+
+    /// The faults of the network that are not undone.
+    fn on_network(&self) -> Vec<u32>;
+
+    /// Forgets the members, and clears the network of whatever is left there.
+    fn start_anew(&self) -> Result<(), String>;
+
+    /// Undoes whatever is left on the network, for good.
+    fn close_network(&self) -> Result<(), String>;
+}

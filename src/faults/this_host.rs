@@ -1,0 +1,147 @@
+//! Members that are processes of this machine: stopped, killed and traced by signals, their packets changed at the bridge
+//! that joins them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{io, mem};
+
+use super::host::{Deed, Host};
+use super::member::Member;
+use super::network::{Effect, Ends, Guard, Network, Pair, Seen, Strike};
+use super::wire::{Observation, Scope};
+use super::{background, kill, pause, power, skew};
+use crate::machine::{Machine, ThisMachine};
+
+/// The members that were adopted, and what is known of their network.
+#[derive(Default)]
+pub(crate) struct ThisHost {
+    members: Mutex<HashMap<String, Arc<Mutex<Member>>>>,
+    /// The members' network, once the controller has named it.
+    network: Mutex<Option<Network>>,
+    /// Keeps others off it, where others could get there.
+    guard: Mutex<Option<Guard>>,
+}
+
+impl ThisHost {
+    fn member(&self, name: &str) -> Result<Arc<Mutex<Member>>, String> {
+        lock(&self.members).get(name).cloned().ok_or_else(|| format!("no member `{name}` was adopted"))
+    }
+
+    fn with_network<T>(&self, work: impl FnOnce(&mut Network) -> io::Result<T>) -> Result<T, String> {
+        let mut network = lock(&self.network);
+        let network = network.as_mut().ok_or("the agent was not told of the members' network")?;
+        work(network).map_err(|error| error.to_string())
+    }
+}
+
+impl Host for ThisHost {
+    // It reads /proc, and waits for what it wants to see.
+    const BLOCKS: bool = true;
+
+    fn monotonic(&self) -> Duration {
+        ThisMachine.monotonic()
+    }
+
+    fn machine(&self) -> Arc<dyn Machine> {
+        Arc::new(ThisMachine)
+    }
+
+    fn guard(&self, bridge: &str, table: &str) -> Result<(), String> {
+        *lock(&self.guard) = Some(Guard::set_up(bridge, table).map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn know_network(&self, bridge: &str, table: &str) -> Result<(), String> {
+        *lock(&self.network) = Some(Network::open(bridge, table).map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn adopt(&self, name: &str, pid: u32, scope: Scope, address: Option<Ipv4Addr>) -> Result<(), String> {
+        let mut member = Member::adopt(name, pid, scope).map_err(|error| format!("cannot adopt {name}: {error}"))?;
+        member.address = address;
+        if let Ok(earlier) = self.member(name) {
+            let mut earlier = lock(&earlier);
+            if earlier.paused {
+                pause::heal(&mut earlier).map_err(|error| error.to_string())?;
+            }
+            member.durable = mem::take(&mut earlier.durable);
+        }
+        lock(&self.members).insert(name.to_string(), Arc::new(Mutex::new(member)));
+        Ok(())
+    }
+
+    fn address_of(&self, name: &str) -> Result<Option<Ipv4Addr>, String> {
+        Ok(lock(&*self.member(name)?).address)
+    }
+
+    fn runs(&self, name: &str) -> bool {
+        self.member(name).is_ok_and(|member| lock(&member).init.runs())
+    }
+
+    fn act(&self, name: &str, deed: Deed) -> Result<Observation, String> {
+        let member = self.member(name)?;
+        let member = &mut lock(&member);
+        let seen = match deed {
+            Deed::Stop => pause::inject(member),
+            Deed::Continue => pause::heal(member),
+            Deed::StopBackground => background::inject(member),
+            Deed::ContinueBackground => background::heal(member),
+            Deed::Kill => kill::inject(member),
+            Deed::LosePower => power::inject(member),
+            Deed::SeeRunning => Ok(kill::runs_again(member, Instant::now())),
+            Deed::Skew(skew) => skew::inject(member, skew),
+            Deed::ShowTrueTime => skew::heal(member),
+        };
+        Ok(seen.unwrap_or_else(|error| Observation::unseen(format!("{name}: {error}"))))
+    }
+
+    fn inject(&self, fault: u32, pairs: &[Pair], effect: Effect) -> Result<Observation, String> {
+        self.with_network(|network| network.inject(fault, pairs, effect)).map(observation)
+    }
+
+    fn heal(&self, fault: u32) -> Result<Observation, String> {
+        self.with_network(|network| network.heal(fault)).map(observation)
+    }
+
+    fn strike(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)> {
+        lock(&self.network).as_ref().and_then(|network| network.strike(fault, disarm))
+    }
+
+    fn provoke(&self, fault: u32, connections: &[Ends]) -> Result<(), String> {
+        self.with_network(|network| network.provoke(fault, connections))
+    }
+
+    fn on_network(&self) -> Vec<u32> {
+        lock(&self.network).as_ref().map(Network::in_effect).unwrap_or_default()
+    }
+
+    fn start_anew(&self) -> Result<(), String> {
+        let mut members = lock(&self.members);
+        if let Some((name, _)) = members.iter().find(|(_, member)| lock(member).paused) {
+            return Err(format!("{name} was stopped and not resumed"));
+        }
+        members.clear();
+        let mut network = lock(&self.network);
+        if let Some(known) = network.take() {
+            *network = Some(known.reopen().map_err(|error| error.to_string())?);
+        }
+        Ok(())
+    }
+
+    fn close_network(&self) -> Result<(), String> {
+        // This removes the table with its rules, whatever is left in it.
+        lock(&self.network).take().map_or(Ok(()), Network::close).map_err(|error| error.to_string())
+    }
+}
+
+fn observation(seen: Seen) -> Observation {
+    let Seen { observed, text, effect_us, took_us } = seen;
+    Observation { observed, effect_us, took_us, ..Observation::unseen(text) }
+}
+
+/// If a task panicked, its member must still be healed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

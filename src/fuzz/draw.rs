@@ -1,0 +1,315 @@
+//! A scripted scenario, drawn from a seed: clients begin operations and wait at any phase, and faults come and go between
+//! their steps, from the whole language.
+//! Whatever is drawn is [fair](super::fair).
+
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::fair::{PATIENCE, clash};
+use crate::history::{FaultKind, OnCall, Progress};
+use crate::nemesis::{Fault, Nemesis, Step, Target, Targets};
+use crate::scenario::Scenario;
+use crate::topology::{Persistence, Program};
+
+/// The kinds of faults that are drawn unless the user says which.
+pub const KINDS: [FaultKind; 11] = [
+    FaultKind::Pause,
+    FaultKind::Kill,
+    FaultKind::PowerLoss,
+    FaultKind::Clock,
+    FaultKind::Partition,
+    FaultKind::Loss,
+    FaultKind::Delay,
+    FaultKind::Reset,
+    FaultKind::Evict,
+    FaultKind::Flush,
+    FaultKind::Call,
+];
+
+/// How many steps a script has, before it lets everybody go.
+const STEPS: std::ops::RangeInclusive<u32> = 5..=14;
+/// Where an operation can wait.
+const PHASES: [&str; 9] = [
+    "acquiring",
+    "half-acquired",
+    "acquired",
+    "read",
+    "before-write",
+    "before-write",
+    "before-write",
+    "written",
+    "releasing",
+];
+/// The first of them at which a client has the lock.
+const HOLDS: usize = 2;
+const WAITS: [f64; 7] = [0.1, 0.3, 0.5, 0.9, 1.1, 1.5, 2.5];
+const CHANGES: [&str; 8] = ["+0.5ttl", "+1.1ttl", "+2ttl", "-2ttl", "x0.1", "x0.5", "x2", "x10"];
+const DELAYS: [&str; 4] = ["0.1ttl", "0.5ttl", "1.5ttl", "1m"];
+const COMMANDS: [&str; 5] = ["SET", "GET", "EVAL", "write", "any"];
+
+/// What a client does, as far as the script says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Doing {
+    Nothing,
+    /// It waits at this place of [`PHASES`], and may wait for so many TTLs more.
+    Waits(usize, f64),
+    Works,
+    /// Nothing any more: one operation of each client is enough.
+    Done,
+}
+
+/// The scenario with a script drawn from this seed instead of its nemesis. Its network draws from the same seed.
+pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let clients = rng.random_range(2..=4);
+    let persistence = *[Persistence::None, Persistence::Everysec, Persistence::Always]
+        .choose(&mut rng)
+        .filter(|_| kinds.iter().any(|kind| matches!(kind, FaultKind::Kill | FaultKind::PowerLoss)))
+        .unwrap_or(&base.persistence);
+    let script = Draw { rng, nodes: base.nodes, clients, kinds: fitting(base, kinds), steps: Vec::new() }.script();
+    let nemesis = Nemesis {
+        description: format!("Drawn from seed {seed}"),
+        story: "Drawn from the whole language of faults.".to_string(),
+        progress: Progress::Any,
+        outlives: None,
+        clients: Some(clients),
+        ttl: None,
+        persistence: Some(persistence),
+        expect: Default::default(),
+        // The phrases are ours, so a text that is none would be a mistake here.
+        script: script.iter().filter_map(|step| step.parse::<Step>().ok()).collect(),
+        faults: Vec::new(),
+    };
+    Scenario { nemesis, nemesis_name: "fuzz".to_string(), clients, persistence, seed, keys: 1, ..base.clone() }
+}
+
+/// The kinds that this scenario can have.
+fn fitting(base: &Scenario, kinds: &[FaultKind]) -> Vec<FaultKind> {
+    let of_redis = base.workload.lock.program() == Program::Redis && base.nodes > 0;
+    let needs_redis = |kind: FaultKind| matches!(kind, FaultKind::PowerLoss | FaultKind::Evict | FaultKind::Flush);
+    kinds.iter().copied().filter(|kind| of_redis || !needs_redis(*kind)).collect()
+}
+
+struct Draw {
+    rng: ChaCha8Rng,
+    nodes: u32,
+    clients: u32,
+    kinds: Vec<FaultKind>,
+    steps: Vec<String>,
+}
+
+impl Draw {
+    fn script(mut self) -> Vec<String> {
+        let mut doing = vec![Doing::Nothing; self.clients as usize];
+        let mut in_effect: Vec<Fault> = Vec::new();
+        for _ in 0..self.rng.random_range(STEPS) {
+            match self.rng.random_range(0..10) {
+                0..=4 => self.advance(&mut doing),
+                5..=7 if in_effect.len() < 3 => {
+                    if let Some(fault) = self.fault(&doing)
+                        && !in_effect.iter().any(|other| clash(&fault, other))
+                    {
+                        self.steps.push(fault.to_string());
+                        self.go_if_stopped(&fault, &mut doing);
+                        in_effect.push(fault);
+                    }
+                }
+                5..=8 if !in_effect.is_empty() => {
+                    let place = self.rng.random_range(0..in_effect.len());
+                    self.steps.push(format!("heal {}", in_effect.remove(place)));
+                }
+                _ => {
+                    if let Some(wait) = self.time(&mut doing) {
+                        self.steps.push(format!("wait {wait}ttl"));
+                    }
+                }
+            }
+        }
+        for fault in in_effect.iter().rev() {
+            self.steps.push(format!("heal {fault}"));
+        }
+        for (client, doing) in doing.iter().enumerate() {
+            if let Doing::Waits(..) = doing {
+                self.steps.push(format!("go client:{client}"));
+            }
+        }
+        for (client, doing) in doing.iter().enumerate() {
+            if matches!(doing, Doing::Waits(..) | Doing::Works) {
+                self.steps.push(format!("await client:{client} end within 4ttl or go on"));
+            }
+        }
+        self.steps
+    }
+
+    /// A client that was stopped at a breakpoint is mostly let go: then it is the fault that keeps it.
+    fn go_if_stopped(&mut self, fault: &Fault, doing: &mut [Doing]) {
+        let Fault::Pause(Targets(targets)) = fault else { return };
+        for target in targets {
+            if let Target::Client(client) = target
+                && let Some(Doing::Waits(..)) = doing.get(*client as usize)
+                && self.rng.random_bool(0.8)
+            {
+                doing[*client as usize] = Doing::Works;
+                self.steps.push(format!("go client:{client}"));
+            }
+        }
+    }
+
+    /// Some client goes a step further.
+    fn advance(&mut self, doing: &mut [Doing]) {
+        let client = self.rng.random_range(0..doing.len());
+        let (step, now) = match doing[client] {
+            Doing::Nothing if self.rng.random_bool(0.7) => {
+                let place = self.rng.random_range(0..PHASES.len());
+                let limit = match doing.iter().any(|doing| matches!(doing, Doing::Waits(..))) {
+                    true => match self.time(doing) {
+                        Some(time) => format!(" giving up after {time}ttl"),
+                        None => return,
+                    },
+                    false => String::new(),
+                };
+                (format!("start client:{client} to {}{limit}", PHASES[place]), Doing::Waits(place, PATIENCE))
+            }
+            Doing::Nothing => (format!("start client:{client}"), Doing::Works),
+            Doing::Waits(place, patience) => {
+                let later = self.rng.random_range(place..PHASES.len());
+                // The same phase stands in several places.
+                let alone = doing.iter().filter(|doing| matches!(doing, Doing::Waits(..))).count() == 1;
+                if PHASES[later] != PHASES[place] && (place >= HOLDS || alone) && self.rng.random_bool(0.3) {
+                    (format!("go client:{client} to {}", PHASES[later]), Doing::Waits(later, patience))
+                } else {
+                    (format!("go client:{client}"), Doing::Works)
+                }
+            }
+            Doing::Done => return,
+            Doing::Works => {
+                let Some(within) = self.time(doing) else { return };
+                (format!("await client:{client} end within {within}ttl or go on"), Doing::Done)
+            }
+        };
+        doing[client] = now;
+        self.steps.push(step);
+    }
+
+    /// A time, in TTLs, for which every client that waits can wait; from then on it has waited so long. None if one can
+    /// wait no longer.
+    fn time(&mut self, doing: &mut [Doing]) -> Option<f64> {
+        let left = |doing: &Doing| if let Doing::Waits(_, left) = doing { *left } else { f64::INFINITY };
+        let most = doing.iter().map(left).fold(f64::INFINITY, f64::min);
+        // What was taken before has been added up in binary.
+        let short_enough = WAITS.iter().take_while(|wait| **wait <= most + 1e-9).count();
+        if short_enough == 0 {
+            return None;
+        }
+        let time = WAITS[self.rng.random_range(0..short_enough)];
+        for doing in doing {
+            if let Doing::Waits(_, left) = doing {
+                *left -= time;
+            }
+        }
+        Some(time)
+    }
+
+    fn one(&mut self, of: &[&'static str]) -> &'static str {
+        of.choose(&mut self.rng).copied().unwrap_or_default()
+    }
+
+    /// A client, mostly one that waits in the middle of something.
+    fn client(&mut self, doing: &[Doing]) -> String {
+        let clients = (0..self.clients).zip(doing);
+        let waits: Vec<u32> =
+            clients.filter(|(_, doing)| matches!(doing, Doing::Waits(..))).map(|(at, _)| at).collect();
+        let anybody = self.rng.random_range(0..self.clients);
+        let drawn = waits.choose(&mut self.rng).copied();
+        let in_the_middle = self.rng.random_bool(0.7);
+        format!("client:{}", drawn.filter(|_| in_the_middle).unwrap_or(anybody))
+    }
+
+    /// One node, or several.
+    fn nodes(&mut self) -> String {
+        let count = match self.rng.random_range(0..4) {
+            0 | 1 => 1,
+            2 => self.nodes / 2 + 1,
+            _ => self.nodes,
+        };
+        let first = self.rng.random_range(0..self.nodes);
+        let mut nodes: Vec<u32> = (0..count).map(|place| (first + place) % self.nodes).collect();
+        nodes.sort_unstable();
+        nodes.iter().map(|node| format!("node:{node}")).collect::<Vec<_>>().join(",")
+    }
+
+    fn server(&mut self) -> String {
+        if self.nodes == 0 || self.rng.random_bool(0.3) { "resource".to_string() } else { self.nodes() }
+    }
+
+    fn fault(&mut self, doing: &[Doing]) -> Option<Fault> {
+        let kind = *self.kinds.choose(&mut self.rng)?;
+        let on_nodes = self.nodes > 0 && self.rng.random_bool(0.5);
+        let phrase = match kind {
+            FaultKind::Pause if on_nodes => format!("pause {}", self.nodes()),
+            FaultKind::Pause => format!("pause {}", self.client(doing)),
+            FaultKind::Kill if on_nodes => format!("kill {}", self.nodes()),
+            FaultKind::Kill => format!("kill {}", self.client(doing)),
+            FaultKind::PowerLoss => format!("power-loss {}", self.nodes()),
+            FaultKind::Evict => format!("evict {}", self.nodes()),
+            FaultKind::Flush => format!("flush {}", self.nodes()),
+            FaultKind::Clock => {
+                let who = if on_nodes { self.nodes() } else { self.client(doing) };
+                format!("clock {who} {}", self.one(&CHANGES))
+            }
+            FaultKind::Partition => format!("partition {} from {}", self.client(doing), self.server()),
+            FaultKind::Loss => format!("loss 30% {} and {}", self.client(doing), self.server()),
+            FaultKind::Delay => {
+                let (by, client, server) = (self.one(&DELAYS), self.client(doing), self.server());
+                match self.rng.random_bool(0.5) {
+                    true => format!("delay {by} {client} to {server}"),
+                    false => format!("delay {by} {server} to {client}"),
+                }
+            }
+            FaultKind::Reset => format!("reset {} and {}", self.client(doing), self.server()),
+            FaultKind::Call => {
+                let action = *[OnCall::HoldRequest, OnCall::HoldReply, OnCall::LoseReply, OnCall::ResetAfter]
+                    .choose(&mut self.rng)?;
+                let between = match action {
+                    OnCall::HoldRequest => "to",
+                    OnCall::HoldReply | OnCall::LoseReply => "from",
+                    _ => "and",
+                };
+                let (command, client, server) = (self.one(&COMMANDS), self.client(doing), self.server());
+                format!("{} {command} {client} {between} {server}", action.words())
+            }
+            FaultKind::PauseBackground | FaultKind::Failover => return None,
+        };
+        phrase.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::fair::is_fair;
+    use super::*;
+    use crate::plan::Plan;
+    use crate::scenario::Options;
+
+    #[test]
+    fn whatever_is_drawn_can_be_played_and_is_the_same_for_the_same_seed() {
+        for workload in ["redlock", "single", "perfect", "fenced"] {
+            let base = Options::default().scenario(workload, "none", 1, Path::new("")).unwrap();
+            let mut kinds = std::collections::BTreeSet::new();
+            for seed in 0..300 {
+                let drawn = scenario(&base, &KINDS, seed);
+                assert_eq!(drawn, scenario(&base, &KINDS, seed));
+                drawn.check().unwrap();
+                let plan = Plan::draw(&drawn).unwrap_or_else(|error| panic!("{:?}: {error}", drawn.nemesis.script));
+                assert!(!plan.script.is_empty());
+                assert!(is_fair(&drawn.nemesis.script), "{:?}", drawn.nemesis.script);
+                kinds.extend(drawn.nemesis.all_faults().map(|fault| fault.kind()));
+            }
+            let expected = if workload == "perfect" { 8 } else { KINDS.len() };
+            assert_eq!(kinds.len(), expected, "{workload}: {kinds:?}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Runs seed after seed on all processors, until enough was seen.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::cause::Cause;
+use crate::checker::Validity;
+use crate::runner::RunnerError;
+use crate::runner::simulate::simulate;
+use crate::scenario::Scenario;
+
+/// How many seeds are kept of each cause: some scenarios need a lucky delay of the network, and others do not.
+const SEEDS_KEPT: usize = 12;
+
+/// When to stop, whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Until {
+    /// How many runs to make at most.
+    pub runs: Option<u64>,
+    pub time: Option<Duration>,
+    /// Whether the first violation ends it.
+    pub first_violation: bool,
+}
+
+/// What has been seen so far.
+#[derive(Clone, Debug, Default)]
+pub struct Hunt {
+    pub runs: u64,
+    pub valid: u64,
+    pub unknown: u64,
+    /// Violations by their cause.
+    pub found: BTreeMap<Cause, Found>,
+    /// Real time, in all.
+    pub took: Duration,
+}
+
+/// The violations of one cause.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// How many runs.
+    pub count: u64,
+    /// The seeds of the first ones.
+    pub seeds: Vec<u64>,
+    /// How long it took, in real time, until one was seen.
+    pub after: Duration,
+}
+
+impl Hunt {
+    /// Adds what a later hunt has seen.
+    pub fn add(&mut self, later: &Hunt) {
+        for (cause, found) in &later.found {
+            let after = self.took + found.after;
+            let known = self.found.entry(cause.clone()).or_insert(Found { count: 0, seeds: Vec::new(), after });
+            known.count += found.count;
+            known.seeds.extend(found.seeds.iter().take(SEEDS_KEPT.saturating_sub(known.seeds.len())));
+        }
+        self.runs += later.runs;
+        self.valid += later.valid;
+        self.unknown += later.unknown;
+        self.took += later.took;
+    }
+
+    pub fn violations(&self) -> u64 {
+        self.found.values().map(|found| found.count).sum()
+    }
+}
+
+/// Runs `scenario_of` one seed after the other from `first` on, on this many threads. `show` is told how it goes, about
+/// ten times a second; it ends the hunt by returning false.
+pub fn hunt(
+    scenario_of: impl Fn(u64) -> Scenario + Sync,
+    first: u64,
+    threads: usize,
+    until: Until,
+    mut show: impl FnMut(&Hunt) -> bool,
+) -> Result<Hunt, RunnerError> {
+    const SHOW_EVERY: Duration = Duration::from_millis(100);
+    let began = Instant::now();
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (seen, failed) = (Mutex::new(Hunt::default()), Mutex::new(None));
+    let enough = |hunt: &Hunt| {
+        until.time.is_some_and(|time| began.elapsed() >= time) || (until.first_violation && !hunt.found.is_empty())
+    };
+    let work = || {
+        while !stop.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if until.runs.is_some_and(|runs| number >= runs) {
+                break;
+            }
+            let seed = first.wrapping_add(number);
+            match simulate(&scenario_of(seed)) {
+                Ok(checked) => {
+                    let mut hunt = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                    hunt.runs += 1;
+                    match Cause::of(&checked.history, &checked.verdict) {
+                        Some(cause) => {
+                            let after = began.elapsed();
+                            let found = hunt.found.entry(cause).or_insert(Found { count: 0, seeds: Vec::new(), after });
+                            found.count += 1;
+                            if found.seeds.len() < SEEDS_KEPT {
+                                found.seeds.push(seed);
+                            }
+                        }
+                        None if checked.verdict.valid == Validity::Valid => hunt.valid += 1,
+                        None => hunt.unknown += 1,
+                    }
+                    if enough(&hunt) {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                }
+                Err(error) => {
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        let mut shown = Instant::now();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            thread::sleep(Duration::from_millis(2));
+            if shown.elapsed() >= SHOW_EVERY {
+                shown = Instant::now();
+                let now = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if !show(&Hunt { took: began.elapsed(), ..now }) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    Ok(Hunt { took: began.elapsed(), ..seen.into_inner().unwrap_or_else(PoisonError::into_inner) })
+}

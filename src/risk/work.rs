@@ -1,0 +1,40 @@
+//! Many simulated runs at once.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use super::RiskError;
+
+/// Does every job on this many threads; returns what came of each, in the order of the jobs. `done` is called after each,
+/// and ends it all by returning false.
+pub fn all<J: Sync, T: Send, E: Send>(
+    jobs: &[J],
+    threads: usize,
+    done: &(dyn Fn() -> bool + Sync),
+    job: impl Fn(&J) -> Result<T, RiskError<E>> + Sync,
+) -> Result<Vec<T>, RiskError<E>> {
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let work = || {
+        let mut results = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = jobs.get(number) else { break };
+            let result = job(one);
+            let goes_on = done();
+            if result.is_err() || !goes_on {
+                stop.store(true, Ordering::Relaxed);
+            }
+            results.push((number, result));
+        }
+        results
+    };
+    let mut results: Vec<(usize, Result<T, RiskError<E>>)> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        // A panic of a worker is a bug, and shows as a missing result here after it was printed.
+        workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
+    });
+    results.sort_by_key(|(number, _)| *number);
+    let count = results.len();
+    let results = results.into_iter().map(|(_, result)| result).collect::<Result<Vec<T>, _>>()?;
+    if count < jobs.len() { Err(RiskError::Interrupted) } else { Ok(results) }
+}

@@ -1,0 +1,57 @@
+//! Locks that lose nothing whatever happens to them are never accused, under scripts drawn from the whole language of faults.
+
+use std::ops::Range;
+use std::path::Path;
+
+use redjepsen::fuzz::{Cause, draw};
+use redjepsen::history::FaultKind;
+use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::{Options, Scenario};
+
+use super::on_all_processors;
+use crate::cases;
+
+/// The locks of which theory says that they keep what they claim, and under which faults: tokens go backwards when their
+/// node forgets.
+const SAFE: [(&str, &[FaultKind]); 3] =
+    [("perfect", &draw::KINDS), ("redlock-guarded", &draw::KINDS), ("fenced-reads", &FORGETTING_NOTHING)];
+const FORGETTING_NOTHING: [FaultKind; 7] = [
+    FaultKind::Pause,
+    FaultKind::Clock,
+    FaultKind::Partition,
+    FaultKind::Loss,
+    FaultKind::Delay,
+    FaultKind::Reset,
+    FaultKind::Call,
+];
+
+fn base(workload: &str) -> Scenario {
+    Options::default().scenario(workload, "none", 1, Path::new("")).unwrap()
+}
+
+/// The seeds that show a violation, each with its cause.
+fn accused(workload: &str, kinds: &[FaultKind], seeds: Range<u64>) -> Vec<(u64, Cause)> {
+    let base = base(workload);
+    let seeds: Vec<u64> = seeds.collect();
+    let shown = on_all_processors(&seeds, |seed| {
+        let checked = simulate(&draw::scenario(&base, kinds, *seed)).unwrap();
+        Cause::of(&checked.history, &checked.verdict).map(|cause| (*seed, cause))
+    });
+    shown.into_iter().flatten().collect()
+}
+
+/// `redjepsen fuzz --workload perfect --runs 100000` does the same for longer.
+#[test]
+fn a_safe_lock_is_never_accused() {
+    for (workload, kinds) in SAFE {
+        let accused = accused(workload, kinds, 1..1 + u64::from(cases(100)));
+        assert!(accused.is_empty(), "{workload}: {accused:?}");
+    }
+}
+
+#[test]
+fn an_unsafe_one_is() {
+    for workload in ["redlock", "single", "fenced", "fenced-reads"] {
+        assert!(!accused(workload, &draw::KINDS, 1..101).is_empty(), "{workload}");
+    }
+}
