@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 use redjepsen::runner::simulate::{simulate, simulated_history};
 use redjepsen::scenario::{Options, Scenario};
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const MEASURED: Duration = Duration::from_secs(5);
 
 fn main() {

@@ -32,8 +32,6 @@ pub(crate) struct Client {
     pub active: Duration,
     /// The offset in the stream to replicas after its last write.
     pub written: u64,
-    /// Set while it waits for replicas.
-    pub waiting: Option<Wait>,
     /// Set for a replica.
     pub follower: Option<Follower>,
     /// Wants no eviction of itself. Nobody is ever evicted.
@@ -76,7 +74,6 @@ impl Client {
             since: now,
             active: now,
             written: 0,
-            waiting: None,
             follower: None,
             no_evict: false,
         }
@@ -101,13 +98,13 @@ impl Client {
     }
 
     /// A line of `CLIENT LIST`. What a simulated connection does not have, such as buffers, is 0.
-    pub fn line(&self, now: Duration) -> String {
+    pub fn line(&self, now: Duration, waits: bool) -> String {
         let mut flags = String::new();
         let flag = [
             ('S', self.follower.is_some()),
             ('P', self.subscriptions() > 0),
             ('x', self.transaction.is_some()),
-            ('b', self.waiting.is_some()),
+            ('b', waits),
             ('c', self.closing),
             ('e', self.no_evict),
         ];

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::client::Wait;
 use crate::process::{Clocks, Connection};
 use crate::reply::Reply;
 use crate::server::Server;
@@ -57,13 +58,11 @@ impl Server {
 
     /// Answers clients whose time for waiting is over.
     fn end_waits(&mut self, now: Duration) {
-        let over = |client: &crate::client::Client| {
-            client.waiting.is_some_and(|wait| wait.deadline.is_some_and(|deadline| deadline <= now))
-        };
-        let late: Vec<Connection> =
-            self.clients.iter().filter(|(_, client)| over(client)).map(|(connection, _)| *connection).collect();
-        for connection in late {
-            let offset = self.clients.get(&connection).and_then(|client| client.waiting).map_or(0, |wait| wait.offset);
+        let over = |wait: &Wait| wait.deadline.is_some_and(|deadline| deadline <= now);
+        let late: Vec<(Connection, u64)> = (self.waiting.iter().filter(|(_, wait)| over(wait)))
+            .map(|(connection, wait)| (*connection, wait.offset))
+            .collect();
+        for (connection, offset) in late {
             let acknowledged = self.acknowledged(offset);
             self.stop_waiting(connection, &Reply::count(acknowledged));
         }
@@ -71,8 +70,7 @@ impl Server {
 
     /// Lets a client that waited go on.
     pub(crate) fn stop_waiting(&mut self, connection: Connection, reply: &Reply) {
-        if let Some(client) = self.clients.get_mut(&connection) {
-            client.waiting = None;
+        if self.waiting.remove(&connection).is_some() {
             self.reply(connection, reply);
             self.read(connection, &[]);
         }
@@ -87,7 +85,7 @@ impl Server {
         let sync = self.next_sync().map(by_wall);
         let busy = (self.replicates() || self.cluster.is_some()).then_some(self.cron.next);
         let ticks = [expiry, sync, busy].into_iter().flatten().min().map(|time| self.cron.tick_at(time));
-        let waits = self.clients.values().filter_map(|client| client.waiting?.deadline).min();
+        let waits = self.waiting.values().filter_map(|wait| wait.deadline).min();
         ticks.into_iter().chain(waits).min()
     }
 }

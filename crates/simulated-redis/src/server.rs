@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::client::Client;
+use crate::client::{Client, Wait};
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::cron::Cron;
@@ -21,6 +21,8 @@ pub struct Server {
     pub(crate) config: Config,
     pub(crate) data: Box<Data>,
     pub(crate) clients: BTreeMap<Connection, Client>,
+    /// Clients that wait for replicas.
+    pub(crate) waiting: BTreeMap<Connection, Wait>,
     pub(crate) scripts: Scripts,
     pub(crate) disk: Disk,
     pub(crate) file: File,
@@ -57,6 +59,7 @@ impl Server {
             cluster: config.cluster.as_ref().map(|cluster| Box::new(Cluster::new(&config, cluster, &disk))),
             data,
             clients: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             scripts: Scripts::default(),
             file: File::default(),
             cron: Cron::new(clocks),
@@ -139,6 +142,7 @@ impl Server {
 
     /// Forgets a client.
     fn forget(&mut self, connection: Connection) {
+        self.waiting.remove(&connection);
         if self.clients.remove(&connection).is_some() {
             self.data.unwatch(connection);
             self.data.subscriptions.forget(connection);
@@ -157,7 +161,9 @@ impl Server {
         };
         let mut ranges = std::mem::take(&mut self.words);
         let mut at = 0;
-        while self.clients.get(&connection).is_some_and(|client| !client.closing && client.waiting.is_none()) {
+        while !self.waiting.contains_key(&connection)
+            && self.clients.get(&connection).is_some_and(|client| !client.closing)
+        {
             let rest = &input[at..];
             match parse(rest, &mut ranges) {
                 Parsed::Incomplete => break,

@@ -40,8 +40,8 @@ pub fn in_virtual_time<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> io::Res
 /// All machines and the network between them.
 pub(super) struct World {
     state: Mutex<State>,
-    /// Told when something was put on the agenda.
-    changed: Notify,
+    /// Told when something comes before what was to be the next.
+    sooner: Notify,
 }
 
 pub(super) struct State {
@@ -51,6 +51,8 @@ pub(super) struct State {
     pub network: Network,
     pub between: Option<Arc<dyn Between>>,
     agenda: BTreeMap<(Duration, u64), Due>,
+    /// What is waited for; none if nothing was left to do.
+    awaited: Option<Duration>,
     /// Orders what is due at the same moment.
     next: u64,
     next_pid: u32,
@@ -130,10 +132,11 @@ impl World {
             network: Network::new(),
             between,
             agenda: BTreeMap::new(),
+            awaited: None,
             next: 0,
             next_pid: 100,
         };
-        Arc::new(World { state: Mutex::new(state), changed: Notify::new() })
+        Arc::new(World { state: Mutex::new(state), sooner: Notify::new() })
     }
 
     /// Changes something; whatever follows from it is seen to.
@@ -141,8 +144,8 @@ impl World {
         let mut state = self.lock();
         let before = state.next;
         let result = work(&mut state);
-        if state.next != before {
-            self.changed.notify_one();
+        if state.next != before && state.is_sooner() {
+            self.sooner.notify_one();
         }
         result
     }
@@ -150,10 +153,14 @@ impl World {
     /// Lets everything happen at its time; never ends.
     pub async fn go_on(self: Arc<World>) {
         loop {
-            let next = self.lock().do_what_is_due();
+            let next = {
+                let mut state = self.lock();
+                state.awaited = state.do_what_is_due();
+                state.awaited.map(|at| state.began + at)
+            };
             tokio::select! {
                 biased;
-                () = self.changed.notified() => {}
+                () = self.sooner.notified() => {}
                 () = until(next) => {}
             }
         }
@@ -199,6 +206,12 @@ impl State {
         self.rng.random()
     }
 
+    /// Whether something on the agenda comes before what is waited for.
+    fn is_sooner(&self) -> bool {
+        let first = self.agenda.first_key_value();
+        first.is_some_and(|((at, _), _)| self.awaited.is_none_or(|awaited| *at < awaited))
+    }
+
     pub fn schedule(&mut self, at: Duration, due: Due) {
         self.agenda.insert((at, self.next), due);
         self.next += 1;
@@ -215,13 +228,13 @@ impl State {
     }
 
     /// Does everything that is due by now; returns when the next thing is.
-    fn do_what_is_due(&mut self) -> Option<Instant> {
+    fn do_what_is_due(&mut self) -> Option<Duration> {
         loop {
             let now = self.now();
             let entry = self.agenda.first_entry()?;
             let at = entry.key().0;
             if at > now {
-                return Some(self.began + at);
+                return Some(at);
             }
             match entry.remove() {
                 Due::Arrive(link, direction) => self.arrive(link, direction),

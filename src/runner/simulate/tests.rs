@@ -86,6 +86,21 @@ fn a_fault_that_is_reported_and_does_nothing() {
     is_found("redlock-guarded", "majority-down", 1, DoesNothing, "progress-during");
 }
 
+/// A pause is reported as seen, and the process goes on.
+struct NeverStops;
+
+impl Between for NeverStops {
+    fn acts(&self, _: &str, deed: Deed) -> bool {
+        deed != Deed::Stop
+    }
+}
+
+#[test]
+fn a_pause_that_is_reported_and_does_nothing() {
+    is_found("redlock-guarded", "pause", 1, NeverStops, "faults-observed");
+    is_found("perfect", "pause resource", 1, NeverStops, "faults-observed");
+}
+
 /// Requests for the lock of one key never arrive.
 struct StuckKey;
 

@@ -12,7 +12,7 @@ use super::build::{Build, MS};
 fn with_fault() -> Build {
     let mut build = Build::sound();
     build.header().faults_expected = true;
-    build.fault(0, "c1", 1_000, 1_500);
+    build.fault(0, "c1", 1_010, 1_400);
     build
 }
 
@@ -221,7 +221,7 @@ fn ten_acknowledged_updates_are_the_least() {
 fn clients_must_have_contended() {
     only_fails("contention", "1 client had", |build| {
         build.header().clients = 1;
-        build.history.faults[0].targets = vec!["c0".into()];
+        build.history.faults[0].targets = vec!["n0".into()];
     });
     only_fails("contention", "no two clients ever contended for a key that both of them then had", |build| {
         for operation in &mut build.history.operations {
@@ -252,6 +252,36 @@ fn faults_must_have_been_seen_and_healed() {
     build.history.faults.remove(0);
     let none = "no fault was injected: no holder";
     assert!(failed(&build).iter().any(|gate| gate.name == "faults-observed" && gate.text == none));
+}
+
+/// A pause that is reported as observed, while whoever it stops goes on as if nothing were.
+#[test]
+fn who_stands_still_does_nothing() {
+    let lasts = |build: &mut Build, target: &str| {
+        build.history.faults.clear();
+        build.fault(0, target, 1_010, 1_500);
+    };
+    only_fails(
+        "faults-observed",
+        "but c1 began and finished an operation in that time, from 1.301 s to 1.453 s",
+        |build| {
+            lasts(build, "c1");
+        },
+    );
+    only_fails("faults-observed", "but store acknowledged a write of c2 in that time", |build| lasts(build, "store"));
+    let excused = |change: &dyn Fn(&mut Build)| {
+        let mut build = with_fault();
+        lasts(&mut build, "c1");
+        change(&mut build);
+        let gates = failed(&build);
+        assert!(gates.is_empty(), "{gates:#?}");
+    };
+    excused(&|build| build.history.faults[0].kind = FaultKind::Loss);
+    // Its end may have been on the way to the controller, and the next order on the way to it.
+    excused(&|build| build.history.faults[0].injected = Some((1_302 * MS, true)));
+    excused(&|build| build.history.faults[0].heal = Some(1_452 * MS));
+    // It was killed and started meanwhile.
+    excused(&|build| build.fault(1, "c1", 1_100, 1_200).history.faults[1].kind = FaultKind::Kill);
 }
 
 #[test]
@@ -341,7 +371,7 @@ fn a_fault_that_is_about_the_ttl_must_outlast_it() {
         move |build: &mut Build| {
             build.header().outlives = Some(Outlives::Ttl);
             build.history.faults.clear();
-            build.fault(0, "c1", 1_070, to);
+            build.fault(0, "n0", 1_070, to);
         }
     };
     only_fails("faults-met-holds", "0 of 1 fault outlasted the TTL", lasting(2_059));

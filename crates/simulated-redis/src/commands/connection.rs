@@ -132,7 +132,8 @@ pub(super) fn client(server: &mut Server, connection: Connection, words: Words<'
     let Some(client) = server.clients.get_mut(&connection) else { return Ok(Reply::Nothing) };
     match &subcommand(words)[..] {
         "id" => Ok(Reply::Integer(client.id as i64)),
-        "info" => Ok(Reply::Verbatim(client.line(now) + "\n")),
+        // It does not wait, since it asks.
+        "info" => Ok(Reply::Verbatim(client.line(now, false) + "\n")),
         "getname" => Ok(if client.name.is_empty() { Reply::Nil } else { Reply::Bulk(client.name.clone()) }),
         "setname" => {
             client.name = checked_name(words[2])?;
@@ -164,9 +165,12 @@ fn list(server: &Server, words: Words<'_>) -> Answer {
         }
         _ => return Err(SYNTAX),
     }
-    let mut clients: Vec<&Client> = server.clients.values().filter(|client| filters.fit(client)).collect();
-    clients.sort_by_key(|client| client.id);
-    let lines = clients.into_iter().map(|client| client.line(now) + "\n");
+    let mut clients: Vec<(&Connection, &Client)> =
+        server.clients.iter().filter(|(_, client)| filters.fit(client)).collect();
+    clients.sort_by_key(|(_, client)| client.id);
+    let line =
+        |(connection, client): (&Connection, &Client)| client.line(now, server.waiting.contains_key(connection)) + "\n";
+    let lines = clients.into_iter().map(line);
     Ok(Reply::Verbatim(lines.collect()))
 }
 

@@ -52,11 +52,11 @@ fn fields(server: &Server, section: &str) -> Vec<(String, String)> {
         }
         "clients" => {
             let clients = server.clients.values();
-            let connected = clients.clone().filter(|client| client.follower.is_none()).count();
+            let connected = clients.filter(|client| client.follower.is_none()).count();
             named(&[
                 ("connected_clients", connected.to_string()),
                 ("maxclients", data.settings.number("maxclients").to_string()),
-                ("blocked_clients", clients.filter(|client| client.waiting.is_some()).count().to_string()),
+                ("blocked_clients", server.waiting.len().to_string()),
             ])
         }
         "memory" => {

@@ -105,9 +105,7 @@ pub(super) fn wait(server: &mut Server, connection: Connection, words: Words<'_>
         return Ok(Reply::count(acknowledged));
     }
     let deadline = (limit > 0).then(|| now + Duration::from_millis(limit));
-    if let Some(client) = server.clients.get_mut(&connection) {
-        client.waiting = Some(Wait { replicas, offset, deadline });
-    }
+    server.waiting.insert(connection, Wait { replicas, offset, deadline });
     server.replication.ask_replicas = true;
     Ok(Reply::Nothing)
 }

@@ -141,10 +141,9 @@ impl Server {
     /// Answers those who waited for replicas, and asks replicas for those who began to.
     pub(crate) fn serve_waiting(&mut self) {
         let done: Vec<(Connection, usize)> = self
-            .clients
+            .waiting
             .iter()
-            .filter_map(|(connection, client)| {
-                let wait = client.waiting?;
+            .filter_map(|(connection, wait)| {
                 let count = self.acknowledged(wait.offset);
                 (count >= wait.replicas).then_some((*connection, count))
             })

@@ -92,12 +92,7 @@ impl Server {
         const RELEASED: Reply = Reply::error(
             "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
         );
-        let waiting = self.clients.iter().filter(|(_, client)| client.waiting.is_some());
-        let waiting: Vec<Connection> = waiting.map(|(connection, _)| *connection).collect();
-        for connection in waiting {
-            if let Some(client) = self.clients.get_mut(&connection) {
-                client.waiting = None;
-            }
+        for connection in std::mem::take(&mut self.waiting).into_keys() {
             self.reply(connection, &RELEASED);
             self.close(connection);
         }

@@ -116,11 +116,8 @@ impl Engine {
     }
 
     fn set(&self, name: &str, words: &[&[u8]]) -> mlua::Result<()> {
-        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
-        for (place, word) in words.iter().enumerate() {
-            table.raw_set(place + 1, self.lua.create_string(word)?)?;
-        }
-        self.around.raw_set(name, table)
+        let words: mlua::Result<Vec<mlua::String>> = words.iter().map(|word| self.lua.create_string(word)).collect();
+        self.around.raw_set(name, self.lua.create_sequence_from(words?)?)
     }
 }
 
