@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::{CONSOLE, Exit, Failure, print, tell};
-use crate::checker::wilson_95;
+use super::{CONSOLE, Exit, Failure, exit_for, print, tell};
+use crate::checker::{Validity, wilson_95};
 use crate::files;
 use crate::fuzz::{self, Cause, Found, Hunt, Shrunk, Until, draw};
 use crate::history::FaultKind;
@@ -45,6 +45,9 @@ pub struct FuzzFlags {
     /// How many runs to make at the same time [default: as many as there are processors]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    /// What must come out: with `violation` a violation exits 0 and its absence 1
+    #[arg(long, value_enum)]
+    expect: Option<Expectation>,
     #[command(flatten)]
     options: Options,
     /// Folder that keeps the runs
@@ -65,7 +68,10 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     };
     let options = Options { cluster: Some(ClusterKind::Sim), ..flags.options.clone() };
     let nemesis = flags.nemesis.as_deref().unwrap_or("none");
-    let base = options.scenario(&flags.workload, nemesis, flags.seed, Path::new("")).map_err(Failure::arguments)?;
+    let mut base = options.scenario(&flags.workload, nemesis, flags.seed, Path::new("")).map_err(Failure::arguments)?;
+    if flags.nemesis.is_none() && flags.options.ttl.is_none() && base.workload.topology.has_roles() {
+        base.ttl = draw::TTL_OF_GROUPS;
+    }
     let kinds = if flags.faults.is_empty() { draw::KINDS.to_vec() } else { flags.faults.clone() };
     let scenario_of = |seed: u64| match flags.nemesis {
         Some(_) => Scenario { seed, ..base.clone() },
@@ -129,11 +135,12 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     for kept in kept {
         keep(&mut runner, &flags, kept).await?;
     }
-    Ok(match (hunted.violations(), hunted.valid) {
-        (0, 0) => Exit::Unknown,
-        (0, _) => Exit::Valid,
-        _ => Exit::Invalid,
-    })
+    let came_out = match (hunted.violations(), hunted.valid) {
+        (0, 0) => Validity::Unknown,
+        (0, _) => Validity::Valid,
+        _ => Validity::Invalid,
+    };
+    Ok(exit_for(came_out, flags.expect))
 }
 
 fn progress(hunt: &Hunt) -> String {
@@ -153,8 +160,16 @@ fn told(base: &Scenario, hunt: &Hunt) -> String {
     let _ = writeln!(
         text,
         "{verdict}, in {seconds:.1} s ({} valid, {} that show nothing). Nothing of this was real.",
-        hunt.valid, hunt.unknown
+        hunt.valid,
+        hunt.unknown()
     );
+    if hunt.unknown() > 0 {
+        let mut lacks: Vec<(&String, &u64)> = hunt.nothing.iter().collect();
+        lacks.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let lacks: Vec<String> =
+            lacks.into_iter().map(|(lack, count)| format!("{lack} {}", words::count(*count))).collect();
+        let _ = writeln!(text, "  what they lack  {}", lacks.join(", "));
+    }
     for (cause, found) in &hunt.found {
         let _ = writeln!(text, "\n  {cause}: {}", rate(found, hunt.runs));
     }

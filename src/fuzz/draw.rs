@@ -2,6 +2,8 @@
 //! their steps, from the whole language.
 //! Whatever is drawn is [fair](super::fair).
 
+use std::time::Duration;
+
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,9 +13,10 @@ use crate::history::{FaultKind, OnCall, Progress};
 use crate::nemesis::{Fault, Nemesis, Step, Target, Targets};
 use crate::scenario::Scenario;
 use crate::topology::{Persistence, Program};
+use crate::units::Length;
 
 /// The kinds of faults that are drawn unless the user says which.
-pub const KINDS: [FaultKind; 11] = [
+pub const KINDS: [FaultKind; 12] = [
     FaultKind::Pause,
     FaultKind::Kill,
     FaultKind::PowerLoss,
@@ -24,29 +27,27 @@ pub const KINDS: [FaultKind; 11] = [
     FaultKind::Reset,
     FaultKind::Evict,
     FaultKind::Flush,
+    FaultKind::Failover,
     FaultKind::Call,
 ];
 
+/// The TTL for locks on groups that replace their primary, unless the user says: no lock expires before they have.
+pub const TTL_OF_GROUPS: Duration = Duration::from_secs(10);
 /// How many steps a script has, before it lets everybody go.
 const STEPS: std::ops::RangeInclusive<u32> = 5..=14;
 /// Where an operation can wait.
-const PHASES: [&str; 9] = [
-    "acquiring",
-    "half-acquired",
-    "acquired",
-    "read",
-    "before-write",
-    "before-write",
-    "before-write",
-    "written",
-    "releasing",
-];
+const PHASES: [&str; 9] =
+    ["acquiring", HALF, "acquired", "read", "before-write", "before-write", "before-write", "written", "releasing"];
 /// The first of them at which a client has the lock.
 const HOLDS: usize = 2;
 const WAITS: [f64; 7] = [0.1, 0.3, 0.5, 0.9, 1.1, 1.5, 2.5];
 const CHANGES: [&str; 8] = ["+0.5ttl", "+1.1ttl", "+2ttl", "-2ttl", "x0.1", "x0.5", "x2", "x10"];
 const DELAYS: [&str; 4] = ["0.1ttl", "0.5ttl", "1.5ttl", "1m"];
-const COMMANDS: [&str; 5] = ["SET", "GET", "EVAL", "write", "any"];
+/// What clients ask the nodes of a lock, and the resource.
+const OF_NODES: [&str; 4] = ["SET", "EVAL", "write", "any"];
+const OF_RESOURCE: [&str; 3] = ["GET", "write", "any"];
+/// A phase that only locks have that are acquired in two steps.
+const HALF: &str = "half-acquired";
 
 /// What a client does, as far as the script says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,14 +68,17 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         .choose(&mut rng)
         .filter(|_| kinds.iter().any(|kind| matches!(kind, FaultKind::Kill | FaultKind::PowerLoss)))
         .unwrap_or(&base.persistence);
-    let script = Draw { rng, nodes: base.nodes, clients, kinds: fitting(base, kinds), steps: Vec::new() }.script();
+    let has_roles = base.workload.topology.has_roles();
+    let has_halves = base.workload.lock.has_halves();
+    let kinds = fitting(base, kinds);
+    let script = Draw { rng, nodes: base.nodes, has_roles, has_halves, clients, kinds, steps: Vec::new() }.script();
     let nemesis = Nemesis {
         description: format!("Drawn from seed {seed}"),
         story: "Drawn from the whole language of faults.".to_string(),
         progress: Progress::Any,
         outlives: None,
         clients: Some(clients),
-        ttl: None,
+        ttl: has_roles.then_some(Length::Absolute(base.ttl)),
         persistence: Some(persistence),
         expect: Default::default(),
         // The phrases are ours, so a text that is none would be a mistake here.
@@ -88,12 +92,20 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
 fn fitting(base: &Scenario, kinds: &[FaultKind]) -> Vec<FaultKind> {
     let of_redis = base.workload.lock.program() == Program::Redis && base.nodes > 0;
     let needs_redis = |kind: FaultKind| matches!(kind, FaultKind::PowerLoss | FaultKind::Evict | FaultKind::Flush);
-    kinds.iter().copied().filter(|kind| of_redis || !needs_redis(*kind)).collect()
+    let fits = |kind: &FaultKind| match kind {
+        FaultKind::Failover => base.workload.topology.has_roles(),
+        other => of_redis || !needs_redis(*other),
+    };
+    kinds.iter().copied().filter(fits).collect()
 }
 
 struct Draw {
     rng: ChaCha8Rng,
     nodes: u32,
+    /// Whether nodes are primaries and replicas.
+    has_roles: bool,
+    /// Whether the lock is acquired in two steps.
+    has_halves: bool,
     clients: u32,
     kinds: Vec<FaultKind>,
     steps: Vec<String>,
@@ -156,12 +168,22 @@ impl Draw {
         }
     }
 
+    /// Where an operation of this lock can wait.
+    fn place(&mut self) -> usize {
+        loop {
+            let place = self.rng.random_range(0..PHASES.len());
+            if self.has_halves || PHASES[place] != HALF {
+                return place;
+            }
+        }
+    }
+
     /// Some client goes a step further.
     fn advance(&mut self, doing: &mut [Doing]) {
         let client = self.rng.random_range(0..doing.len());
         let (step, now) = match doing[client] {
-            Doing::Nothing if self.rng.random_bool(0.7) => {
-                let place = self.rng.random_range(0..PHASES.len());
+            Doing::Nothing if self.rng.random_bool(if held(doing) { 0.2 } else { 0.7 }) => {
+                let place = self.place();
                 let limit = match doing.iter().any(|doing| matches!(doing, Doing::Waits(..))) {
                     true => match self.time(doing) {
                         Some(time) => format!(" giving up after {time}ttl"),
@@ -176,7 +198,8 @@ impl Draw {
                 let later = self.rng.random_range(place..PHASES.len());
                 // The same phase stands in several places.
                 let alone = doing.iter().filter(|doing| matches!(doing, Doing::Waits(..))).count() == 1;
-                if PHASES[later] != PHASES[place] && (place >= HOLDS || alone) && self.rng.random_bool(0.3) {
+                let exists = self.has_halves || PHASES[later] != HALF;
+                if exists && PHASES[later] != PHASES[place] && (place >= HOLDS || alone) && self.rng.random_bool(0.3) {
                     (format!("go client:{client} to {}", PHASES[later]), Doing::Waits(later, patience))
                 } else {
                     (format!("go client:{client}"), Doing::Works)
@@ -217,17 +240,22 @@ impl Draw {
 
     /// A client, mostly one that waits in the middle of something.
     fn client(&mut self, doing: &[Doing]) -> String {
-        let clients = (0..self.clients).zip(doing);
-        let waits: Vec<u32> =
-            clients.filter(|(_, doing)| matches!(doing, Doing::Waits(..))).map(|(at, _)| at).collect();
-        let anybody = self.rng.random_range(0..self.clients);
-        let drawn = waits.choose(&mut self.rng).copied();
+        let those = |fit: fn(&Doing) -> bool| -> Vec<u32> {
+            (0..self.clients).zip(doing).filter(|(_, doing)| fit(doing)).map(|(client, _)| client).collect()
+        };
+        let (waiting, not_done) =
+            (those(|doing| matches!(doing, Doing::Waits(..))), those(|doing| *doing != Doing::Done));
+        let anybody = not_done.choose(&mut self.rng).copied().unwrap_or_default();
+        let drawn = waiting.choose(&mut self.rng).copied();
         let in_the_middle = self.rng.random_bool(0.7);
         format!("client:{}", drawn.filter(|_| in_the_middle).unwrap_or(anybody))
     }
 
     /// One node, or several.
     fn nodes(&mut self) -> String {
+        if self.has_roles && self.rng.random_bool(0.6) {
+            return self.one(&["primary", "replica"]).to_string();
+        }
         let count = match self.rng.random_range(0..4) {
             0 | 1 => 1,
             2 => self.nodes / 2 + 1,
@@ -258,6 +286,9 @@ impl Draw {
                 let who = if on_nodes { self.nodes() } else { self.client(doing) };
                 format!("clock {who} {}", self.one(&CHANGES))
             }
+            FaultKind::Partition if self.has_roles && self.rng.random_bool(0.5) => {
+                "partition primary from replica".to_string()
+            }
             FaultKind::Partition => format!("partition {} from {}", self.client(doing), self.server()),
             FaultKind::Loss => format!("loss 30% {} and {}", self.client(doing), self.server()),
             FaultKind::Delay => {
@@ -276,13 +307,20 @@ impl Draw {
                     OnCall::HoldReply | OnCall::LoseReply => "from",
                     _ => "and",
                 };
-                let (command, client, server) = (self.one(&COMMANDS), self.client(doing), self.server());
+                let (client, server) = (self.client(doing), self.server());
+                let command = self.one(if server == "resource" { &OF_RESOURCE } else { &OF_NODES });
                 format!("{} {command} {client} {between} {server}", action.words())
             }
-            FaultKind::PauseBackground | FaultKind::Failover => return None,
+            FaultKind::Failover => "failover primary".to_string(),
+            FaultKind::PauseBackground => return None,
         };
         phrase.parse().ok()
     }
+}
+
+/// Whether a client waits with the lock, so that others mostly wait for it.
+fn held(doing: &[Doing]) -> bool {
+    doing.iter().any(|doing| matches!(doing, Doing::Waits(place, _) if *place >= HOLDS))
 }
 
 #[cfg(test)]
@@ -296,7 +334,7 @@ mod tests {
 
     #[test]
     fn whatever_is_drawn_can_be_played_and_is_the_same_for_the_same_seed() {
-        for workload in ["redlock", "single", "perfect", "fenced"] {
+        for workload in ["redlock", "single", "perfect", "fenced", "replicated", "cluster"] {
             let base = Options::default().scenario(workload, "none", 1, Path::new("")).unwrap();
             let mut kinds = std::collections::BTreeSet::new();
             for seed in 0..300 {
@@ -308,7 +346,11 @@ mod tests {
                 assert!(is_fair(&drawn.nemesis.script), "{:?}", drawn.nemesis.script);
                 kinds.extend(drawn.nemesis.all_faults().map(|fault| fault.kind()));
             }
-            let expected = if workload == "perfect" { 8 } else { KINDS.len() };
+            let expected = match workload {
+                "perfect" => 8,
+                "replicated" | "cluster" => KINDS.len(),
+                _ => KINDS.len() - 1,
+            };
             assert_eq!(kinds.len(), expected, "{workload}: {kinds:?}");
         }
     }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::cause::Cause;
-use crate::checker::Validity;
+use crate::checker::{Validity, Verdict};
 use crate::runner::RunnerError;
 use crate::runner::simulate::simulate;
 use crate::scenario::Scenario;
@@ -30,7 +30,8 @@ pub struct Until {
 pub struct Hunt {
     pub runs: u64,
     pub valid: u64,
-    pub unknown: u64,
+    /// Runs that show nothing, by what they lack: the gate that failed first.
+    pub nothing: BTreeMap<String, u64>,
     /// Violations by their cause.
     pub found: BTreeMap<Cause, Found>,
     /// Real time, in all.
@@ -59,13 +60,26 @@ impl Hunt {
         }
         self.runs += later.runs;
         self.valid += later.valid;
-        self.unknown += later.unknown;
+        for (lack, count) in &later.nothing {
+            *self.nothing.entry(lack.clone()).or_default() += count;
+        }
         self.took += later.took;
     }
 
     pub fn violations(&self) -> u64 {
         self.found.values().map(|found| found.count).sum()
     }
+
+    /// How many runs showed nothing.
+    pub fn unknown(&self) -> u64 {
+        self.nothing.values().sum()
+    }
+}
+
+/// What a run lacks that shows neither a violation with a known cause nor that the lock held.
+fn lack(verdict: &Verdict) -> String {
+    let failed = verdict.gates.iter().find(|gate| !gate.passed);
+    failed.map_or_else(|| "cause".to_string(), |gate| gate.name.clone())
 }
 
 /// Runs `scenario_of` one seed after the other from `first` on, on this many threads. `show` is told how it goes, about
@@ -105,7 +119,7 @@ pub fn hunt(
                             }
                         }
                         None if checked.verdict.valid == Validity::Valid => hunt.valid += 1,
-                        None => hunt.unknown += 1,
+                        None => *hunt.nothing.entry(lack(&checked.verdict)).or_default() += 1,
                     }
                     if enough(&hunt) {
                         stop.store(true, Ordering::Relaxed);

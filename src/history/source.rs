@@ -44,6 +44,7 @@ fn of_run(
         format,
         compression,
         truncated_at_line: history.truncated_at_line,
+        simulated: history.is_simulated(),
         notes: Vec::new(),
     })
 }

@@ -47,6 +47,7 @@ pub use spec::{
 use algorithm::AnyAlgorithm;
 use fenced::Fenced;
 use incr::Incr;
+use node::all;
 use paired_token::PairedToken;
 use redlock::Redlock;
 use redlock_tokens::RedlockTokens;

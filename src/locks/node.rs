@@ -3,6 +3,15 @@
 use std::future::Future;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
+
+/// What each of several requests at once comes to, in their order. `join_all` does the same, but looks at all of them
+/// whenever one is answered.
+pub(super) async fn all<R: Future>(requests: impl IntoIterator<Item = R>) -> Vec<R::Output> {
+    requests.into_iter().collect::<FuturesOrdered<R>>().collect().await
+}
+
 /// One Redis node. Each request is one command or one script, so it happens entirely or not at all, and the
 /// implementation bounds it in time. None is ever repeated automatically.
 pub trait Node: Send + Sync {

@@ -9,9 +9,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
-
-use super::{Algorithm, Clock, Held, LockSettings, Node, PhaseHook, RequestError};
+use super::{Algorithm, Clock, Held, LockSettings, Node, PhaseHook, RequestError, all};
 
 pub struct Redlock<N, C> {
     pub nodes: Vec<N>,
@@ -61,7 +59,7 @@ impl<N: Node, C: Clock> Redlock<N, C> {
 
     async fn ask_all(&self, key: &str, mark: &str) -> Vec<Result<bool, RequestError>> {
         if !self.sequential {
-            return join_all(self.nodes.iter().map(|node| node.set_if_absent(key, mark, self.ttl))).await;
+            return all(self.nodes.iter().map(|node| node.set_if_absent(key, mark, self.ttl))).await;
         }
         let mut answers = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
@@ -95,13 +93,13 @@ impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
 
     async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {
         let told = self.nodes.iter().zip(&held.votes).filter(|(_, said_yes)| self.release_on_all || **said_yes);
-        join_all(told.map(|(node, _)| node.delete_if_equals(key, &held.mark))).await;
+        all(told.map(|(node, _)| node.delete_if_equals(key, &held.mark))).await;
     }
 
     async fn renew(&self, key: &str, held: &Held) -> Result<Duration, String> {
         let start = self.clock.now();
         let answers = self.nodes.iter().map(|node| node.expire_if_equals(key, &held.mark, self.ttl));
-        let renewed = join_all(answers).await.into_iter().filter(|answer| *answer == Ok(true)).count();
+        let renewed = all(answers).await.into_iter().filter(|answer| *answer == Ok(true)).count();
         let validity = self.validity(self.clock.now().saturating_sub(start));
         if renewed >= self.quorum() && !validity.is_zero() {
             return Ok(validity);

@@ -7,9 +7,7 @@
 
 use super::fenced::counter;
 use super::redlock::Redlock;
-use super::{Algorithm, Clock, Held, Node, PhaseHook, Token};
-
-use futures_util::future::join_all;
+use super::{Algorithm, Clock, Held, Node, PhaseHook, Token, all};
 
 pub struct RedlockTokens<N, C> {
     pub redlock: Redlock<N, C>,
@@ -21,7 +19,7 @@ impl<N: Node, C: Clock> Algorithm for RedlockTokens<N, C> {
         let acquired = self.redlock.clock.now();
         hook.half_acquired().await;
         let counter = counter(key);
-        let counts = join_all(self.redlock.nodes.iter().map(|node| node.increment(&counter))).await;
+        let counts = all(self.redlock.nodes.iter().map(|node| node.increment(&counter))).await;
         let counts: Vec<u64> = counts.into_iter().flatten().collect();
         let refused = if counts.len() < self.redlock.quorum() {
             format!("{} of {} nodes counted", counts.len(), self.redlock.nodes.len())

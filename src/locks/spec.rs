@@ -214,6 +214,11 @@ impl LockSpec {
         }
     }
 
+    /// Whether it is acquired in two steps, so that a client may stop half-way.
+    pub fn has_halves(&self) -> bool {
+        matches!(self, LockSpec::SetnxExpire(_) | LockSpec::RedlockTokens(_) | LockSpec::Steal(_))
+    }
+
     /// Whether it has no nodes, since the controller grants it.
     pub fn is_granted_by_controller(&self) -> bool {
         matches!(self, LockSpec::Perfect(_))

@@ -19,12 +19,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::redlock::Redlock;
-use super::{Algorithm, Clock, Held, Mail, Node, PhaseHook};
+use super::{Algorithm, Clock, Held, Mail, Node, PhaseHook, all};
 
 pub struct Steal<N, C, M> {
     redlock: Redlock<N, C>,
@@ -129,7 +128,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
             if left.is_zero() {
                 return false;
             }
-            join_all(waiting.iter().map(|victim| async {
+            all(waiting.iter().map(|victim| async {
                 let (victim_mark, thief, address) = (victim.mark.clone(), mark.to_string(), self.address.clone());
                 let text = Message::Stolen { victim: victim_mark, thief, address }.to_text();
                 self.mail.send(&victim.address, &text).await;
@@ -166,7 +165,7 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
         self.desk.begin(&mark);
         let nodes = &self.redlock.nodes;
         let asked = nodes.iter().map(|node| node.set_if_outranks(key, &claim, self.priority, self.redlock.ttl));
-        let answers = join_all(asked).await;
+        let answers = all(asked).await;
         let votes: Vec<bool> = answers.iter().map(|answer| matches!(answer, Ok((true, _)))).collect();
         let won = votes.iter().filter(|vote| **vote).count();
         let quorum = self.redlock.quorum();

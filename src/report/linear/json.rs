@@ -24,6 +24,7 @@ impl LinearReport<'_> {
             "format": self.loaded.format.name(),
             "compression": self.loaded.compression.name(),
             "truncated_at_line": self.loaded.truncated_at_line,
+            "simulated": self.loaded.simulated,
             "notes": self.notes(),
             "operations": table.operations.len(),
             "outcomes": { "ok": ok, "fail": fail, "info": info },

@@ -46,6 +46,11 @@ pub struct LinearReport<'a> {
 impl LinearReport<'_> {
     /// The verdict in a sentence.
     pub fn summary(&self) -> String {
+        let what = if self.loaded.simulated { "Simulated: " } else { "" };
+        format!("{what}{}", self.conclusion())
+    }
+
+    fn conclusion(&self) -> String {
         let count = |matches: fn(&Answer) -> bool| self.answers.iter().filter(|key| matches(&key.answer)).count();
         let keys = self.answers.len();
         let of_keys = |some: usize| if keys == 1 { String::new() } else { format!(" on {some} of {keys} keys") };

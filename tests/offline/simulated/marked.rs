@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use redjepsen::report;
-use redjepsen::runner::simulate::simulate;
+use redjepsen::runner::simulate::{simulate, simulated_history};
 
 use super::scenario;
 
@@ -25,6 +25,24 @@ fn the_first_line_and_the_title_of_a_simulated_run_say_so() {
         assert!(page.contains("Nothing of this was real"));
         assert!(!page.contains("The real run is not deterministic"));
     }
+}
+
+#[test]
+fn so_does_what_a_model_says_of_its_history() {
+    let history = simulated_history(&scenario("redlock", "pause", 7, "12s")).unwrap();
+    let real = String::from_utf8(history.clone()).unwrap().replacen("\"simulated\":true,", "", 1).into_bytes();
+    assert_ne!(history, real);
+    let checked = |history: &[u8], options: &[&str]| {
+        let mut check = assert_cmd::Command::cargo_bin("redjepsen").unwrap();
+        let output = check.args(["check", "-", "--model", "rmw"]).args(options).write_stdin(history).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let first = |text: &str| text.lines().next().unwrap_or_default().to_string();
+    assert!(first(&checked(&history, &[])).contains("  Simulated: "), "{}", checked(&history, &[]));
+    assert!(!checked(&real, &[]).contains("imulated"), "{}", checked(&real, &[]));
+    let of = |history: &[u8]| serde_json::from_str::<serde_json::Value>(&checked(history, &["--json"])).unwrap();
+    assert_eq!(of(&history)["simulated"], true);
+    assert_eq!(of(&real)["simulated"], false);
 }
 
 #[test]

@@ -93,6 +93,8 @@ pub struct Loaded {
     pub compression: Compression,
     /// The number of the last line, if the writer of a redjepsen run was killed in the middle of it.
     pub truncated_at_line: Option<u64>,
+    /// Whether a redjepsen run says that nothing of it was real.
+    pub simulated: bool,
     /// Sentences on how the file was read, for readers of the verdict: what was skipped, what was odd.
     pub notes: Vec<String>,
     /// Nanoseconds by place in the order of events. Empty unless [`Options::times`] is set and the file has times.
@@ -207,6 +209,7 @@ impl<'r> Source<'r> {
             format: self.format,
             compression: self.compression,
             truncated_at_line: None,
+            simulated: false,
             notes,
         })
     }
