@@ -1,10 +1,11 @@
 //! The client's link to the controller: one message per line on a pair of streams.
 
+use std::collections::VecDeque;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
@@ -17,6 +18,8 @@ use crate::locks::perfect::Grantor;
 
 pub struct Control {
     input: Mutex<Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>>,
+    /// Breakpoints that were opened before the client came to them, while it waited for the lock.
+    opened: StdMutex<VecDeque<ToClient>>,
     output: Mutex<Output>,
     /// The operation in flight.
     operation: AtomicU64,
@@ -36,6 +39,7 @@ impl Control {
         let input: Box<dyn AsyncRead + Send + Unpin> = Box::new(input);
         Arc::new(Control {
             input: Mutex::new(BufReader::new(input).lines()),
+            opened: StdMutex::default(),
             output: Mutex::new(Output { stream: Box::new(output), unsent: BytesMut::new() }),
             operation: AtomicU64::new(0),
         })
@@ -48,6 +52,14 @@ impl Control {
 
     /// The next message; `None` if the controller is gone.
     pub async fn next(&self) -> anyhow::Result<Option<ToClient>> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        match opened {
+            Some(opened) => Ok(Some(opened)),
+            None => self.read().await,
+        }
+    }
+
+    async fn read(&self) -> anyhow::Result<Option<ToClient>> {
         match self.input.lock().await.next_line().await? {
             None => Ok(None),
             Some(line) => Ok(Some(serde_json::from_str(&line).map_err(|error| anyhow::anyhow!("{error}: {line}"))?)),
@@ -68,10 +80,15 @@ impl Grantor for Arc<Control> {
     async fn ask(&self) -> Result<bool, String> {
         let id = self.operation.load(Ordering::Relaxed);
         self.say(&FromClient::Acquire { id }).await.map_err(|error| error.to_string())?;
-        match self.next().await.map_err(|error| error.to_string())? {
-            Some(ToClient::Granted { id: granted_to, granted }) if granted_to == id => Ok(granted),
-            Some(other) => Err(format!("{other:?} where the answer about the lock was expected")),
-            None => Err("the controller is gone".to_string()),
+        loop {
+            match self.read().await.map_err(|error| error.to_string())? {
+                Some(ToClient::Granted { id: granted_to, granted }) if granted_to == id => return Ok(granted),
+                Some(go @ ToClient::Go { .. }) => {
+                    self.opened.lock().unwrap_or_else(PoisonError::into_inner).push_back(go);
+                }
+                Some(other) => return Err(format!("{other:?} where the answer about the lock was expected")),
+                None => return Err("the controller is gone".to_string()),
+            }
         }
     }
 
@@ -110,6 +127,19 @@ mod tests {
     use tokio::io::AsyncReadExt;
 
     use super::*;
+    use crate::history::Phase;
+
+    #[tokio::test]
+    async fn a_breakpoint_may_open_while_the_lock_is_asked_for() {
+        let go = ToClient::Go { id: 1, phase: Phase::Read };
+        let said = [go.clone(), ToClient::Granted { id: 1, granted: true }].map(|said| protocol::to_line(&said));
+        let control = Control::new(std::io::Cursor::new(said.concat()), tokio::io::sink());
+        control.begin(1);
+        assert_eq!(control.ask().await, Ok(true));
+        assert_eq!(control.next().await.unwrap(), Some(go));
+        assert_eq!(control.next().await.unwrap(), None);
+        assert!(control.ask().await.unwrap_err().contains("gone"));
+    }
 
     #[tokio::test]
     async fn a_message_that_was_given_up_half_way_is_not_torn() {

@@ -4,17 +4,22 @@ use std::ops::Range;
 use std::path::Path;
 
 use redjepsen::fuzz::{Cause, draw};
-use redjepsen::history::FaultKind;
+use redjepsen::history::{FaultKind, ResourceKind};
 use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::{Options, Scenario};
+use redjepsen::scenario::{Options, Scenario, catalogue};
+use redjepsen::topology::Program;
 
 use super::on_all_processors;
 use crate::cases;
 
 /// The locks of which theory says that they keep what they claim, and under which faults: tokens go backwards when their
 /// node forgets.
-const SAFE: [(&str, &[FaultKind]); 3] =
-    [("perfect", &draw::KINDS), ("redlock-guarded", &draw::KINDS), ("fenced-reads", &FORGETTING_NOTHING)];
+const SAFE: [(&str, &[FaultKind]); 4] = [
+    ("perfect", &draw::KINDS),
+    ("redlock-guarded", &draw::KINDS),
+    ("replicated-guarded", &draw::KINDS),
+    ("fenced-reads", &FORGETTING_NOTHING),
+];
 const FORGETTING_NOTHING: [FaultKind; 7] = [
     FaultKind::Pause,
     FaultKind::Clock,
@@ -53,5 +58,29 @@ fn a_safe_lock_is_never_accused() {
 fn an_unsafe_one_is() {
     for workload in ["redlock", "single", "fenced", "fenced-reads"] {
         assert!(!accused(workload, &draw::KINDS, 1..101).is_empty(), "{workload}");
+    }
+}
+
+/// The nightly job fuzzes each lock of ours that can be simulated, and expects the right thing of it.
+#[test]
+fn every_lock_is_fuzzed_each_night() {
+    let job = include_str!("../../../.github/workflows/nightly.yml");
+    let list = |name: &str| -> Vec<&str> {
+        let (_, after) = job.split_once(name).unwrap();
+        after.split_whitespace().filter(|word| *word != ">-").take_while(|word| !word.ends_with(':')).collect()
+    };
+    let (safe, unsafe_ones) = (list("SAFE: "), list("UNSAFE: "));
+    let mut named = [&safe[..], &unsafe_ones[..]].concat();
+    named.sort_unstable();
+    let is_lock_of_ours = |name: &&str| {
+        let (_, workload) = catalogue::workload(name).unwrap();
+        let program = workload.lock.program();
+        workload.library.is_none() && program == Program::Redis && workload.resource.kind != ResourceKind::Replicated
+    };
+    let mut all: Vec<&str> = catalogue::WORKLOADS.iter().map(|(name, _)| *name).filter(is_lock_of_ours).collect();
+    all.sort_unstable();
+    assert_eq!(named, all);
+    for (workload, kinds) in SAFE {
+        assert_eq!(safe.contains(&workload), kinds.len() == draw::KINDS.len(), "{workload}");
     }
 }
