@@ -168,7 +168,7 @@ fn told(base: &Scenario, hunt: &Hunt) -> String {
         lacks.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let lacks: Vec<String> =
             lacks.into_iter().map(|(lack, count)| format!("{lack} {}", words::count(*count))).collect();
-        let _ = writeln!(text, "  what they lack  {}", lacks.join(", "));
+        let _ = writeln!(text, "  gates that failed  {}", lacks.join(", "));
     }
     for (cause, found) in &hunt.found {
         let _ = writeln!(text, "\n  {cause}: {}", rate(found, hunt.runs));

@@ -14,6 +14,7 @@ mod gallery;
 mod groups;
 mod killed;
 mod local;
+mod power;
 mod protocol;
 mod reset;
 mod suite;

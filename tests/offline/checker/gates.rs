@@ -2,8 +2,8 @@
 
 use redjepsen::checker::{Gate, Validity};
 use redjepsen::history::{
-    Claim, ClientEvent, ClientStep, End, Expects, Fact, FactName, FaultKind, Outcome, Outlives, Phase, Process,
-    Progress, StepEvent, StepOutcome,
+    Claim, ClientEvent, ClientStep, Contradiction, End, Expects, Fact, FactName, FaultKind, Outcome, Outlives, Phase,
+    Process, Progress, StepEvent, StepOutcome,
 };
 
 use super::build::{Build, MS};
@@ -30,6 +30,19 @@ fn only_fails(name: &str, reason: &str, change: impl FnOnce(&mut Build)) {
     assert_eq!(verdict.valid, Validity::Unknown);
     assert_eq!(verdict.reasons[0], gates[0].text);
     assert!(gates[0].text.contains(reason), "{}", gates[0].text);
+}
+
+/// So a gate that were switched off would be missed: for each there is a run that it alone keeps from being valid.
+#[test]
+fn every_gate_is_the_only_one_to_fail_somewhere() {
+    let mut build = with_fault();
+    play(&mut build, &[StepOutcome::Happened; 3]);
+    let scripted = build.check().gates;
+    let tests = include_str!("gates.rs");
+    for gate in with_fault().check().gates.iter().chain(&scripted) {
+        let (alone, of_a_fact) = (format!("only_fails(\"{}\"", gate.name), format!(", \"{}\"),", gate.name));
+        assert!(tests.contains(&alone) || tests.contains(&of_a_fact), "nothing fails {} alone", gate.name);
+    }
 }
 
 #[test]
@@ -177,6 +190,23 @@ fn only_a_resource_in_doubt_takes_a_violation_back() {
     assert_eq!((verdict.valid, verdict.anomalies.len()), (Validity::Unknown, 1));
     let undermining = verdict.gates.iter().filter(|gate| gate.undermines_violations);
     assert_eq!(undermining.map(|gate| gate.name.as_str()).collect::<Vec<_>>(), ["resource-empty"]);
+}
+
+#[test]
+fn what_a_client_said_must_be_true_and_its_lock_outlast_its_write() {
+    only_fails("clients-consistent", "c1 contradicts itself in line 7: released before it acquired", |build| {
+        let text = "released before it acquired".to_string();
+        build.history.contradictions.push(Contradiction { line: 7, process: Process::Client(1), text });
+    });
+    only_fails("clients-careful", "c0 had released the lock while its write of late was still in flight", |build| {
+        build.info(0, 4_001, 4_032, "-", "late");
+        build.phase(4_001, Phase::Acquired, 4_002).phase(4_001, Phase::BeforeWrite, 4_010);
+        build.phase(4_001, Phase::Releasing, 4_030).phase(4_001, Phase::Released, 4_031);
+        build.ok(1, 4_003, 4_080, "-", "early");
+        build.phase(4_003, Phase::Acquired, 4_040).phase(4_003, Phase::Written, 4_060);
+        build.phase(4_003, Phase::Releasing, 4_070);
+        build.final_read("late");
+    });
 }
 
 #[test]
