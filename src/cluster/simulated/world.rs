@@ -90,16 +90,17 @@ pub(super) enum What {
     /// A client, which is a task.
     Client {
         task: Option<AbortHandle>,
-        /// Woken when it goes on, connections before whoever waits for a time limit.
+        /// Woken when it goes on, in their order.
         waiting: Vec<(Waiting, Waker)>,
     },
 }
 
-/// Which part of a client waits until it goes on.
+/// Which part of a client waits until it goes on. The program is looked at first, as the runtime of a real client does
+/// with its outermost task: a time limit that has passed meanwhile is over before a reply that has come is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Waiting {
-    Connection,
     Program,
+    Connection,
 }
 
 /// An event of a server, with what it needs to wait.
