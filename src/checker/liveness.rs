@@ -6,11 +6,14 @@
 //! a fault does. A dead holder keeps nothing: a lock must get over it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use super::evidence::Evidence;
 use super::verdict::{Anomaly, AnomalyKind, Gap};
 use super::words::{count, length, list, seconds};
-use crate::history::{ClientStep, FactName, History, Operation, Outcome, Phase, Process};
+use crate::history::{ClientStep, FactName, FaultKind, FaultWindow, History, Operation, Outcome, Phase, Process};
+use crate::members::Role;
+use crate::nemesis::{Change, Fault};
 
 /// A free lock gets this many TTLs to be acquired before it counts as stuck: one for a node that expires a key late,
 /// the others for contenders, which need several attempts.
@@ -152,9 +155,31 @@ impl Lasts {
 
 /// When faults were or may have been in effect.
 fn faults(history: &History) -> Vec<Span> {
+    let ttl = Duration::from_millis(history.run.as_ref().map_or(0, |run| run.ttl_ms));
+    let until = |window: &FaultWindow| match window.healed {
+        Some((time, true)) => time.saturating_add(aftermath(window, time, ttl)),
+        _ => u64::MAX,
+    };
     let windows = history.faults.iter().filter(|window| window.skipped.is_none());
-    let until = |healed: Option<(u64, bool)>| healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time);
-    windows.map(|window| (window.inject, until(window.healed))).collect()
+    windows.map(|window| (window.inject, until(window))).collect()
+}
+
+/// For how long after its heal a fault may still keep a lock, in nanoseconds: a node whose clock was ahead holds keys that
+/// end by that clock, so once it is set right they live for as much longer.
+fn aftermath(window: &FaultWindow, healed: u64, ttl: Duration) -> u64 {
+    if window.kind != FaultKind::Clock || !window.hits(Role::Node) {
+        return 0;
+    }
+    let ahead = match window.what.parse() {
+        Ok(Fault::Clock(_, Change::Ahead(by) | Change::Strobe(by, _))) => by.resolve(ttl),
+        Ok(Fault::Clock(_, Change::Rate(factor))) => {
+            Duration::from_nanos(healed.saturating_sub(window.inject)).mul_f64((factor - 1.0).max(0.0))
+        }
+        Ok(Fault::Clock(_, Change::Behind(_))) => Duration::ZERO,
+        // The history does not say by how much.
+        _ => return u64::MAX,
+    };
+    u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Reports each time at which the lock was free and asked for, but nobody got it for too long.

@@ -2,7 +2,7 @@
 
 use redjepsen::checker::AnomalyKind::NotObtained;
 use redjepsen::checker::{STUCK_AFTER_TTLS, Validity};
-use redjepsen::history::{Claim, ClientEvent, ClientStep, Fact, FactName, Outcome, Phase};
+use redjepsen::history::{Claim, ClientEvent, ClientStep, Fact, FactName, FaultKind, Outcome, Phase};
 
 use super::build::{Build, MS};
 
@@ -74,6 +74,29 @@ fn what_the_lock_can_do_nothing_about_is_not_held_against_it() {
     let mut second = after_the_heal(PATIENCE + 1, false);
     second.fault(1, "n0", 2_000, 2_100);
     assert_eq!(stuck(&second), [""; 0], "another fault came in between");
+}
+
+/// Keys end by their node's clock, so they outlive a heal by as much as that clock was ahead.
+#[test]
+fn a_clock_that_was_ahead_keeps_the_lock_after_its_heal() {
+    let after = |what: &str, target: &str, tried_for: u64| {
+        let mut build = after_the_heal(tried_for, false);
+        let fault = &mut build.history.faults[0];
+        (fault.kind, fault.what, fault.targets) = (FaultKind::Clock, what.to_string(), vec![target.to_string()]);
+        stuck(&build)
+    };
+    for (what, ahead) in [
+        ("clock node:0 x11", 700), // ten times the 70 ms that it lasted
+        ("clock node:0 +2ttl", 2_000),
+        ("clock node:0 strobe 200ms every 1ms", 200),
+        ("clock node:0 x0.5", 0),
+        ("clock node:0 -2ttl", 0),
+    ] {
+        assert_eq!(after(what, "n0", PATIENCE + ahead), [""; 0], "{what}");
+        assert_eq!(after(what, "n0", PATIENCE + ahead + 1), ["k0"], "{what}");
+        assert_eq!(after(what, "c0", PATIENCE + 1), ["k0"], "no key is on a client: {what}");
+    }
+    assert_eq!(after("", "n0", 10 * PATIENCE), [""; 0], "by how much is not known");
 }
 
 #[test]
