@@ -78,8 +78,11 @@ impl Hunt {
 
 /// What a run lacks that shows neither a violation with a known cause nor that the lock held.
 fn lack(verdict: &Verdict) -> String {
+    if verdict.valid == Validity::Invalid {
+        return "none, but a violation whose cause is not clear".to_string();
+    }
     let failed = verdict.gates.iter().find(|gate| !gate.passed);
-    failed.map_or_else(|| "none, but no clear cause".to_string(), |gate| gate.name.clone())
+    failed.map_or_else(|| "none, but too little evidence".to_string(), |gate| gate.name.clone())
 }
 
 /// Runs `scenario_of` one seed after the other from `first` on, on this many threads. `show` is told how it goes, about
