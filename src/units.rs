@@ -38,7 +38,8 @@ impl Length {
     pub fn resolve(self, ttl: Duration) -> Duration {
         match self {
             Length::Absolute(duration) => duration,
-            Length::Ttl(factor) => ttl.mul_f64(factor),
+            // A TTL from a history may be anything.
+            Length::Ttl(factor) => Duration::try_from_secs_f64(ttl.as_secs_f64() * factor).unwrap_or(Duration::MAX),
         }
     }
 
@@ -163,6 +164,7 @@ mod tests {
             assert_eq!(length.resolve(ttl), Duration::from_millis(millis), "{text}");
             assert_eq!(length.to_string().parse::<Length>().unwrap(), length, "{text} survives printing");
         }
+        assert_eq!(Length::Ttl(1000.0).resolve(Duration::MAX), Duration::MAX);
         let range: LengthRange = "20ms..0.5ttl".parse().unwrap();
         assert_eq!(range.resolve(ttl).unwrap(), (Duration::from_millis(20), Duration::from_secs(1)));
         assert_eq!("1s".parse::<LengthRange>().unwrap().to_string(), "1s");

@@ -16,9 +16,10 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
 
 /// The number of the fault that explains the anomaly, if one does.
 ///
-/// Among the faults in effect at the time, one on a client involved explains most, then a node that forgot or
-/// misjudged, then delayed packets, then a partition, which mostly sets the scene. Ties go to the client that acted out
-/// of turn (the overwriter of a lost update, the earlier of two holders), then to the fault that began last.
+/// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed
+/// packets, then a partition, which mostly sets the scene. A client that died, or whose clock was wrong, explains less than
+/// a node: what it held it keeps until it expires, and few locks ask a client's clock. Ties go to the client that acted
+/// out of turn (the overwriter of a lost update, the earlier of two holders), before a node, then to the fault that began last.
 fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
     let words = Words::new(history);
     let mut operations: Vec<&Operation> = anomaly
@@ -39,15 +40,23 @@ fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
         });
         let on_a_node = || window.hits(Role::Node) && overlaps(window, start, end);
         let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
-        Some((telling(window.kind), place, window.inject > anomaly.time, Reverse(window.inject), window.fault))
+        Some((
+            telling(window.kind, hit.is_some()),
+            place,
+            window.inject > anomaly.time,
+            Reverse(window.inject),
+            window.fault,
+        ))
     });
     ranked.min().map(|(.., fault)| fault)
 }
 
-/// How much a kind of fault explains by itself; a lower number explains more.
-fn telling(kind: FaultKind) -> u8 {
+/// How much a kind of fault explains by itself, on a client involved or on a node; a lower number explains more.
+fn telling(kind: FaultKind, on_client: bool) -> u8 {
     match kind {
         FaultKind::Pause | FaultKind::PauseBackground => 0,
+        FaultKind::Kill | FaultKind::PowerLoss if on_client => 3,
+        FaultKind::Clock if on_client => 2,
         FaultKind::Kill
         | FaultKind::PowerLoss
         | FaultKind::Clock

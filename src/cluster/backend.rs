@@ -27,7 +27,7 @@ impl Backend {
         match self {
             Backend::Docker(docker) => docker.start_attached(member, log).await,
             Backend::Local(local) => local.start_attached(member, log).await,
-            Backend::Simulated(run) => run.start_attached(member, log),
+            Backend::Simulated(run) => run.start_attached(member, log).await,
         }
     }
 
@@ -36,7 +36,7 @@ impl Backend {
         match self {
             Backend::Docker(docker) => docker.start_container(member).await,
             Backend::Local(local) => local.start_server(member).await,
-            Backend::Simulated(run) => run.start_server(member),
+            Backend::Simulated(run) => run.start_server(member).await,
         }
     }
 

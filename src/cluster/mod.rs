@@ -60,7 +60,7 @@ pub use platform::{Platform, PlatformRequest};
 pub use reset::InitialState;
 use server::Server;
 pub(crate) use simulated::Between;
-pub use simulated::{START_OF_TIME, Simulated, in_virtual_time};
+pub use simulated::{Distance, START_OF_TIME, Simulated, in_virtual_time};
 
 use crate::members::{AGENT, RESOURCE, Role, client_name, node_name, sentinel_name};
 use crate::topology::{InstalledClient, OwnClient, Persistence, Program, Topology};

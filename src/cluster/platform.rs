@@ -50,7 +50,7 @@ impl Platform {
     ) -> Result<Platform, ClusterError> {
         let docker = match request.kind {
             ClusterKind::Local => return local(&request).map(Platform::Local),
-            ClusterKind::Sim => return Ok(Platform::Simulated(Simulated { seed: request.seed })),
+            ClusterKind::Sim => return Ok(Platform::Simulated(Simulated::new(request.seed))),
             ClusterKind::Docker => Docker::connect().await?,
             ClusterKind::Auto | ClusterKind::Any => match Docker::connect().await {
                 Ok(docker) => docker,
@@ -141,7 +141,7 @@ fn without_docker(
                 "SIMULATED, since {why} and there is no redis-server: no server, network or clock of this run is real. For a \
                  real one, start Docker or `apt-get install redis-server`, and give --cluster docker or --cluster local"
             ));
-            return Ok(Platform::Simulated(Simulated { seed: request.seed }));
+            return Ok(Platform::Simulated(Simulated::new(request.seed)));
         }
         return Err(ClusterError::Nowhere { docker: unreachable.to_string() });
     }

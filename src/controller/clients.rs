@@ -6,21 +6,19 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
+use super::answers::{Answer, judge, report};
 use super::flood::{Allowance, StderrLog};
 use super::grants::Holder;
+use super::messages::{Broken, next_message, receive, send, shorten, shown, told};
 use super::{Run, RunError};
-use crate::client::protocol::{
-    CERTAIN_ERRORS, FromClient, Hello, Invoke, PROTOCOL, PhaseMessage, Problem, Resource, ToClient, to_line,
-};
+use crate::client::protocol::{FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient};
 use crate::cluster::{ClientOutput, ClientProcess};
 use crate::history::{
-    Amount, Body, ClientEvent, ClientStep, Completion, Function, Invocation, Outcome, Phase, PhaseReport, Process,
-    Reading, ResourceKind,
+    Body, ClientEvent, ClientStep, Completion, Function, Invocation, Outcome, Phase, Process, Reading, ResourceKind,
 };
 use crate::members::client_name;
 use crate::plan::{Action, Operations, PlannedOperation};
@@ -35,8 +33,6 @@ const FAILURES_IN_A_ROW: u32 = 3;
 /// How long to wait for a process whose output is closed to have ended.
 const STATE_LIMIT: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// How much of a client's own text is kept, in characters.
-const LONGEST_TEXT: usize = 500;
 
 /// One client: its current process, and its place in its plan.
 pub(super) struct Client {
@@ -69,27 +65,6 @@ pub(super) enum Instruction {
     Go(Phase),
 }
 
-/// Why a client's process can no longer be used.
-#[derive(Debug)]
-pub(super) struct Broken {
-    text: String,
-    /// Whether the process has ended, so that how it did and what it said last tell more.
-    ended: bool,
-}
-
-impl Broken {
-    fn new(text: impl Into<String>) -> Broken {
-        Broken { text: text.into(), ended: false }
-    }
-}
-
-/// How an operation ended on the client's side.
-enum Answer {
-    Message(FromClient),
-    /// The run ended before the client answered.
-    CutOff,
-}
-
 impl Run<'_> {
     /// Starts every client and waits until all have said `ready`.
     pub(super) async fn start_clients(&self) -> Result<Vec<Client>, RunError> {
@@ -115,7 +90,7 @@ impl Run<'_> {
                 }
             }
         });
-        futures_util::future::try_join_all(starts).await
+        super::all_or_first_error(starts).await
     }
 
     /// Why a client can't be used, with what there is to know of one that has ended.
@@ -502,117 +477,6 @@ impl Client {
     }
 }
 
-/// What a client's answer means for its operation. When in doubt, the operation is indeterminate.
-fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Completion) -> Result<(), Broken> {
-    let mut indeterminate = |error: &str, text: String| {
-        completion.error = Some(error.to_string());
-        completion.text = Some(text);
-    };
-    match answer {
-        Ok(Answer::Message(FromClient::Ok { old, count, .. })) => {
-            completion.outcome = Outcome::Ok;
-            completion.amount = count.map(Amount::Count);
-            completion.old =
-                if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
-        }
-        Ok(Answer::Message(FromClient::Fail(problem))) if written => {
-            indeterminate(&shorten(&problem.error), format!("`fail` after `written`: {}", shorten(&problem.text)));
-        }
-        Ok(Answer::Message(FromClient::Fail(problem))) if CERTAIN_ERRORS.contains(&problem.error.as_str()) => {
-            completion.outcome = Outcome::Fail;
-            completion.error = Some(problem.error);
-            completion.text = Some(shorten(&problem.text));
-        }
-        // An unknown error word is indefinite, whatever type the message has.
-        Ok(Answer::Message(
-            FromClient::Fail(Problem { error, text, .. }) | FromClient::Info(Problem { error, text, .. }),
-        )) => {
-            indeterminate(&shorten(&error), shorten(&text));
-        }
-        Ok(Answer::CutOff) => indeterminate("timeout", "still in progress when the run ended".into()),
-        Ok(Answer::Message(other)) => {
-            let text = format!("it sent {} in the middle of an operation", shown(&other));
-            indeterminate("crash", text.clone());
-            return Err(Broken::new(text));
-        }
-        Err(broken) => {
-            indeterminate("crash", broken.text.clone());
-            return Err(broken);
-        }
-    }
-    Ok(())
-}
-
-fn report(process: u32, message: PhaseMessage) -> PhaseReport {
-    PhaseReport {
-        process,
-        phase: message.phase,
-        mono_ns: message.mono_ns,
-        token: message.token,
-        validity_ms: message.validity_ms,
-        value: reading(message.value),
-        amount: message.count.map(Amount::Count),
-        text: message.text.as_deref().map(shorten),
-    }
-}
-
-/// What a client says it read: nothing said, an empty key, or a value.
-fn reading(value: Option<Option<String>>) -> Reading {
-    value.map_or(Reading::Unknown, |value| value.map_or(Reading::Empty, Reading::Value))
-}
-
-pub(super) async fn send(link: &mut ClientProcess, message: &ToClient) -> Result<(), Broken> {
-    let line = to_line(message);
-    let write = async {
-        link.stdin.write_all(line.as_bytes()).await?;
-        link.stdin.flush().await
-    };
-    match timeout_at(Instant::now() + PATIENCE, write).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Broken::new(format!("its standard input is closed: {error}"))),
-        Err(_) => Err(Broken::new("it does not read its standard input")),
-    }
-}
-
-/// The next message; `None` if none came before the deadline.
-pub(super) async fn receive(
-    link: &mut ClientProcess,
-    stderr: &mut StderrLog,
-    deadline: Instant,
-) -> Result<Option<FromClient>, Broken> {
-    match timeout_at(deadline, next_message(link, stderr)).await {
-        Ok(message) => message.map(Some),
-        Err(_) => Ok(None),
-    }
-}
-
-/// The next message, whenever it comes. Nothing is lost if this is dropped.
-async fn next_message(link: &mut ClientProcess, stderr: &mut StderrLog) -> Result<FromClient, Broken> {
-    loop {
-        match link.output.recv().await {
-            Some(ClientOutput::Stdout(line)) => {
-                return serde_json::from_slice(&line).map_err(|error| {
-                    let line = told(&String::from_utf8_lossy(&line));
-                    let error = told(&in_words_of_the_protocol(&error));
-                    Broken::new(format!("its line is not a message of the protocol ({error}): {line}"))
-                });
-            }
-            Some(ClientOutput::Stderr(line)) => stderr.add(&line),
-            Some(ClientOutput::TooLong { .. }) => {
-                return Err(Broken::new(format!(
-                    "it wrote a line longer than {} bytes",
-                    crate::client::protocol::LONGEST_LINE
-                )));
-            }
-            Some(ClientOutput::Closed(reason)) => {
-                let text = reason.map_or_else(|| "it ended".to_string(), |reason| format!("it ended: {reason}"));
-                return Err(Broken { text, ended: true });
-            }
-            None => return Err(Broken { text: "it ended".to_string(), ended: true }),
-        }
-    }
-}
-
 /// The code in a state such as `Exited (137) 2 seconds ago`, in words.
 fn exit_code(state: &str) -> Option<String> {
     let code: i32 = state.split_once('(')?.1.split_once(')')?.0.parse().ok()?;
@@ -622,88 +486,4 @@ fn exit_code(state: &str) -> Option<String> {
         143 => "143 (SIGTERM)".to_string(),
         code => code.to_string(),
     })
-}
-
-/// A message in a sentence, as it is on the wire.
-fn shown(message: &FromClient) -> String {
-    // No message lacks a form on the wire.
-    told(&serde_json::to_string(message).unwrap_or_default())
-}
-
-/// What is wrong with a line, for somebody who writes a client in any language. Where in the line it is does not help:
-/// the line is shown.
-fn in_words_of_the_protocol(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
-    let mut text = text.replace("expected value", "it is not JSON");
-    for (of_rust, plain) in [
-        ("u64", "a whole number"),
-        ("u32", "a whole number"),
-        ("unknown variant", "unknown word"),
-        ("sequence", "list"),
-        ("a map", "an object"),
-        ("map", "object"),
-        ("internally tagged enum FromClient", "an object with `type`"),
-        ("EOF while parsing", "it ends within"),
-    ] {
-        text = text.replace(of_rust, plain);
-    }
-    text
-}
-
-/// A client's own words in a sentence of ours.
-fn told(text: &str) -> String {
-    words::line(text, LONGEST_TEXT)
-}
-
-pub(super) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_TEXT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn judged(message: FromClient, written: bool) -> (Outcome, Option<String>) {
-        let mut completion = Completion {
-            process: Process::Client(0),
-            f: Function::Rmw,
-            key: "k0".into(),
-            outcome: Outcome::Info,
-            old: Reading::Unknown,
-            amount: None,
-            new: Some("c0:1".into()),
-            error: None,
-            text: None,
-        };
-        let _ = judge(Ok(Answer::Message(message)), written, &mut completion);
-        (completion.outcome, completion.error)
-    }
-
-    fn problem(error: &str) -> Problem {
-        Problem { id: 1, error: error.into(), text: String::new() }
-    }
-
-    #[test]
-    fn only_known_words_make_a_failure_certain() {
-        for word in CERTAIN_ERRORS {
-            assert_eq!(judged(FromClient::Fail(problem(word)), false), (Outcome::Fail, Some(word.to_string())));
-        }
-        assert_eq!(judged(FromClient::Fail(problem("oops")), false).0, Outcome::Info, "an unknown word is indefinite");
-        assert_eq!(judged(FromClient::Info(problem("conflict")), false).0, Outcome::Info, "info stays info");
-        assert_eq!(judged(FromClient::Fail(problem("conflict")), true).0, Outcome::Info, "it had said `written`");
-    }
-
-    #[test]
-    fn an_ok_happened_and_anything_else_in_its_place_is_a_crash() {
-        let ok = FromClient::Ok { id: 1, old: None, new: None, count: None };
-        assert_eq!(judged(ok, true), (Outcome::Ok, None));
-        let asks_where_nothing_is_granted = FromClient::Acquire { id: 1 };
-        for nonsense in [FromClient::Failed { text: "too late".into() }, asks_where_nothing_is_granted] {
-            assert_eq!(judged(nonsense, false), (Outcome::Info, Some("crash".into())));
-        }
-    }
 }

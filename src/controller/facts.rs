@@ -13,6 +13,7 @@ use crate::history::{
 };
 use crate::members::Role;
 use crate::resource::ResourceValue;
+use crate::words;
 
 /// How long a server may take to give its first answer.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -155,7 +156,7 @@ impl Run<'_> {
         loop {
             let seen = match self.connections_of_clients().await {
                 Ok(0) => return Ok(()),
-                Ok(connections) => format!("{connections} connections to the resource are still open"),
+                Ok(connections) => format!("{} to the resource, still open", words::plural(connections, "connection")),
                 Err(text) => text,
             };
             if Instant::now() >= deadline {

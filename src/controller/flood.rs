@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::clients::shorten;
+use super::messages::shorten;
 use crate::client::protocol::FromClient;
 use crate::words;
 

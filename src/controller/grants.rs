@@ -15,6 +15,7 @@ use super::facts::{BETWEEN_TRIES, HEALTHY_LIMIT, connections_from};
 use super::{Run, RunError};
 use crate::faults::{RedisCommand, RedisReply};
 use crate::members::client_name;
+use crate::words;
 
 /// Who holds the lock of each key.
 #[derive(Default)]
@@ -92,7 +93,10 @@ impl Run<'_> {
                             // The next list tells whether it was closed.
                             let _ = self.at_the_resource(&["CLIENT", "KILL", "ID", number]).await;
                         }
-                        format!("{} of its connections to the resource are still open", open.len())
+                        format!(
+                            "{name}: {} to the resource, still open",
+                            words::plural(open.len() as u64, "connection")
+                        )
                     }
                 },
                 Err(text) => text,

@@ -1,12 +1,14 @@
 //! The run itself: the only place with control flow over time, and the only reader of the run's clock.
 //!
-//! It checks that the cluster is what the run assumes, keeps the clients busy ([`clients`], [`flood`]) while faults come and go
-//! ([`nemesis`], [`script`]), grants the perfect lock ([`grants`]), heals on every way out, waits until nothing can
-//! write any more, looks at what is left of locks ([`left_behind`]), makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
+//! It checks that the cluster is what the run assumes, keeps the clients busy ([`clients`], whose [`messages`] become
+//! [`answers`] of the history; [`flood`]) while faults come and go ([`nemesis`], [`script`]), grants the perfect lock
+//! ([`grants`]), heals on every way out, waits until nothing can write any more, looks at what is left of locks
+//! ([`left_behind`]), makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
 //!
 //! The run's clock is tokio's, which can be virtual. Every `select!` is biased, so that things that happen at the same
 //! moment happen in the same order in every run.
 
+mod answers;
 mod board;
 mod clients;
 mod facts;
@@ -14,6 +16,7 @@ mod flag;
 mod flood;
 mod grants;
 mod left_behind;
+mod messages;
 mod nemesis;
 mod script;
 
@@ -24,7 +27,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join, try_join_all};
+use futures_util::future::{join_all, try_join};
+use futures_util::stream::{FuturesUnordered, TryStreamExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
@@ -253,14 +257,14 @@ impl Run<'_> {
             [] => None,
             _ => Some(ScriptedClients::new(clients.iter_mut().map(Client::follow_script).collect())),
         };
-        let clients = try_join_all(clients.into_iter().map(|client| self.drive(client)));
+        let clients = all_or_first_error(clients.into_iter().map(|client| self.drive(client)));
         let nemesis = async {
             match scripted {
                 Some(clients) => self.run_script(clients).await,
                 None => {
                     let series: BTreeSet<usize> = self.plan.faults.iter().map(|planned| planned.series).collect();
                     let series = series.into_iter().map(|series| self.inject_series(series, began));
-                    try_join_all(series).await.map(|_| ())
+                    all_or_first_error(series).await.map(|_| ())
                 }
             }
         };
@@ -335,6 +339,17 @@ impl Run<'_> {
             Outcome::Info => status.info += 1,
         });
     }
+}
+
+/// What all of them come to, in their order, or the first error. `try_join_all` does the same, but looks at each of them
+/// whenever something happens to one; and of more than thirty, it tells an error only after all before it have ended.
+async fn all_or_first_error<T, E>(
+    work: impl IntoIterator<Item = impl Future<Output = Result<T, E>>>,
+) -> Result<Vec<T>, E> {
+    let work = (0_usize..).zip(work).map(|(place, work)| async move { Ok((place, work.await?)) });
+    let mut done: Vec<(usize, T)> = work.collect::<FuturesUnordered<_>>().try_collect().await?;
+    done.sort_unstable_by_key(|(place, _)| *place);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 #[cfg(test)]

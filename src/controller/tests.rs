@@ -9,8 +9,9 @@ use futures_util::future::BoxFuture;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex, empty, split};
 use tokio::time::{Instant, sleep};
 
-use super::clients::{receive, send};
+use super::all_or_first_error;
 use super::flood::StderrLog;
+use super::messages::{receive, send};
 use crate::client::protocol::{FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient, to_line};
 use crate::client::serve;
 use crate::cluster::ClientProcess;
@@ -202,4 +203,20 @@ async fn one_seed_makes_a_client_say_the_same_byte_for_byte_and_another_one_does
 /// The values with which the lock was requested.
 fn marks(asked: &str) -> std::collections::BTreeSet<&str> {
     asked.lines().filter(|line| line.contains(" NX ")).filter_map(|line| line.split(' ').nth(3)).collect()
+}
+
+#[tokio::test]
+async fn all_are_waited_for_unless_one_fails() {
+    let slowest_first = (0..40_u64).map(|place| async move {
+        sleep(Duration::from_millis(40 - place)).await;
+        Ok::<u64, ()>(place)
+    });
+    assert_eq!(all_or_first_error(slowest_first).await, Ok((0..40).collect()));
+    let last_fails = (0..40).map(|place| async move {
+        match place {
+            39 => Err("broken"),
+            _ => std::future::pending::<Result<(), _>>().await,
+        }
+    });
+    assert_eq!(all_or_first_error(last_fails).await, Err("broken"));
 }

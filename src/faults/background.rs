@@ -5,9 +5,9 @@
 //! thread of the agent that stops its threads, also those that begin meanwhile, and lets them go. If the agent dies, the
 //! kernel lets them go. A thread counts as stopped once /proc shows it in state `t`.
 //!
-//! A thread that computes may have what the others need, such as an interpreter's lock, and they would stop with it. So
-//! it is stopped in a system call in which it sleeps or waits, such as for a reply; one that does not for long is stopped
-//! wherever it is.
+//! A thread that computes may have what the others need, such as an interpreter's lock, and they would stop with it. One
+//! that waits for that lock may have been promised it, and they would wait until it takes it. So a thread is stopped in a
+//! system call in which it waits for time to pass, for a reply, or for long; one that does not is stopped wherever it is.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,10 +25,18 @@ use super::wire::Observation;
 /// A stop is seen within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
 const LIMIT: Duration = Duration::from_millis(200);
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
-/// How long to wait until a thread waits for something.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How often to look whether a thread waits for something: for about 100 ms, and for longer where the processors have
+/// much else to do, which makes threads wait for each other.
+const PATIENCE: u32 = 500;
+/// A thread that has waited for others for this long waits for an event, not for its turn.
+const LASTS: Duration = Duration::from_millis(10);
 /// How often to look for threads that began meanwhile.
 const LOOK_FOR_MORE: Duration = Duration::from_millis(5);
+/// What a system call that was interrupted returns: EINTR, or what only the kernel and tracers see, ERESTARTSYS to
+/// ERESTART_RESTARTBLOCK of include/linux/errno.h.
+const INTERRUPTED: [i64; 5] = [-4, -512, -513, -514, -516];
+/// NT_PRSTATUS of include/uapi/linux/elf.h.
+const GENERAL_REGISTERS: usize = 1;
 
 /// Keeps the threads of a member stopped until it is dropped.
 #[derive(Debug)]
@@ -99,26 +107,29 @@ fn in_background(process: &Process) -> Vec<(u32, char)> {
 
 /// Tells once how many threads it has stopped, or why it can't.
 fn stop_until_dropped(processes: &[Process], told: &Sender<io::Result<usize>>, held: &Receiver<()>) {
-    let began = Instant::now();
+    let mut last_stop = Instant::now();
     // With the signal that each had been about to get.
     let mut stopped: BTreeMap<u32, c_int> = BTreeMap::new();
     let mut has_told = false;
     loop {
-        let patient_until = Instant::now() + PATIENCE;
+        let mut patience = PATIENCE;
         let threads: Vec<(u32, char)> = processes.iter().flat_map(in_background).collect();
         stopped.retain(|thread, _| threads.iter().any(|(other, _)| other == thread));
         let mut error = None;
-        for (thread, _) in threads.iter().filter(|(_, state)| !matches!(state, 'Z' | 'X')) {
-            if !stopped.contains_key(thread) {
-                match stop(*thread, patient_until) {
-                    Ok(signal) => stopped.extend(signal.map(|signal| (*thread, signal))),
-                    Err(refused) => error = Some(refused),
-                }
+        let alive = threads.iter().filter(|(_, state)| !matches!(state, 'Z' | 'X')).map(|(thread, _)| *thread);
+        // All are looked at first, so that their waits last while others are stopped.
+        let go_on: Vec<(u32, Looked)> =
+            alive.filter(|thread| !stopped.contains_key(thread)).map(|thread| (thread, Looked::at(thread))).collect();
+        for (thread, looked) in go_on {
+            match stop(thread, looked, &mut patience) {
+                Ok(signal) => stopped.extend(signal.map(|signal| (thread, signal))),
+                Err(refused) => error = Some(refused),
             }
+            last_stop = Instant::now();
         }
         let still = |(_, state): &(u32, char)| matches!(state, 't' | 'Z' | 'X');
         let all_still = !threads.is_empty() && threads.iter().all(still);
-        if !has_told && (all_still || error.is_some() || began.elapsed() > LIMIT + PATIENCE) {
+        if !has_told && (all_still || error.is_some() || last_stop.elapsed() > LIMIT) {
             let late =
                 || Err(io::Error::other(format!("not all of its threads stopped within {} ms", LIMIT.as_millis())));
             let outcome = match error {
@@ -142,13 +153,14 @@ fn stop_until_dropped(processes: &[Process], told: &Sender<io::Result<usize>>, h
 }
 
 /// Stops a thread, and returns the signal that it has to get when it goes on; none if it has ended.
-fn stop(thread: u32, patient_until: Instant) -> io::Result<Option<c_int>> {
+fn stop(thread: u32, mut looked: Looked, patience: &mut u32) -> io::Result<Option<c_int>> {
     if !asked(libc::PTRACE_SEIZE, thread, 0)? {
         return Ok(None);
     }
     loop {
-        let sleeps = process::stat(thread).is_ok_and(|stat| stat.state == 'S');
-        if !sleeps && Instant::now() <= patient_until {
+        looked = looked.again(thread);
+        if !looked.is_a_good_time() && *patience > 0 {
+            *patience -= 1;
             thread::sleep(LOOK_AGAIN);
             continue;
         }
@@ -156,12 +168,77 @@ fn stop(thread: u32, patient_until: Instant) -> io::Result<Option<c_int>> {
             return Ok(None);
         }
         let signal = stopped(thread)?;
-        if signal.is_none() || is_in_a_call(thread) || Instant::now() > patient_until {
+        if signal.is_none() || looked.was_right(thread) || *patience == 0 {
             return Ok(signal);
         }
         asked(libc::PTRACE_CONT, thread, signal.unwrap_or(0))?;
+        *patience -= 1;
         thread::sleep(LOOK_AGAIN);
     }
+}
+
+/// What a thread was seen to wait in, and since when.
+struct Looked {
+    wait: Option<Wait>,
+    since: Instant,
+}
+
+/// A system call in which a thread sleeps.
+#[derive(Debug, PartialEq)]
+struct Wait {
+    /// Its number, arguments and stack, as in `/proc/<thread>/syscall`; empty where the kernel does not say.
+    call: String,
+    /// How often the thread had gone to sleep by then.
+    sleeps: u64,
+}
+
+impl Looked {
+    fn at(thread: u32) -> Looked {
+        Looked { wait: Wait::of(thread), since: Instant::now() }
+    }
+
+    fn again(self, thread: u32) -> Looked {
+        let now = Looked::at(thread);
+        if now.wait == self.wait { self } else { now }
+    }
+
+    fn is_a_good_time(&self) -> bool {
+        self.wait.as_ref().is_some_and(|wait| !wait.is_for_a_thread() || self.since.elapsed() > LASTS)
+    }
+
+    /// Whether a thread that was stopped meanwhile was still where it was seen.
+    fn was_right(&self, thread: u32) -> bool {
+        self.wait.as_ref().is_none_or(|wait| wait.was_left_by(thread))
+    }
+}
+
+impl Wait {
+    /// None if the thread does not sleep.
+    fn of(thread: u32) -> Option<Wait> {
+        if process::stat(thread).ok()?.state != 'S' {
+            return None;
+        }
+        let call = call(thread);
+        // It may have woken up in between.
+        (!call.starts_with("running")).then(|| Wait { call, sleeps: process::sleeps(thread).unwrap_or_default() })
+    }
+
+    /// Whether it may wait for what another thread has, such as an interpreter's lock, rather than for time to pass or for a
+    /// reply. An interpreter may hand its lock only to a thread that has asked for it, and stand still until that takes it.
+    fn is_for_a_thread(&self) -> bool {
+        let number = self.call.split(' ').next().and_then(|number| number.parse().ok());
+        // A wait that is made again after a stop is called by another name.
+        matches!(number, Some(libc::SYS_futex | libc::SYS_restart_syscall))
+    }
+
+    /// Whether the thread, which is stopped now, was in this call, and makes it again when it goes on.
+    fn was_left_by(&self, thread: u32) -> bool {
+        call(thread) == self.call && call_result(thread).is_none_or(|result| INTERRUPTED.contains(&result))
+    }
+}
+
+fn call(thread: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap_or_default()
 }
 
 /// `false` if the thread has ended.
@@ -197,10 +274,29 @@ fn stopped(thread: u32) -> io::Result<Option<c_int>> {
     Err(io::Error::other(format!("thread {thread} did not stop within {} ms", LIMIT.as_millis())))
 }
 
-/// Whether a stopped thread was in a system call, which it makes again when it goes on.
-fn is_in_a_call(thread: u32) -> bool {
-    // Where the kernel does not say, any place will do.
-    std::fs::read_to_string(format!("/proc/{thread}/syscall")).map_or(true, |call| !call.starts_with("-1"))
+/// What the last system call of a stopped thread is to return, where it is known how to ask.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn call_result(thread: u32) -> Option<i64> {
+    let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::zeroed();
+    let mut place =
+        libc::iovec { iov_base: registers.as_mut_ptr().cast(), iov_len: size_of::<libc::user_regs_struct>() };
+    let place: *mut libc::iovec = &raw mut place;
+    // SAFETY: the kernel writes no more than the length says into the registers, which live for longer than the call, and
+    // for which all zeros are valid too.
+    let (done, registers) = unsafe {
+        let kind = ptr::without_provenance_mut::<libc::c_void>(GENERAL_REGISTERS);
+        (libc::ptrace(libc::PTRACE_GETREGSET, thread.cast_signed(), kind, place), registers.assume_init())
+    };
+    #[cfg(target_arch = "x86_64")]
+    let result = registers.rax;
+    #[cfg(target_arch = "aarch64")]
+    let result = registers.regs[0];
+    (done >= 0).then_some(result.cast_signed())
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn call_result(_: u32) -> Option<i64> {
+    None
 }
 
 fn ptrace(request: libc::c_uint, thread: u32, data: c_int) -> io::Result<()> {
@@ -302,6 +398,33 @@ count(sys.argv[1] + '/first')
         let background = member.background.take();
         drop(background);
         until("both go on", || !states().contains('t'));
+        end(child);
+    }
+
+    #[test]
+    fn a_thread_that_takes_turns_with_the_first_is_not_stopped_when_it_waits_for_its_turn() {
+        const BUSY: &str = "
+import sys, threading, time
+def sleep():
+    while True: time.sleep(0.001)
+threading.Thread(target=sleep, daemon=True).start()
+until = 0
+while True:
+    if time.monotonic() > until:
+        with open(sys.argv[1] + '/first', 'w') as file: file.write(str(until))
+        until = time.monotonic() + 0.05
+";
+        let folder = tempfile::tempdir().unwrap();
+        let read = || std::fs::read_to_string(folder.path().join("first")).unwrap_or_default();
+        let child = python(BUSY, folder.path());
+        let mut member = Member::adopt("c0", child.id(), Scope::Descendants).unwrap();
+        until("it runs", || !read().is_empty());
+        for _ in 0..10 {
+            assert!(inject(&mut member).unwrap().observed);
+            let before = read();
+            until("the first goes on", || !matches!(read(), now if now.is_empty() || now == before));
+            assert!(heal(&mut member).unwrap().observed);
+        }
         end(child);
     }
 

@@ -113,6 +113,12 @@ pub(crate) fn stat(pid: u32) -> io::Result<Stat> {
     parse_stat(&text).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat makes no sense")))
 }
 
+/// How often a thread has gone to sleep by itself.
+pub(crate) fn sleeps(thread: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
+}
+
 /// The PID namespace of a process, such as `pid:[4026531836]`.
 pub(crate) fn pid_namespace(pid: u32) -> io::Result<String> {
     Ok(fs::read_link(format!("/proc/{pid}/ns/pid"))?.to_string_lossy().into_owned())

@@ -30,8 +30,10 @@ pub struct Until {
 pub struct Hunt {
     pub runs: u64,
     pub valid: u64,
-    /// Runs that show nothing, by what they lack: the gate that failed first.
+    /// Runs that show nothing, by the gate that failed first.
     pub nothing: BTreeMap<String, u64>,
+    /// Violations without a [`Cause`]: the script broke off, a fault was not seen, or it happened outside the script.
+    pub unclear: u64,
     /// Violations by their cause.
     pub found: BTreeMap<Cause, Found>,
     /// Real time, in all.
@@ -60,9 +62,10 @@ impl Hunt {
         }
         self.runs += later.runs;
         self.valid += later.valid;
-        for (lack, count) in &later.nothing {
-            *self.nothing.entry(lack.clone()).or_default() += count;
+        for (gate, count) in &later.nothing {
+            *self.nothing.entry(gate.clone()).or_default() += count;
         }
+        self.unclear += later.unclear;
         self.took += later.took;
     }
 
@@ -76,11 +79,8 @@ impl Hunt {
     }
 }
 
-/// What a run lacks that shows neither a violation with a known cause nor that the lock held.
-fn lack(verdict: &Verdict) -> String {
-    if verdict.valid == Validity::Invalid {
-        return "none, but a violation whose cause is not clear".to_string();
-    }
+/// The gate that keeps a verdict unknown.
+fn first_failed(verdict: &Verdict) -> String {
     let failed = verdict.gates.iter().find(|gate| !gate.passed);
     failed.map_or_else(|| "none, but too little evidence".to_string(), |gate| gate.name.clone())
 }
@@ -122,7 +122,8 @@ pub fn hunt(
                             }
                         }
                         None if checked.verdict.valid == Validity::Valid => hunt.valid += 1,
-                        None => *hunt.nothing.entry(lack(&checked.verdict)).or_default() += 1,
+                        None if checked.verdict.valid == Validity::Invalid => hunt.unclear += 1,
+                        None => *hunt.nothing.entry(first_failed(&checked.verdict)).or_default() += 1,
                     }
                     if enough(&hunt) {
                         stop.store(true, Ordering::Relaxed);

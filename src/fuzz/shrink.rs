@@ -1,26 +1,30 @@
 //! The smallest scripted scenario that still breaks the lock in the same way.
 //!
 //! Steps are left out, in ever smaller groups (delta debugging, Zeller and Hildebrandt 2002), then what is left is made
-//! simpler: fewer nodes and targets, shorter and rounder times. A candidate counts only if it breaks the lock with
-//! several seeds of the network, so that the result does not depend on a lucky delay.
+//! simpler: faults of one kind strike at once, fewer nodes and targets, shorter and rounder times. A candidate counts only
+//! if it breaks the lock with several seeds of the network and of the clients, in a data centre and on one machine, so that
+//! the result does not depend on a lucky delay and comes back on a real cluster.
 
 use std::thread;
 
 use super::cause::Cause;
 use super::fair::is_fair;
+use crate::cluster::{Distance, Simulated};
 use crate::nemesis::{Fault, Nemesis, Step, Target, Targets};
 use crate::plan::Plan;
-use crate::runner::simulate::simulate;
+use crate::runner::simulate::simulate_on;
 use crate::scenario::Scenario;
 use crate::units::Length;
 
-/// With how many seeds a candidate must break the lock.
-const SEEDS: u64 = 6;
+/// With how many seeds a candidate is tried. There are many candidates, so with a few seeds one that needs luck would have it.
+const SEEDS: u64 = 20;
+/// With how many of them it does not depend on luck.
+const ENOUGH: u64 = 19;
 /// Lengths that a person would write, in multiples of the TTL; the simpler one is tried first.
 const ROUND: [f64; 6] = [1.0, 2.0, 0.5, 1.5, 3.0, 1.1];
 
-/// Times that are long enough for anything, in multiples of the TTL.
-const LONGER: [f64; 3] = [1.5, 2.5, 4.0];
+/// Times that are long enough while somebody waits at a breakpoint, and for anything else, in multiples of the TTL.
+const LONGER: [f64; 4] = [0.6, 1.5, 2.5, 4.0];
 
 /// A scenario that cannot be made smaller.
 pub struct Shrunk {
@@ -43,13 +47,14 @@ pub fn shrink(scenario: &Scenario, cause: &Cause) -> Option<Shrunk> {
         shrinking.take_time();
         shrinking.leave_out();
         shrinking.leave_out_pairs();
+        shrinking.join();
         shrinking.simplify();
         if shrinking.best == before {
             break;
         }
     }
     let Shrinking { best: scenario, breaks, cause, tried } = shrinking;
-    (breaks == SEEDS).then_some(Shrunk { scenario, cause, tried })
+    (breaks >= ENOUGH).then_some(Shrunk { scenario, cause, tried })
 }
 
 struct Shrinking {
@@ -70,24 +75,29 @@ impl Shrinking {
         let cause = &self.cause;
         let breaks = |number: u64| {
             let seed = scenario.seed.wrapping_add(number);
-            let run = simulate(&Scenario { seed, ..scenario.clone() });
+            let distance = if number.is_multiple_of(2) { Distance::DataCentre } else { Distance::OneMachine };
+            // Every other pair has another plan as well, and other draws of the clients.
+            let plan = if number % 4 < 2 { scenario.seed } else { seed };
+            let run = simulate_on(Simulated { seed, distance }, &Scenario { seed: plan, ..scenario.clone() });
             run.is_ok_and(|run| Cause::of(&run.history, &run.verdict).as_ref() == Some(cause))
         };
-        // Most candidates that are no good fail with the first seed.
-        let first = u64::from(breaks(0));
-        if first + SEEDS - 1 < least {
-            return 0;
+        let threads = thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
+        let (mut tried, mut all) = (0, 0);
+        // Most candidates that are no good fail with the first seeds.
+        while tried < SEEDS && all + SEEDS - tried >= least {
+            let next = tried..(tried + threads).min(SEEDS);
+            tried = next.end;
+            all += thread::scope(|scope| {
+                let runs: Vec<_> = next.map(|number| scope.spawn(move || breaks(number))).collect();
+                runs.into_iter().map(|run| u64::from(run.join().unwrap_or(false))).sum::<u64>()
+            });
         }
-        let all = thread::scope(|scope| {
-            let others: Vec<_> = (1..SEEDS).map(|number| scope.spawn(move || breaks(number))).collect();
-            first + others.into_iter().map(|other| u64::from(other.join().unwrap_or(false))).sum::<u64>()
-        });
         if all >= least { all } else { 0 }
     }
 
-    /// Takes a candidate if it breaks the lock with as many seeds.
+    /// Takes a candidate if it breaks the lock with as many seeds, or with enough.
     fn take(&mut self, candidate: Scenario) -> bool {
-        self.take_if(candidate, self.breaks.max(1))
+        self.take_if(candidate, self.breaks.clamp(1, ENOUGH))
     }
 
     fn take_if(&mut self, candidate: Scenario, least: u64) -> bool {
@@ -105,7 +115,7 @@ impl Shrinking {
     fn take_time(&mut self) {
         for place in 0..self.best.nemesis.script.len() {
             for factor in LONGER {
-                if self.breaks == SEEDS {
+                if self.breaks >= ENOUGH {
                     return;
                 }
                 let mut script = self.best.nemesis.script.clone();
@@ -157,6 +167,18 @@ impl Shrinking {
             }
             if !shorter {
                 first += 1;
+            }
+        }
+    }
+
+    /// Makes one fault of two, and one wait of two in a row.
+    fn join(&mut self) {
+        loop {
+            let script = &self.best.nemesis.script;
+            let candidates: Vec<Scenario> =
+                waits_joined(script).into_iter().chain(joined(script)).map(|script| self.with_script(script)).collect();
+            if !candidates.into_iter().any(|candidate| self.take(candidate)) {
+                return;
             }
         }
     }
@@ -233,26 +255,155 @@ fn simpler(step: &Step) -> Vec<Step> {
     }
 }
 
+/// Scripts in which two waits in a row are one.
+fn waits_joined(script: &[Step]) -> Vec<Vec<Step>> {
+    let pairs = script.windows(2).enumerate().filter_map(|(place, pair)| match pair {
+        [Step::Wait(Length::Ttl(one)), Step::Wait(Length::Ttl(other))] => {
+            let sum = ((one + other) * 100.0).round() / 100.0;
+            let both = std::iter::once(Step::Wait(Length::Ttl(sum)));
+            Some(script[..place].iter().cloned().chain(both).chain(script[place + 2..].iter().cloned()).collect())
+        }
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// Scripts in which two faults of a kind are one, which strikes when one of them did and ends when one of them did.
+fn joined(script: &[Step]) -> Vec<Vec<Step>> {
+    let faults: Vec<(usize, usize, &Fault)> = script
+        .iter()
+        .enumerate()
+        .filter_map(|(place, step)| {
+            let Step::Inject(fault) = step else { return None };
+            let heal = script[place..].iter().position(|step| matches!(step, Step::Heal(healed) if healed == fault))?;
+            Some((place, place + heal, fault))
+        })
+        .collect();
+    let mut scripts = Vec::new();
+    for (number, (first, first_heal, one)) in faults.iter().enumerate() {
+        for (second, second_heal, other) in &faults[number + 1..] {
+            let Some(both) = on_all_of(one, other) else { continue };
+            // The later ones first: what strikes later has less time to pass by itself.
+            for begin in [*second, *first] {
+                for end in [*first_heal.max(second_heal), *first_heal.min(second_heal)] {
+                    if begin < end {
+                        let with_both = script.iter().enumerate().filter_map(|(place, step)| match place {
+                            _ if place == begin => Some(Step::Inject(both.clone())),
+                            _ if place == end => Some(Step::Heal(both.clone())),
+                            _ if [first, first_heal, second, second_heal].contains(&&place) => None,
+                            _ => Some(step.clone()),
+                        });
+                        scripts.push(with_both.collect());
+                    }
+                }
+            }
+        }
+    }
+    scripts
+}
+
+/// One fault in place of two that differ only in whom they hit.
+fn on_all_of(one: &Fault, other: &Fault) -> Option<Fault> {
+    let (its, others) = (hits(one)?, hits(other)?);
+    if on(one, others.clone())? != *other {
+        return None;
+    }
+    let mut all = its.clone();
+    all.0.extend(others.0.iter().filter(|target| !its.0.contains(target)));
+    all.0.sort_by_key(ToString::to_string);
+    on(one, all)
+}
+
+/// Whom a fault hits, if it hits members one by one.
+fn hits(fault: &Fault) -> Option<&Targets> {
+    match fault {
+        Fault::Pause(targets)
+        | Fault::Kill(targets)
+        | Fault::PowerLoss(targets)
+        | Fault::Evict(targets)
+        | Fault::Flush(targets)
+        | Fault::Clock(targets, _) => Some(targets),
+        _ => None,
+    }
+}
+
+/// The same fault on these members.
+fn on(fault: &Fault, targets: Targets) -> Option<Fault> {
+    Some(match fault {
+        Fault::Pause(_) => Fault::Pause(targets),
+        Fault::Kill(_) => Fault::Kill(targets),
+        Fault::PowerLoss(_) => Fault::PowerLoss(targets),
+        Fault::Evict(_) => Fault::Evict(targets),
+        Fault::Flush(_) => Fault::Flush(targets),
+        Fault::Clock(_, change) => Fault::Clock(targets, *change),
+        _ => return None,
+    })
+}
+
 /// The same fault on fewer members.
 fn simpler_faults(fault: &Fault) -> Vec<Fault> {
-    let without_one = |targets: &Targets| -> Vec<Targets> {
-        let all = &targets.0;
-        let without = |place: usize| {
-            let left = all.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, target)| *target);
-            Targets(left.collect())
-        };
-        if all.len() > 1 { (0..all.len()).map(without).collect() } else { Vec::new() }
+    let Some(Targets(all)) = hits(fault).filter(|targets| targets.0.len() > 1) else { return Vec::new() };
+    let without = |place: usize| {
+        let left = all.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, target)| *target);
+        on(fault, Targets(left.collect()))
     };
-    let of = |targets: &Targets, make: fn(Targets) -> Fault| without_one(targets).into_iter().map(make).collect();
-    match fault {
-        Fault::Pause(targets) => of(targets, Fault::Pause),
-        Fault::Kill(targets) => of(targets, Fault::Kill),
-        Fault::PowerLoss(targets) => of(targets, Fault::PowerLoss),
-        Fault::Evict(targets) => of(targets, Fault::Evict),
-        Fault::Flush(targets) => of(targets, Fault::Flush),
-        Fault::Clock(targets, change) => {
-            without_one(targets).into_iter().map(|targets| Fault::Clock(targets, *change)).collect()
+    (0..all.len()).filter_map(without).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(text: &str) -> Vec<Step> {
+        text.split("; ").map(|step| step.parse().unwrap()).collect()
+    }
+
+    fn words(script: &[Step]) -> String {
+        script.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn two_faults_of_a_kind_become_one() {
+        let two = "kill node:2; start client:0; kill node:1; heal kill node:2; go client:0; heal kill node:1";
+        assert_eq!(
+            joined(&script(two)).iter().map(|script| words(script)).collect::<Vec<_>>(),
+            [
+                "start client:0; kill node:1,node:2; go client:0; heal kill node:1,node:2",
+                "start client:0; kill node:1,node:2; heal kill node:1,node:2; go client:0",
+                "kill node:1,node:2; start client:0; go client:0; heal kill node:1,node:2",
+                "kill node:1,node:2; start client:0; heal kill node:1,node:2; go client:0",
+            ]
+        );
+        let after = "kill node:1; heal kill node:1; start client:0; kill node:1; heal kill node:1";
+        assert_eq!(
+            joined(&script(after)).iter().map(|script| words(script)).collect::<Vec<_>>(),
+            [
+                "start client:0; kill node:1; heal kill node:1",
+                "kill node:1; start client:0; heal kill node:1",
+                "kill node:1; heal kill node:1; start client:0",
+            ]
+        );
+    }
+
+    #[test]
+    fn two_waits_in_a_row_become_one() {
+        let two = waits_joined(&script("wait 0.1ttl; wait 0.2ttl; start client:0; wait 1ttl"));
+        assert_eq!(
+            two.iter().map(|script| words(script)).collect::<Vec<_>>(),
+            ["wait 0.3ttl; start client:0; wait 1ttl"]
+        );
+        assert!(waits_joined(&script("wait 0.1ttl; start client:0; wait 1ttl; wait 20ms")).is_empty());
+    }
+
+    #[test]
+    fn faults_that_differ_in_more_do_not() {
+        for script_of in [
+            "kill node:1; pause node:2; heal kill node:1; heal pause node:2",
+            "clock node:1 x2; clock node:2 x3; heal clock node:1 x2; heal clock node:2 x3",
+            "kill node:1; kill node:2; heal all",
+            "partition client:0 from node:1; partition client:0 from node:2; heal all",
+        ] {
+            assert!(joined(&script(script_of)).is_empty(), "{script_of}");
         }
-        _ => Vec::new(),
     }
 }

@@ -129,7 +129,7 @@ pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Res
             ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?;
         if request.kind == ClusterKind::Sim {
             // What can't be simulated does not keep anybody from running the rest.
-            if let Err(error) = (Simulated { seed: request.seed }).check(&spec) {
+            if let Err(error) = Simulated::new(request.seed).check(&spec) {
                 say(&format!("not run here: {}: {error}", cell.workload));
                 not_here.insert(cell.workload.clone(), error.to_string());
             }

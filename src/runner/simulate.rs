@@ -21,7 +21,13 @@ const RUN_ID: &str = "simulated";
 
 /// Makes a run of this scenario in virtual time and checks it. The scenario's own kind of cluster does not matter.
 pub fn simulate(scenario: &Scenario) -> Result<Checked, RunnerError> {
-    let history = simulated_history(scenario)?;
+    simulate_on(usual(scenario), scenario)
+}
+
+/// The same on a cluster that draws by a seed of its own, or whose members are at another distance.
+pub fn simulate_on(cluster: Simulated, scenario: &Scenario) -> Result<Checked, RunnerError> {
+    let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
+    let history = history_of(scenario, &plan, cluster, None)?;
     let history = history::load_reader(&history[..], IN_MEMORY).map_err(RunnerError::could_not_run)?;
     Ok(Checked::new(history, Some(scenario.clone()), RunFacts::default()))
 }
@@ -35,22 +41,31 @@ pub fn simulated_history(scenario: &Scenario) -> Result<Vec<u8>, RunnerError> {
 /// The same, with something between the cluster's parts.
 fn history_with(scenario: &Scenario, between: Option<Arc<dyn Between>>) -> Result<Vec<u8>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-    history_of(scenario, &plan, between)
+    history_of(scenario, &plan, usual(scenario), between)
 }
 
 /// Makes a run of this scenario in virtual time, with a plan whose faults somebody else has placed.
 pub fn simulate_plan(scenario: &Scenario, plan: &Plan) -> Result<History, RunnerError> {
-    history::load_reader(&history_of(scenario, plan, None)?[..], IN_MEMORY).map_err(RunnerError::could_not_run)
+    history::load_reader(&history_of(scenario, plan, usual(scenario), None)?[..], IN_MEMORY)
+        .map_err(RunnerError::could_not_run)
 }
 
-fn history_of(scenario: &Scenario, plan: &Plan, between: Option<Arc<dyn Between>>) -> Result<Vec<u8>, RunnerError> {
+fn usual(scenario: &Scenario) -> Simulated {
+    Simulated::new(scenario.seed)
+}
+
+fn history_of(
+    scenario: &Scenario,
+    plan: &Plan,
+    cluster: Simulated,
+    between: Option<Arc<dyn Between>>,
+) -> Result<Vec<u8>, RunnerError> {
     let request = ClusterRequest::of(scenario, None, KeepCluster::No)?;
     let spec = ClusterSpec { run_id: RUN_ID.to_string(), ..request.spec };
     let memory = Memory::default();
     let recorded = memory.clone();
     let run = async || {
-        let cluster =
-            Simulated { seed: scenario.seed }.start_with(spec, between).await.map_err(RunnerError::could_not_run)?;
+        let cluster = cluster.start_with(spec, between).await.map_err(RunnerError::could_not_run)?;
         let request = Request {
             scenario,
             plan,

@@ -116,7 +116,7 @@ fn real(persistence: Persistence, seed: u64) -> Option<[Vec<RedisReply>; 2]> {
 
 fn simulated(persistence: Persistence, seed: u64) -> [Vec<RedisReply>; 2] {
     let run = async || {
-        let cluster = Simulated { seed }.start(spec(persistence)).await.unwrap();
+        let cluster = Simulated::new(seed).start(spec(persistence)).await.unwrap();
         power_loss(Node::new(cluster, seed)).await.expect("it is never busy")
     };
     in_virtual_time(run).unwrap()

@@ -71,7 +71,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "words",
         ],
     ),
-    ("fuzz", &["checker", "history", "nemesis", "plan", "runner", "scenario", "topology", "units"]),
+    ("fuzz", &["checker", "cluster", "history", "nemesis", "plan", "runner", "scenario", "topology", "units"]),
     (
         "cli",
         &[

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::stream::SimulatedStream;
-use super::world::{Waiting, What, World};
+use super::world::{State, Waiting, What, World};
 use crate::machine::{Machine, Stream};
 
 /// A process on a machine of the world.
@@ -43,18 +43,25 @@ impl Machine for Inside {
 }
 
 impl Inside {
-    /// Whether its process stands still; if so, the task is woken when it goes on.
-    pub fn stands_still(&self, part: Waiting, context: &Context<'_>) -> bool {
-        self.world.change(|state| {
-            let running = self.pid.and_then(|pid| state.running(self.address).filter(|running| running.pid == pid));
-            let Some(running) = running.filter(|running| running.stopped) else { return false };
-            if let What::Client { waiting, .. } = &mut running.what
-                && !waiting.iter().any(|(_, waker)| waker.will_wake(context.waker()))
-            {
-                waiting.push((part, context.waker().clone()));
-            }
-            true
-        })
+    /// Does this unless its process stands still; then the task is woken when it goes on.
+    pub fn unless_stopped<T>(
+        &self,
+        part: Waiting,
+        context: &Context<'_>,
+        work: impl FnOnce(&mut State) -> Poll<T>,
+    ) -> Poll<T> {
+        self.world.change(|state| if self.stands_still(state, part, context) { Poll::Pending } else { work(state) })
+    }
+
+    fn stands_still(&self, state: &mut State, part: Waiting, context: &Context<'_>) -> bool {
+        let running = self.pid.and_then(|pid| state.running(self.address).filter(|running| running.pid == pid));
+        let Some(running) = running.filter(|running| running.stopped) else { return false };
+        if let What::Client { waiting, .. } = &mut running.what
+            && !waiting.iter().any(|(_, waker)| waker.will_wake(context.waker()))
+        {
+            waiting.push((part, context.waker().clone()));
+        }
+        true
     }
 }
 
@@ -68,9 +75,9 @@ impl<F: Future + ?Sized> Future for Stoppable<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        if self.inside.stands_still(Waiting::Program, context) {
-            return Poll::Pending;
+        match self.inside.unless_stopped(Waiting::Program, context, |_| Poll::Ready(())) {
+            Poll::Ready(()) => self.work.as_mut().poll(context),
+            Poll::Pending => Poll::Pending,
         }
-        self.work.as_mut().poll(context)
     }
 }

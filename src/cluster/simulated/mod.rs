@@ -48,9 +48,24 @@ const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
 pub struct Simulated {
     /// Draws what the network does by itself, and what servers draw.
     pub seed: u64,
+    pub distance: Distance,
+}
+
+/// How far the members are from each other, which is how long what they send is on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distance {
+    /// Machines of a data centre: mostly one or two milliseconds, at times eight.
+    #[default]
+    DataCentre,
+    /// One machine, as where real clusters are started: mostly less than can be told from nothing.
+    OneMachine,
 }
 
 impl Simulated {
+    pub fn new(seed: u64) -> Simulated {
+        Simulated { seed, distance: Distance::default() }
+    }
+
     /// Whether this cluster can be simulated; the error says what can't be.
     pub fn check(self, spec: &ClusterSpec) -> Result<(), ClusterError> {
         let refuse = |reason: String| Err(ClusterError::Simulated { reason });
@@ -86,7 +101,7 @@ impl Simulated {
         self.check(&spec)?;
         let subnet = subnet(&spec);
         let members = spec.members(subnet);
-        let run = SimulatedRun::new(self.seed, between, &spec, &members, subnet);
+        let run = SimulatedRun::new(self, between, &spec, &members, subnet);
         let agent = run.start_agent();
         let placed = members.into_iter().map(MemberHandle::new);
         let cluster = Cluster {

@@ -14,6 +14,7 @@ use bytes::{Buf, BytesMut};
 use simulated_redis::Connection;
 use tokio::io::ReadBuf;
 
+use super::Distance;
 use super::world::{Due, Happened, State};
 use crate::faults::{LetGo, Pair, Passage, Segment, SimulatedWays};
 
@@ -24,8 +25,6 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// No segment carries more bytes.
 const LONGEST_SEGMENT: usize = 32 << 10;
-/// How long segments take by themselves, in milliseconds, with the share that takes no longer.
-const TRANSIT: [(f64, u64); 4] = [(0.6, 1), (0.9, 2), (0.98, 3), (1.0, 8)];
 /// What has longer to fly than this is held up by a fault.
 const HELD_UP: Duration = Duration::from_millis(10);
 /// The first port that a machine connects from.
@@ -40,10 +39,14 @@ pub(super) enum Direction {
 
 pub(super) struct Network {
     pub ways: SimulatedWays,
-    links: BTreeMap<u64, Link>,
-    next_link: u64,
+    distance: Distance,
+    links: Links,
     next_ports: BTreeMap<Ipv4Addr, u16>,
 }
+
+/// Connections by their numbers, which are given once.
+#[derive(Default)]
+struct Links(Vec<Option<Box<Link>>>);
 
 struct Link {
     /// Who opened it, and who accepts it.
@@ -112,23 +115,20 @@ impl Direction {
 }
 
 impl Network {
-    pub fn new() -> Network {
-        Network { ways: SimulatedWays::new(), links: BTreeMap::new(), next_link: 0, next_ports: BTreeMap::new() }
+    pub fn new(distance: Distance) -> Network {
+        Network { ways: SimulatedWays::new(), distance, links: Links::default(), next_ports: BTreeMap::new() }
     }
 
     fn link(&mut self, link: u64) -> Option<&mut Link> {
-        self.links.get_mut(&link)
+        self.links.get_mut(link)
     }
 
     fn open(&mut self, from: Ipv4Addr, to: SocketAddrV4, side: Side) -> u64 {
         let port = self.next_ports.entry(from).or_insert(FIRST_PORT);
         let own = SocketAddrV4::new(from, *port);
         *port = port.checked_add(1).unwrap_or(FIRST_PORT);
-        let link = self.next_link;
-        self.next_link += 1;
         let (sides, lanes) = ([side, Side::NotYet], [Lane::default(), Lane::default()]);
-        self.links.insert(link, Link { ends: [own, to], sides, lanes });
-        link
+        self.links.add(Link { ends: [own, to], sides, lanes })
     }
 
     /// The link that one of its ends calls this.
@@ -136,9 +136,40 @@ impl Network {
         let is_it = |side: &Side| matches!(side, Side::Process { pid: its, connection: called } if (*its, *called) == (pid, connection));
         // What was accepted is called as the link itself.
         if let Connection::Accepted(link) = connection {
-            return self.links.get(&link).filter(|found| is_it(&found.sides[1])).map(|_| (link, Direction::Back));
+            return self.links.get(link).filter(|found| is_it(&found.sides[1])).map(|_| (link, Direction::Back));
         }
-        self.links.iter().find(|(_, link)| is_it(&link.sides[0])).map(|(link, _)| (*link, Direction::Onward))
+        self.links.iter().find(|(_, link)| is_it(&link.sides[0])).map(|(link, _)| (link, Direction::Onward))
+    }
+}
+
+impl Links {
+    /// Returns its number.
+    fn add(&mut self, link: Link) -> u64 {
+        self.0.push(Some(Box::new(link)));
+        self.0.len() as u64 - 1
+    }
+
+    fn get(&self, number: u64) -> Option<&Link> {
+        self.0.get(usize::try_from(number).ok()?)?.as_deref()
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Link> {
+        self.0.get_mut(usize::try_from(number).ok()?)?.as_deref_mut()
+    }
+
+    fn remove(&mut self, number: u64) {
+        if let Some(link) = usize::try_from(number).ok().and_then(|number| self.0.get_mut(number)) {
+            *link = None;
+        }
+    }
+
+    /// Those that there are, the oldest first.
+    fn iter(&self) -> impl Iterator<Item = (u64, &Link)> {
+        (0..).zip(&self.0).filter_map(|(number, link)| Some((number, link.as_deref()?)))
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Link)> {
+        (0..).zip(&mut self.0).filter_map(|(number, link)| Some((number, link.as_deref_mut()?)))
     }
 }
 
@@ -249,8 +280,8 @@ impl State {
         let links = self.network.links.iter();
         let its: Vec<(u64, Direction)> = links
             .filter_map(|(number, link)| match &link.sides {
-                [one, _] if is_its(one) => Some((*number, Direction::Onward)),
-                [_, other] if is_its(other) => Some((*number, Direction::Back)),
+                [one, _] if is_its(one) => Some((number, Direction::Onward)),
+                [_, other] if is_its(other) => Some((number, Direction::Back)),
                 _ => None,
             })
             .collect();
@@ -266,7 +297,7 @@ impl State {
         }
         link.sides[direction.from()] = Side::Gone;
         if link.is_over() {
-            self.network.links.remove(&number);
+            self.network.links.remove(number);
         } else {
             self.send(number, direction, Content::Close);
         }
@@ -298,7 +329,7 @@ impl State {
         let now = self.now();
         loop {
             let (first, second) = (self.draw(), self.draw());
-            let Some(link) = self.network.links.get_mut(&number) else { return };
+            let Some(link) = self.network.links.get_mut(number) else { return };
             let (from, to) = (link.ends[direction.from()], link.ends[direction.to()]);
             let expected = link.lanes[direction.to()].expected;
             let lane = &mut link.lanes[direction.from()];
@@ -307,12 +338,15 @@ impl State {
             let opens = matches!(content, Content::Open | Content::Accept | Content::Refuse);
             let acknowledged = if matches!(content, Content::Open) { 0 } else { expected };
             let segment = Segment { from, to, sequence: lane.sequence, acknowledged, opens, payload };
+            let transit = self.network.distance.transit(first);
             match self.network.ways.pass(&segment, || second) {
                 Passage::Late(later) => {
                     let Some(content) = lane.unsent.pop_front() else { return };
                     lane.sequence = lane.sequence.wrapping_add(content.length());
-                    lane.timeout = None;
-                    let at = (now + transit(first) + later).max(lane.flying.back().map_or(now, |(last, _)| *last));
+                    if !opens {
+                        lane.timeout = None;
+                    }
+                    let at = (now + transit + later).max(lane.flying.back().map_or(now, |(last, _)| *last));
                     lane.flying.push_back((at, content));
                     self.schedule(at, Due::Arrive(number, direction));
                 }
@@ -348,7 +382,7 @@ impl State {
     }
 
     fn deliver(&mut self, number: u64, direction: Direction, content: Content) {
-        let Some(link) = self.network.links.get_mut(&number) else { return };
+        let Some(link) = self.network.links.get_mut(number) else { return };
         let (peer, local) = (link.ends[direction.from()], link.ends[direction.to()]);
         let side = &mut link.sides[direction.to()];
         if let Content::Open = content {
@@ -394,18 +428,25 @@ impl State {
             (Side::NotYet | Side::Gone, _) | (Side::Task(_), Content::Open) => {}
         }
         if self.network.link(number).is_some_and(|link| link.is_over()) {
-            self.network.links.remove(&number);
+            self.network.links.remove(number);
         }
     }
 
-    /// A request to open a connection has arrived. A machine on which nothing runs refuses; one whose process stands
-    /// still accepts all the same, since its kernel does.
+    /// A request to open a connection has arrived. A machine on which nothing runs refuses, if its process has just ended,
+    /// or says nothing; one whose process stands still accepts all the same, since its kernel does.
     fn accept(&mut self, number: u64, peer: SocketAddrV4, local: SocketAddrV4) {
         let listens = self.machines.get(local.ip()).and_then(|machine| {
             let program = machine.program.as_ref()?;
             machine.running.as_ref().filter(|_| program.listens_on(local.port())).map(|running| running.pid)
         });
         let Some(pid) = listens else {
+            let refuses = self
+                .machines
+                .get(local.ip())
+                .is_some_and(|machine| machine.running.is_some() || self.now() < machine.refuses_until);
+            if !refuses {
+                return self.ask_again(number);
+            }
             if let Some(link) = self.network.link(number) {
                 link.sides[1] = Side::Gone;
             }
@@ -418,6 +459,19 @@ impl State {
         // Before anything that the server says at once.
         self.send(number, Direction::Back, Content::Accept);
         self.happens(*local.ip(), pid, Happened::Accepted { connection, peer, local });
+    }
+
+    /// A request to open a connection found nobody: it is sent again after a while.
+    fn ask_again(&mut self, number: u64) {
+        let Some(link) = self.network.link(number) else { return };
+        let lane = &mut link.lanes[Direction::Onward.from()];
+        let timeout = lane.timeout.unwrap_or(OPENING_TIMEOUT);
+        lane.unsent.push_front(Content::Open);
+        lane.sequence = lane.sequence.wrapping_sub(Content::Open.length());
+        lane.expected = lane.expected.wrapping_sub(Content::Open.length());
+        (lane.waits, lane.timeout) = (true, Some((timeout * 2).min(LONGEST_TIMEOUT)));
+        let at = self.now() + timeout;
+        self.schedule(at, Due::SendAgain(number, Direction::Onward));
     }
 
     /// Both ends are told to forget a connection. What has arrived at a task by then can still be read.
@@ -436,7 +490,7 @@ impl State {
             }
         }
         if link.is_over() {
-            self.network.links.remove(&number);
+            self.network.links.remove(number);
         }
         for (address, pid, connection) in told {
             self.happens(address, pid, Happened::Closed(connection));
@@ -468,13 +522,13 @@ impl State {
         }
         // What was delayed arrives at once.
         let mut arrivals = Vec::new();
-        for (number, link) in &mut self.network.links {
+        for (number, link) in self.network.links.iter_mut() {
             for direction in [Direction::Onward, Direction::Back] {
                 let way = (*link.ends[direction.from()].ip(), *link.ends[direction.to()].ip());
                 let lane = &mut link.lanes[direction.from()];
                 if ways.contains(&way) && lane.flying.iter().any(|(at, _)| *at > now + HELD_UP) {
                     lane.flying.iter_mut().for_each(|(at, _)| *at = now);
-                    arrivals.push((*number, direction));
+                    arrivals.push((number, direction));
                 }
             }
         }
@@ -486,8 +540,8 @@ impl State {
     /// The connection between these ends, and which way leads from the first.
     fn between(&self, from: SocketAddrV4, to: SocketAddrV4) -> Option<(u64, Direction)> {
         self.network.links.iter().find_map(|(number, link)| match link.ends {
-            ends if ends == [from, to] => Some((*number, Direction::Onward)),
-            ends if ends == [to, from] => Some((*number, Direction::Back)),
+            ends if ends == [from, to] => Some((number, Direction::Onward)),
+            ends if ends == [to, from] => Some((number, Direction::Back)),
             _ => None,
         })
     }
@@ -497,10 +551,23 @@ impl State {
     pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)]) {
         let chosen = |link: &Link| connections.contains(&(*link.ends[0].ip(), link.ends[0].port(), *link.ends[1].ip()));
         let links: Vec<u64> =
-            self.network.links.iter().filter(|(_, link)| chosen(link)).map(|(number, _)| *number).collect();
+            self.network.links.iter().filter(|(_, link)| chosen(link)).map(|(number, _)| number).collect();
         for number in links {
             self.send(number, Direction::Back, Content::Bytes(Vec::new()));
         }
+    }
+}
+
+impl Distance {
+    /// How long a segment takes by itself, by a number from 0 to 1.
+    fn transit(self, drawn: f64) -> Duration {
+        // In milliseconds, with the share that takes no longer.
+        let times: &[(f64, u64)] = match self {
+            Distance::DataCentre => &[(0.6, 1), (0.9, 2), (0.98, 3), (1.0, 8)],
+            Distance::OneMachine => &[(0.9, 0), (1.0, 1)],
+        };
+        let (_, time) = times.iter().find(|(share, _)| drawn < *share).unwrap_or(&times[0]);
+        Duration::from_millis(*time)
     }
 }
 
@@ -517,10 +584,4 @@ impl Content {
 
 fn broken() -> io::Error {
     io::ErrorKind::BrokenPipe.into()
-}
-
-/// How long a segment takes, by a number from 0 to 1.
-fn transit(drawn: f64) -> Duration {
-    let (_, longest) = TRANSIT.iter().find(|(share, _)| drawn < *share).unwrap_or(&TRANSIT[0]);
-    Duration::from_millis(*longest)
 }

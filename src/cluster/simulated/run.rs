@@ -16,6 +16,7 @@ use super::super::error::ClusterError;
 use super::super::group_files::Group;
 use super::super::lines::{ClientOutput, ClientProcess, Log};
 use super::super::{ClusterSpec, Member, MemberState};
+use super::Simulated;
 use super::between::Between;
 use super::host::SimulatedHost;
 use super::machine::{Inside, Stoppable};
@@ -29,6 +30,8 @@ use crate::members::Role;
 const PIPE: usize = 64 << 10;
 /// How many answers of the agent may wait.
 const ANSWERS: usize = 1024;
+/// How long a process takes to start, in milliseconds: what real ones were seen to take, the shortest and the longest.
+const STARTS_IN: (f64, f64) = (20.0, 100.0);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A running simulated cluster.
@@ -42,13 +45,13 @@ pub(crate) struct SimulatedRun {
 
 impl SimulatedRun {
     pub(super) fn new(
-        seed: u64,
+        Simulated { seed, distance }: Simulated,
         between: Option<Arc<dyn Between>>,
         spec: &ClusterSpec,
         members: &[Member],
         subnet: Ipv4Net,
     ) -> SimulatedRun {
-        let (world, group) = (World::new(seed, between), Group::new(spec, members));
+        let (world, group) = (World::new(seed, distance, between), Group::new(spec, members));
         world.change(|state| {
             let mut numbers = BTreeMap::new();
             for (place, member) in (0..).zip(members) {
@@ -61,6 +64,7 @@ impl SimulatedRun {
                     program: Program::of(spec, &group, member, *number, seed.wrapping_add(place)),
                     disk: Disk::default(),
                     ended: None,
+                    refuses_until: Duration::ZERO,
                 };
                 *number += 1;
                 state.machines.insert(address, machine);
@@ -101,8 +105,9 @@ impl SimulatedRun {
         Agent::connect(AgentStreams { stdin: Box::pin(ours), lines })
     }
 
-    pub fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
+    pub async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
         let address = address_of(member)?;
+        self.start_up().await;
         let started = |what| self.world.change(|state| state.start(address, what));
         let pid = started(What::Client { task: None, waiting: Vec::new() });
         let inside = Inside { world: Arc::clone(&self.world), address, pid };
@@ -132,10 +137,18 @@ impl SimulatedRun {
         })
     }
 
-    pub fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
+    pub async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
         let address = address_of(member)?;
+        self.start_up().await;
         let unknown = || ClusterError::NoServer { member: member.name.clone() };
         self.world.change(|state| state.start_server(address)).map(|_| ()).ok_or_else(unknown)
+    }
+
+    /// Lets the time pass that a process takes to start.
+    async fn start_up(&self) {
+        let (shortest, longest) = STARTS_IN;
+        let takes = shortest + (longest - shortest) * self.world.change(|state| state.draw());
+        sleep(Duration::from_millis(takes as u64)).await;
     }
 
     pub fn kill(&self, member: &Member) -> Result<(), ClusterError> {

@@ -26,10 +26,7 @@ impl SimulatedStream {
     /// Resolves once the connection is open or was refused. While the network is silent, never.
     pub async fn connected(&self) -> io::Result<()> {
         std::future::poll_fn(|context| {
-            if self.inside.stands_still(Waiting::Connection, context) {
-                return Poll::Pending;
-            }
-            self.inside.world.change(|state| state.poll_connected(self.link, context))
+            self.inside.unless_stopped(Waiting::Connection, context, |state| state.poll_connected(self.link, context))
         })
         .await
     }
@@ -37,19 +34,14 @@ impl SimulatedStream {
 
 impl AsyncRead for SimulatedStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.inside.stands_still(Waiting::Connection, context) {
-            return Poll::Pending;
-        }
-        self.inside.world.change(|state| state.poll_read(self.link, context, into))
+        self.inside.unless_stopped(Waiting::Connection, context, |state| state.poll_read(self.link, context, into))
     }
 }
 
 impl AsyncWrite for SimulatedStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if self.inside.stands_still(Waiting::Connection, context) {
-            return Poll::Pending;
-        }
-        Poll::Ready(self.inside.world.change(|state| state.send_from_task(self.link, bytes)))
+        self.inside
+            .unless_stopped(Waiting::Connection, context, |state| Poll::Ready(state.send_from_task(self.link, bytes)))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

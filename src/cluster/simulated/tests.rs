@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::Distance;
 use super::host::SimulatedHost;
 use super::in_virtual_time;
 use super::machine::{Inside, Stoppable};
@@ -36,13 +37,21 @@ struct Small {
 
 impl Small {
     fn new() -> Small {
-        let world = World::new(1, None);
+        let world = World::new(1, Distance::default(), None);
         world.change(|state| {
             for (name, address) in [("n0", NODE), ("c0", CLIENT)] {
                 let server = || Program::Redis(Config::new(SocketAddrV4::new(NODE, PORT), 1));
                 let program = (address == NODE).then(server);
                 let (clock, disk) = (Default::default(), Disk::default());
-                let machine = Machine { name: name.to_string(), clock, running: None, program, disk, ended: None };
+                let machine = Machine {
+                    name: name.to_string(),
+                    clock,
+                    running: None,
+                    program,
+                    disk,
+                    ended: None,
+                    refuses_until: Duration::ZERO,
+                };
                 state.machines.insert(address, machine);
             }
             state.start_server(NODE);
@@ -183,6 +192,25 @@ fn a_dead_server_refuses_at_once_and_one_that_is_cut_off_says_nothing() {
         let refused = timeout(SOON, small.connect()).await.expect("at once").err().unwrap();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         small.world.change(|state| state.start_server(NODE));
+        assert!(timeout(SOON, small.connect()).await.expect("at once").is_ok());
+    });
+}
+
+/// As its network goes soon after it, with what would refuse.
+#[test]
+fn one_that_has_been_dead_for_a_while_says_nothing_until_it_is_asked_again() {
+    virtually(async || {
+        let small = Small::new();
+        small.host.act("n0", Deed::Kill).unwrap();
+        sleep(seconds(0.1)).await;
+        assert!(timeout(seconds(10.0), small.connect()).await.is_err());
+        let began = Instant::now();
+        let connecting = small.connect();
+        tokio::pin!(connecting);
+        assert!(timeout(seconds(0.5), &mut connecting).await.is_err());
+        small.world.change(|state| state.start_server(NODE));
+        assert!(connecting.await.is_ok());
+        assert!((1.0..1.1).contains(&began.elapsed().as_secs_f64()), "{:?}", began.elapsed());
         assert!(timeout(SOON, small.connect()).await.expect("at once").is_ok());
     });
 }

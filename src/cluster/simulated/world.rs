@@ -1,5 +1,6 @@
 //! Machines with their clocks, what runs on them, and what will happen when.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::Ipv4Addr;
@@ -15,6 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
+use super::Distance;
 use super::between::Between;
 use super::network::{Direction, Network};
 use super::servers::{self, Program};
@@ -22,6 +24,8 @@ use crate::faults::WrongClock;
 
 /// What monotonic clocks show when the world begins: machines have been up for a while.
 const UP_FOR: Duration = Duration::from_secs(1000);
+/// How long the network of a killed process outlives it, as seen of containers and of namespaces.
+const REFUSES_FOR: Duration = Duration::from_millis(30);
 /// The time of day when the world begins, since 1970: 2000-01-01, 00:00 UTC.
 pub const START_OF_TIME: Duration = Duration::from_secs(946_684_800);
 /// Runs this in virtual time, on a thread of its own: whenever nothing is left to do, the clock moves on to the next
@@ -46,6 +50,8 @@ pub(super) struct World {
 
 pub(super) struct State {
     began: Instant,
+    /// What was read of the clock since the world was last locked: it doesn't move meanwhile.
+    now: Cell<Option<Duration>>,
     rng: ChaCha8Rng,
     pub machines: BTreeMap<Ipv4Addr, Machine>,
     pub network: Network,
@@ -69,6 +75,8 @@ pub(super) struct Machine {
     pub disk: Disk,
     /// How the last process ended.
     pub ended: Option<i32>,
+    /// Until when it answers that nobody listens. Then, like a container whose process is gone, it says nothing at all.
+    pub refuses_until: Duration,
 }
 
 /// A process on a machine.
@@ -125,12 +133,13 @@ pub(super) enum Due {
 }
 
 impl World {
-    pub fn new(seed: u64, between: Option<Arc<dyn Between>>) -> Arc<World> {
+    pub fn new(seed: u64, distance: Distance, between: Option<Arc<dyn Between>>) -> Arc<World> {
         let state = State {
             began: Instant::now(),
+            now: Cell::new(None),
             rng: ChaCha8Rng::seed_from_u64(seed),
             machines: BTreeMap::new(),
-            network: Network::new(),
+            network: Network::new(distance),
             between,
             agenda: BTreeMap::new(),
             awaited: None,
@@ -168,7 +177,9 @@ impl World {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.now.set(None);
+        state
     }
 }
 
@@ -182,7 +193,9 @@ async fn until(time: Option<Instant>) {
 impl State {
     /// Time since the world began.
     pub fn now(&self) -> Duration {
-        self.began.elapsed()
+        let now = self.now.get().unwrap_or_else(|| self.began.elapsed());
+        self.now.set(Some(now));
+        now
     }
 
     /// The monotonic clock, the same on all machines.
@@ -279,9 +292,11 @@ impl State {
     /// Ends a machine's process at once, and with it its connections. With `unsynced_too`, what it had not synced is
     /// lost. False if none runs.
     pub fn kill(&mut self, address: Ipv4Addr, unsynced_too: bool) -> bool {
+        let now = self.now();
         let Some(machine) = self.machines.get_mut(&address) else { return false };
         let Some(running) = machine.running.take() else { return false };
         machine.ended = Some(128 + 9);
+        machine.refuses_until = now + REFUSES_FOR;
         match running.what {
             What::Server { server, .. } => {
                 machine.disk = server.end(unsynced_too);

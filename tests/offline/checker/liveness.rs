@@ -97,6 +97,11 @@ fn a_clock_that_was_ahead_keeps_the_lock_after_its_heal() {
         assert_eq!(after(what, "c0", PATIENCE + 1), ["k0"], "no key is on a client: {what}");
     }
     assert_eq!(after("", "n0", 10 * PATIENCE), [""; 0], "by how much is not known");
+    let mut absurd = after_the_heal(PATIENCE, false);
+    absurd.header().ttl_ms = u64::MAX;
+    let fault = &mut absurd.history.faults[0];
+    (fault.kind, fault.what) = (FaultKind::Clock, "clock node:0 +1000ttl".to_string());
+    assert_eq!(stuck(&absurd), [""; 0]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Lost updates, stale and impossible reads, contradictions with real time: each next to its nearest legal neighbour.
 
 use redjepsen::checker::{AnomalyKind::*, Validity};
-use redjepsen::history::{Claim, Outcome, Phase, Process};
+use redjepsen::history::{Claim, FaultKind, Outcome, Phase, Process};
 
 use super::build::Build;
 
@@ -320,6 +320,22 @@ fn the_fault_that_explains_was_seen_and_hit_somebody_involved_meanwhile() {
         Some(0),
         "the overwriter before the loser"
     );
+    for (on_client, on_node, expected) in [
+        (FaultKind::Kill, FaultKind::Kill, 1),
+        (FaultKind::Clock, FaultKind::Clock, 1),
+        (FaultKind::Kill, FaultKind::Delay, 1),
+        (FaultKind::Clock, FaultKind::Flush, 1),
+        (FaultKind::Clock, FaultKind::Partition, 0),
+        (FaultKind::Delay, FaultKind::Delay, 0),
+        (FaultKind::Pause, FaultKind::Kill, 0),
+    ] {
+        let mut both = forked();
+        both.fault(0, "c1", 50, 900).fault(1, "n1", 50, 900);
+        (both.history.faults[0].kind, both.history.faults[1].kind) = (on_client, on_node);
+        assert_eq!(explained(&mut both), Some(expected), "{on_client:?} of a client, {on_node:?} of a node");
+        both.history.faults.pop();
+        assert_eq!(explained(&mut both), Some(0), "{on_client:?} of a client alone");
+    }
     let mut unseen = forked();
     unseen.fault(0, "c1", 50, 900).history.faults[0].injected = Some((50_000_000, false));
     assert_eq!(explained(&mut unseen), None);

@@ -1,0 +1,117 @@
+//! What a client's messages mean for the history.
+
+use super::messages::{Broken, shorten, shown};
+use crate::client::protocol::{CERTAIN_ERRORS, FromClient, PhaseMessage, Problem};
+use crate::history::{Amount, Completion, Function, Outcome, PhaseReport, Reading};
+
+/// How an operation ended on the client's side.
+pub(super) enum Answer {
+    Message(FromClient),
+    /// The run ended before the client answered.
+    CutOff,
+}
+
+/// What a client's answer means for its operation. When in doubt, the operation is indeterminate.
+pub(super) fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Completion) -> Result<(), Broken> {
+    let mut indeterminate = |error: &str, text: String| {
+        completion.error = Some(error.to_string());
+        completion.text = Some(text);
+    };
+    match answer {
+        Ok(Answer::Message(FromClient::Ok { old, count, .. })) => {
+            completion.outcome = Outcome::Ok;
+            completion.amount = count.map(Amount::Count);
+            completion.old =
+                if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
+        }
+        Ok(Answer::Message(FromClient::Fail(problem))) if written => {
+            indeterminate(&shorten(&problem.error), format!("`fail` after `written`: {}", shorten(&problem.text)));
+        }
+        Ok(Answer::Message(FromClient::Fail(problem))) if CERTAIN_ERRORS.contains(&problem.error.as_str()) => {
+            completion.outcome = Outcome::Fail;
+            completion.error = Some(problem.error);
+            completion.text = Some(shorten(&problem.text));
+        }
+        // An unknown error word is indefinite, whatever type the message has.
+        Ok(Answer::Message(
+            FromClient::Fail(Problem { error, text, .. }) | FromClient::Info(Problem { error, text, .. }),
+        )) => {
+            indeterminate(&shorten(&error), shorten(&text));
+        }
+        Ok(Answer::CutOff) => indeterminate("timeout", "still in progress when the run ended".into()),
+        Ok(Answer::Message(other)) => {
+            let text = format!("it sent {} in the middle of an operation", shown(&other));
+            indeterminate("crash", text.clone());
+            return Err(Broken::new(text));
+        }
+        Err(broken) => {
+            indeterminate("crash", broken.text.clone());
+            return Err(broken);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn report(process: u32, message: PhaseMessage) -> PhaseReport {
+    PhaseReport {
+        process,
+        phase: message.phase,
+        mono_ns: message.mono_ns,
+        token: message.token,
+        validity_ms: message.validity_ms,
+        value: reading(message.value),
+        amount: message.count.map(Amount::Count),
+        text: message.text.as_deref().map(shorten),
+    }
+}
+
+/// What a client says it read: nothing said, an empty key, or a value.
+fn reading(value: Option<Option<String>>) -> Reading {
+    value.map_or(Reading::Unknown, |value| value.map_or(Reading::Empty, Reading::Value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Process;
+
+    fn judged(message: FromClient, written: bool) -> (Outcome, Option<String>) {
+        let mut completion = Completion {
+            process: Process::Client(0),
+            f: Function::Rmw,
+            key: "k0".into(),
+            outcome: Outcome::Info,
+            old: Reading::Unknown,
+            amount: None,
+            new: Some("c0:1".into()),
+            error: None,
+            text: None,
+        };
+        let _ = judge(Ok(Answer::Message(message)), written, &mut completion);
+        (completion.outcome, completion.error)
+    }
+
+    fn problem(error: &str) -> Problem {
+        Problem { id: 1, error: error.into(), text: String::new() }
+    }
+
+    #[test]
+    fn only_known_words_make_a_failure_certain() {
+        for word in CERTAIN_ERRORS {
+            assert_eq!(judged(FromClient::Fail(problem(word)), false), (Outcome::Fail, Some(word.to_string())));
+        }
+        assert_eq!(judged(FromClient::Fail(problem("oops")), false).0, Outcome::Info, "an unknown word is indefinite");
+        assert_eq!(judged(FromClient::Info(problem("conflict")), false).0, Outcome::Info, "info stays info");
+        assert_eq!(judged(FromClient::Fail(problem("conflict")), true).0, Outcome::Info, "it had said `written`");
+    }
+
+    #[test]
+    fn an_ok_happened_and_anything_else_in_its_place_is_a_crash() {
+        let ok = FromClient::Ok { id: 1, old: None, new: None, count: None };
+        assert_eq!(judged(ok, true), (Outcome::Ok, None));
+        let asks_where_nothing_is_granted = FromClient::Acquire { id: 1 };
+        for nonsense in [FromClient::Failed { text: "too late".into() }, asks_where_nothing_is_granted] {
+            assert_eq!(judged(nonsense, false), (Outcome::Info, Some("crash".into())));
+        }
+    }
+}
