@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use simulated_redis::{Connection, Persistence};
 
 use super::generate::{Generator, KEYS};
@@ -24,6 +22,8 @@ struct Both<'a> {
     since: Instant,
     /// From when to when keys may end.
     ends: Vec<(Instant, Instant)>,
+    /// The lives that begin when a client's transaction is executed.
+    queued: Vec<Vec<Duration>>,
     /// A command was on its way while a key may have ended.
     unsure: bool,
     history: Vec<String>,
@@ -34,9 +34,10 @@ struct Both<'a> {
 impl<'a> Both<'a> {
     /// Each client has a connection to both.
     fn new(real: &'a mut [RealClient], simulated: &'a mut Simulated, since: Instant) -> Both<'a> {
-        let connections = real.iter().map(|_| simulated.connect()).collect();
+        let connections: Vec<_> = real.iter().map(|_| simulated.connect()).collect();
+        let queued = vec![Vec::new(); connections.len()];
         let (ends, history, lag) = (Vec::new(), Vec::new(), Duration::ZERO);
-        Both { real, simulated, connections, since, ends, unsure: false, history, lag }
+        Both { real, simulated, connections, since, ends, queued, unsure: false, history, lag }
     }
 
     fn ask(&mut self, client: usize, words: &[&str]) -> (Vec<u8>, Vec<u8>) {
@@ -57,36 +58,49 @@ impl<'a> Both<'a> {
         self.unsure |=
             self.ends.iter().any(|(first, last)| began <= *last + CLOCKS_APART && now + CLOCKS_APART >= *first);
         self.ends.retain(|(_, last)| *last + TOO_CLOSE > now);
-        let mut ends_after = |millis| self.ends.push((began + millis, now + millis));
-        for text in words {
-            if let Ok(millis @ 15..60) = text.parse::<u64>() {
-                ends_after(Duration::from_millis(millis));
-            }
+        let mut lives: Vec<_> = words.iter().filter_map(|word| short_life(word)).collect();
+        if words[0].eq_ignore_ascii_case("exec") {
+            lives.append(&mut self.queued[client]);
         }
-        if words.iter().any(|word| word.contains("'PX', 30")) {
-            ends_after(Duration::from_millis(30));
+        if real == b"+QUEUED\r\n" {
+            self.queued[client].append(&mut lives);
         }
+        self.ends.extend(lives.iter().map(|life| (began + *life, now + *life)));
         self.history.push(format!("{client}: {}", words.join(" ")));
         (simulated, real)
     }
 
     fn compare(&mut self, client: usize, words: &[&str]) {
-        self.compare_unless_late(client, words, false);
+        let (simulated, real) = self.ask(client, words);
+        self.compare_answers(client, words, &simulated, &real);
     }
 
-    fn compare_unless_late(&mut self, client: usize, words: &[&str], may_be_late: bool) {
-        let (simulated, real) = self.ask(client, words);
-        if may_be_late && self.unsure {
-            return;
-        }
-        let about_time = words[0].eq_ignore_ascii_case("pttl") || words[0].eq_ignore_ascii_case("exec");
-        let same = if about_time { close(&simulated, &real, self.lag) } else { simulated == real };
+    fn compare_answers(&mut self, client: usize, words: &[&str], simulated: &[u8], real: &[u8]) {
+        let same = match words[0].to_ascii_lowercase().as_str() {
+            "pttl" | "exec" => close(simulated, real, self.apart()),
+            "ttl" => simulated == real || self.rounds_either_way(client, words[1]) && close(simulated, real, 1),
+            _ => simulated == real,
+        };
         if !same {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let from = self.history.len().saturating_sub(30);
             let history = self.history[from..].join("\n");
-            panic!("{history}\nsimulated: {:?}\nreal:      {:?}", text(&simulated), text(&real));
+            panic!("{history}\nsimulated: {:?}\nreal:      {:?}", text(simulated), text(real));
         }
+    }
+
+    /// By how many milliseconds the servers may think differently of how long a key lives: both the command that set it
+    /// and the one that asks may have come later to one of them.
+    fn apart(&self) -> i64 {
+        2 * self.lag.as_millis() as i64 + 2
+    }
+
+    /// Whether a key lives for about half a second more than some whole seconds: `TTL` rounds that up or down.
+    fn rounds_either_way(&mut self, client: usize, key: &str) -> bool {
+        self.simulated.follow_real_clocks(self.since);
+        let answer = self.simulated.words(self.connections[client], &["PTTL", key]);
+        let millis = |answer: &str| answer.strip_prefix(':')?.trim_end().parse::<i64>().ok();
+        millis(&answer).is_some_and(|millis| (millis.rem_euclid(1000) - 500).abs() <= self.apart())
     }
 
     /// Everything that the keys hold.
@@ -102,10 +116,15 @@ impl<'a> Both<'a> {
     }
 }
 
+/// How long a key may live after a command with this word, if it may end during the sequence.
+fn short_life(word: &str) -> Option<Duration> {
+    let millis = if word.contains("'PX', 30") { 30 } else { word.parse().ok()? };
+    (15..60).contains(&millis).then(|| Duration::from_millis(millis))
+}
+
 /// The same but for numbers of milliseconds, which differ by when either server got the command and the one that set the
 /// time.
-fn close(one: &[u8], other: &[u8], lag: Duration) -> bool {
-    let apart = 2 * lag.as_millis() as i64 + 2;
+fn close(one: &[u8], other: &[u8], apart: i64) -> bool {
     let lines =
         |bytes: &[u8]| -> Vec<String> { String::from_utf8_lossy(bytes).split("\r\n").map(str::to_string).collect() };
     let (one, other) = (lines(one), lines(other));
@@ -120,7 +139,7 @@ fn cases(normal: u64) -> u64 {
     std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(normal)
 }
 
-/// Plays a sequence of commands. One with short lives begins again if the machine was too slow for them.
+/// Plays a sequence of commands, and begins again if the machine was too slow for the lives of its keys.
 fn play(seed: u64, length: usize, short_lives: bool, both: &mut Both<'_>) {
     const TRIES: u32 = 50;
     assert!((0..TRIES).any(|_| play_once(seed, length, short_lives, both)), "this machine is too slow for the test");
@@ -128,7 +147,7 @@ fn play(seed: u64, length: usize, short_lives: bool, both: &mut Both<'_>) {
 
 /// Returns false if the machine was too slow.
 fn play_once(seed: u64, length: usize, short_lives: bool, both: &mut Both<'_>) -> bool {
-    let mut generator = Generator { random: ChaCha8Rng::seed_from_u64(seed), short_lives };
+    let mut generator = Generator::new(seed, short_lives);
     for client in 0..both.connections.len() {
         both.compare(client, &["RESET"]);
     }
@@ -137,19 +156,20 @@ fn play_once(seed: u64, length: usize, short_lives: bool, both: &mut Both<'_>) -
     both.history.clear();
     (both.lag, both.unsure) = (Duration::ZERO, false);
     for _ in 0..length {
-        let client = generator.random.random_range(0..both.connections.len() as u64) as usize;
+        let client = generator.client(both.connections.len());
         let words = generator.command();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         if words[0] == "DBSIZE" {
             // Keys that have expired count until they are looked at.
             both.ask(client, &["EXISTS", "a", "b", "c", "d", "e", "f"]);
         }
-        both.compare_unless_late(client, &words, short_lives);
-        if short_lives && both.unsure {
+        let (simulated, real) = both.ask(client, &words);
+        if both.unsure {
             return false;
         }
-        if short_lives && generator.random.random_range(0..8) == 0 {
-            std::thread::sleep(Duration::from_millis(generator.random.random_range(0..30)));
+        both.compare_answers(client, &words, &simulated, &real);
+        if let Some(millis) = generator.rest() {
+            std::thread::sleep(Duration::from_millis(millis));
         }
     }
     true

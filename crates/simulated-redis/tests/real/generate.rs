@@ -1,6 +1,6 @@
 //! Random commands on a few keys, most of them sensible.
 
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 pub const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -37,12 +37,28 @@ const SCRIPTS: &[&str] = &[
 ];
 
 pub struct Generator {
-    pub random: ChaCha8Rng,
+    random: ChaCha8Rng,
     /// Whether keys may expire during the sequence.
-    pub short_lives: bool,
+    short_lives: bool,
+    /// How many lives have been drawn that a server compares with others.
+    compared: u64,
 }
 
 impl Generator {
+    pub fn new(seed: u64, short_lives: bool) -> Generator {
+        Generator { random: ChaCha8Rng::seed_from_u64(seed), short_lives, compared: 0 }
+    }
+
+    /// Which of so many clients asks.
+    pub fn client(&mut self, clients: usize) -> usize {
+        self.random.random_range(0..clients as u64) as usize
+    }
+
+    /// How long nobody asks, in milliseconds.
+    pub fn rest(&mut self) -> Option<u64> {
+        (self.short_lives && self.random.random_range(0..8) == 0).then(|| self.random.random_range(0..30))
+    }
+
     fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
         of[self.random.random_range(0..of.len() as u64) as usize]
     }
@@ -70,6 +86,13 @@ impl Generator {
 
     fn seconds(&mut self) -> String {
         self.one(&["10", "100", "0", "-1", "x", "9223372036854775807"]).to_string()
+    }
+
+    /// A time to live in seconds that ends long before or after any other of the sequence. Which of two equal ones ends
+    /// first depends on the milliseconds in which a server got them.
+    fn compared_seconds(&mut self) -> u64 {
+        self.compared += 10;
+        self.random.random_range(1..100) * 1000 + self.compared
     }
 
     pub fn command(&mut self) -> Vec<String> {
@@ -149,7 +172,15 @@ impl Generator {
             }
         };
         for _ in 0..self.random.random_range(0..3) {
-            command.push(self.one(&["NX", "XX", "gt", "LT", "ZZ"]).to_string());
+            let option = self.one(&["NX", "XX", "gt", "LT", "ZZ"]);
+            // Moments are the same for both servers, lives that are over at once or never fit are no matter of milliseconds.
+            let is_compared = matches!(option, "gt" | "LT") && matches!(command[2].parse(), Ok(1..=10_000_000_u64));
+            match command[0].as_str() {
+                "EXPIRE" if is_compared => command[2] = self.compared_seconds().to_string(),
+                "PEXPIRE" if is_compared => command[2] = (self.compared_seconds() * 1000).to_string(),
+                _ => {}
+            }
+            command.push(option.to_string());
         }
         command
     }
