@@ -1,12 +1,15 @@
 //! The built-in client as a task, in virtual time: what it says to the controller follows from its seed.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex, empty, split};
+use simulated_redis::{Action, Clocks, Config, Connection, Disk, Event, Process, Server};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, empty, split};
 use tokio::time::{Instant, sleep};
 
 use super::all_or_first_error;
@@ -20,13 +23,14 @@ use crate::locks::{LockOptions, LockSettings};
 use crate::machine::{Machine, Stream};
 use crate::scenario::Fencing;
 
+const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 6379);
 const LATENCY: Duration = Duration::from_millis(2);
 /// How long the holder thinks: too long to wait for in real time.
 const HOLD: Duration = Duration::from_secs(3600);
 /// Until when somebody else holds the lock.
 const TAKEN: Duration = Duration::from_millis(200);
 
-/// A machine in virtual time on which every server is one Redis that knows a few commands.
+/// A machine in virtual time on which every server is one simulated Redis.
 struct VirtualMachine {
     began: Instant,
     redis: Arc<Redis>,
@@ -34,8 +38,8 @@ struct VirtualMachine {
 
 struct Redis {
     began: Instant,
-    /// Values, and when they expire.
-    keys: Mutex<BTreeMap<String, (String, Option<Instant>)>>,
+    server: Mutex<Server>,
+    connections: AtomicU64,
     /// Every request it got, with the time.
     asked: Mutex<Vec<String>>,
 }
@@ -58,62 +62,49 @@ impl Machine for VirtualMachine {
 }
 
 impl Redis {
-    async fn serve(&self, stream: DuplexStream) -> io::Result<()> {
-        let mut stream = BufReader::new(stream);
+    fn start() -> Redis {
+        let (began, clocks) = (Instant::now(), Clocks { wall: Duration::ZERO, monotonic: Duration::ZERO });
+        let server = Server::start(Config::new(ADDRESS, 7), Disk::default(), clocks);
+        Redis { began, server: Mutex::new(server), connections: AtomicU64::new(0), asked: Mutex::default() }
+    }
+
+    fn handle(&self, event: Event<'_>) -> Vec<Action> {
+        let clocks = Clocks { wall: self.began.elapsed(), monotonic: self.began.elapsed() };
+        let mut actions = Vec::new();
+        self.server.lock().unwrap().handle(event, clocks, &mut actions);
+        actions
+    }
+
+    fn accept(&self) -> Connection {
+        let connection = Connection::Accepted(self.connections.fetch_add(1, Ordering::Relaxed));
+        self.handle(Event::Accepted { connection, peer: ADDRESS, local: ADDRESS });
+        connection
+    }
+
+    fn answer(&self, connection: Connection, bytes: &[u8]) -> Vec<u8> {
+        let sent = self.handle(Event::Received { connection, bytes }).into_iter().filter_map(|action| match action {
+            Action::Send { bytes, .. } => Some(bytes),
+            _ => None,
+        });
+        sent.flatten().collect()
+    }
+
+    async fn serve(&self, mut stream: DuplexStream) -> io::Result<()> {
+        let connection = self.accept();
+        let mut bytes = [0; 1 << 16];
         loop {
-            let mut words = Vec::new();
-            for _ in 0..length(&mut stream).await? {
-                let mut word = vec![0; length(&mut stream).await? + 2];
-                stream.read_exact(&mut word).await?;
-                words.push(String::from_utf8_lossy(&word).trim_end().to_string());
+            let read = stream.read(&mut bytes).await?;
+            if read == 0 {
+                return Ok(());
             }
             sleep(LATENCY).await;
-            let answer = self.answer(&words.iter().map(String::as_str).collect::<Vec<_>>());
+            let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
+            self.asked.lock().unwrap().push(format!("{:?} {}", self.began.elapsed(), text));
+            let answer = self.answer(connection, &bytes[..read]);
             sleep(LATENCY).await;
-            stream.write_all(answer.as_bytes()).await?;
+            stream.write_all(&answer).await?;
         }
     }
-
-    fn answer(&self, words: &[&str]) -> String {
-        self.asked.lock().unwrap().push(format!("{:?} {}", self.began.elapsed(), words.join(" ")));
-        let mut keys = self.keys.lock().unwrap();
-        keys.retain(|_, (_, expires)| expires.is_none_or(|expires| Instant::now() < expires));
-        let done = "+OK\r\n".to_string();
-        match words {
-            ["CLIENT", "ID"] => ":1\r\n".to_string(),
-            ["CLIENT", "SETINFO", ..] => done,
-            ["SET", key, _, "NX", ..] if keys.contains_key(*key) => "$-1\r\n".to_string(),
-            ["SET", key, value, "NX", "PX", ttl_ms] => {
-                let expires = Instant::now() + Duration::from_millis(ttl_ms.parse().unwrap());
-                keys.insert(key.to_string(), (value.to_string(), Some(expires)));
-                done
-            }
-            ["SET", key, value] => {
-                keys.insert(key.to_string(), (value.to_string(), None));
-                done
-            }
-            ["GET", key] => match keys.get(*key) {
-                Some((value, _)) => format!("${}\r\n{value}\r\n", value.len()),
-                None => "$-1\r\n".to_string(),
-            },
-            // The release of the lock.
-            ["EVAL", _, "1", key, mark] => {
-                let held = keys.get(*key).is_some_and(|(value, _)| value == mark);
-                if held {
-                    keys.remove(*key);
-                }
-                format!(":{}\r\n", u32::from(held))
-            }
-            other => format!("-ERR unknown {other:?}\r\n"),
-        }
-    }
-}
-
-/// The number in a header such as `*3` or `$12`.
-async fn length(stream: &mut BufReader<DuplexStream>) -> io::Result<usize> {
-    let mut line = String::new();
-    stream.read_line(&mut line).await?;
-    line.trim_end().get(1..).and_then(|number| number.parse().ok()).ok_or(io::ErrorKind::UnexpectedEof.into())
 }
 
 fn hello(seed: u64) -> ToClient {
@@ -135,9 +126,10 @@ fn hello(seed: u64) -> ToClient {
 
 /// What a client says during one update for which it has to wait for the lock, and what the servers are asked.
 async fn update(seed: u64) -> (Vec<FromClient>, String) {
-    let began = Instant::now();
-    let taken = ("lock:k0".to_string(), ("somebody".to_string(), Some(began + TAKEN)));
-    let redis = Arc::new(Redis { began, keys: Mutex::new(BTreeMap::from([taken])), asked: Mutex::default() });
+    let redis = Arc::new(Redis::start());
+    let began = redis.began;
+    let taken = format!("SET lock:k0 somebody PX {}\r\n", TAKEN.as_millis());
+    assert_eq!(redis.answer(redis.accept(), taken.as_bytes()), b"+OK\r\n");
     let machine = Arc::new(VirtualMachine { began, redis: Arc::clone(&redis) });
     let (ours, theirs) = duplex(1 << 16);
     let (input, output) = split(theirs);
@@ -197,12 +189,13 @@ async fn one_seed_makes_a_client_say_the_same_byte_for_byte_and_another_one_does
     assert_eq!(one.1, again.1);
     assert_ne!(lines(&one.0), lines(&other.0), "it waits for other times between its attempts");
     assert_ne!(marks(&one.1), marks(&other.1));
-    assert_eq!(marks(&one.1).len(), one.1.matches(" NX ").count(), "each attempt has a mark of its own");
+    assert_eq!(marks(&one.1).len(), one.1.matches("\nNX\r").count(), "each attempt has a mark of its own");
 }
 
 /// The values with which the lock was requested.
-fn marks(asked: &str) -> std::collections::BTreeSet<&str> {
-    asked.lines().filter(|line| line.contains(" NX ")).filter_map(|line| line.split(' ').nth(3)).collect()
+fn marks(asked: &str) -> BTreeSet<&str> {
+    let words: Vec<&str> = asked.lines().filter(|line| !line.starts_with('$')).collect();
+    words.windows(4).filter(|words| words[0] == "SET" && words[3] == "NX").map(|words| words[2]).collect()
 }
 
 #[tokio::test]
