@@ -155,7 +155,8 @@ impl Generator {
     }
 
     fn expiry(&mut self) -> Vec<String> {
-        let mut command = match self.one(&["EXPIRE", "PEXPIRE", "PEXPIRE", "SETEX", "PSETEX", "GETEX", "PEXPIREAT"]) {
+        let names = ["EXPIRE", "PEXPIRE", "PEXPIRE", "SETEX", "PSETEX", "GETEX", "PEXPIREAT", "PEXPIREAT"];
+        let mut command = match self.one(&names) {
             name @ "EXPIRE" => vec![name.to_string(), self.key(), self.seconds()],
             name @ "PEXPIRE" => vec![name.to_string(), self.key(), self.millis()],
             name @ "SETEX" => return vec![name.to_string(), self.key(), self.seconds(), self.value()],
@@ -167,7 +168,7 @@ impl Generator {
                 option => return vec![name.to_string(), self.key(), option.to_string()],
             },
             name => {
-                let moment = self.one(&["4102444800000", "1000", "-1", "x"]);
+                let moment = self.one(&["4102444800000", "4102444800000", "1000", "-1", "x"]);
                 vec![name.to_string(), self.key(), moment.to_string()]
             }
         };
