@@ -99,8 +99,7 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
         (all * all - of_clients.values().map(|of_one| of_one * of_one).sum::<u64>()) / 2
     };
     let pairs: u64 = keys.values().map(pairs).sum();
-    let noun = if pairs == 1 { "pair" } else { "pairs" };
-    let text = format!("{pairs} {noun} of different clients' holds to compare");
+    let text = format!("{} of different clients' holds to compare", count(pairs, "pair"));
     let what = "each hold must carry `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
     Evidence::new(pairs, text, &told, what)
 }

@@ -151,7 +151,11 @@ fn broken_updates(anomalies: &[Anomaly], lost: LostUpdates) -> String {
     let mut parts = Vec::new();
     if lost.count > 0 {
         let percent = lost.fraction * 100.0;
-        parts.push(format!("{} of {} acknowledged updates lost ({percent:.1} %)", lost.count, lost.acknowledged));
+        parts.push(format!(
+            "{} of {} lost ({percent:.1} %)",
+            crate::words::count(lost.count),
+            words::count(lost.acknowledged, "acknowledged update")
+        ));
     }
     for (kind, noun) in others {
         match number(kind) {

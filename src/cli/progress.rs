@@ -65,12 +65,12 @@ fn line(status: &Status, time_limit: Duration) -> String {
     let Some(began) = status.began else { return status.stage.clone() };
     let seconds = began.elapsed().as_secs_f64().min(time_limit.as_secs_f64());
     let mut line = format!(
-        "{} · {seconds:.0} of {:.0} s · {} updates, {} failed, {} unknown",
+        "{} · {seconds:.0} of {:.0} s · {}, {} failed, {} unknown",
         status.stage,
         time_limit.as_secs_f64(),
-        status.ok,
-        status.fail,
-        status.info
+        words::plural(status.ok, "update"),
+        words::count(status.fail),
+        words::count(status.info)
     );
     if !status.faults.is_empty() {
         line.push_str(" · ");
