@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use crate::history::Phase;
+use crate::history::{Outcome, Phase};
 
 /// The progress of every client. Clones are cheap and share one board.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub struct ClientProgress {
     pub key: String,
     /// Operations that have ended.
     pub ended: u64,
+    /// How many of those were acknowledged.
+    pub acknowledged: u64,
     /// The phases it has reported in its latest operation.
     pub reached: Vec<(Phase, Instant)>,
     /// How often its process has been replaced.
@@ -55,8 +57,11 @@ impl Board {
     }
 
     /// A client's operation is over.
-    pub fn end(&self, client: u32) {
-        self.change(client, |standing| standing.ended += 1);
+    pub fn end(&self, client: u32, outcome: Outcome) {
+        self.change(client, |standing| {
+            standing.ended += 1;
+            standing.acknowledged += u64::from(outcome == Outcome::Ok);
+        });
     }
 
     /// A client's process has been replaced by a new one, which is ready.
@@ -67,6 +72,11 @@ impl Board {
     /// The key of the operation that a client began last.
     pub fn key_of(&self, client: u32) -> String {
         self.clients().get(client as usize).map_or(String::new(), |standing| standing.key.clone())
+    }
+
+    /// How many operations of each client were acknowledged.
+    pub fn acknowledged(&self) -> Vec<u64> {
+        self.clients().iter().map(|standing| standing.acknowledged).collect()
     }
 
     /// How often a client's process has been replaced.
@@ -141,7 +151,7 @@ mod tests {
         let waiting = tokio::spawn(async move { seen.fresh_holder().await });
         sleep(Duration::from_millis(2)).await;
         board.reach(1, Phase::Acquired);
-        board.end(3);
+        board.end(3, Outcome::Ok);
         board.reach(3, Phase::Read);
         board.reach(2, Phase::Read);
         assert_eq!(waiting.await.unwrap(), 2, "not 0, which may have written long ago, nor 1, which has not read");
@@ -156,7 +166,7 @@ mod tests {
         sleep(Duration::from_millis(2)).await;
         board.reach(0, Phase::Written);
         board.reach(1, Phase::Acquired);
-        board.end(2);
+        board.end(2, Outcome::Ok);
         assert_eq!(waiting.await.unwrap(), 1);
     }
 
@@ -171,7 +181,7 @@ mod tests {
         board.reach(0, Phase::Acquired);
         sleep(Duration::from_millis(2)).await;
         assert!(!waiting.is_finished());
-        board.end(0);
+        board.end(0, Outcome::Ok);
         assert_eq!(waiting.await.unwrap(), 1);
     }
 }

@@ -261,11 +261,12 @@ impl Run<'_> {
             error: None,
             text: None,
         };
-        let outcome = judge(answer, written, &mut completion);
-        self.count(completion.outcome);
+        let judged = judge(answer, written, &mut completion);
+        let outcome = completion.outcome;
+        self.count(outcome);
         self.recorder.append(Body::Complete(completion))?;
-        self.board.end(client.number);
-        Ok(outcome)
+        self.board.end(client.number, outcome);
+        Ok(judged)
     }
 
     /// Records the phases of a client's operation until the client answers or breaks, or the run is over.

@@ -16,10 +16,10 @@ use crate::history::{Body, Expects, Phase, StepEvent, StepOutcome};
 use crate::nemesis::Milestone;
 use crate::plan::{Action, PlannedStep};
 
-/// Operations of each client before the first step.
-const OPENING: u32 = 4;
-/// Operations of each client after the last step.
-const CLOSING: u32 = 2;
+/// Acknowledged operations of each client before the first step.
+const OPENING: u64 = 4;
+/// Acknowledged operations of each client after the last step.
+const CLOSING: u64 = 2;
 
 /// The clients of a script, and what they were told.
 pub(super) struct ScriptedClients {
@@ -134,17 +134,25 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets every client perform this many operations, all at once, and waits until they have ended.
-    async fn everybody(&self, clients: &mut ScriptedClients, operations: u32) {
-        for client in 0..self.scenario.clients {
-            for _ in 0..operations {
-                let acquire_timeout = self.scenario.acquire_timeout;
-                clients.begin(client, OperationOptions { breakpoints: Vec::new(), acquire_timeout });
+    /// Lets every client perform operations, all at once, until so many of each were acknowledged. Locks that are stolen
+    /// or lost make some fail, so there are further rounds for those that lack some, as long as a round brings any.
+    async fn everybody(&self, clients: &mut ScriptedClients, operations: u64) {
+        let wanted: Vec<u64> = self.board.acknowledged().iter().map(|acknowledged| acknowledged + operations).collect();
+        loop {
+            let before = self.board.acknowledged();
+            for (client, (wanted, acknowledged)) in (0..).zip(wanted.iter().zip(&before)) {
+                for _ in *acknowledged..*wanted {
+                    let acquire_timeout = self.scenario.acquire_timeout;
+                    clients.begin(client, OperationOptions { breakpoints: Vec::new(), acquire_timeout });
+                }
             }
-        }
-        for client in 0..self.scenario.clients {
-            let begun = clients.begun(client);
-            self.board.until(client, |standing| (standing.ended >= begun).then_some(())).await;
+            for client in 0..self.scenario.clients {
+                let begun = clients.begun(client);
+                self.board.until(client, |standing| (standing.ended >= begun).then_some(())).await;
+            }
+            if self.board.acknowledged() == before {
+                return;
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod digests;
 mod marked;
 mod nightly;
 mod safe;
+mod scripts;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

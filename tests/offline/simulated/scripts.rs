@@ -1,0 +1,56 @@
+//! What clients do before the first step of a script and after the last one.
+
+use std::path::Path;
+
+use redjepsen::history::{History, Outcome, Process};
+use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::Options;
+
+/// Operations of each client that were acknowledged, and that were not.
+fn ends(history: &History, clients: u32) -> Vec<(usize, usize)> {
+    let mut ends = vec![(0, 0); clients as usize];
+    for operation in &history.operations {
+        // A client that died goes on as another process.
+        let Process::Client(process) = operation.process else { continue };
+        let (acknowledged, others) = &mut ends[(process % clients) as usize];
+        *if operation.outcome == Outcome::Ok { acknowledged } else { others } += 1;
+    }
+    ends
+}
+
+fn play(workload: &str, nemesis: &str, clients: u32, seed: u64, options: Options) -> Vec<(usize, usize)> {
+    let options = Options { clients: Some(clients), ..options };
+    let scenario = options.scenario(workload, nemesis, seed, Path::new("")).unwrap();
+    ends(&simulate(&scenario).unwrap().history, clients)
+}
+
+#[test]
+fn what_fails_before_and_after_the_steps_is_made_up_for() {
+    for seed in 0..10 {
+        let ends = play("steal-hasty", "lost-ack", 5, seed, Options::default());
+        let stolen: usize = ends.iter().map(|(_, failed)| failed).sum();
+        assert!(stolen > 1, "nothing was stolen but what the script is about: {ends:?}");
+        assert!(ends.iter().all(|(acknowledged, _)| *acknowledged >= 6), "{ends:?}");
+    }
+}
+
+#[test]
+fn a_lock_that_nobody_gets_any_more_is_not_asked_for_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stays.toml");
+    let script = r#"
+        description = "A holder dies, and its lock stays"
+        story = "Nobody gets the lock again."
+        progress = "any"
+        ttl = "10m"
+        script = ["start client:0 to read", "kill client:0", "heal kill client:0"]
+    "#;
+    std::fs::write(&file, script).unwrap();
+    let options = Options {
+        hold: Some("5ms".parse().unwrap()),
+        acquire_timeout: Some("1s".parse().unwrap()),
+        ..Options::default()
+    };
+    let ends = play("redlock", file.to_str().unwrap(), 3, 1, options);
+    assert_eq!(ends, [(4, 3), (4, 2), (4, 2)], "one round of two after the steps");
+}
