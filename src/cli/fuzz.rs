@@ -146,7 +146,8 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
 
 fn progress(hunt: &Hunt) -> String {
     let rate = hunt.runs as f64 / hunt.took.as_secs_f64().max(0.001);
-    format!("{} simulated runs, {rate:.0} a second · {} violations", hunt.runs, hunt.violations())
+    let runs = words::plural(hunt.runs, "simulated run");
+    format!("{runs}, {rate:.0} a second · {}", words::plural(hunt.violations(), "violation"))
 }
 
 /// What a hunt came to.
@@ -156,13 +157,13 @@ fn told(base: &Scenario, hunt: &Hunt) -> String {
     let seconds = hunt.took.as_secs_f64();
     let verdict = match hunt.violations() {
         0 => format!("NOTHING FOUND  {} was not broken in {runs}", base.workload_name),
-        some => format!("BROKEN  {} in {some} of {runs}", base.workload_name),
+        some => format!("BROKEN  {} in {} of {runs}", base.workload_name, words::count(some)),
     };
     let _ = writeln!(
         text,
         "{verdict}, in {seconds:.1} s ({} valid, {} that show nothing). Nothing of this was real.",
-        hunt.valid,
-        hunt.unknown()
+        words::count(hunt.valid),
+        words::count(hunt.unknown())
     );
     if hunt.unknown() > 0 {
         let mut gates: Vec<(&String, &u64)> = hunt.nothing.iter().collect();
