@@ -153,7 +153,7 @@ fn broken_updates(anomalies: &[Anomaly], lost: LostUpdates) -> String {
         let percent = lost.fraction * 100.0;
         parts.push(format!(
             "{} of {} lost ({percent:.1} %)",
-            crate::words::count(lost.count),
+            words::number(lost.count),
             words::count(lost.acknowledged, "acknowledged update")
         ));
     }

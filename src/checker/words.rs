@@ -3,7 +3,7 @@
 use crate::history::{Header, History, Operation, Process, Reading};
 use crate::members::client_name;
 use crate::words;
-pub(super) use crate::words::{length, moment as seconds, plural as count};
+pub(super) use crate::words::{count as number, length, moment as seconds, plural as count};
 
 /// Longer lists are cut, so that a sentence stays short.
 const LONGEST_LIST: usize = 6;

@@ -174,7 +174,7 @@ impl Generator {
         };
         for _ in 0..self.random.random_range(0..3) {
             let option = self.one(&["NX", "XX", "gt", "LT", "ZZ"]);
-            // Moments are the same for both servers, lives that are over at once or never fit are no matter of milliseconds.
+            // Moments are the same for both servers; lives that are over at once, or too long, do not hang on milliseconds.
             let is_compared = matches!(option, "gt" | "LT") && matches!(command[2].parse(), Ok(1..=10_000_000_u64));
             match command[0].as_str() {
                 "EXPIRE" if is_compared => command[2] = self.compared_seconds().to_string(),
