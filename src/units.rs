@@ -43,6 +43,14 @@ impl Length {
         }
     }
 
+    /// A length that is written without a TTL, where none is known.
+    pub fn without_ttl(text: &str) -> Result<Duration, LengthError> {
+        if text.trim().ends_with("ttl") {
+            return text.parse::<Length>()?.absolute();
+        }
+        fixed(text.trim(), "`250ms`, `30s` or `2m`")
+    }
+
     /// The duration, if it does not depend on a TTL.
     pub fn absolute(self) -> Result<Duration, LengthError> {
         match self {
@@ -73,7 +81,7 @@ impl FromStr for Length {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
         if let Some(factor) = text.strip_suffix("ttl") {
-            let factor: f64 = factor.trim().parse().map_err(|_| not_a_length(text))?;
+            let factor: f64 = factor.trim().parse().map_err(|_| not_a_length(text, "`1.5ttl`"))?;
             if !factor.is_finite() || !(0.0..=1000.0).contains(&factor) {
                 return Err(LengthError(format!(
                     "`{text}` is out of range; a multiple of the TTL lies between 0 and 1000"
@@ -81,16 +89,24 @@ impl FromStr for Length {
             }
             return Ok(Length::Ttl(factor));
         }
-        let duration = humantime::parse_duration(text).map_err(|_| not_a_length(text))?;
-        if duration > LONGEST {
-            return Err(LengthError(format!("`{text}` is longer than a week, the longest length there is")));
-        }
-        Ok(Length::Absolute(duration))
+        fixed(text, "`250ms`, `30s`, `2m` or `1.5ttl`").map(Length::Absolute)
     }
 }
 
-fn not_a_length(text: &str) -> LengthError {
-    LengthError(format!("`{text}` is not a length of time; write for example `250ms`, `30s`, `2m` or `1.5ttl`"))
+fn fixed(text: &str, examples: &str) -> Result<Duration, LengthError> {
+    let duration = humantime::parse_duration(text).map_err(|_| not_a_length(text, examples))?;
+    if duration > LONGEST {
+        return Err(LengthError(format!("`{text}` is longer than a week, the longest length there is")));
+    }
+    Ok(duration)
+}
+
+fn not_a_length(text: &str, examples: &str) -> LengthError {
+    let remedy = match text.parse::<f64>() {
+        Ok(number) if number >= 0.0 => format!("did you mean `{text}s`?"),
+        _ => format!("write for example {examples}"),
+    };
+    LengthError(format!("`{text}` is not a length of time; {remedy}"))
 }
 
 impl FromStr for LengthRange {
@@ -123,6 +139,21 @@ impl fmt::Display for LengthRange {
     }
 }
 
+/// A length in a file, so that a bare number is refused with what to write.
+struct Text;
+
+impl serde::de::Visitor<'_> for Text {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a length of time in quotes, such as \"5s\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_string())
+    }
+}
+
 macro_rules! serde_as_text {
     ($($type:ty),*) => {$(
         impl Serialize for $type {
@@ -132,7 +163,7 @@ macro_rules! serde_as_text {
         }
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+                deserializer.deserialize_str(Text)?.parse().map_err(serde::de::Error::custom)
             }
         }
     )*};

@@ -1,27 +1,42 @@
-//! Which fault explains an anomaly: one observed to be in effect at the time, on one of its clients or on a node.
+//! Which fault explains an anomaly other than two holders at once ([`super::causes`]): one that was seen to be in effect at the
+//! time at which it could bring the anomaly about.
 
 use std::cmp::Reverse;
 
-use super::verdict::{Anomaly, AnomalyKind};
-use super::words::Words;
-use crate::history::{FaultKind, FaultWindow, History, Operation};
+use super::verdict::{Anomaly, AnomalyKind, How, HowKind};
+use super::words::{Words, seconds};
+use crate::history::{Claim, FaultKind, FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
 use crate::members::Role;
 
 /// Writes into each anomaly the fault that explains it.
 pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
     for anomaly in anomalies {
-        anomaly.fault = explain(history, anomaly);
+        let operations = operations(history, anomaly);
+        let of_updates =
+            anomaly.kind.contradicts() == Some(Claim::Updates) || anomaly.kind == AnomalyKind::WriteInFlight;
+        let replicated = history.run.as_ref().is_some_and(|run| run.resource == ResourceKind::Replicated);
+        let from = operations.iter().map(|operation| operation.invoked).min();
+        // What is replicated goes with the primary that had it.
+        let seen = history.promotions.iter().rfind(|seen| {
+            replicated
+                && of_updates
+                && seen.promotion.key == anomaly.key
+                && from.is_some_and(|from| from <= seen.time)
+                && seen.time <= anomaly.time
+        });
+        if let Some(seen) = seen {
+            anomaly.how = promoted(seen);
+            anomaly.fault = trigger(history, seen).map(|window| window.fault);
+        } else if of_updates {
+            anomaly.fault = between_reading_and_writing(history, anomaly, &operations, replicated);
+        } else {
+            anomaly.fault = in_effect(history, anomaly, &operations);
+        }
     }
 }
 
-/// The number of the fault that explains the anomaly, if one does.
-///
-/// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed
-/// packets, then a partition, which mostly sets the scene. A client that died, or whose clock was wrong, explains less than
-/// a node: what it held it keeps until it expires, and few locks ask a client's clock. Ties go to the client that acted
-/// out of turn (the overwriter of a lost update, the earlier of two holders), before a node, then to the fault that began last.
-fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
-    let words = Words::new(history);
+/// The operations of an anomaly, the one that acted out of turn first.
+fn operations<'h>(history: &'h History, anomaly: &Anomaly) -> Vec<&'h Operation> {
     let mut operations: Vec<&Operation> = anomaly
         .operations
         .iter()
@@ -31,6 +46,69 @@ fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
     if anomaly.kind == AnomalyKind::LostUpdate && operations.len() > 1 {
         operations.swap(0, 1);
     }
+    operations
+}
+
+/// The fault that was in effect on a primary when another node took its place.
+pub(super) fn trigger<'h>(history: &'h History, seen: &SeenPromotion) -> Option<&'h FaultWindow> {
+    let hits = |window: &&FaultWindow| window.was_observed() && window.targets.contains(&seen.promotion.instead_of);
+    let faults = history.faults.iter().filter(hits);
+    let faults = faults.filter(|window| overlaps(window, seen.promotion.after_ns, seen.time));
+    faults.min_by_key(|window| (telling(window.kind, false), Reverse(window.inject)))
+}
+
+/// `By 4.046 s n1 was the primary of k0 in place of n0`.
+pub(super) fn promoted(seen: &SeenPromotion) -> Option<How> {
+    let promotion = &seen.promotion;
+    let text = format!(
+        "By {} {} was the primary of {} in place of {}",
+        seconds(seen.time),
+        promotion.node,
+        promotion.key,
+        promotion.instead_of
+    );
+    How::new(HowKind::Promoted, text, [seen.index])
+}
+
+/// An update is lost because somebody wrote late what it had read early, or because the data were lost by the server that
+/// had them.
+fn between_reading_and_writing(
+    history: &History,
+    anomaly: &Anomaly,
+    operations: &[&Operation],
+    replicated: bool,
+) -> Option<u32> {
+    let words = Words::new(history);
+    let from = operations.iter().map(|operation| operation.invoked).min()?;
+    let keeper = if replicated { Role::Node } else { Role::Resource };
+    let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
+        let late = operations.iter().position(|operation| {
+            let read = operation.phase(Phase::Read).map_or(operation.invoked, |stamp| stamp.received);
+            let end = operation.phase(Phase::Written).map(|stamp| stamp.received).or(operation.completed);
+            // Packets to others than the keeper of the data delay no write.
+            let keeps = match window.kind {
+                FaultKind::Clock => false,
+                FaultKind::Partition | FaultKind::Loss | FaultKind::Delay | FaultKind::Reset | FaultKind::Call => {
+                    window.hits(keeper)
+                }
+                _ => true,
+            };
+            keeps
+                && window.targets.contains(&words.process(operation.process))
+                && overlaps(window, read, end.unwrap_or(history.last_time))
+        });
+        let loses = matches!(window.kind, FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Evict | FaultKind::Flush);
+        let gone = loses && window.hits(keeper) && overlaps(window, from, anomaly.time);
+        let place = late.or(gone.then_some(operations.len()))?;
+        Some((telling(window.kind, late.is_some()), place, Reverse(window.inject), window.fault))
+    });
+    ranked.min().map(|(.., fault)| fault)
+}
+
+/// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed
+/// packets, then a partition. Ties go to a client that took part, then to the fault that began last.
+fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) -> Option<u32> {
+    let words = Words::new(history);
     let start = operations.iter().map(|operation| operation.invoked).min()?;
     let end = operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(start).max(anomaly.time);
     let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
@@ -52,7 +130,7 @@ fn explain(history: &History, anomaly: &Anomaly) -> Option<u32> {
 }
 
 /// How much a kind of fault explains by itself, on a client involved or on a node; a lower number explains more.
-fn telling(kind: FaultKind, on_client: bool) -> u8 {
+pub(super) fn telling(kind: FaultKind, on_client: bool) -> u8 {
     match kind {
         FaultKind::Pause | FaultKind::PauseBackground => 0,
         FaultKind::Kill | FaultKind::PowerLoss if on_client => 3,
@@ -70,7 +148,7 @@ fn telling(kind: FaultKind, on_client: bool) -> u8 {
 }
 
 /// Whether the fault was in effect at some moment from `start` to `end`.
-fn overlaps(window: &FaultWindow, start: u64, end: u64) -> bool {
+pub(super) fn overlaps(window: &FaultWindow, start: u64, end: u64) -> bool {
     let (from, to) = window.span();
     from <= end && to.is_none_or(|to| to >= start)
 }

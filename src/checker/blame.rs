@@ -4,7 +4,7 @@
 //! read before that write lands, and no lock can prevent what follows. If the two never held the lock at once, the lock
 //! did its job. But a lock that expired before the writer gave up is the lock's own problem, and shows as an overlap.
 
-use super::verdict::{Anomaly, AnomalyKind};
+use super::verdict::{Anomaly, AnomalyKind, KeyEnd, LostUpdates};
 use super::words::Words;
 use crate::history::{Claim, History, Operation, Outcome, Phase, PhaseStamp};
 
@@ -29,6 +29,20 @@ pub(super) fn assign(history: &History, anomalies: &mut [Anomaly]) {
                 words.new_value(careless),
             ));
         }
+    }
+}
+
+/// Takes what was lost to writes in flight out of what the lock lost.
+pub(super) fn take_out(anomalies: &[Anomaly], lost: &mut LostUpdates, keys: &mut [KeyEnd]) {
+    for anomaly in anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight) {
+        let in_flight = anomaly.lost.len() as u64;
+        lost.count = lost.count.saturating_sub(in_flight);
+        for key in keys.iter_mut().filter(|key| key.key == anomaly.key) {
+            key.lost = key.lost.saturating_sub(in_flight);
+        }
+    }
+    if lost.acknowledged > 0 {
+        lost.fraction = lost.count as f64 / lost.acknowledged as f64;
     }
 }
 

@@ -10,8 +10,8 @@ use super::gates::acknowledged;
 use super::holds::certain_hold;
 use super::locks::grant;
 use super::register::written;
-use super::words::{Words, count};
-use crate::history::{Claim, FactName, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
+use super::words::{Words, count, length};
+use crate::history::{Claim, FactName, FaultKind, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
 
 /// Fewer facts than this prove nothing about a claim.
 pub const LEAST_EVIDENCE: u64 = 5;
@@ -89,9 +89,11 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
     let held = || history.operations.iter().filter(had_the_lock);
     let told = Told::of(history, held().map(|operation| (operation, is_extent_told(operation))));
     let mut keys: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
+    let least = least_hold(history);
+    let cut_short = |operation: &&Operation| is_cut_short(history, words, operation, least);
     // A hold of length zero overlaps only holds that it lies within.
     let lasts = |operation: &&Operation| certain_hold(operation).is_some_and(|(start, end)| start < end);
-    for operation in held().filter(lasts) {
+    for operation in held().filter(lasts).filter(|operation| !cut_short(operation)) {
         *keys.entry(&operation.key).or_default().entry(words.process(operation.process)).or_default() += 1;
     }
     let pairs = |of_clients: &BTreeMap<String, u64>| {
@@ -101,7 +103,35 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
     let pairs: u64 = keys.values().map(pairs).sum();
     let text = format!("{} of different clients' holds to compare", count(pairs, "pair"));
     let what = "each hold must carry `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
-    Evidence::new(pairs, text, &told, what)
+    let mut evidence = Evidence::new(pairs, text, &told, what);
+    let whole = Told::of(history, held().map(|operation| (operation, !cut_short(&operation))));
+    if let Some((client, said, all)) = whole.silent().filter(|_| told.silent().is_none()) {
+        evidence.missing = Some(format!(
+            "each hold must last for as long as it was ordered to, which is {} at least, and those of {client} do so in \
+             only {said} of {all} cases",
+            length(u64::try_from(least).unwrap_or(0))
+        ));
+    }
+    evidence
+}
+
+/// The shortest time for which a client was told to hold the lock, in nanoseconds.
+fn least_hold(history: &History) -> i64 {
+    let ms = history.run.as_ref().and_then(|run| run.least_hold_ms).unwrap_or(0);
+    i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX)
+}
+
+/// Whether a hold that its client calls a success was over, by its own stamps, before half of the time for which every
+/// hold was ordered: then they do not say how long the client had the lock. Timers may end early, but not by so much,
+/// unless they follow a clock that a fault set.
+fn is_cut_short(history: &History, words: Words, operation: &Operation, least: i64) -> bool {
+    let Some((start, end)) = certain_hold(operation) else { return false };
+    let client = words.process(operation.process);
+    let mut clocks = history.faults.iter().filter(|window| window.kind == FaultKind::Clock);
+    operation.outcome == Outcome::Ok
+        && operation.phase(Phase::Lost).is_none()
+        && end.saturating_sub(start) < least / 2
+        && !clocks.any(|window| window.targets.contains(&client))
 }
 
 /// Whether a hold has stamps for its beginning and its end, except for an end that its client never came to.

@@ -4,6 +4,9 @@
 //! Free means that nothing in the history keeps the lock: no live client that holds it, may hold it or renews it, and
 //! no fault that is or may still be in effect, such as one whose heal nobody saw. A machine that stood still keeps it as
 //! a fault does. A dead holder keeps nothing: a lock must get over it.
+//!
+//! An attempt that failed without the lock was in vain, whatever word it failed with. One that nobody knows the end of
+//! may have held the lock, so it accuses nobody; but if the key would be stuck without it, evidence is missing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -11,7 +14,9 @@ use std::time::Duration;
 use super::evidence::Evidence;
 use super::verdict::{Anomaly, AnomalyKind, Gap};
 use super::words::{count, length, list, seconds};
-use crate::history::{ClientStep, FactName, FaultKind, FaultWindow, History, Operation, Outcome, Phase, Process};
+use crate::history::{
+    ClientStep, FactName, FaultKind, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process,
+};
 use crate::members::Role;
 use crate::nemesis::{Change, Fault};
 
@@ -42,10 +47,14 @@ type Span = (u64, u64);
 /// What is known about the lock of one key.
 #[derive(Default)]
 struct Key<'h> {
-    /// When a live client held it or may have held it.
+    /// When a live client certainly had it, and when one had it if attempts in doubt did.
     held: Vec<Span>,
+    /// When a live client had it if the attempts in doubt got it.
+    perhaps_held: Vec<Span>,
     /// Attempts that failed, in the order of their invocations.
     failed: Vec<(Span, &'h Operation)>,
+    /// Attempts that may have got the lock and may not, in the order of their invocations.
+    in_doubt: Vec<(Span, &'h Operation)>,
     acquired: Vec<u64>,
     /// Attempts that got the lock, from when they asked to when they had it.
     asked: Vec<Span>,
@@ -59,22 +68,33 @@ pub(super) fn check(history: &History) -> Liveness {
     let last_heal = healed.map(|(time, _)| time).max();
     let acquired = || keys.values().flat_map(|key| &key.acquired).copied();
     let healthy = history.facts.iter().any(|fact| fact.name == FactName::NodesHealthy && fact.holds);
+    let certain: Vec<(&str, Case)> = keys.iter().map(|(name, key)| (*name, key.for_certain())).collect();
+    let worst: Vec<(&str, Case)> = keys.iter().map(|(name, key)| (*name, key.at_worst())).collect();
     let mut anomalies = Vec::new();
+    let mut doubts = Vec::new();
     // If nobody ever got any lock, a stuck lock can't be told from clients that can't use it.
     if healthy && acquired().next().is_some() {
-        for (name, key) in &keys {
-            stuck(history, name, key, &faults, &mut anomalies);
+        for (name, key) in &certain {
+            anomalies.extend(stuck(history, key, &faults).map(|stretch| stretch.anomaly(name)));
+        }
+        for (name, key) in &worst {
+            doubts.extend(stuck(history, key, &faults).map(|stretch| stretch.doubt(name)));
         }
     }
     let reacquired_after_ns = last_heal
         .filter(|_| !faults.iter().any(|(_, until)| *until == u64::MAX))
         .and_then(|healed| acquired().filter(|&time| time > healed).min().map(|time| time - healed));
-    let longest_gap =
-        keys.iter().filter_map(|(name, key)| longest_gap(name, key, history.last_time)).max_by_key(length_of);
+    let longest = |cases: &[(&str, Case)]| {
+        let gaps = cases.iter().filter_map(|(name, key)| longest_gap(name, key, history.last_time));
+        gaps.max_by_key(length_of)
+    };
+    let longest_gap = longest(&certain);
     let allowed = history.run.as_ref().and_then(|run| run.longest_gap_ms).map(|ms| ms.saturating_mul(1_000_000));
-    anomalies
-        .extend(longest_gap.iter().filter(|gap| allowed.is_some_and(|most| length_of(gap) > most)).map(unavailable));
-    let evidence = evidence(&keys, &faults, last_heal);
+    let is_too_long = |gap: &&Gap| allowed.is_some_and(|most| length_of(gap) > most);
+    anomalies.extend(longest_gap.iter().filter(is_too_long).map(unavailable));
+    doubts.extend(longest(&worst).iter().filter(is_too_long).map(|gap| doubt(&gap.key, gap.from, gap.to)));
+    let mut evidence = evidence(&keys, &faults, last_heal);
+    evidence.missing = evidence.missing.or(doubts.into_iter().next());
     Liveness { anomalies, evidence, longest_gap, reacquired_after_ns }
 }
 
@@ -92,25 +112,69 @@ fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
         let acquired = operation.phase(Phase::Acquired).map(|stamp| stamp.received);
         key.acquired.extend(acquired);
         key.asked.extend(acquired.map(|acquired| (operation.invoked, acquired)));
-        match in_vain(operation) {
-            Some(attempt) => key.failed.push((attempt, operation)),
+        let attempt = (operation.invoked, operation.completed.or(died).unwrap_or(history.last_time));
+        match without_the_lock(operation) {
+            Some(true) if asked(operation) => key.failed.push((attempt, operation)),
+            Some(true) => key.in_doubt.push((attempt, operation)),
+            Some(false) => {
+                key.perhaps_held.push(lasts.possible_hold(operation, died));
+                key.in_doubt.push((attempt, operation));
+            }
             None => key.held.push(lasts.possible_hold(operation, died)),
         }
     }
     keys
 }
 
-/// Whether a phase says that the lock was taken.
-fn is_taken(phase: Phase) -> bool {
-    phase >= Phase::HalfAcquired
+impl<'h> Key<'h> {
+    /// What counts where nobody may be accused wrongly: whoever may have had the lock had it.
+    fn for_certain(&self) -> Case<'h> {
+        let held = self.held.iter().chain(&self.perhaps_held).copied();
+        Case::new(held.collect(), self.failed.clone(), &self.asked)
+    }
+
+    /// What may have been: attempts in doubt were in vain.
+    fn at_worst(&self) -> Case<'h> {
+        let mut failed: Vec<_> = self.failed.iter().chain(&self.in_doubt).copied().collect();
+        failed.sort_by_key(|(attempt, _)| *attempt);
+        Case::new(self.held.clone(), failed, &self.asked)
+    }
 }
 
-/// An attempt that certainly failed to get the lock, from its invocation to its end.
-fn in_vain(operation: &Operation) -> Option<Span> {
-    let refused = operation.error.as_deref().is_none_or(|error| error == "not-acquired");
-    let taken = operation.phases.iter().any(|stamp| is_taken(stamp.phase));
-    let completed = operation.completed.filter(|_| operation.outcome == Outcome::Fail && refused && !taken)?;
-    Some((operation.invoked, completed))
+/// What one way to take what is in doubt makes of a key, in the order of time.
+struct Case<'h> {
+    held: Vec<Span>,
+    failed: Vec<(Span, &'h Operation)>,
+    /// All attempts whose end is known, with and without success.
+    asked: Vec<Span>,
+}
+
+impl<'h> Case<'h> {
+    fn new(mut held: Vec<Span>, failed: Vec<(Span, &'h Operation)>, got: &[Span]) -> Case<'h> {
+        let mut asked: Vec<Span> = got.iter().copied().chain(failed.iter().map(|(span, _)| *span)).collect();
+        held.sort_unstable();
+        asked.sort_unstable();
+        Case { held, failed, asked }
+    }
+}
+
+/// Whether a phase says that the client had the lock.
+fn is_of_a_holder(stamp: &PhaseStamp) -> bool {
+    stamp.phase >= Phase::Acquired
+}
+
+/// Whether an attempt that did not report the lock certainly ended without it; None if its client had the lock.
+///
+/// Whoever fails without having had the lock has none, whatever the word; but these words are for holders.
+fn without_the_lock(operation: &Operation) -> Option<bool> {
+    let of_a_holder = ["fenced", "conflict", "lock-lost"];
+    let word = operation.error.as_deref().unwrap_or_default();
+    match operation.outcome {
+        _ if operation.phases.iter().any(is_of_a_holder) => None,
+        Outcome::Ok => None,
+        Outcome::Fail => Some(!of_a_holder.contains(&word)),
+        Outcome::Info => Some(false),
+    }
 }
 
 fn asked(operation: &Operation) -> bool {
@@ -123,33 +187,41 @@ struct Lasts {
     expires: bool,
     /// Whether holders renew the lock.
     is_renewed: bool,
+    ttl_ns: u64,
 }
 
 impl Lasts {
     fn new(history: &History) -> Lasts {
         let mut stamps = history.operations.iter().flat_map(|operation| &operation.phases);
         let is_renewed = stamps.clone().any(|stamp| stamp.phase == Phase::Extended);
-        Lasts { is_renewed, expires: stamps.any(|stamp| stamp.validity_ms.is_some()) }
+        let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+        Lasts { is_renewed, ttl_ns, expires: stamps.any(|stamp| stamp.validity_ms.is_some()) }
     }
 
     /// When a live client had the lock or may have had it, given that the client died at `died`.
     fn possible_hold(&self, operation: &Operation, died: Option<u64>) -> Span {
-        let start = operation.phases.iter().find(|stamp| is_taken(stamp.phase)).map(|stamp| stamp.received);
-        let start = start.unwrap_or(operation.invoked);
+        let start = operation.phases.iter().find(|stamp| stamp.phase >= Phase::HalfAcquired);
+        let start = start.map_or(operation.invoked, |stamp| stamp.received);
         let over = operation.phases.iter().find(|stamp| matches!(stamp.phase, Phase::Lost | Phase::Released));
         let runs_out = operation.phases.iter().filter_map(|stamp| {
             stamp.validity_ms.map(|left| stamp.received.saturating_add(left.saturating_mul(1_000_000)))
         });
-        let runs_out = runs_out.max().filter(|_| !self.is_renewed);
-        let gave_back = operation.phase(Phase::Releasing).is_some() || operation.outcome != Outcome::Info;
+        let runs_out = runs_out.max();
         let end = match (over, operation.completed) {
             (Some(over), _) => over.received,
+            (None, Some(completed)) if operation.outcome != Outcome::Info => completed,
+            (None, None) => u64::MAX,
+            // Nobody knows whether it gave the lock back. If locks run out, this one does at some time after that.
+            (None, Some(completed)) if self.expires => {
+                let asked_last = completed.saturating_add(self.ttl_ns);
+                runs_out.filter(|_| !self.is_renewed).unwrap_or(asked_last)
+            }
+            (None, Some(completed)) if operation.phase(Phase::Releasing).is_some() => completed,
             // It never reported a release, so only its death ends its hold.
-            (None, _) if !gave_back && !self.expires => u64::MAX,
-            (None, completed) => completed.unwrap_or(u64::MAX),
+            (None, Some(_)) => u64::MAX,
         };
-        let end = end.min(runs_out.unwrap_or(u64::MAX)).min(died.unwrap_or(u64::MAX));
-        (start, end.max(start))
+        let runs_out = runs_out.filter(|_| !self.is_renewed).unwrap_or(u64::MAX);
+        (start, end.min(runs_out).min(died.unwrap_or(u64::MAX)).max(start))
     }
 }
 
@@ -182,14 +254,23 @@ fn aftermath(window: &FaultWindow, healed: u64, ttl: Duration) -> u64 {
     u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Reports each time at which the lock was free and asked for, but nobody got it for too long.
-fn stuck(history: &History, name: &str, key: &Key, faults: &[Span], found: &mut Vec<Anomaly>) {
+/// A time in which the lock was free and asked for, and nobody got it for too long.
+struct Stretch<'h> {
+    from: u64,
+    /// When the last attempt meanwhile was over.
+    last: u64,
+    attempts: Vec<&'h Operation>,
+}
+
+/// Each time at which the lock was free and asked for, but nobody got it for too long.
+fn stuck<'h>(history: &History, key: &Case<'h>, faults: &[Span]) -> impl Iterator<Item = Stretch<'h>> {
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
     let patience = ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(STUCK_AFTER_NS);
     let mut taken: Vec<Span> = key.held.iter().chain(faults).chain(&history.stalls).copied().collect();
     taken.sort_unstable();
     // A sentinel after everything else ends the last stretch.
     taken.push((history.last_time, u64::MAX));
+    let mut found = Vec::new();
     let mut failed = key.failed.as_slice();
     let mut free_from: u64 = 0;
     for (from, until) in taken {
@@ -197,33 +278,33 @@ fn stuck(history: &History, name: &str, key: &Key, faults: &[Span], found: &mut 
             let over = failed.iter().take_while(|((_, completed), _)| *completed <= free_from).count();
             failed = &failed[over..];
             let meanwhile = failed.iter().take_while(|((invoked, _), _)| *invoked < from);
-            let meanwhile = meanwhile.filter(|((_, completed), attempt)| *completed > free_from && asked(attempt));
-            let attempts: Vec<_> = meanwhile.collect();
+            let attempts: Vec<_> = meanwhile.filter(|((_, completed), _)| *completed > free_from).collect();
             let last = attempts.iter().map(|((_, completed), _)| (*completed).min(from)).max().unwrap_or(0);
             let waited = last.saturating_sub(free_from);
             let tried = attempts.len() >= ATTEMPTS || 2 * covered(&attempts, free_from, from) >= waited;
             if waited > patience && tried {
-                found.push(anomaly(name, free_from, last, &attempts));
+                let attempts = attempts.into_iter().map(|(_, operation)| *operation).collect();
+                found.push(Stretch { from: free_from, last, attempts });
             }
         }
         free_from = free_from.max(until);
     }
+    found.into_iter()
 }
 
 /// The longest time in which the lock of a key was not held for all that is known, and somebody asked for it at nearly
 /// every moment.
-fn longest_gap(name: &str, key: &Key, last_time: u64) -> Option<Gap> {
-    let mut taken = key.held.clone();
-    taken.sort_unstable();
-    taken.push((last_time, u64::MAX));
-    let mut asked: Vec<Span> = key.asked.iter().copied().chain(key.failed.iter().map(|(span, _)| *span)).collect();
-    asked.sort_unstable();
+fn longest_gap(name: &str, key: &Case, last_time: u64) -> Option<Gap> {
     let mut longest: Option<Gap> = None;
-    let (mut free_from, mut next) = (0, 0);
-    for (from, until) in taken {
+    let mut asked = key.asked.iter().copied().peekable();
+    // Attempts that had begun and were not over when the lock was last taken, in the order in which they began.
+    let mut open: Vec<Span> = Vec::new();
+    let mut free_from = 0;
+    for (from, until) in key.held.iter().copied().chain([(last_time, u64::MAX)]) {
+        open.extend(std::iter::from_fn(|| asked.next_if(|(began, _)| *began < from)));
         // Stretches in which somebody asks, as long as the lock is free.
         let mut stretch: Option<Span> = None;
-        while let Some(&(began, ended)) = asked.get(next).filter(|(began, _)| *began < from) {
+        for &(began, ended) in &open {
             let (began, ended) = (began.max(free_from), ended.min(from));
             stretch = match stretch {
                 Some((start, end)) if began <= end.saturating_add(BREATH_NS) => Some((start, end.max(ended))),
@@ -234,11 +315,9 @@ fn longest_gap(name: &str, key: &Key, last_time: u64) -> Option<Gap> {
             {
                 longest = Some(Gap { key: name.to_string(), from, to });
             }
-            next += 1;
         }
-        // Whoever asks for longer asks in the next stretch too.
-        next = asked[..next].iter().rposition(|(_, ended)| *ended <= until).map_or(0, |place| place + 1).min(next);
         free_from = free_from.max(until);
+        open.retain(|(_, ended)| *ended > free_from);
     }
     longest
 }
@@ -277,22 +356,38 @@ fn covered(attempts: &[&(Span, &Operation)], from: u64, to: u64) -> u64 {
     sum
 }
 
-fn anomaly(key: &str, free_from: u64, last: u64, attempts: &[&(Span, &Operation)]) -> Anomaly {
-    Anomaly {
-        kind: AnomalyKind::NotObtained,
-        key: key.to_string(),
-        time: last,
-        operations: attempts.iter().take(2).map(|(_, operation)| operation.index).collect(),
-        fault: None,
-        lost: Vec::new(),
-        how: None,
-        summary: format!(
-            "nobody got the lock of {key} for {} from {}, though it was free: {} failed, with no fault in effect",
-            length(last - free_from),
-            seconds(free_from),
-            count(attempts.len() as u64, "attempt"),
-        ),
+impl Stretch<'_> {
+    fn anomaly(&self, key: &str) -> Anomaly {
+        Anomaly {
+            kind: AnomalyKind::NotObtained,
+            key: key.to_string(),
+            time: self.last,
+            operations: self.attempts.iter().take(2).map(|operation| operation.index).collect(),
+            fault: None,
+            lost: Vec::new(),
+            how: None,
+            summary: format!(
+                "nobody got the lock of {key} for {} from {}, though it was free: {} failed, with no fault in effect",
+                length(self.last - self.from),
+                seconds(self.from),
+                count(self.attempts.len() as u64, "attempt"),
+            ),
+        }
     }
+
+    /// What is missing if it is not certain that it came to this.
+    fn doubt(&self, key: &str) -> String {
+        doubt(key, self.from, self.last)
+    }
+}
+
+fn doubt(key: &str, from: u64, to: u64) -> String {
+    format!(
+        "nobody is known to have had the lock of {key} for {} from {}, and attempts of which nobody knows whether they \
+         asked for it, or got it, are all that speaks for it",
+        length(to.saturating_sub(from)),
+        seconds(from),
+    )
 }
 
 /// The attempts after the last heal, or all attempts if there was no fault: had they failed for long enough, the claim
@@ -304,13 +399,16 @@ fn evidence(keys: &BTreeMap<&str, Key>, faults: &[Span], last_heal: Option<u64>)
         None => "in the run".to_string(),
     };
     let acquired = |key: &Key| key.acquired.iter().filter(|&&time| time >= since).count() as u64;
-    let failed = |key: &Key| key.failed.iter().filter(|((invoked, _), _)| *invoked >= since).count() as u64;
+    let without = |key: &Key| {
+        let attempts = key.failed.iter().chain(&key.in_doubt);
+        attempts.filter(|((invoked, _), _)| *invoked >= since).count() as u64
+    };
     let obtained: u64 = keys.values().map(acquired).sum();
-    let attempts = obtained + keys.values().map(failed).sum::<u64>();
+    let attempts = obtained + keys.values().map(without).sum::<u64>();
     let in_vain: Vec<String> = keys
         .iter()
-        .filter(|(_, key)| failed(key) > 0 && acquired(key) == 0)
-        .map(|(name, key)| format!("{name} ({})", count(failed(key), "attempt")))
+        .filter(|(_, key)| without(key) > 0 && acquired(key) == 0)
+        .map(|(name, key)| format!("{name} ({})", count(without(key), "attempt")))
         .collect();
     let missing = if faults.iter().any(|(_, until)| *until == u64::MAX) {
         Some("a fault was not seen to be healed and may still be in effect".to_string())

@@ -114,7 +114,8 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
                 }
                 Process::Controller => None,
             };
-            number == Some(client) && operation.invoked <= *time
+            // One that began in the same moment began when the step was over.
+            number == Some(client) && operation.invoked < *time
         };
         let Some(operation) = history.operations.iter().rfind(of_client) else { continue };
         found.push(Anomaly {

@@ -7,10 +7,10 @@
 //! - [`holds`]: did two clients hold a lock at once?
 //! - [`liveness`]: could a free lock be acquired?
 //! - [`locks`]: did tokens rise, was the lock acquired when a script expected it, were holders told that they lost it?
-//! - [`promises`]: did each wait end in time, was a lock left without an end, and how did two holders come about?
+//! - [`promises`]: did each wait end in time, and was a lock left without an end?
 //! - [`evidence`]: what could have falsified each of these?
 //! - [`blame`]: is a loss the lock's fault?
-//! - [`attribute`]: which fault explains it?
+//! - [`causes`]: how did two holders come about? [`attribute`]: which fault explains the rest?
 //! - [`minimal_counterexample`]: which few operations show it? (The crate [`linearizability`] answers that for any history.)
 //!
 //! The verdict is `invalid` if an anomaly contradicts a claim of the workload, unless the evidence itself is in doubt;
@@ -19,6 +19,7 @@
 mod amounts;
 mod attribute;
 mod blame;
+mod causes;
 mod evidence;
 mod gates;
 mod holds;
@@ -30,6 +31,7 @@ mod order;
 mod promises;
 mod register;
 mod rollback;
+mod sentence;
 mod updates;
 mod verdict;
 mod words;
@@ -38,19 +40,21 @@ pub use evidence::LEAST_EVIDENCE;
 pub use gates::LEAST_ACKNOWLEDGED;
 pub use liveness::STUCK_AFTER_TTLS;
 pub use minimal_counterexample::{MinimalCounterexample, minimal_counterexample};
+pub use sentence::Sentence;
 pub use verdict::*;
 
 use crate::history::{Claim, History, Outcome, ResourceKind};
 
 /// Checks a history against the claims in its header, or against every property if it has no header.
 pub fn check(history: &History) -> Verdict {
-    let updates::Updates { mut anomalies, lost: lost_updates, keys, happened, measured } = updates::check(history);
+    let updates::Updates { mut anomalies, lost: mut lost_updates, mut keys, happened, measured } =
+        updates::check(history);
     blame::assign(history, &mut anomalies);
-    let gates = gates::check(history, &anomalies);
+    blame::take_out(&anomalies, &mut lost_updates, &mut keys);
+    let mut gates = gates::check(history, &anomalies);
     let overlaps = holds::check(history);
     let mut overlapping = overlaps.anomalies;
-    attribute::explain_all(history, &mut overlapping);
-    promises::explain_overlaps(history, &mut overlapping);
+    causes::of_overlaps(history, &mut overlapping);
     let owed = locks::check(history, &overlapping);
     let promises = promises::check(history);
     anomalies.extend(owed.anomalies);
@@ -60,6 +64,7 @@ pub fn check(history: &History) -> Verdict {
     attribute::explain_all(history, &mut anomalies);
     anomalies.extend(overlapping);
     anomalies.sort_by(|a, b| (a.time, a.kind, &a.operations).cmp(&(b.time, b.kind, &b.operations)));
+    gates.extend(gates::nobody_kept(history, &anomalies));
 
     let mutual_exclusion =
         MutualExclusion { violations: overlaps.violations, comparable_holds: overlaps.comparable_holds };

@@ -1,8 +1,7 @@
 //! What users of a lock library are promised besides the lock itself: a bounded wait that ends in time, and a lock that
-//! runs out however its holder ends. And how it came that two clients held a lock at once.
+//! runs out however its holder ends.
 
 use super::evidence::Evidence;
-use super::holds::certain_hold;
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, count, length, seconds};
 use crate::history::{FactName, FaultKind, FaultWindow, History, Operation, Outcome, Phase};
@@ -32,23 +31,29 @@ pub(super) fn check(history: &History) -> Promises {
 /// Reports attempts that went on for much longer than they were allowed to, though nobody kept their client from ending
 /// them, and no request from an answer. Returns how many attempts there were.
 fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
-    let Some(limit) = history.run.as_ref().and_then(|run| run.acquire_timeout_ms) else { return 0 };
-    let limit = limit.saturating_mul(1_000_000);
-    let most = limit.saturating_add(((limit as f64 * OVERRUN) as u64).max(LEAST_OVERRUN_NS));
+    let Some(usual) = history.run.as_ref().and_then(|run| run.acquire_timeout_ms) else { return 0 };
     let words = Words::new(history);
     let mut attempts = 0;
     for (place, operation) in history.operations.iter().enumerate().filter(|(_, operation)| operation.f.is_locked()) {
+        let limit = history.acquire_timeouts.get(&operation.index).copied().unwrap_or(usual).saturating_mul(1_000_000);
+        let most = limit.saturating_add(((limit as f64 * OVERRUN) as u64).max(LEAST_OVERRUN_NS));
         let acquired = operation.phase(Phase::Acquired).map(|stamp| stamp.received);
-        let gave_up = operation.completed.filter(|_| operation.outcome == Outcome::Fail);
-        let Some(end) = acquired.or(gave_up) else { continue };
+        let Some(end) = acquired.or(operation.completed.filter(|_| ended_without_the_lock(operation))) else {
+            continue;
+        };
         attempts += 1;
         let waited = end.saturating_sub(operation.invoked);
         let client = words.process(operation.process);
-        let unhindered = end.saturating_sub(answered_from(history, operation.invoked, end));
-        if unhindered <= most || is_held_up(history, &client, operation.invoked, end) {
+        let from = answered_from(history, operation.invoked, end);
+        let unhindered = end.saturating_sub(from).saturating_sub(stood_still(history, &client, from, end));
+        if unhindered <= most {
             continue;
         }
-        let outcome = if acquired.is_some() { "got it" } else { "gave up" };
+        let outcome = match (acquired, operation.outcome) {
+            (Some(_), _) => "got it",
+            (None, Outcome::Info) => "had neither got it nor given up",
+            (None, _) => "gave up",
+        };
         found.push(Anomaly {
             kind: AnomalyKind::WaitedTooLong,
             key: operation.key.clone(),
@@ -84,15 +89,36 @@ fn answered_from(history: &History, from: u64, to: u64) -> u64 {
     hit.map(answered).fold(from, u64::max).min(to)
 }
 
-/// Whether a client or the whole machine may have stood still meanwhile.
-fn is_held_up(history: &History, client: &str, from: u64, to: u64) -> bool {
+/// Whether an attempt came to an end of which it is known that the lock was not obtained before. One that nobody knows the
+/// outcome of went on until then if its client said that it asked, and nothing after that.
+fn ended_without_the_lock(operation: &Operation) -> bool {
+    let asked = || operation.phase(Phase::Acquiring).is_some();
+    let got_further = || operation.phases.iter().any(|stamp| stamp.phase > Phase::HalfAcquired);
+    match operation.outcome {
+        Outcome::Ok => false,
+        Outcome::Fail => true,
+        Outcome::Info => asked() && !got_further(),
+    }
+}
+
+/// For how long a client or the whole machine may have stood still meanwhile. A clock that is wrong stops nobody: a wait
+/// is to be measured by one that nobody can set.
+fn stood_still(history: &History, client: &str, from: u64, to: u64) -> u64 {
     let until = |window: &FaultWindow| window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time);
     let of_process =
-        |window: &&FaultWindow| matches!(window.kind, FaultKind::Pause | FaultKind::Kill | FaultKind::Clock);
+        |window: &&FaultWindow| matches!(window.kind, FaultKind::Pause | FaultKind::PauseBackground | FaultKind::Kill);
     let hit = history.faults.iter().filter(of_process).filter(|window| window.skipped.is_none());
-    let mut hit = hit.filter(|window| window.targets.iter().any(|target| target == client));
-    hit.any(|window| window.inject < to && from < until(window))
-        || history.stalls.iter().any(|(began, ended)| *began < to && from < *ended)
+    let hit = hit.filter(|window| window.targets.iter().any(|target| target == client));
+    let mut spans: Vec<(u64, u64)> =
+        hit.map(|window| (window.inject, until(window))).chain(history.stalls.iter().copied()).collect();
+    spans.sort_unstable();
+    let (mut reached, mut sum) = (from, 0);
+    for (began, ended) in spans {
+        let (began, ended) = (began.max(reached), ended.min(to));
+        sum += ended.saturating_sub(began);
+        reached = reached.max(ended);
+    }
+    sum
 }
 
 /// Reports what the nodes still keep at the end though its time should be over soon.
@@ -109,93 +135,4 @@ fn endless(history: &History, found: &mut Vec<Anomaly>) {
             summary: format!("after the last client had gone, a lock was left that outlasts its TTL: {}", fact.text),
         });
     }
-}
-
-/// Says of each overlap how it came about, where the history makes that certain.
-pub(super) fn explain_overlaps(history: &History, overlapping: &mut [Anomaly]) {
-    for anomaly in overlapping {
-        let &[earlier, later] = anomaly.operations.as_slice() else { continue };
-        let of = |index| {
-            let place = history.operations.binary_search_by_key(&index, |operation| operation.index).ok()?;
-            Some((place, &history.operations[place]))
-        };
-        if let (Some(earlier), Some(later)) = (of(earlier), of(later)) {
-            anomaly.how = how(history, earlier, later, anomaly.fault);
-        }
-    }
-}
-
-type Placed<'h> = (usize, &'h Operation);
-
-fn how(history: &History, earlier: Placed, later: Placed, fault: Option<u32>) -> Option<String> {
-    let words = Words::new(history);
-    let (first, second) = (words.client(earlier.0), words.client(later.0));
-    let (began, taken) = (stamp(earlier.1, Phase::Acquired)?, stamp(later.1, Phase::Acquired)?);
-    let extensions = || earlier.1.phases.iter().filter(|stamp| stamp.phase == Phase::Extended);
-    if let Some(extended) = extensions().filter_map(|stamp| stamp.stamped).find(|extended| *extended > taken) {
-        return Some(format!(
-            "{first} extended its lock at {} and was told that it still had it, when {second} had taken it {} before",
-            at(extended),
-            between(taken, extended),
-        ));
-    }
-    let run = history.run.as_ref().filter(|run| run.expires)?;
-    let ttl = i64::try_from(run.ttl_ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
-    let renewed = extensions().filter_map(|stamp| stamp.stamped).filter(|extended| *extended <= taken).max();
-    if taken >= renewed.unwrap_or(began).saturating_add(ttl) {
-        return None;
-    }
-    if let Some((place, released)) = foreign_release(history, earlier, (began, taken)) {
-        return Some(format!(
-            "{} gave a lock back at {} that it no longer had, and {first}'s was gone",
-            words.client(place),
-            at(released)
-        ));
-    }
-    let kinds = [
-        FaultKind::Kill,
-        FaultKind::PowerLoss,
-        FaultKind::Clock,
-        FaultKind::Evict,
-        FaultKind::Flush,
-        FaultKind::Failover,
-    ];
-    let forgetful = |window: &FaultWindow| kinds.contains(&window.kind) && window.injected.is_some();
-    let on_nodes = history.faults.iter().any(|window| forgetful(window) && window.inject < run_time(taken));
-    let excused =
-        on_nodes || fault.is_some_and(|fault| history.faults.iter().any(|one| one.fault == fault && forgetful(one)));
-    (!excused).then(|| {
-        format!(
-            "{second} got it {} after {first}, less than a TTL ({}): one of the two was handed out when it had run out",
-            between(began, taken),
-            length(run_time(ttl)),
-        )
-    })
-}
-
-/// Somebody's release that was sent while the earlier holder had the lock, by a client that had held it before.
-fn foreign_release(history: &History, earlier: Placed, (began, taken): (i64, i64)) -> Option<(usize, i64)> {
-    let others = history.operations.iter().enumerate();
-    let mut others = others.filter(|(place, other)| *place != earlier.0 && other.key == earlier.1.key);
-    others.find_map(|(place, other)| {
-        let released = stamp(other, Phase::Releasing)?;
-        let (held_from, _) = certain_hold(other)?;
-        (held_from < began && began < released && released < taken).then_some((place, released))
-    })
-}
-
-fn stamp(operation: &Operation, phase: Phase) -> Option<i64> {
-    operation.phase(phase)?.stamped
-}
-
-fn run_time(stamp: i64) -> u64 {
-    u64::try_from(stamp).unwrap_or(0)
-}
-
-fn at(stamp: i64) -> String {
-    seconds(run_time(stamp))
-}
-
-fn between(from: i64, to: i64) -> String {
-    length(run_time(to.saturating_sub(from)))
 }

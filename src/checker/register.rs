@@ -114,6 +114,12 @@ impl<'h> Register<'h> {
         })
     }
 
+    /// Whether somebody read what the operation at this place wrote.
+    pub fn is_seen(&self, place: usize) -> bool {
+        let node = written(&self.operations[place]).and_then(|value| self.node_of_value.get(value));
+        node.is_some_and(|&node| !self.nodes[node].children.is_empty() || !self.nodes[node].reads.is_empty())
+    }
+
     /// Adds a node for every value that was certainly there: acknowledged or seen.
     fn add_nodes(&mut self, places: &[usize]) {
         let mut writers: HashMap<&str, usize> = HashMap::new();

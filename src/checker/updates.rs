@@ -5,10 +5,10 @@
 //! ([`super::lineage`], and under blind writes [`super::rollback`]), what real time says ([`super::order`]), and the
 //! amounts ([`super::amounts`]). This module puts the losses together.
 //!
-//! A known limit, on the side of not accusing: an indeterminate write that nobody saw never counts as having happened,
-//! even if the store was reported to have acknowledged it.
+//! A write that the resource acknowledged (phase `written`) happened, whatever its client said later. A known limit, on
+//! the side of not accusing: any other indeterminate write that nobody saw never counts as having happened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::amounts;
 use super::lineage::{Last, Line, LineKind, Lineage};
@@ -17,7 +17,7 @@ use super::register::{Register, effective};
 use super::rollback;
 use super::verdict::{Anomaly, AnomalyKind, KeyEnd, LostUpdates};
 use super::words::{Words, reading, seconds};
-use crate::history::{Function, History, Operation, Outcome};
+use crate::history::{Function, History, Operation, Outcome, Phase};
 
 /// The findings on updates.
 pub(super) struct Updates {
@@ -34,7 +34,15 @@ pub(super) struct Updates {
 /// Checks each key separately. Near-linear: values are hashed, a key's independent lines are sorted.
 pub(super) fn check(history: &History) -> Updates {
     let words = Words::new(history);
-    let operations = amounts::told_by_lists(&history.operations);
+    let mut operations = amounts::told_by_lists(&history.operations);
+    let done = written_in_doubt(&history.operations);
+    for &(place, received) in &done {
+        let operation = &mut operations.to_mut()[place];
+        operation.outcome = Outcome::Ok;
+        // The report carries no index, so it counts as the last of its nanosecond.
+        (operation.completed, operation.completed_index) = (Some(received), Some(u64::MAX));
+    }
+    let in_doubt: HashSet<usize> = done.iter().map(|(place, _)| *place).collect();
     let mut keys: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut acknowledged = 0;
     let (mut happened, mut measured) = (Vec::new(), Vec::new());
@@ -50,7 +58,9 @@ pub(super) fn check(history: &History) -> Updates {
         let mut found = amounts::check(&register, &places, words);
         let (length, wrong) = amounts::lengths(&register, &places, words);
         measured.extend((register.nodes.len() > 1).then(|| (key.to_string(), length)));
-        happened.extend(register.happened());
+        // What a client in doubt did not say is not asked of it, as long as nobody saw its value.
+        let is_asked = |&(place, known): &(usize, bool)| known || !in_doubt.contains(&place) || register.is_seen(place);
+        happened.extend(register.happened().filter(is_asked));
         // If something was reported already, this has the same cause.
         found.extend(wrong.filter(|_| found.is_empty()));
         found.extend(order::impossible_reads(&mut register, words));
@@ -67,6 +77,14 @@ pub(super) fn check(history: &History) -> Updates {
     let count = ends.iter().map(|end| end.lost).sum();
     let fraction = if acknowledged == 0 { 0.0 } else { count as f64 / acknowledged as f64 };
     Updates { anomalies, lost: LostUpdates { count, acknowledged, fraction }, keys: ends, happened, measured }
+}
+
+/// The places of the writes that the resource acknowledged though their clients did not answer `ok`, and when the
+/// reports of it were received.
+fn written_in_doubt(operations: &[Operation]) -> Vec<(usize, u64)> {
+    let in_doubt = |operation: &Operation| operation.f.writes() && operation.outcome == Outcome::Info;
+    let places = operations.iter().enumerate().filter(|(_, operation)| in_doubt(operation));
+    places.filter_map(|(place, operation)| Some((place, operation.phase(Phase::Written)?.received))).collect()
 }
 
 /// One anomaly for each event that took acknowledged updates out of the lineage, however many it took.

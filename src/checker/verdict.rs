@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::sentence::Sentence;
 use crate::history::Claim;
 
 /// The checker's conclusion about one history.
@@ -56,7 +57,8 @@ pub enum Validity {
 pub struct LostUpdates {
     /// How many are certainly lost: in no lineage of the register's final value, whatever the indeterminate operations
     /// did. Under blind writes, which hide what was before them: those rolled back, so that an older value was read
-    /// later and they were never seen again.
+    /// later and they were never seen again. Without those lost to a write that was in flight when its client released
+    /// the lock ([`AnomalyKind::WriteInFlight`]).
     pub count: u64,
     /// Acknowledged updates in all.
     pub acknowledged: u64,
@@ -70,7 +72,7 @@ pub struct KeyEnd {
     pub key: String,
     /// Updates of it that were acknowledged.
     pub acknowledged: u64,
-    /// How many of them are certainly lost.
+    /// How many of them are certainly lost, without those lost to writes in flight.
     pub lost: u64,
     /// How many of these no anomaly names, because only the amount shows that they are gone.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -160,9 +162,40 @@ pub struct Anomaly {
     pub lost: Vec<u64>,
     /// What happened, in one plain sentence.
     pub summary: String,
-    /// How that came about, as a clause, where the history makes it certain.
+    /// How that came about, where the history makes it certain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub how: Option<String>,
+    pub how: Option<How>,
+}
+
+/// How an anomaly came about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct How {
+    pub kind: HowKind,
+    pub sentence: Sentence,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HowKind {
+    /// The earlier holder was told that it still had the lock when another client had it.
+    Extended,
+    /// A script kept the earlier holder at a breakpoint when its lock ran out.
+    Breakpoint,
+    /// The lock lets a client take it from another one, and it was taken so.
+    Stolen,
+    /// Another node had become the primary.
+    Promoted,
+    /// A client got a lock that was over by its own account.
+    Expired,
+    /// Somebody who had the lock before gave it back meanwhile.
+    Released,
+}
+
+impl How {
+    /// None if no line of the history says it. The text has no full stop.
+    pub(super) fn new(kind: HowKind, text: String, lines: impl IntoIterator<Item = u64>) -> Option<How> {
+        Sentence::new(format!("{text}."), lines).map(|sentence| How { kind, sentence })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

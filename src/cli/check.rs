@@ -55,6 +55,7 @@ pub struct CheckFlags {
 pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let model = flags.model.as_deref().map(super::linear::known).transpose()?;
     flags.pages.refuse(&flags.path)?;
+    refuse_suite(&flags.path)?;
     let source = Source::open(&flags.path).map_err(Failure::could_not_run)?;
     if model.is_some() || source.format() != Format::Run {
         return super::linear::check(source, model, flags);
@@ -67,9 +68,11 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     if flags.json {
         print(report::results_json(&report))?;
     } else {
-        print(report::terminal(&report, std::io::stdout().is_terminal()))?;
+        print(report::summary(&report, std::io::stdout().is_terminal()))?;
     }
     if !flags.pages.any() {
+        let page = if from_file { page_beside(&flags.path) } else { String::new() };
+        show_pages(flags, &page, &checked)?;
         return Ok(exit_of(&checked));
     }
     checked.find_counterexample();
@@ -77,9 +80,38 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let written =
         flags.pages.write(|| report::html(&report), || report.minimal_counterexample.map(Counterexample::standalone));
     match written {
-        Ok(()) => Ok(exit_of(&checked)),
+        Ok(()) => {
+            let page = flags.pages.html.as_ref().map_or(String::new(), |page| page.display().to_string());
+            show_pages(flags, &page, &checked)?;
+            Ok(exit_of(&checked))
+        }
         Err(failure) => despite(exit_of(&checked), failure),
     }
+}
+
+/// Says where the runs are, to somebody who named the folder above them.
+fn refuse_suite(folder: &Path) -> Result<(), Failure> {
+    let has = |name: &str| folder.join(name).exists();
+    if !folder.is_dir() || has("history.jsonl") {
+        return Ok(());
+    }
+    let what = match (has("runs"), has("latest")) {
+        (true, _) => "it is the folder of a suite; its runs are in `runs`",
+        (_, true) => "it has the folders of several runs; name one, such as `latest`",
+        _ => return Ok(()),
+    };
+    Err(Failure::could_not_run(format!("{}: no history.jsonl; {what}", folder.display())))
+}
+
+fn show_pages(flags: &CheckFlags, page: &str, checked: &Checked) -> Result<(), Failure> {
+    if flags.json { Ok(()) } else { print(report::point_to(page, &checked.facts.repeat)) }
+}
+
+/// The report in the folder of a history, if there is one.
+fn page_beside(path: &Path) -> String {
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    let page = folder.join("report.html");
+    if page.is_file() { page.display().to_string() } else { String::new() }
 }
 
 /// Writes the report of a run folder again.
@@ -87,6 +119,7 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
     if !folder.is_dir() {
         return Err(Failure::arguments(format!("{} is not a run folder", folder.display())));
     }
+    refuse_suite(folder)?;
     let history = history::load(folder).map_err(Failure::could_not_run)?;
     let (scenario, facts) = beside(folder)?;
     let mut checked = Checked::new(history, scenario, facts);

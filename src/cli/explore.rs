@@ -17,6 +17,10 @@ use crate::nemesis::Expectation;
 use crate::report::exploration::Exploration;
 
 /// What the user wants searched.
+fn ticks(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "a number of ticks is expected, such as 3; they have no unit".to_string())
+}
+
 #[derive(Debug, Args)]
 pub struct ExploreFlags {
     /// Redis nodes
@@ -26,10 +30,10 @@ pub struct ExploreFlags {
     #[arg(long, default_value_t = 2)]
     clients: u32,
     /// How many ticks a key lives
-    #[arg(long, default_value_t = 3, value_name = "TICKS")]
+    #[arg(long, default_value_t = 3, value_name = "TICKS", value_parser = ticks)]
     ttl: u32,
     /// The tick at which time ends
-    #[arg(long, default_value_t = 8, value_name = "TICKS")]
+    #[arg(long, default_value_t = 8, value_name = "TICKS", value_parser = ticks)]
     time: u32,
     /// The clocks by which clients measure how long they have asked
     #[arg(long, value_enum, default_value = "lagging")]

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::Failure;
 use crate::nemesis::Expectation;
-use crate::scenario::{Options, Scenario, quoted};
+use crate::scenario::{Options, Scenario, catalogue, quoted};
 use crate::units::{Length, LengthError};
 
 /// Flags that a saved scenario stands for. Named one by one: of a group, clap would tell all where one is given.
@@ -39,12 +39,12 @@ pub struct RunFlags {
     workload: String,
     /// Faults: a name from `redjepsen list`, the path of a .toml file, or several of them with commas
     #[arg(long, default_value = "pause")]
-    nemesis: String,
+    nemesis: Vec<String>,
     /// Repeat a saved run in every detail: its folder, or the scenario.toml in it
     #[arg(long, value_name = "FILE", conflicts_with_all = SAID_BY_A_SCENARIO)]
     scenario: Option<PathBuf>,
     /// Repeat the plan of an earlier run [default: drawn, and printed; with --scenario the one that it says]
-    #[arg(long)]
+    #[arg(long, value_parser = whole)]
     seed: Option<u64>,
     #[command(flatten)]
     options: Options,
@@ -60,11 +60,19 @@ pub struct RunFlags {
     /// Show the log on standard error as well
     #[arg(short, long)]
     pub verbose: bool,
+    /// Names without an option, which are refused with the option that they need
+    #[arg(hide = true)]
+    bare: Vec<String>,
 }
 
 impl RunFlags {
     /// The scenario that the flags mean, checked. Draws a seed if none was given.
     pub fn scenario(&self) -> Result<Scenario, Failure> {
+        if let Some(bare) = self.bare.first() {
+            let is_nemesis = catalogue::NEMESES.iter().any(|(name, _)| name == bare);
+            let option = if is_nemesis { "--nemesis" } else { "--workload" };
+            return Err(Failure::arguments(format!("`{bare}` needs an option; did you mean `{option} {bare}`?")));
+        }
         let mut scenario = match &self.scenario {
             Some(saved) => {
                 let failed = |text: String| Failure::arguments(format!("--scenario {text}"));
@@ -80,7 +88,9 @@ impl RunFlags {
                     None => u64::from(getrandom::u32().map_err(Failure::could_not_run)?),
                 };
                 let here = Path::new("");
-                self.options.scenario(&self.workload, &self.nemesis, seed, here).map_err(Failure::arguments)?
+                self.options
+                    .scenario(&self.workload, &self.nemesis.join(","), seed, here)
+                    .map_err(Failure::arguments)?
             }
         };
         scenario.expect = self.expect.or(scenario.expect);
@@ -105,7 +115,12 @@ pub(super) fn repeat(said: &[String], seed: u64) -> String {
 
 /// A length of time that does not depend on a TTL.
 pub(super) fn absolute(text: &str) -> Result<Duration, LengthError> {
-    text.parse::<Length>()?.absolute()
+    Length::without_ttl(text)
+}
+
+/// A whole number, such as a seed.
+pub(super) fn whole(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a whole number is expected, such as 7".to_string())
 }
 
 #[cfg(test)]

@@ -74,7 +74,9 @@ fn files(name: &str) -> Result<String, Failure> {
         .filter(|(_, (entry, _))| *entry == name)
         .collect();
     if files.is_empty() {
-        let text = format!("there is no workload, nemesis or suite `{name}`; `redjepsen list` shows them");
+        let names = [WORKLOADS, NEMESES, SUITES].into_iter().flatten().map(|(name, _)| *name);
+        let alike = catalogue::did_you_mean(name, names);
+        let text = format!("there is no workload, nemesis or suite `{name}`; {alike}`redjepsen list` shows them");
         return Err(Failure::arguments(text));
     }
     let mut text: String =

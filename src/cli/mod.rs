@@ -87,7 +87,7 @@ enum Command {
     /// Make an image of this program and the servers installed here, in which local clusters run; print its name
     Image,
     /// Makes the runs that it is told on standard input (started by `suite`)
-    #[command(hide = true)]
+    #[command(hide = true, name = "make-runs")]
     Runs,
     /// A lock client on standard input and output (started by `run`)
     #[command(hide = true)]

@@ -12,7 +12,7 @@ use crate::files;
 pub struct PageFlags {
     /// Also write a page with the verdict and each counterexample, told and drawn; an existing file is replaced
     #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    pub html: Option<PathBuf>,
     /// Also write a drawing of the first counterexample; an existing file is replaced
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,

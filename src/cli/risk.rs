@@ -20,6 +20,8 @@ use crate::topology::ClusterKind;
 use crate::units::{Length, LengthRange};
 
 const PAUSES: &str = "jvm-g1";
+/// How an error begins that says why something is not simulated.
+const ON_SIM: &str = "--cluster sim cannot run this: ";
 /// How often to show how far it is.
 const SHOW_EVERY: u64 = 20;
 /// Longer than any run; each ends when it has shown what it is for.
@@ -41,7 +43,7 @@ pub struct RiskFlags {
     #[arg(long, value_name = "FILE")]
     clock_steps: Option<String>,
     /// How long one member was watched for these files [default: what the files say]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = super::flags::absolute)]
     measured_over: Option<Duration>,
     /// The lock's TTL that the answer is about
     #[arg(long, default_value = "10s", value_parser = super::flags::absolute)]
@@ -113,7 +115,12 @@ fn simulated(question: &Question) -> Result<Risk, Failure> {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
     risk.map_err(|error: RiskError<RunnerError>| match error {
-        RiskError::Run(error) => error.into(),
+        // The flag is not one of this command.
+        RiskError::Run(error) => match error.to_string().strip_prefix(ON_SIM).and_then(|text| text.split_once("; use"))
+        {
+            Some((reason, _)) => Failure::arguments(format!("`risk` is simulated, and this is not: {reason}")),
+            None => error.into(),
+        },
         RiskError::Plan(_) | RiskError::Idle { .. } => Failure::arguments(error),
         RiskError::Interrupted => Failure::could_not_run(error),
     })

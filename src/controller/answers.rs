@@ -11,8 +11,9 @@ pub(super) enum Answer {
     CutOff,
 }
 
-/// What a client's answer means for its operation. When in doubt, the operation is indeterminate.
-pub(super) fn judge(answer: Result<Answer, Broken>, written: bool, completion: &mut Completion) -> Result<(), Broken> {
+/// What a client's answer means for its operation. When in doubt, the operation is indeterminate. That it contradicts
+/// what the client said before is found by whoever reads the history.
+pub(super) fn judge(answer: Result<Answer, Broken>, completion: &mut Completion) -> Result<(), Broken> {
     let mut indeterminate = |error: &str, text: String| {
         completion.error = Some(error.to_string());
         completion.text = Some(text);
@@ -23,9 +24,6 @@ pub(super) fn judge(answer: Result<Answer, Broken>, written: bool, completion: &
             completion.amount = count.map(Amount::Count);
             completion.old =
                 if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
-        }
-        Ok(Answer::Message(FromClient::Fail(problem))) if written => {
-            indeterminate(&shorten(&problem.error), format!("`fail` after `written`: {}", shorten(&problem.text)));
         }
         Ok(Answer::Message(FromClient::Fail(problem))) if CERTAIN_ERRORS.contains(&problem.error.as_str()) => {
             completion.outcome = Outcome::Fail;
@@ -75,7 +73,7 @@ mod tests {
     use super::*;
     use crate::history::Process;
 
-    fn judged(message: FromClient, written: bool) -> (Outcome, Option<String>) {
+    fn judged(message: FromClient) -> (Outcome, Option<String>) {
         let mut completion = Completion {
             process: Process::Client(0),
             f: Function::Rmw,
@@ -87,7 +85,7 @@ mod tests {
             error: None,
             text: None,
         };
-        let _ = judge(Ok(Answer::Message(message)), written, &mut completion);
+        let _ = judge(Ok(Answer::Message(message)), &mut completion);
         (completion.outcome, completion.error)
     }
 
@@ -98,20 +96,19 @@ mod tests {
     #[test]
     fn only_known_words_make_a_failure_certain() {
         for word in CERTAIN_ERRORS {
-            assert_eq!(judged(FromClient::Fail(problem(word)), false), (Outcome::Fail, Some(word.to_string())));
+            assert_eq!(judged(FromClient::Fail(problem(word))), (Outcome::Fail, Some(word.to_string())));
         }
-        assert_eq!(judged(FromClient::Fail(problem("oops")), false).0, Outcome::Info, "an unknown word is indefinite");
-        assert_eq!(judged(FromClient::Info(problem("conflict")), false).0, Outcome::Info, "info stays info");
-        assert_eq!(judged(FromClient::Fail(problem("conflict")), true).0, Outcome::Info, "it had said `written`");
+        assert_eq!(judged(FromClient::Fail(problem("oops"))).0, Outcome::Info, "an unknown word is indefinite");
+        assert_eq!(judged(FromClient::Info(problem("conflict"))).0, Outcome::Info, "info stays info");
     }
 
     #[test]
     fn an_ok_happened_and_anything_else_in_its_place_is_a_crash() {
         let ok = FromClient::Ok { id: 1, old: None, new: None, count: None };
-        assert_eq!(judged(ok, true), (Outcome::Ok, None));
+        assert_eq!(judged(ok), (Outcome::Ok, None));
         let asks_where_nothing_is_granted = FromClient::Acquire { id: 1 };
         for nonsense in [FromClient::Failed { text: "too late".into() }, asks_where_nothing_is_granted] {
-            assert_eq!(judged(nonsense, false), (Outcome::Info, Some("crash".into())));
+            assert_eq!(judged(nonsense), (Outcome::Info, Some("crash".into())));
         }
     }
 }

@@ -79,6 +79,17 @@ impl Board {
         self.clients().iter().map(|standing| standing.acknowledged).collect()
     }
 
+    /// Waits until an operation of any client was acknowledged; returns when that was seen.
+    pub async fn first_acknowledged(&self) -> Instant {
+        loop {
+            let changed = self.changed.notified();
+            if self.clients().iter().any(|standing| standing.acknowledged > 0) {
+                return Instant::now();
+            }
+            changed.await;
+        }
+    }
+
     /// How often a client's process has been replaced.
     pub fn replaced(&self, client: u32) -> u64 {
         self.clients().get(client as usize).map_or(0, |standing| standing.replaced)

@@ -18,7 +18,8 @@ use super::{Run, RunError};
 use crate::client::protocol::{FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient};
 use crate::cluster::{ClientOutput, ClientProcess};
 use crate::history::{
-    Body, ClientEvent, ClientStep, Completion, Function, Invocation, Outcome, Phase, Process, Reading, ResourceKind,
+    Body, ClientEvent, ClientStep, Completion, Function, Invocation, Orders, Outcome, Phase, Process, Reading,
+    ResourceKind,
 };
 use crate::members::client_name;
 use crate::plan::{Action, Operations, PlannedOperation};
@@ -143,18 +144,21 @@ impl Run<'_> {
             resource: Resource::new(self.scenario.workload.resource, self.cluster.resource_url()),
             seed: self.scenario.seed.wrapping_add(u64::from(client.process)),
         });
-        send(&mut client.link, &hello).await?;
-        match receive(&mut client.link, &mut client.stderr, Instant::now() + READY_LIMIT).await? {
-            Some(FromClient::Ready(ready)) if ready.protocol == PROTOCOL => {
+        // A client may refuse or end before it reads this; what it says then tells more than that nobody reads.
+        let closed = send(&mut client.link, &hello).await.err();
+        let limit = if closed.is_none() { READY_LIMIT } else { STATE_LIMIT };
+        match (receive(&mut client.link, &mut client.stderr, Instant::now() + limit).await?, closed) {
+            (Some(FromClient::Failed { text }), _) => Err(Broken::new(format!("it can't take part: {}", told(&text)))),
+            (_, Some(closed)) => Err(closed),
+            (Some(FromClient::Ready(ready)), None) if ready.protocol == PROTOCOL => {
                 self.is_the_library(&ready.name).map_err(Broken::new)?;
                 Ok(shorten(&ready.name))
             }
-            Some(FromClient::Ready(ready)) => {
+            (Some(FromClient::Ready(ready)), None) => {
                 Err(Broken::new(format!("it speaks protocol {}, this redjepsen speaks {PROTOCOL}", ready.protocol)))
             }
-            Some(FromClient::Failed { text }) => Err(Broken::new(format!("it can't take part: {}", told(&text)))),
-            Some(other) => Err(Broken::new(format!("it sent {} where `ready` was expected", shown(&other)))),
-            None => Err(Broken::new(format!("it did not say `ready` within {} s", READY_LIMIT.as_secs()))),
+            (Some(other), None) => Err(Broken::new(format!("it sent {} where `ready` was expected", shown(&other)))),
+            (None, None) => Err(Broken::new(format!("it did not say `ready` within {} s", READY_LIMIT.as_secs()))),
         }
     }
 
@@ -235,19 +239,29 @@ impl Run<'_> {
             }
             ResourceKind::None => (Function::Hold, None),
         };
-        self.recorder.append(Body::Invoke(Invocation { process, f, key: operation.key.clone(), new: new.clone() }))?;
+        let acquire_timeout_ms = options.acquire_timeout.as_millis() as u64;
+        let orders = Orders {
+            acquire_timeout_ms: (Some(acquire_timeout_ms) != self.usual_timeout_ms).then_some(acquire_timeout_ms),
+            breakpoints: options.breakpoints.clone(),
+        };
+        self.recorder.append(Body::Invoke(Invocation {
+            process,
+            f,
+            key: operation.key.clone(),
+            new: new.clone(),
+            orders,
+        }))?;
         let invoke = ToClient::Invoke(Invoke {
             id,
             f,
             key: operation.key.clone(),
             value: new.clone(),
             hold_ms: operation.hold_ms,
-            acquire_timeout_ms: options.acquire_timeout.as_millis() as u64,
+            acquire_timeout_ms,
             breakpoints: options.breakpoints,
         });
-        let mut written = false;
         let answer = match send(&mut client.link, &invoke).await {
-            Ok(()) => self.follow(client, id, operation, &mut written).await?,
+            Ok(()) => self.follow(client, id, operation).await?,
             Err(broken) => Err(broken),
         };
         let mut completion = Completion {
@@ -261,7 +275,7 @@ impl Run<'_> {
             error: None,
             text: None,
         };
-        let judged = judge(answer, written, &mut completion);
+        let judged = judge(answer, &mut completion);
         let outcome = completion.outcome;
         self.count(outcome);
         self.recorder.append(Body::Complete(completion))?;
@@ -275,7 +289,6 @@ impl Run<'_> {
         client: &mut Client,
         id: u64,
         operation: &PlannedOperation,
-        written: &mut bool,
     ) -> Result<Result<Answer, Broken>, RunError> {
         let hung_at = Instant::now()
             + self.scenario.acquire_timeout
@@ -316,7 +329,6 @@ impl Run<'_> {
             }
             match message {
                 FromClient::Phase(phase) => {
-                    *written |= phase.phase == Phase::Written;
                     let reached = phase.phase;
                     self.recorder.append(Body::Phase(report(client.process, phase)))?;
                     self.board.reach(client.number, reached);

@@ -9,7 +9,7 @@ use super::{Run, RunError};
 use crate::cluster::{Member, Roles};
 use crate::faults::{AgentError, RedisCommand, RedisReply};
 use crate::history::{
-    Amount, Body, Completion, Fact, FactName, Function, Invocation, Outcome, Process, Reading, ResourceKind,
+    Amount, Body, Completion, Fact, FactName, Function, Invocation, Orders, Outcome, Process, Reading, ResourceKind,
 };
 use crate::members::Role;
 use crate::resource::ResourceValue;
@@ -43,7 +43,10 @@ impl Run<'_> {
             Ok(roles) => {
                 let text = match self.scenario.nodes {
                     0 => "the resource answers".to_string(),
-                    nodes => format!("{nodes} nodes and the resource answer{}", in_words(roles)),
+                    nodes => {
+                        let nodes = words::plural(u64::from(nodes), "node");
+                        format!("{nodes} and the resource answer{}", in_words(roles))
+                    }
                 };
                 self.fact(FactName::NodesReady, true, text)?;
             }
@@ -116,6 +119,7 @@ impl Run<'_> {
                 f: Function::Read,
                 key: key.clone(),
                 new: None,
+                orders: Orders::default(),
             }))?;
             let reply = match self.keeper_of(&key).await {
                 Ok(url) => self.ask(&url, RedisCommand::Get(key.clone())).await.map_err(|error| error.to_string()),
@@ -145,7 +149,8 @@ impl Run<'_> {
                 text,
             }))?;
         }
-        let text = failed.clone().unwrap_or_else(|| format!("{} keys read", self.scenario.keys));
+        let text =
+            failed.clone().unwrap_or_else(|| format!("{} read", words::plural(u64::from(self.scenario.keys), "key")));
         self.fact(FactName::FinalReads, failed.is_none(), text)
     }
 

@@ -64,11 +64,13 @@ pub(super) struct StderrLog {
     left: usize,
     /// The newest lines.
     last: VecDeque<String>,
+    /// The newest one that names an error, which some runtimes follow with a whole page.
+    error: Option<String>,
 }
 
 impl Default for StderrLog {
     fn default() -> StderrLog {
-        StderrLog { left: STDERR_BYTES, last: VecDeque::new() }
+        StderrLog { left: STDERR_BYTES, last: VecDeque::new(), error: None }
     }
 }
 
@@ -76,7 +78,11 @@ impl StderrLog {
     pub fn add(&mut self, line: &[u8]) {
         let line = shorten(&String::from_utf8_lossy(line));
         if !line.trim().is_empty() {
-            self.last.push_back(words::line(&line, LONGEST_LAST_WORDS));
+            let words = words::line(&line, LONGEST_LAST_WORDS);
+            if line.contains("Error: ") || line.contains("error: ") {
+                self.error = Some(words.clone());
+            }
+            self.last.push_back(words);
         }
         if self.last.len() > LAST_LINES {
             self.last.pop_front();
@@ -93,9 +99,12 @@ impl StderrLog {
 }
 
 impl StderrLog {
-    /// Its newest lines in one.
+    /// Its newest lines in one; if they only follow an error, that.
     pub fn last_words(&self) -> String {
-        self.last.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
+        match self.error.as_ref().filter(|error| !self.last.contains(error)) {
+            Some(error) => error.clone(),
+            None => self.last.iter().map(String::as_str).collect::<Vec<_>>().join(" | "),
+        }
     }
 }
 
@@ -113,6 +122,20 @@ mod tests {
         let value = value.map(Some);
         let (phase, mono_ns, token, validity_ms, count, text) = (Phase::Extended, None, None, None, None, None);
         FromClient::Phase(PhaseMessage { id: 1, phase, mono_ns, token, validity_ms, value, count, text })
+    }
+
+    #[test]
+    fn the_last_words_are_the_error_even_if_a_page_follows_it() {
+        let mut log = StderrLog::default();
+        for line in ["starting", "Error: Cannot find module '/nope.js'", "  at one", "  at two", "  at three", "}"] {
+            log.add(line.as_bytes());
+        }
+        assert!(log.last_words().starts_with("Error: Cannot find module"), "{}", log.last_words());
+        let mut short = StderrLog::default();
+        for line in ["panicked at main.rs", "error: gone", "bye"] {
+            short.add(line.as_bytes());
+        }
+        assert!(short.last_words().ends_with("error: gone | bye"), "{}", short.last_words());
     }
 
     #[tokio::test(start_paused = true)]

@@ -59,6 +59,8 @@ impl Run<'_> {
             keys += 1;
             // Lists and the like serve those who wait.
             let is_lock = matches!(ask(["TYPE", key]).await?.trim(), "string" | "hash");
+            // What else a library leaves behind, such as a note for those who wait, may last until its time is over.
+            let longest = longest.filter(|_| is_named_like_a_lock(key));
             if is_lock && let Some(end) = outlasts(ask(["PTTL", key]).await?.trim(), longest) {
                 endless.push((key.to_string(), end));
             }
@@ -67,9 +69,16 @@ impl Run<'_> {
     }
 }
 
-/// What may be left of a lock's time: more than any rounding to whole seconds makes of its TTL.
+/// Whether a key is named after the lock and nothing else of it: libraries put a prefix before the name or braces around
+/// it, and what they keep beside the lock has a name that goes on.
+fn is_named_like_a_lock(key: &str) -> bool {
+    let key = key.trim_end_matches('}');
+    key.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with("lock:k")
+}
+
+/// What may be left of a lock's time: rounding to whole seconds adds up to one to its TTL.
 fn longest_left(ttl: Duration) -> Duration {
-    ttl * 2 + Duration::from_secs(1)
+    ttl + Duration::from_secs(1)
 }
 
 /// When a lock ends that outlasts what its TTL allows, by the answer to PTTL; None if it does not.
@@ -85,6 +94,16 @@ fn outlasts(left: &str, longest: Option<Duration>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_kept_beside_a_lock_is_no_lock() {
+        for lock in ["lock:k0", "redlock:lock:k12", "{lock:k3}", "locks:{lock:k0}"] {
+            assert!(is_named_like_a_lock(lock), "{lock}");
+        }
+        for other in ["redisson_unlock_latch:{lock:k0}:2f0a", "lock:k0:waiters", "lock:k0:2"] {
+            assert!(!is_named_like_a_lock(other), "{other}");
+        }
+    }
 
     #[test]
     fn a_lock_outlasts_its_ttl_if_it_never_ends_or_has_far_more_than_its_ttl_left() {

@@ -128,6 +128,8 @@ struct Run<'a> {
     board: Board,
     /// Who holds the perfect lock.
     grants: Grants,
+    /// How long an operation may wait for the lock, as the history's header says.
+    usual_timeout_ms: Option<u64>,
     status: watch::Sender<Status>,
     /// Raised when no new operation or fault may begin.
     stop: Flag,
@@ -153,6 +155,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
             .unwrap_or_default(),
         board: Board::new(request.scenario.clients),
         grants: Grants::default(),
+        usual_timeout_ms: request.header.acquire_timeout_ms,
         status: request.status,
         stop: Flag::default(),
         cut_off: Flag::default(),
@@ -247,7 +250,11 @@ impl Run<'_> {
         self.recorder.append(Body::Clock(self.cluster.agent.clock_bound(self.recorder.start()).await?))?;
         self.stage("starting the clients");
         let clients = self.start_clients().await?;
-        self.fact(FactName::ClientsReady, true, format!("{} clients said `ready`", clients.len()))?;
+        self.fact(
+            FactName::ClientsReady,
+            true,
+            format!("{} said `ready`", crate::words::plural(clients.len() as u64, "client")),
+        )?;
         Ok(clients)
     }
 
@@ -272,6 +279,7 @@ impl Run<'_> {
             biased;
             worked = try_join(clients, nemesis) => Ok(worked?.0),
             never = self.watch_for_strikes() => match never? {},
+            never = self.watch_for_promotions() => match never? {},
         }
     }
 

@@ -9,7 +9,7 @@
 //! A fault is noted before it is ordered and until its heal was answered. So one that was cut off in between, because the
 //! run ended or broke off, is healed and recorded like any other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,9 +21,10 @@ use tracing::{info, warn};
 
 use super::{Run, RunError};
 use crate::faults::{AgentError, Call, Effect, Injection, Observation, RedisCommand, RedisReply, Skew, Struck};
-use crate::history::{Body, FaultKind, FaultStep, NemesisEvent, ResourceKind};
+use crate::history::{Body, FaultKind, FaultStep, NemesisEvent, Promotion, ResourceKind};
 use crate::members::{client_name, node_name, sentinel_name};
 use crate::nemesis::{Between, CallFault, Change, Fault, Partition, Target, Targets};
+use crate::plan::quiet;
 
 /// How long a node may take to say whether it has a key.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
@@ -32,6 +33,8 @@ pub(super) const FIRST_KEY: &str = "k0";
 const ASK_AGAIN: Duration = Duration::from_millis(5);
 /// How often to ask whether faults at commands have struck.
 const LOOK_FOR_STRIKES: Duration = Duration::from_millis(5);
+/// How often to ask who is the primary.
+const LOOK_FOR_PROMOTIONS: Duration = Duration::from_millis(20);
 /// How long a killed client may take to be ready again. Nobody misses an idle client before its next operation.
 const REPLACED_LIMIT: Duration = Duration::from_secs(10);
 
@@ -66,8 +69,19 @@ pub(super) type FaultsInEffect = Mutex<BTreeMap<u32, InEffect>>;
 impl Run<'_> {
     /// Carries out one series of recurring faults until the run stops.
     pub(super) async fn inject_series(&self, series: usize, began: Instant) -> Result<(), RunError> {
+        let late = tokio::select! {
+            biased;
+            () = self.stop.raised() => return Ok(()),
+            late = self.late_start(began) => late,
+        };
         for planned in self.plan.faults.iter().filter(|planned| planned.series == series) {
-            let at = began + Duration::from_millis(planned.at_ms);
+            let at = began + late + Duration::from_millis(planned.at_ms);
+            let over = at + Duration::from_millis(planned.lasts_ms) + quiet(self.scenario);
+            if !late.is_zero() && over > began + self.scenario.time_limit {
+                let reason = format!("the first update was acknowledged {} ms late", millis(late));
+                self.skip(planned.fault, &planned.what, &reason)?;
+                continue;
+            }
             tokio::select! {
                 biased;
                 () = self.stop.raised() => return Ok(()),
@@ -97,6 +111,13 @@ impl Run<'_> {
             self.heal(planned.fault).await?;
         }
         Ok(())
+    }
+
+    /// By how much the run's faults are put off, because clients took longer to begin than the plan leaves them: a runtime
+    /// that is cold may take seconds for its first lock. Waits until an update was acknowledged.
+    async fn late_start(&self, began: Instant) -> Duration {
+        let first = self.board.first_acknowledged().await;
+        first.saturating_duration_since(began).saturating_sub(quiet(self.scenario) / 2)
     }
 
     /// The fault with the names of the members it hits now. Waits for members that depend on the moment; forever if the
@@ -145,7 +166,8 @@ impl Run<'_> {
             Fault::Call(CallFault { action, nth, command, key, clients, servers }) => {
                 let ways = Between { one: clients.clone(), other: servers.clone(), both_ways: false };
                 let (command, key) = (command.clone(), key.clone());
-                let call = Call { action: *action, command, nth: *nth, key, chosen: Vec::new() };
+                let (writing, chosen) = (BTreeSet::new(), Vec::new());
+                let call = Call { action: *action, command, nth: *nth, key, writing, chosen };
                 Injection::Call { pairs: self.pairs(&ways, now).await, call }
             }
         }
@@ -305,6 +327,28 @@ impl Run<'_> {
                 }
             }
             sleep(LOOK_FOR_STRIKES).await;
+        }
+    }
+
+    /// Records each time that another node has become the primary of a key, where nodes have roles. Never ends.
+    pub(super) async fn watch_for_promotions(&self) -> Result<Infallible, RunError> {
+        if !self.scenario.workload.topology.has_roles() {
+            return std::future::pending().await;
+        }
+        // Who was the primary of each key, and when it was last seen to be.
+        let mut known: BTreeMap<String, (String, u64)> = BTreeMap::new();
+        loop {
+            for key in (0..self.scenario.keys).map(|number| format!("k{number}")) {
+                // What an answer says was so after it was asked for, and before it came.
+                let asked = u64::try_from(self.recorder.start().elapsed().as_nanos()).unwrap_or(u64::MAX);
+                let Some(node) = self.cluster.primary_of(&self.on_the_nodes(&key)).await else { continue };
+                if let Some((instead_of, after_ns)) = known.insert(key.clone(), (node.clone(), asked))
+                    && instead_of != node
+                {
+                    self.recorder.append(Body::Promotion(Promotion { key, node, instead_of, after_ns }))?;
+                }
+            }
+            sleep(LOOK_FOR_PROMOTIONS).await;
         }
     }
 

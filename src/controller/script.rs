@@ -12,7 +12,7 @@ use tracing::info;
 use super::clients::{Instruction, OperationOptions};
 use super::nemesis::FIRST_KEY;
 use super::{Run, RunError};
-use crate::history::{Body, Expects, Phase, StepEvent, StepOutcome};
+use crate::history::{Body, Expects, Opened, Phase, StepEvent, StepOutcome};
 use crate::nemesis::Milestone;
 use crate::plan::{Action, PlannedStep};
 
@@ -39,7 +39,17 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LOOK_FOR_STRIKE: Duration = Duration::from_millis(2);
 
 /// Why a step did not achieve what it was meant to.
-struct Failed(String);
+struct Failed {
+    text: String,
+    /// Whether the client ended its operation.
+    ended: bool,
+}
+
+impl Failed {
+    fn new(text: String) -> Failed {
+        Failed { text, ended: false }
+    }
+}
 
 impl ScriptedClients {
     pub fn new(instructions: Vec<UnboundedSender<Instruction>>) -> ScriptedClients {
@@ -63,6 +73,14 @@ impl ScriptedClients {
             closed.retain(|closed| *closed != breakpoint);
         }
         self.tell(client, Instruction::Go(breakpoint));
+    }
+
+    /// The breakpoints that are still closed.
+    fn left(&self) -> Vec<Opened> {
+        let of = |(client, closed): (u32, &Vec<Phase>)| {
+            closed.iter().map(move |from| Opened { client, from: *from, meant: false }).collect::<Vec<_>>()
+        };
+        (0..).zip(&self.closed).flat_map(of).collect()
     }
 
     /// Opens all remaining breakpoints of the client.
@@ -109,10 +127,11 @@ impl Run<'_> {
         for (number, step) in (1..).zip(&self.plan.script) {
             let (outcome, text) = match self.step(step, clients).await? {
                 Ok(()) => (StepOutcome::Happened, String::new()),
-                Err(Failed(text)) => match step.action {
+                Err(Failed { text, ended }) => match step.action {
                     Action::Await { or_go_on: true, .. } | Action::AwaitStrike { or_go_on: true, .. } => {
                         (StepOutcome::WentOn, text)
                     }
+                    Action::Start { or_end: true, .. } if ended => (StepOutcome::WentOn, text),
                     Action::Expect { .. } => (StepOutcome::NotLive, text),
                     _ => (StepOutcome::Failed, text),
                 },
@@ -125,7 +144,14 @@ impl Run<'_> {
                 Action::Expect { client, event: Milestone::End, .. } => Some(Expects { client, phase: None }),
                 _ => None,
             };
-            self.recorder.append(Body::Step(StepEvent { number, step: step.text.clone(), outcome, text, expects }))?;
+            let opens = match step.action {
+                Action::Go { client, from, kept: meant, .. } => vec![Opened { client, from, meant }],
+                // Whoever waits is let go.
+                _ if outcome == StepOutcome::Failed => clients.left(),
+                _ => Vec::new(),
+            };
+            let step = step.text.clone();
+            self.recorder.append(Body::Step(StepEvent { number, step, outcome, text, expects, opens }))?;
             if outcome == StepOutcome::Failed {
                 return Ok(());
             }
@@ -159,7 +185,7 @@ impl Run<'_> {
     /// Carries out one step; if what it waits for did not happen, says what did.
     async fn step(&self, step: &PlannedStep, clients: &mut ScriptedClients) -> Result<Result<(), Failed>, RunError> {
         let waits_for = match &step.action {
-            Action::Start { client, breakpoints, stops, acquire_timeout_ms, within_ms } => {
+            Action::Start { client, breakpoints, stops, acquire_timeout_ms, within_ms, .. } => {
                 let acquire_timeout = Duration::from_millis(*acquire_timeout_ms);
                 clients.begin(*client, OperationOptions { breakpoints: breakpoints.clone(), acquire_timeout });
                 breakpoints
@@ -167,7 +193,7 @@ impl Run<'_> {
                     .filter(|_| *stops)
                     .map(|breakpoint| (*client, Milestone::Phase(*breakpoint), *within_ms))
             }
-            Action::Go { client, from, to, within_ms } => {
+            Action::Go { client, from, to, within_ms, .. } => {
                 clients.open(*client, *from);
                 to.map(|to| (*client, Milestone::Phase(to), *within_ms))
             }
@@ -207,8 +233,8 @@ impl Run<'_> {
         };
         match timeout(Duration::from_millis(within_ms), struck).await {
             Ok(()) if self.has_effect(fault) => Ok(()),
-            Ok(()) => Err(Failed("it could not be armed".to_string())),
-            Err(_) => Err(Failed(format!("it did not strike within {within_ms} ms"))),
+            Ok(()) => Err(Failed::new("it could not be armed".to_string())),
+            Err(_) => Err(Failed::new(format!("it did not strike within {within_ms} ms"))),
         }
     }
 
@@ -229,7 +255,7 @@ impl Run<'_> {
                 clients.primary = Some(primary);
                 Ok(())
             }
-            Err(_) => Err(Failed(format!("{} was still the primary", before.unwrap_or_default()))),
+            Err(_) => Err(Failed::new(format!("{} was still the primary", before.unwrap_or_default()))),
         }
     }
 
@@ -257,8 +283,11 @@ impl Run<'_> {
         });
         match timeout(Duration::from_millis(within_ms), came).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Failed(format!("client c{client} ended its operation without reaching `{event}`"))),
-            Err(_) => Err(Failed(format!("client c{client} did not reach `{event}` within {within_ms} ms"))),
+            Ok(false) => {
+                let text = format!("client c{client} ended its operation without reaching `{event}`");
+                Err(Failed { text, ended: true })
+            }
+            Err(_) => Err(Failed::new(format!("client c{client} did not reach `{event}` within {within_ms} ms"))),
         }
     }
 }

@@ -3,13 +3,12 @@
 //! [`serve`](super::serve) keeps the faults and their order; a host carries each out. [`ThisHost`](super::this_host) stops
 //! processes and changes packets of the machine it runs on. A simulated one does the same to simulated members.
 
-use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::Skew;
-use super::network::{Effect, Ends, Pair, Strike};
+use super::network::{Effect, Ends, Pair, SoFar};
 use super::wire::{Observation, Scope};
 use crate::machine::Machine;
 
@@ -71,8 +70,8 @@ pub(crate) trait Host: Send + Sync + 'static {
     /// Undoes that.
     fn heal(&self, fault: u32) -> Result<Observation, String>;
 
-    /// The first command at which a fault struck, and between whom it did.
-    fn strike(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)>;
+    /// What a fault at a command has struck so far.
+    fn strike(&self, fault: u32, disarm: bool) -> SoFar;
 
     /// Makes something pass on these connections, so that a fault that chose them strikes.
     fn provoke(&self, fault: u32, connections: &[Ends]) -> Result<(), String>;

@@ -40,7 +40,7 @@ pub use handle::{Agent, AgentError, AgentStreams};
 pub(crate) use host::{Deed, Host};
 pub use injection::Injection;
 pub use network::{Call, Effect};
-pub(crate) use network::{Ends, LetGo, Pair, Passage, Segment, SimulatedWays, Strike};
+pub(crate) use network::{Ends, LetGo, Pair, Passage, Segment, SimulatedWays, SoFar};
 pub(crate) use probe::UNREACHED;
 pub(crate) use process::Process as HeldProcess;
 pub use process::ProcessState;

@@ -22,11 +22,13 @@ use super::probe::Probes;
 use super::this_host::ThisHost;
 use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Struck};
 use super::{clear, failover, memory};
-use crate::history::FaultKind;
+use crate::history::{Command, FaultKind};
 use crate::topology::REDIS_PORT;
 
 /// How long a server may take to list its connections.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
+/// The same for what it can do without: a server that is stopped must not hold up a script.
+const ASK_TO_ARM: Duration = Duration::from_millis(50);
 /// How often the agent, at its end, tries to heal what does not heal.
 const LAST_ATTEMPTS: usize = 25;
 
@@ -302,6 +304,9 @@ impl<H: Host> Server<H> {
                 }
             }
         }
+        if call.command == Command::Write {
+            call.writing = self.writing_on(&ways).await;
+        }
         if !call.chosen.is_empty() {
             // Those that the client opens in their place are spared.
             call.nth = Some(0);
@@ -316,6 +321,20 @@ impl<H: Host> Server<H> {
         .await
     }
 
+    /// The commands that write, in capitals, as the first of the servers says that has an answer; none if none has, such
+    /// as before Redis 6.
+    async fn writing_on(&self, ways: &[(Ipv4Addr, Ipv4Addr)]) -> BTreeSet<String> {
+        let servers: BTreeSet<Ipv4Addr> = ways.iter().map(|(_, server)| *server).collect();
+        let listed = RedisCommand::Words(["ACL", "CAT", "write"].map(str::to_string).to_vec());
+        for server in servers {
+            let url = format!("redis://{server}:{REDIS_PORT}");
+            if let Ok(RedisReply::Text(names)) = self.probes.ask(&url, &listed, ASK_TO_ARM).await {
+                return names.lines().map(str::to_ascii_uppercase).collect();
+            }
+        }
+        BTreeSet::new()
+    }
+
     /// Whether a fault at a command has struck, and where.
     async fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, String> {
         let strike = self.on_host(move |host| Ok(host.strike(fault, disarm))).await?;
@@ -323,8 +342,11 @@ impl<H: Host> Server<H> {
         let Some(Injection::Call { pairs, call }) = injection else {
             return Err(format!("there is no fault {fault} at a command"));
         };
-        let Some((first, hit)) = strike else {
-            return Ok(Struck { members: Vec::new(), text: call.tell_none(&pairs) });
+        let (first, hit) = match strike {
+            Ok(struck) => struck,
+            Err(spared) => {
+                return Ok(Struck { members: Vec::new(), text: call.tell_none(&pairs, spared.as_ref()) });
+            }
         };
         let name = |address| self.name_of(address, &pairs);
         let members: BTreeSet<String> = hit.into_iter().flat_map(|(one, other)| [name(one), name(other)]).collect();

@@ -1,7 +1,7 @@
 //! Members that are processes of this machine: stopped, killed and traced by signals, their packets changed at the bridge
 //! that joins them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::{io, mem};
 
 use super::host::{Deed, Host};
 use super::member::Member;
-use super::network::{Effect, Ends, Guard, Network, Pair, Seen, Strike};
+use super::network::{Effect, Ends, Guard, Network, Pair, Seen, SoFar};
 use super::wire::{Observation, Scope};
 use super::{background, kill, pause, power, skew};
 use crate::machine::{Machine, ThisMachine};
@@ -105,8 +105,8 @@ impl Host for ThisHost {
         self.with_network(|network| network.heal(fault)).map(observation)
     }
 
-    fn strike(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)> {
-        lock(&self.network).as_ref().and_then(|network| network.strike(fault, disarm))
+    fn strike(&self, fault: u32, disarm: bool) -> SoFar {
+        lock(&self.network).as_ref().ok_or(None).and_then(|network| network.strike(fault, disarm))
     }
 
     fn provoke(&self, fault: u32, connections: &[Ends]) -> Result<(), String> {

@@ -1,11 +1,16 @@
-//! Where a client contradicts itself: the client's fault, not the lock's, and no evidence for anything.
+//! Where a client contradicts itself, or the whole history contradicts it: the client's fault, not the lock's, and no
+//! evidence for anything.
 //!
 //! A client reports an operation in several messages. If two of them can't both be true (an answer that omits or
 //! changes what the `read` phase said, phases out of order, a count that fits no value), nobody knows which one to
-//! believe, so neither is: the operation counts as one that may have happened, and nothing else is known about it.
+//! believe, so neither is: the operation counts as one that may have happened, and nothing else is known about it. The
+//! same goes for a `fail` whose value somebody reads later, and for a value that turns up under another key: only the
+//! client that was told to write a value knows it, so no lock and no resource can have brought that about.
+
+use std::collections::{BTreeMap, HashMap};
 
 use super::line::word;
-use super::{Amount, Completion, Operation, Outcome, Phase, PhaseReport, Process, Reading};
+use super::{Amount, Completion, History, Operation, Outcome, Phase, PhaseReport, Process, Reading, ResourceKind};
 
 /// A contradiction in what a client said about an operation; only the first one of each operation is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +33,24 @@ pub(super) struct Said {
     stamp: Option<u64>,
     /// What was read, and the count that was read with it.
     read: Option<(Reading, Option<u64>)>,
+    /// The phases at which it waits for `go`.
+    breakpoints: Vec<Phase>,
+    /// The breakpoint that it has reported, and has yet to report again.
+    waits_at: Option<Phase>,
 }
 
 impl Said {
+    /// Nothing yet, by a client that is to wait at these phases.
+    pub fn with_breakpoints(breakpoints: Vec<Phase>) -> Said {
+        Said { breakpoints, ..Said::default() }
+    }
+
     /// Takes a phase; the error says what it contradicts.
     pub fn phase(&mut self, report: &PhaseReport) -> Result<(), String> {
+        // Renewals go on in the background while the client waits.
+        if !matches!(report.phase, Phase::Extended | Phase::Lost) {
+            self.goes_on(Some(report.phase))?;
+        }
         let after = |furthest: Phase| Err(format!("it reported `{}` after `{}`", word(&report.phase), word(&furthest)));
         match report.phase {
             // These come whenever a holder learns something, from any part of the client.
@@ -67,6 +85,9 @@ impl Said {
     /// Takes the answer; the error says what it contradicts.
     pub fn answer(&mut self, completion: &Completion) -> Result<(), String> {
         let error = completion.error.as_deref().unwrap_or_default();
+        if completion.outcome != Outcome::Info {
+            self.goes_on(None)?;
+        }
         match completion.outcome {
             Outcome::Ok => self.succeeded(completion),
             Outcome::Fail if self.written => Err("it answered `fail` after it had `written`".to_string()),
@@ -74,6 +95,20 @@ impl Said {
                 Err("it answered `not-acquired` after it had `acquired` the lock".to_string())
             }
             Outcome::Fail | Outcome::Info => Ok(()),
+        }
+    }
+
+    /// Goes on to a phase, or to its answer. Whoever waits at a breakpoint reports it again first.
+    fn goes_on(&mut self, to: Option<Phase>) -> Result<(), String> {
+        match self.waits_at.take() {
+            Some(from) if to != Some(from) => {
+                Err(format!("it went on from `{}` without reporting it again", word(&from)))
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.waits_at = to.filter(|phase| self.breakpoints.contains(phase));
+                Ok(())
+            }
         }
     }
 
@@ -127,11 +162,65 @@ impl Said {
     }
 }
 
+/// Takes back what other operations show to be untrue, and says so: a write that its client called failed, and whose
+/// value was read; and a value that was read under another key than it was to be written to. Where nodes replicate the
+/// resource, they are what is under test, and may have done that.
+pub(super) fn refute(history: &mut History) -> Vec<Contradiction> {
+    let Some(header) = history.run.clone().filter(|run| run.resource != ResourceKind::Replicated) else {
+        return Vec::new();
+    };
+    let writers: HashMap<&str, usize> = history
+        .operations
+        .iter()
+        .enumerate()
+        .filter_map(|(place, operation)| Some((operation.new.as_deref().filter(|_| operation.f.writes())?, place)))
+        .collect();
+    // By the writer, so that each is told of once; with the first one who shows it.
+    let mut refuted: BTreeMap<usize, Contradiction> = BTreeMap::new();
+    let mut misread = Vec::new();
+    for (place, reader) in history.operations.iter().enumerate() {
+        let elements = match &reader.amount {
+            Some(Amount::Elements(elements)) => elements.as_slice(),
+            _ => &[],
+        };
+        let last = match &reader.old {
+            Reading::Value(value) => Some(value),
+            _ => None,
+        };
+        for value in last.into_iter().chain(elements) {
+            let Some(&writer) = writers.get(value.as_str()).filter(|writer| **writer != place) else { continue };
+            let operation = &history.operations[writer];
+            let who = header.client_name(reader.process);
+            let (line, text) = if operation.key != reader.key {
+                misread.push(place);
+                let text = format!("it was to write {value} to {}, and {who} read it in {}", operation.key, reader.key);
+                (operation.index + 1, text)
+            } else if operation.outcome == Outcome::Fail {
+                let text = format!("it answered `fail`, and {who} read {value}, the value of its write");
+                (operation.completed_index.unwrap_or(operation.index) + 1, text)
+            } else {
+                continue;
+            };
+            refuted.entry(writer).or_insert(Contradiction { line, process: operation.process, text });
+        }
+    }
+    for place in misread {
+        // It is not known what the key held when that value was put there.
+        (history.operations[place].old, history.operations[place].amount) = (Reading::Unknown, None);
+    }
+    for (&place, contradiction) in &refuted {
+        void(&mut history.operations[place], &contradiction.text);
+    }
+    refuted.into_values().collect()
+}
+
 /// Keeps of an operation only that it may have happened, and how far it said that it was.
 pub(super) fn void(operation: &mut Operation, text: &str) {
     operation.outcome = Outcome::Info;
     operation.old = Reading::Unknown;
     operation.amount = None;
+    // That its write was acknowledged would be certain, and nothing about it is.
+    operation.phases.retain(|stamp| stamp.phase != Phase::Written);
     for phase in &mut operation.phases {
         (phase.stamped, phase.token, phase.validity_ms) = (None, None, None);
     }

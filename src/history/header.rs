@@ -22,9 +22,15 @@ pub struct Header {
     /// Whether the lock runs out by itself.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub expires: bool,
+    /// Whether somebody may take the lock from its holder, by its design.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub steals: bool,
     /// How long an attempt to get the lock may wait, in milliseconds; the longest if they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acquire_timeout_ms: Option<u64>,
+    /// The shortest time for which a client was told to hold the lock, in milliseconds; None if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_hold_ms: Option<u64>,
     /// For how long a free lock may be asked for in vain, in milliseconds, if the workload says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap_ms: Option<u64>,

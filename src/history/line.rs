@@ -2,10 +2,11 @@
 //!
 //! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`,
 //! `key`, `value` (`[old, new]` of an rmw or a cas, what a read returned, what a write writes), `untold` (an `ok` does
-//! not say what was read; null would mean an empty key), `count` (how much was read, of a counter or list) and
+//! not say what was read; null would mean an empty key), `acquire_timeout_ms` and `breakpoints` (on an `invoke`, how long
+//! it may wait for the lock if not for as long as the header says, and where it is to wait for `go`), `count` (how much was read, of a counter or list) and
 //! `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's `info`
 //! lines of `process: "nemesis"`, with `value` naming the targets. The rest (`run`, `clock`, `fact`, `client`, `step`,
-//! `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
+//! `promotion`, `stall`, `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -46,6 +47,10 @@ struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     validity_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    acquire_timeout_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    breakpoints: Vec<Phase>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     fault: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     step: Option<FaultStep>,
@@ -65,6 +70,8 @@ struct Line {
     script: Option<StepEvent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stall: Option<Stall>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    promotion: Option<Promotion>,
 }
 
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
@@ -87,6 +94,10 @@ pub(super) fn to_line(event: &Event) -> String {
             line.kind = "stall".into();
             line.stall = Some(*stall);
         }
+        Body::Promotion(promotion) => {
+            line.kind = "promotion".into();
+            line.promotion = Some(promotion.clone());
+        }
         Body::Fact(fact) => {
             line.kind = "fact".into();
             line.fact = Some(fact.clone());
@@ -107,6 +118,8 @@ pub(super) fn to_line(event: &Event) -> String {
                 Function::Write => option_to_json(&invocation.new),
                 Function::Hold | Function::Read => Value::Null,
             });
+            line.acquire_timeout_ms = invocation.orders.acquire_timeout_ms;
+            line.breakpoints.clone_from(&invocation.orders.breakpoints);
         }
         Body::Complete(completion) => {
             line.kind = match completion.outcome {
@@ -174,6 +187,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
         "clock" => Body::Clock(need(line.clock, "clock")?),
         "fact" => Body::Fact(need(line.fact, "fact")?),
         "stall" => Body::Stall(need(line.stall, "stall")?),
+        "promotion" => Body::Promotion(need(line.promotion, "promotion")?),
         "client" => Body::Client(ClientEvent {
             process: client_process(&line.process)?,
             step: need(line.client, "client")?,
@@ -186,7 +200,9 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
                 Function::Write => Some(written(line.value)?),
                 Function::Hold | Function::Read => None,
             };
-            Body::Invoke(Invocation { process: process_from_json(&line.process)?, f, key: need(line.key, "key")?, new })
+            let orders = Orders { acquire_timeout_ms: line.acquire_timeout_ms, breakpoints: line.breakpoints };
+            let process = process_from_json(&line.process)?;
+            Body::Invoke(Invocation { process, f, key: need(line.key, "key")?, new, orders })
         }
         "info" if line.process == Some(Value::from("nemesis")) => Body::Nemesis(NemesisEvent {
             fault: need(line.fault, "fault")?,
@@ -246,7 +262,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
         "end" => Body::End(End { completed: need(line.completed, "completed")?, text: line.text.unwrap_or_default() }),
         other => {
             return Err(format!(
-                "unknown type `{other}`; expected invoke, ok, fail, info, phase, run, clock, fact, client, step or end"
+                "unknown type `{other}`; expected invoke, ok, fail, info, phase, run, clock, fact, client, step, stall, promotion or end"
             ));
         }
     };
@@ -379,6 +395,7 @@ mod tests {
             f: Function::Rmw,
             key: "k0".into(),
             new: Some("c3:1".into()),
+            orders: Orders { acquire_timeout_ms: Some(300), breakpoints: vec![Phase::Acquired, Phase::BeforeWrite] },
         }));
         for (outcome, old) in [
             (Outcome::Ok, Reading::Empty),
@@ -399,7 +416,8 @@ mod tests {
         }
         for (f, old) in [(Function::Write, Reading::Unknown), (Function::Cas, Reading::Value("c1:1".into()))] {
             let (process, key, new) = (Process::Client(3), "k0".to_string(), Some("c3:1".to_string()));
-            survives(Body::Invoke(Invocation { process, f, key: key.clone(), new: new.clone() }));
+            let orders = Orders::default();
+            survives(Body::Invoke(Invocation { process, f, key: key.clone(), new: new.clone(), orders }));
             for outcome in [Outcome::Ok, Outcome::Fail, Outcome::Info] {
                 let (key, old, new) = (key.clone(), old.clone(), new.clone());
                 let (error, text, amount) = (None, None, None);
@@ -443,6 +461,10 @@ mod tests {
             outcome: StepOutcome::WentOn,
             text: String::new(),
             expects: Some(Expects { client: 1, phase: Some(Phase::Acquired) }),
+            opens: vec![
+                Opened { client: 1, from: Phase::Read, meant: true },
+                Opened { client: 0, from: Phase::BeforeWrite, meant: false },
+            ],
         }));
         survives(Body::End(End { completed: false, text: "interrupted".into() }));
     }

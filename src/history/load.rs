@@ -6,7 +6,7 @@ use std::path::Path;
 
 use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn, Source};
 
-use super::contradiction::{Said, void};
+use super::contradiction::{Said, refute, void};
 use super::*;
 
 /// Loads `history.jsonl` from a file, or from the run folder that holds one.
@@ -97,7 +97,10 @@ impl Builder {
                 self.history.run = Some(*header);
             }
             Body::Clock(bound) => self.history.clock = Some(bound),
-            Body::Fact(fact) => self.history.facts.push(fact),
+            Body::Fact(fact) => {
+                self.history.facts.push(fact);
+                self.history.fact_lines.push(event.index);
+            }
             Body::Client(client) => {
                 if client.step == ClientStep::Ended {
                     self.in_flight.end(client.process);
@@ -107,13 +110,16 @@ impl Builder {
             Body::Invoke(invocation) => self.invoke(event.index, event.time, invocation)?,
             Body::Complete(completion) => self.complete(event.index, event.time, completion)?,
             Body::Phase(report) => self.phase(event.index, event.time, report)?,
-            Body::Nemesis(nemesis) => self.nemesis(event.time, nemesis)?,
+            Body::Nemesis(nemesis) => self.nemesis(event.index, event.time, nemesis)?,
             Body::Step(mut step) => {
                 step.expects = step.expects.or_else(|| Expects::of_text(&step.step));
                 self.history.steps.push((event.time, step));
             }
             Body::Stall(stall) => {
                 self.history.stalls.push((event.time.saturating_sub(stall.lasted_ns), event.time));
+            }
+            Body::Promotion(promotion) => {
+                self.history.promotions.push(SeenPromotion { index: event.index, time: event.time, promotion });
             }
             Body::End(end) => self.history.end = Some(end),
         }
@@ -129,6 +135,10 @@ impl Builder {
             && let Some(first) = self.written_values.insert(new.clone(), index)
         {
             return Err(format!("value `{new}` is written again, first at index {first}; values must be unique"));
+        }
+        self.history.acquire_timeouts.extend(invocation.orders.acquire_timeout_ms.map(|limit| (index, limit)));
+        if !invocation.orders.breakpoints.is_empty() {
+            self.said.insert(place, Said::with_breakpoints(invocation.orders.breakpoints));
         }
         self.history.operations.push(Operation {
             index,
@@ -185,6 +195,7 @@ impl Builder {
             operation.has_read(report.value, report.amount);
         }
         operation.phases.push(PhaseStamp {
+            index,
             phase: report.phase,
             received: time,
             stamped: stamp_in_run_time(report.mono_ns, clock, operation.invoked, time),
@@ -198,7 +209,7 @@ impl Builder {
         wrong.told(&process.to_string(), |operation| self.history.operations[operation as usize].index + 1)
     }
 
-    fn nemesis(&mut self, time: u64, event: NemesisEvent) -> Result<(), String> {
+    fn nemesis(&mut self, index: u64, time: u64, event: NemesisEvent) -> Result<(), String> {
         let window = self.faults.entry(event.fault).or_insert_with(|| FaultWindow {
             fault: event.fault,
             kind: event.kind,
@@ -210,7 +221,9 @@ impl Builder {
             healed: None,
             skipped: None,
             texts: Vec::new(),
+            lines: Vec::new(),
         });
+        window.lines.push(index);
         window.targets = event.targets;
         match event.step {
             FaultStep::Inject => {
@@ -239,7 +252,8 @@ impl Builder {
         for (&place, contradiction) in &self.contradicted {
             void(&mut self.history.operations[place], &contradiction.text);
         }
-        self.history.contradictions = self.contradicted.into_values().collect();
+        let refuted = refute(&mut self.history);
+        self.history.contradictions = self.contradicted.into_values().chain(refuted).collect();
         self.history.contradictions.sort_by_key(|contradiction| contradiction.line);
         self.history
     }

@@ -18,6 +18,7 @@ mod presence;
 mod record;
 mod source;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,8 @@ pub enum Body {
     Step(StepEvent),
     /// The machine has just stood still.
     Stall(Stall),
+    /// Another node was seen to be the primary of a key.
+    Promotion(Promotion),
     /// The run ended; nothing follows. A history without it was cut short.
     End(End),
 }
@@ -79,6 +82,16 @@ pub enum Body {
 pub struct Stall {
     /// How long, in nanoseconds.
     pub lasted_ns: u64,
+}
+
+/// Another node has become the primary of a key, by most of those who decide that: it was not yet at `after_ns`, and was
+/// when the event was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promotion {
+    pub key: String,
+    pub node: String,
+    pub instead_of: String,
+    pub after_ns: u64,
 }
 
 /// The clients' monotonic clock at the run's time 0, measured by round trips to a process on the clients' kernel.
@@ -200,6 +213,17 @@ pub struct Invocation {
     pub key: String,
     /// The value to write, unique in the run; `None` for a read or a hold.
     pub new: Option<String>,
+    /// How it was to be performed, as far as that is not the same for all.
+    pub orders: Orders,
+}
+
+/// How a client was told to perform one operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// How long it may wait for the lock, in milliseconds, if that is not what the header says.
+    pub acquire_timeout_ms: Option<u64>,
+    /// The phases at which it is to wait for `go`, and to report them again when it goes on.
+    pub breakpoints: Vec<Phase>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -277,6 +301,13 @@ pub enum Phase {
     Released,
 }
 
+impl Phase {
+    /// As clients and scripts write it.
+    pub fn word(self) -> String {
+        line::word(&self)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseReport {
     pub process: u32,
@@ -324,6 +355,23 @@ pub struct StepEvent {
     /// What a client must reach by the end of the step if the lock is live; `None` if the step does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<Expects>,
+    /// Breakpoints that it opened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opens: Vec<Opened>,
+}
+
+/// A client goes on from a breakpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    pub client: u32,
+    pub from: Phase,
+    /// Whether the script meant it to stand there for as long as a lock lives, as before a renewal that is to come.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub meant: bool,
+}
+
+fn is_false(yes: &bool) -> bool {
+    !*yes
 }
 
 /// What a client must reach if the lock is live.
@@ -421,6 +469,8 @@ pub struct History {
     pub run: Option<Header>,
     pub clock: Option<ClockBound>,
     pub facts: Vec<Fact>,
+    /// Indices of the events of these facts, in the same order.
+    pub fact_lines: Vec<u64>,
     /// `(time, event)` in order.
     pub clients: Vec<(u64, ClientEvent)>,
     /// In order of invocation.
@@ -429,10 +479,15 @@ pub struct History {
     pub faults: Vec<FaultWindow>,
     /// `(time, event)` in order.
     pub steps: Vec<(u64, StepEvent)>,
+    /// In order.
+    pub promotions: Vec<SeenPromotion>,
     /// From when to when the machine stood still, in order.
     pub stalls: Vec<(u64, u64)>,
-    /// Where clients contradict themselves, in order.
+    /// Where clients contradict themselves or others, in order.
     pub contradictions: Vec<Contradiction>,
+    /// The operations whose limit for waiting differs from the header's, as indices of their `invoke` events, with that
+    /// limit in milliseconds.
+    pub acquire_timeouts: BTreeMap<u64, u64>,
     pub end: Option<End>,
     /// Time of the last event.
     pub last_time: u64,
@@ -445,6 +500,16 @@ impl History {
     pub fn is_simulated(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.simulated)
     }
+}
+
+/// A promotion with its place in the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenPromotion {
+    /// Index of its event.
+    pub index: u64,
+    /// When it was seen.
+    pub time: u64,
+    pub promotion: Promotion,
 }
 
 /// One operation from its invocation to its completion.
@@ -476,6 +541,8 @@ pub struct Operation {
 /// A phase of an operation, with its place in time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseStamp {
+    /// Index of its event.
+    pub index: u64,
     pub phase: Phase,
     /// When the controller read the report.
     pub received: u64,
@@ -504,6 +571,8 @@ pub struct FaultWindow {
     pub skipped: Option<String>,
     /// What was seen at injection and at heal.
     pub texts: Vec<String>,
+    /// Indices of the events that say all this.
+    pub lines: Vec<u64>,
 }
 
 impl Operation {

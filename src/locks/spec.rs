@@ -256,6 +256,11 @@ impl LockSpec {
         }
     }
 
+    /// Whether a client may take it from its holder.
+    pub fn steals(&self) -> bool {
+        matches!(self, LockSpec::Steal(_))
+    }
+
     /// Whether each acquisition comes with a fencing token.
     pub fn gives_tokens(&self) -> bool {
         matches!(

@@ -50,6 +50,9 @@ pub struct Nemesis {
     /// What the lock's nodes keep on their disks unless the user says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<Persistence>,
+    /// How many independent nodes a lock must have for it to be about that lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voters: Option<u32>,
     /// What is expected of a workload, by the workload's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expectation>,
@@ -191,6 +194,7 @@ impl Nemesis {
             clients: self.clients.max(other.clients),
             ttl: self.ttl.or(other.ttl),
             persistence: self.persistence.or(other.persistence),
+            voters: self.voters.max(other.voters),
             expect: BTreeMap::new(),
             script: Vec::new(),
             faults: self.faults.into_iter().chain(other.faults).collect(),

@@ -14,8 +14,9 @@ use crate::units::Length;
 pub enum Step {
     /// `start client:0`: the client begins its next operation. `start client:0 to read`: it goes no further than that
     /// phase, which the step waits for. With `giving up after 0.1ttl`: it tries to acquire the lock for no longer than
-    /// that.
-    Start { client: u32, to: Option<Phase>, gives_up: Option<Length> },
+    /// that. With `to read or end` the operation may also end without that phase, as it does if the lock was refused;
+    /// with `within 0.2ttl` the script has failed if neither comes in that time.
+    Start { client: u32, to: Option<Phase>, or_end: bool, gives_up: Option<Length>, within: Option<Length> },
     /// `go client:0`: the client continues from where it waits; with `to PHASE` no further than that, as above.
     Go { client: u32, to: Option<Phase> },
     /// `await client:1 end within 3ttl`: waits for a phase of the client's operation, or for its end. With `or go on`
@@ -62,7 +63,7 @@ const PHASES: [(&str, Phase); 11] = [
     ("released", Phase::Released),
 ];
 
-const EXPECTED: &str = "`start client:N`, `start client:N to PHASE giving up after 1ttl`, `go client:N`, `go client:N to PHASE`, \
+const EXPECTED: &str = "`start client:N`, `start client:N to PHASE or end giving up after 1ttl within 2ttl`, `go client:N`, `go client:N to PHASE`, \
                         `await client:N PHASE`, `await client:N end within 3ttl or go on`, \
                         `expect client:N PHASE within 1ttl`, `await primary changes within 1ttl`, `await FAULT` (at a \
                         command), `wait 1.1ttl`, a fault, `heal FAULT` or `heal all`";
@@ -74,11 +75,18 @@ impl FromStr for Step {
         let (verb, rest) = first(text);
         match verb {
             "start" => {
-                let (rest, gives_up) = match rest.split_once(" giving up after ") {
-                    Some((rest, after)) => (rest, Some(length(after.trim())?)),
-                    None => (rest, None),
+                let (rest, within) = with_length(rest, " within ")?;
+                let (rest, gives_up) = with_length(rest, " giving up after ")?;
+                let (rest, or_end) = match rest.strip_suffix(" or end") {
+                    Some(rest) => (rest, true),
+                    None => (rest, false),
                 };
-                client_to(rest).map(|(client, to)| Step::Start { client, to, gives_up })
+                let (client, to) = client_to(rest)?;
+                if to.is_none() && (within.is_some() || or_end) {
+                    let expected = "`to PHASE`: without it this step waits for nothing";
+                    return Err(PhraseError::expected(text, expected));
+                }
+                Ok(Step::Start { client, to, or_end, gives_up, within })
             }
             "go" => client_to(rest).map(|(client, to)| Step::Go { client, to }),
             "await" if rest.starts_with("primary") => match rest.strip_prefix("primary changes within ") {
@@ -115,10 +123,16 @@ fn how_long(text: &str) -> Result<(&str, Option<Length>, bool), PhraseError> {
         Some(rest) => (rest.trim(), true),
         None => (text, false),
     };
-    Ok(match rest.split_once(" within ") {
-        Some((what, within)) => (what, Some(length(within.trim())?), or_go_on),
-        None => (rest, None, or_go_on),
-    })
+    let (what, within) = with_length(rest, " within ")?;
+    Ok((what, within, or_go_on))
+}
+
+/// What comes before this word, and the length after it, if it is there.
+fn with_length<'t>(text: &'t str, word: &str) -> Result<(&'t str, Option<Length>), PhraseError> {
+    match text.split_once(word) {
+        Some((what, after)) => Ok((what, Some(length(after.trim())?))),
+        None => Ok((text, None)),
+    }
 }
 
 fn strike_awaited(text: &str) -> Result<Step, PhraseError> {
@@ -171,9 +185,10 @@ impl fmt::Display for Step {
         };
         let to = |to: &Option<Phase>| to.map_or(String::new(), |phase| format!(" to {}", Milestone::Phase(phase)));
         match self {
-            Step::Start { client, to: phase, gives_up } => {
-                write!(f, "start client:{client}{}", to(phase))?;
-                gives_up.map_or(Ok(()), |after| write!(f, " giving up after {after}"))
+            Step::Start { client, to: phase, or_end, gives_up, within } => {
+                write!(f, "start client:{client}{}{}", to(phase), if *or_end { " or end" } else { "" })?;
+                gives_up.map_or(Ok(()), |after| write!(f, " giving up after {after}"))?;
+                f.write_str(&for_long(within, false))
             }
             Step::Go { client, to: phase } => write!(f, "go client:{client}{}", to(phase)),
             Step::Await { client, event, within, or_go_on } => {
@@ -205,6 +220,8 @@ mod tests {
             "start client:0 to before-write",
             "start client:0 giving up after 0.1ttl",
             "start client:0 to acquiring giving up after 0.1ttl",
+            "start client:1 to before-write within 0.2ttl",
+            "start client:1 to before-write or end giving up after 0.1ttl within 0.2ttl",
             "go client:0",
             "go client:1 to written",
             "await client:1 end",
@@ -236,6 +253,10 @@ mod tests {
             ("begin client:0", "expected `start client:N`"),
             ("start", "expected `client:N`"),
             ("start holder", "expected `client:N`"),
+            ("start client:0 or end", "`to PHASE`"),
+            ("start client:0 to read or go on", "a phase (`acquiring`"),
+            ("start client:0 giving up after 1ttl within 1ttl", "`to PHASE`"),
+            ("start client:0 to read within soon", "not a length"),
             ("start client:0 to the end", "a phase (`acquiring`"),
             ("go client:0 to end", "a phase (`acquiring`"),
             ("await client:0", "a phase (`acquiring`"),

@@ -10,6 +10,7 @@ use super::{PlanError, millis, stream};
 use crate::nemesis::{Between, CallFault, Fault, Partition, Shape, Target, Targets, Way};
 use crate::scenario::Scenario;
 use crate::topology::Program;
+use crate::words;
 
 /// One fault: when, what, how long.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,8 +34,22 @@ pub struct PlannedFault {
 const STREAMS: u64 = 1 << 32;
 
 /// The quiet time before the first fault and after the last heal, in which the run shows that it works at all.
-fn quiet(scenario: &Scenario) -> Duration {
+pub fn quiet(scenario: &Scenario) -> Duration {
     scenario.ttl.mul_f64(1.5).max(Duration::from_secs(1))
+}
+
+/// Whether the lock is one that the nemesis is about.
+pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
+    let Some(voters) = scenario.nemesis.voters else { return Ok(()) };
+    let (nemesis, workload) = (&scenario.nemesis_name, &scenario.workload_name);
+    let about = format!("`{nemesis}` is about a lock on {voters} independent nodes or more, and workload {workload}");
+    if scenario.workload.topology.has_roles() {
+        return Err(PlanError::Nemesis(format!("{about} has a primary and its replicas")));
+    }
+    match scenario.nodes >= voters {
+        true => Ok(()),
+        false => Err(PlanError::Nemesis(format!("{about} has {}", words::plural(scenario.nodes.into(), "node")))),
+    }
 }
 
 pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> {
@@ -183,8 +198,8 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
             }
             Target::Node(number) if *number >= scenario.nodes => {
                 return Err(PlanError::Nemesis(format!(
-                    "target `node:{number}`, but the lock has {} nodes, counted from 0",
-                    scenario.nodes
+                    "target `node:{number}`, but the lock has {}, counted from 0",
+                    words::plural(scenario.nodes.into(), "node")
                 )));
             }
             Target::Primary | Target::Replica if !scenario.workload.topology.has_roles() => {
@@ -231,9 +246,19 @@ fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec
 
 fn no_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
     match count {
-        0 => Err(PlanError::Nemesis(format!("there is no minority of {} nodes; it takes at least 3", scenario.nodes))),
+        0 => Err(PlanError::Nemesis(format!(
+            "there is no minority of {}; it takes at least 3. {}",
+            words::plural(scenario.nodes.into(), "node"),
+            instead(scenario)
+        ))),
         _ => Ok(()),
     }
+}
+
+/// What fits a lock with too few nodes for a shape or a part of them.
+fn instead(scenario: &Scenario) -> String {
+    let more = if scenario.nodes < 3 { "; --nodes 3 gives a lock more, if it can have them" } else { "" };
+    format!("`--nemesis \"partition clients from nodes\"` cuts off all there are{more}")
 }
 
 /// The cuts that make up a shape, with clients on one side and nodes on the other.
@@ -259,8 +284,10 @@ fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<B
                 parts.into_iter().filter(|part| !part.one.0.is_empty() && !part.other.0.is_empty()).collect();
             if parts.is_empty() {
                 return Err(PlanError::Nemesis(format!(
-                    "{} clients and {} nodes can't be split in two",
-                    scenario.clients, scenario.nodes
+                    "{} and {} can't be split in two. {}",
+                    words::plural(scenario.clients.into(), "client"),
+                    words::plural(scenario.nodes.into(), "node"),
+                    instead(scenario)
                 )));
             }
             Ok(parts)

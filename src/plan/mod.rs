@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-pub use faults::PlannedFault;
+pub use faults::{PlannedFault, quiet};
 pub use script::{Action, PlannedStep};
 
 use crate::history::{Function, ResourceKind};
@@ -76,6 +76,7 @@ pub struct Operations {
 impl Plan {
     /// Draws the plan; fails if the nemesis's lengths make no sense or no fault fits into the time limit.
     pub fn draw(scenario: &Scenario) -> Result<Plan, PlanError> {
+        faults::fits(scenario)?;
         let time_limit_ms = millis(scenario.time_limit);
         let operations = (0..scenario.clients)
             .map(|client| {
@@ -105,7 +106,8 @@ impl Operations {
             rng: stream(scenario.seed, u64::from(client)),
             client,
             next: 0,
-            keys: scenario.keys,
+            // A script is about one lock.
+            keys: if scenario.nemesis.script.is_empty() { scenario.keys } else { 1 },
             hold_ms: (millis(low), millis(high)),
             longest_think_ms: (2.0 * mean_think_ms) as u64,
             mix: (scenario.workload.resource.kind == ResourceKind::Replicated)
@@ -300,6 +302,57 @@ mod tests {
     }
 
     #[test]
+    fn a_client_stands_at_a_breakpoint_for_a_ttl_only_where_steps_say_so() {
+        let kept = |steps: &[&str]| {
+            let plan = Plan::draw(&scripted(&[&["start client:0 to read"], steps, &["go client:0"]].concat())).unwrap();
+            plan.script.iter().any(|step| matches!(step.action, Action::Go { kept: true, .. }))
+        };
+        assert!(kept(&["wait 0.6ttl", "wait 0.4ttl"]));
+        let fault = "hold reply to write client:0 from nodes";
+        assert!(kept(&[fault, &format!("await {fault} within 1ttl")]));
+        assert!(!kept(&["wait 0.9ttl"]));
+        assert!(!kept(&["start client:1", "await client:1 end"]), "that is not to take so long");
+        assert!(!kept(&["go client:0 to before-write"]));
+        assert!(!kept(&["wait 0.6ttl", "go client:0 to before-write", "wait 0.6ttl"]), "at one of them");
+    }
+
+    #[test]
+    fn a_step_that_a_refused_lock_may_end_is_planned_so() {
+        let plan = Plan::draw(&scripted(&["start client:0 to read or end within 0.2ttl", "go client:0"])).unwrap();
+        assert!(matches!(plan.script[0].action, Action::Start { within_ms: 200, or_end: true, stops: true, .. }));
+        let plan = Plan::draw(&scripted(&["start client:0 to read", "go client:0"])).unwrap();
+        assert!(matches!(plan.script[0].action, Action::Start { within_ms: 11_000, or_end: false, .. }));
+    }
+
+    #[test]
+    fn a_scenario_is_refused_for_a_lock_that_it_is_not_about() {
+        let on = |workload: &str, nodes: u32| {
+            let (workload_name, workload) = catalogue::workload(workload).unwrap();
+            Plan::draw(&Scenario { workload_name, workload, nodes, keys: 1, ..scenario("one-node-down", 7) })
+        };
+        on("redlock", 3).unwrap();
+        on("etcd", 3).unwrap();
+        for (workload, nodes, expected) in [
+            ("single", 1, "is about a lock on 3 independent nodes or more, and workload single has 1 node"),
+            ("redlock", 2, "has 2 nodes"),
+            ("replicated", 3, "has a primary and its replicas"),
+        ] {
+            let error = on(workload, nodes).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_script_is_about_one_key() {
+        let keys = |scenario: &Scenario| {
+            let operations = (0..3).flat_map(|client| Operations::of(scenario, client).unwrap().take(50));
+            operations.map(|operation| operation.key).collect::<HashSet<_>>().len()
+        };
+        assert_eq!(keys(&scripted(&["start client:0"])), 1);
+        assert_eq!(keys(&scenario("pause", 7)), 2);
+    }
+
+    #[test]
     fn primaries_are_for_nodes_that_have_one() {
         let on = |workload: &str, steps: &[&str]| {
             let (workload_name, workload) = catalogue::workload(workload).unwrap();
@@ -477,7 +530,14 @@ mod tests {
                 s.nodes = 2;
                 s.nemesis.faults[0].fault = pause("minority");
             },
-            "no minority of 2",
+            "no minority of 2 nodes",
+        );
+        refused(
+            |s| {
+                s.nodes = 1;
+                s.nemesis.faults[0].fault = OneOf(vec!["partition bridge".parse().unwrap()]);
+            },
+            "3 clients and 1 node can't be split in two. `--nemesis \"partition clients from nodes\"`",
         );
     }
 }

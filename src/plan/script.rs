@@ -24,13 +24,14 @@ pub struct PlannedStep {
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// The client begins an operation that waits for a `go` at these phases; if `stops`, the step waits until it is at
-    /// the first of them.
+    /// the first of them or, if `or_end`, the operation has ended.
     Start {
         client: u32,
         breakpoints: Vec<Phase>,
         stops: bool,
         acquire_timeout_ms: u64,
         within_ms: u64,
+        or_end: bool,
     },
     /// The client continues from breakpoint `from`; the step waits until it is at breakpoint `to`, if there is one.
     Go {
@@ -38,6 +39,8 @@ pub enum Action {
         from: Phase,
         to: Option<Phase>,
         within_ms: u64,
+        /// Whether it was to stand there for as long as a lock lives, by what the steps in between say.
+        kept: bool,
     },
     Await {
         client: u32,
@@ -85,9 +88,16 @@ struct ScriptedClient {
     started: Option<usize>,
     /// The breakpoint at which it waits.
     at: Option<Phase>,
+    /// How long it stands there by steps that wait for nothing that it does.
+    kept: Duration,
 }
 
 const NOT_IN_EFFECT: &str = "no earlier step injects that fault, or it has been healed";
+
+/// Clients at breakpoints stand there for so much longer.
+fn stand(clients: &mut BTreeMap<u32, ScriptedClient>, longer: Duration) {
+    clients.values_mut().filter(|standing| standing.at.is_some()).for_each(|standing| standing.kept += longer);
+}
 
 /// How long a step waits for a client by default: longer than any operation may take.
 fn patience(scenario: &Scenario) -> Duration {
@@ -107,6 +117,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
     let mut clients: BTreeMap<u32, ScriptedClient> = BTreeMap::new();
     let mut in_effect: Vec<(u32, &Fault)> = Vec::new();
     let mut next_fault = 0;
+    let ttl = scenario.ttl;
     for (number, step) in (1..).zip(&scenario.nemesis.script) {
         let wrong = |text: &str| PlanError::Nemesis(format!("step {number}, `{step}`: {text}"));
         if let Step::Start { client, .. }
@@ -120,15 +131,18 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
         }
         let within_ms = millis(patience(scenario));
         let action = match step {
-            Step::Start { client, to, gives_up } => {
-                clients.insert(*client, ScriptedClient { started: Some(steps.len()), at: *to });
-                let timeout = gives_up.map_or(scenario.acquire_timeout, |length| length.resolve(scenario.ttl));
+            Step::Start { client, to, or_end, gives_up, within } => {
+                let kept = Duration::ZERO;
+                clients.insert(*client, ScriptedClient { started: Some(steps.len()), at: *to, kept });
+                let timeout = gives_up.map_or(scenario.acquire_timeout, |length| length.resolve(ttl));
+                let within_ms = within.map_or(within_ms, |within| millis(within.resolve(ttl)));
                 Action::Start {
                     client: *client,
                     breakpoints: to.iter().copied().collect(),
                     stops: to.is_some(),
                     acquire_timeout_ms: millis(timeout),
                     within_ms,
+                    or_end: *or_end,
                 }
             }
             Step::Go { client, to } => {
@@ -140,11 +154,12 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                     return Err(wrong("the client is past that phase already"));
                 }
                 standing.at = *to;
+                let kept = std::mem::take(&mut standing.kept) >= ttl;
                 let started = standing.started.and_then(|place| steps.get_mut(place));
                 if let (Some(PlannedStep { action: Action::Start { breakpoints, .. }, .. }), Some(to)) = (started, to) {
                     breakpoints.push(*to);
                 }
-                Action::Go { client: *client, from, to: *to, within_ms }
+                Action::Go { client: *client, from, to: *to, within_ms, kept }
             }
             Step::Await { client, .. } | Step::Expect { client, .. }
                 if clients.get(client).is_none_or(|standing| standing.started.is_none()) =>
@@ -152,10 +167,10 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                 return Err(wrong("the client has not been started"));
             }
             Step::Expect { client, event, within } => {
-                Action::Expect { client: *client, event: *event, within_ms: millis(within.resolve(scenario.ttl)) }
+                Action::Expect { client: *client, event: *event, within_ms: millis(within.resolve(ttl)) }
             }
             Step::Await { client, event, within, or_go_on } => {
-                let within_ms = within.map_or(within_ms, |within| millis(within.resolve(scenario.ttl)));
+                let within_ms = within.map_or(within_ms, |within| millis(within.resolve(ttl)));
                 Action::Await { client: *client, event: *event, within_ms, or_go_on: *or_go_on }
             }
             Step::AwaitPrimary { .. } if !scenario.workload.topology.has_roles() => {
@@ -164,14 +179,18 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             Step::AwaitPrimary { .. } if scenario.keys > 1 && faults::has_primaries(scenario) => {
                 return Err(wrong(&of_one_key(scenario)));
             }
-            Step::AwaitPrimary { within } => Action::AwaitPrimary { within_ms: millis(within.resolve(scenario.ttl)) },
+            Step::AwaitPrimary { within } => Action::AwaitPrimary { within_ms: millis(within.resolve(ttl)) },
             Step::AwaitStrike { fault, within, or_go_on } => {
                 let armed = in_effect.iter().rfind(|(_, injected)| *injected == fault);
                 let (fault, _) = armed.ok_or_else(|| wrong(NOT_IN_EFFECT))?;
-                let within_ms = within.map_or(within_ms, |within| millis(within.resolve(scenario.ttl)));
+                let within_ms = within.map_or(within_ms, |within| millis(within.resolve(ttl)));
+                stand(&mut clients, Duration::from_millis(within_ms));
                 Action::AwaitStrike { fault: *fault, within_ms, or_go_on: *or_go_on }
             }
-            Step::Wait(length) => Action::Wait { ms: millis(length.resolve(scenario.ttl)) },
+            Step::Wait(length) => {
+                stand(&mut clients, length.resolve(ttl));
+                Action::Wait { ms: millis(length.resolve(ttl)) }
+            }
             Step::Inject(fault) => {
                 in_effect.push((next_fault, fault));
                 let what = faults::resolve(&mut rng, fault, scenario)?;

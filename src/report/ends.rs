@@ -35,6 +35,11 @@ pub(super) fn keys(story: &Story) -> Option<String> {
     (keys.len() > 1).then(|| format!("{} of {} lost updates", count(losers), count(keys.len() as u64)))
 }
 
+/// How many lost updates no anomaly names.
+pub(super) fn unnamed_losses(story: &Story) -> u64 {
+    story.report.verdict.keys.iter().map(|key| key.lost_unnamed).sum()
+}
+
 /// What an update of this resource is called.
 pub(super) fn update(story: &Story) -> &'static str {
     match story.resource() {

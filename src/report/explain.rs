@@ -1,241 +1,133 @@
-//! The prose: one sentence for a run, a few for an incident. Values are set in backticks.
+//! What happened in an incident, in a few sentences. Values are set in backticks.
 //!
-//! Every sentence says only what the history holds. What is missing is left out; if the operations themselves are
-//! missing, the checker's own summary is used.
+//! Each sentence is a [`Sentence`]: it names the lines of the history that it follows from, and what no line shows is not said.
+//! If the operations themselves are missing, the checker's own summary is used.
 
-use super::ends::{and_the_end, update};
-use super::story::{Incident, PropertyOutcome, Story, fault_words};
+use super::ends::unnamed_losses;
+use super::story::{Incident, Story, fault_words};
 use super::{Report, moments};
-use crate::checker::{AnomalyKind, Gap, STUCK_AFTER_TTLS, Validity};
-use crate::history::{Claim, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
-use crate::words::{count, length, line, list, moment, percent, plural, quoted, tame};
+use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
+use crate::history::{FactName, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
+use crate::words::{count, length, line, list, moment, plural, quoted, tame};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
 const CAST: usize = 3;
-/// A shorter time without the lock is not worth a word in the headline, in nanoseconds.
-const LONG_GAP_NS: u64 = 2_000_000_000;
 /// More values and summaries than this are counted, not listed.
 const LISTED: usize = 4;
 
-/// The run in one sentence.
-pub fn headline(report: &Report) -> String {
-    headline_of(&Story::new(report))
+/// Something that a line says, as a part of a sentence.
+struct Clause {
+    text: String,
+    lines: Vec<u64>,
 }
 
-/// What happened in one incident.
+/// What happened in one incident, counted from 0.
 pub fn explain(report: &Report, number: usize) -> Option<String> {
     let story = Story::new(report);
     story.incidents.get(number).map(|incident| explain_incident(&story, incident))
 }
 
-/// One that was simulated says so first, wherever the sentence is shown.
-pub(super) fn headline_of(story: &Story) -> String {
-    let told = told_of(story);
-    if story.is_simulated() { format!("Simulated: {told}") } else { told }
+/// The same sentence by sentence, of every incident.
+pub fn tell(report: &Report) -> Vec<Vec<Sentence>> {
+    let story = Story::new(report);
+    story.incidents.iter().map(|incident| told(&story, incident)).collect()
 }
 
-fn told_of(story: &Story) -> String {
-    let verdict = story.report.verdict;
-    let lock = story.lock_name();
-    let (lost, acknowledged) = (verdict.lost_updates.count, verdict.lost_updates.acknowledged);
-    let update = update(story);
-    let end = and_the_end(story);
-    let updates_broken = story.standing(Claim::Updates) == PropertyOutcome::Broken;
-    let exclusion_broken = story.standing(Claim::MutualExclusion) == PropertyOutcome::Broken;
-    let overlaps = story.contradictions(Claim::MutualExclusion);
-    match verdict.valid {
-        Validity::Unknown if story.is_unlocked() => "This run proves nothing.".to_string(),
-        Validity::Unknown => "This run proves nothing about the lock.".to_string(),
-        Validity::Invalid if lost > 0 && updates_broken => {
-            let share = percent(verdict.lost_updates.fraction);
-            let of = plural(acknowledged, &format!("acknowledged {update}"));
-            format!("{lock} lost {} of {of} ({share}){}{end}.", count(lost), cause(story, true))
-        }
-        Validity::Invalid if updates_broken => format!(
-            "{lock} produced {} that no correct order of the updates explains{}.",
-            plural(story.contradictions(Claim::Updates), "observation"),
-            cause(story, true)
-        ),
-        Validity::Invalid if exclusion_broken => {
-            let none_lost = if acknowledged > 0 && story.contradictions(Claim::Updates) == 0 {
-                "; no acknowledged update was lost"
-            } else {
-                ""
-            };
-            format!(
-                "{lock} let two clients hold the lock at once {}{}{none_lost}.",
-                if overlaps == 1 { "once".to_string() } else { format!("{} times", count(overlaps)) },
-                cause(story, false)
-            )
-        }
-        Validity::Invalid if story.has(AnomalyKind::NotObtained) => {
-            format!("{lock} was free and asked for, and nobody got it.")
-        }
-        Validity::Invalid if story.has(AnomalyKind::AcquiredLate) => {
-            format!("{lock} could not be acquired when it should have been available.")
-        }
-        Validity::Invalid if story.has(AnomalyKind::WaitedTooLong) => {
-            let waits = verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::WaitedTooLong);
-            let attempts = plural(waits.count() as u64, "attempt");
-            format!("{lock} let {attempts} wait for longer than they were to{}.", cause(story, false))
-        }
-        Validity::Invalid if story.has(AnomalyKind::LeftBehind) => {
-            format!("{lock} left a lock behind that never ends.")
-        }
-        Validity::Invalid => {
-            verdict.reasons.first().cloned().unwrap_or_else(|| format!("{lock} broke what the workload claims."))
-        }
-        Validity::Valid => {
-            let faults = story.report.history.faults.iter().filter(|fault| fault.was_observed()).count() as u64;
-            let through = match faults {
-                0 => String::new(),
-                _ => format!(" through {}", plural(faults, "fault")),
-            };
-            let kept = match acknowledged {
-                0 => format!("{lock} broke none of its claims{through}"),
-                1 => format!("{lock} kept the one acknowledged {update}{through}"),
-                _ => format!("{lock} kept all {} acknowledged {update}s{through}", count(acknowledged)),
-            };
-            let gap = story.report.verdict.lock.longest_gap.as_ref().filter(|gap| is_long(story, gap));
-            let gap = gap.map_or_else(String::new, |gap| {
-                format!(
-                    " But for {} nobody got the lock of {}, though it was free and asked for.",
-                    length(gap.to - gap.from),
-                    gap.key
-                )
-            });
-            let never = match story.standing(Claim::MutualExclusion) {
-                PropertyOutcome::Held if story.claims(Claim::MutualExclusion) => {
-                    ", and never let two clients hold the lock at once"
-                }
-                _ => "",
-            };
-            format!("{kept}{never}{end}.{gap}")
-        }
-    }
-}
-
-/// Whether a lock was out of reach for so long that "valid" alone would mislead.
-fn is_long(story: &Story, gap: &Gap) -> bool {
-    let ttl = story.report.history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
-    gap.to - gap.from > ttl.saturating_mul(STUCK_AFTER_TTLS).max(LONG_GAP_NS)
-}
-
-/// ` while a holder was paused`, if most incidents have that in common.
-fn cause(story: &Story, of_updates: bool) -> String {
-    if story.report.history.faults.iter().all(|fault| fault.injected.is_none()) {
-        return if story.report.history.run.is_some() { ", with no fault at all".to_string() } else { String::new() };
-    }
-    let relevant = || {
-        let wanted = move |incident: &&Incident| {
-            !of_updates || incident.anomalies.iter().any(|a| a.kind.contradicts() == Some(Claim::Updates))
-        };
-        story.incidents.iter().filter(wanted)
-    };
-    let total = relevant().count();
-    let Some(kind) = relevant().find_map(|incident| incident.fault).map(|fault| fault.kind) else {
-        return String::new();
-    };
-    let of_kind = |incident: &&Incident| incident.fault.is_some_and(|fault| fault.kind == kind);
-    let client = |incident: &&Incident| {
-        of_kind(incident)
-            && incident.operations.iter().any(|operation| incident.fault_hits(&story.name(operation.process)))
-    };
-    let on_clients = relevant().filter(client).count();
-    let on_nodes = relevant().filter(of_kind).count() - on_clients;
-    let how_many = on_clients.max(on_nodes);
-    let mut was = what_was(kind, on_clients >= on_nodes).to_string();
-    if story.is_unlocked() {
-        was = was.replace("its holder", "a client");
-    }
-    match how_many {
-        _ if total == 0 || how_many * 2 < total => String::new(),
-        _ if how_many < total => format!(", mostly while {was}"),
-        _ => format!(" while {was}"),
-    }
-}
-
-/// What was going on, in a few words: on a client that held the lock, or elsewhere.
-fn what_was(kind: FaultKind, on_holder: bool) -> &'static str {
-    match (kind, on_holder) {
-        (FaultKind::Pause, true) => "its holder was paused",
-        (FaultKind::Pause, false) => "a node was paused",
-        (FaultKind::Kill, true) => "its holder was killed",
-        (FaultKind::Kill, false) => "a node was killed",
-        (FaultKind::PowerLoss, _) => "a node lost power",
-        (FaultKind::Clock, true) => "its holder's clock was wrong",
-        (FaultKind::Clock, false) => "a node's clock was wrong",
-        (FaultKind::Partition, _) => "the network was partitioned",
-        (FaultKind::Loss, _) => "packets were lost",
-        (FaultKind::Delay, _) => "packets were delayed",
-        (FaultKind::Reset, _) => "connections were reset",
-        (FaultKind::Evict, _) => "nodes evicted keys",
-        (FaultKind::Flush, _) => "nodes lost their keys",
-        (FaultKind::Failover, _) => "a replica was promoted to primary",
-        (FaultKind::Call, _) => "one of its calls was interrupted",
-        (FaultKind::PauseBackground, _) => "its holder's background threads were paused",
-    }
+pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
+    told(story, incident).iter().map(Sentence::text).collect::<Vec<&str>>().join(" ")
 }
 
 /// What happened in an incident, in the order in which it happened.
-pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
-    let told_by_checker = || {
-        let summaries = incident.anomalies.iter().take(LISTED).map(|anomaly| line(&anomaly.summary, 400));
-        let mut sentences: Vec<String> = summaries.map(|text| format!("{}.", text.trim_end_matches('.'))).collect();
-        sentences.dedup();
-        sentences.join(" ")
-    };
+pub(super) fn told(story: &Story, incident: &Incident) -> Vec<Sentence> {
     let other_kind = !incident.has(AnomalyKind::LostUpdate) && !incident.has(AnomalyKind::OverlappingHolders);
-    let Some((&first, others)) = incident.operations.split_first() else { return told_by_checker() };
+    let Some((&first, others)) = incident.operations.split_first() else { return by_checker(story, incident) };
     if other_kind || others.is_empty() || moments::hold(first).is_none() {
-        return told_by_checker();
+        return by_checker(story, incident);
     }
-    let told = cast(incident);
-    let clause =
-        |operation: &Operation, clauses: Vec<String>| format!("{} {}.", story.name(operation.process), list(&clauses));
-    let mut sentences = vec![clause(first, took_the_lock(story, first, None))];
-    sentences.extend(what_went_wrong(story, incident, first, others.first().copied()));
+    let cast = cast(incident);
+    let mut told: Vec<Option<Sentence>> = vec![sentence(story, first, took_the_lock(story, first, None))];
+    // What came before the others took the lock is told before them.
+    let how = |early: bool| {
+        let is_early = |kind| !matches!(kind, HowKind::Extended | HowKind::Stolen | HowKind::Expired);
+        incident.how().filter(|how| is_early(how.kind) == early).map(|how| how.sentence.clone())
+    };
+    let is_kept = incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
+    told.extend(is_kept.then(|| how(true)));
+    told.push(what_went_wrong(story, incident, first, others.first().copied()));
+    told.push(meanwhile(story, first, incident.fault));
+    told.extend((!is_kept).then(|| how(true)));
     let first_write = moments::write(first).map(|write| write.sent);
+    let second_taken = others.first().and_then(|second| moments::at(second, Phase::Acquired));
+    let wrote_before = first_write.zip(second_taken).is_some_and(|(wrote, taken)| wrote < taken);
+    told.extend(wrote_before.then(|| wrote_at(story, incident, first, first)));
     let is_later = |operation: &Operation| {
         moments::write(operation).zip(first_write).is_some_and(|(write, first)| write.sent > first)
     };
-    for operation in told.iter().skip(1) {
+    for operation in cast.iter().skip(1) {
         let mut clauses = took_the_lock(story, operation, Some(first));
-        if !is_later(operation)
-            && let Some(wrote) = wrote(story, operation, None)
-        {
-            clauses.push(wrote);
+        if !is_later(operation) {
+            clauses.extend(wrote(story, operation));
         }
-        sentences.push(clause(operation, clauses));
-        sentences.extend(too_early(story, operation, first));
+        told.push(sentence(story, operation, clauses));
+        told.push(too_early(story, operation, first));
     }
-    match incident.operations.len() - told.len() {
-        0 => {}
-        1 => sentences.push("One more operation followed.".to_string()),
-        untold => sentences.push(format!("{} more operations followed.", count(untold as u64))),
-    }
-    let name = story.name(first.process);
-    let back = match (incident.fault, first_write) {
-        (Some(fault), Some(sent))
-            if incident.fault_hits(&name) && fault.healed.is_some_and(|(time, _)| time <= sent) =>
-        {
-            "went on, still believing to hold it, and "
-        }
-        _ => "",
+    let untold = incident.operations.iter().filter(|one| !cast.iter().any(|known| known.index == one.index));
+    let untold: Vec<u64> = untold.map(|operation| operation.index).collect();
+    let verb = if untold.len() == 1 { "operation took" } else { "operations took" };
+    told.push(Sentence::new(format!("{} more {verb} part.", count(untold.len() as u64)), untold));
+    let writers = std::iter::once(first).filter(|_| !wrote_before);
+    let writers = writers.chain(cast.iter().copied().skip(1).filter(|one| is_later(one)));
+    told.extend(writers.map(|operation| wrote_at(story, incident, first, operation)));
+    told.push(both_held(incident));
+    told.push(how(false));
+    told.push(consequence(story, incident));
+    told.into_iter().flatten().collect()
+}
+
+/// When an operation wrote, and what.
+fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &Operation) -> Option<Sentence> {
+    let (write, wrote) = (moments::write(operation)?, wrote(story, operation)?);
+    let back = if operation.index == first.index { went_on(story, incident, first, write.sent) } else { "" };
+    let text = format!("At {} {} {back}{}.", moment(write.sent), story.name(operation.process), wrote.text);
+    Sentence::new(text, wrote.lines)
+}
+
+/// The checker's own summaries, for what is no story of two holders.
+fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
+    let history = story.report.history;
+    let left_behind = || {
+        let facts = history.facts.iter().zip(&history.fact_lines);
+        facts.filter(|(fact, _)| fact.name == FactName::NothingEndless && !fact.holds).map(|(_, line)| *line)
     };
-    let writers =
-        std::iter::once((first, back)).chain(told.iter().skip(1).filter(|one| is_later(one)).map(|one| (*one, "")));
-    for (operation, back) in writers {
-        if let (Some(write), Some(end)) =
-            (moments::write(operation), wrote(story, operation, story.overwritten(operation)))
-        {
-            sentences.push(format!("At {} {} {back}{end}.", moment(write.sent), story.name(operation.process)));
-        }
-    }
-    sentences.extend(both_held(incident));
-    sentences.extend(how(incident));
-    sentences.extend(consequence(story, incident));
-    sentences.join(" ")
+    let summary = |anomaly: &&crate::checker::Anomaly| {
+        let text = format!("{}.", line(&anomaly.summary, 400).trim_end_matches('.'));
+        let operations = anomaly.operations.iter().chain(&anomaly.lost).filter_map(|index| story.operation(*index));
+        let lines: Vec<u64> = match anomaly.kind {
+            AnomalyKind::LeftBehind => left_behind().collect(),
+            // Whoever asked for it at the time.
+            AnomalyKind::Unavailable => {
+                let asking = history.operations.iter().filter(|one| {
+                    one.key == anomaly.key
+                        && one.invoked <= anomaly.time
+                        && one.completed.is_none_or(|completed| completed >= anomaly.time)
+                });
+                asking.map(|operation| operation.index).collect()
+            }
+            _ => operations.flat_map(|one| [one.index].into_iter().chain(one.completed_index)).collect(),
+        };
+        Sentence::new(text, lines)
+    };
+    let mut told: Vec<Sentence> = incident.anomalies.iter().take(LISTED).filter_map(summary).collect();
+    told.dedup_by(|one, other| one.text() == other.text());
+    told.extend(incident.how().map(|how| how.sentence.clone()));
+    told
+}
+
+/// What an operation did, as a sentence about its client.
+fn sentence(story: &Story, operation: &Operation, clauses: Vec<Clause>) -> Option<Sentence> {
+    let texts: Vec<String> = clauses.iter().map(|clause| clause.text.clone()).collect();
+    let text = format!("{} {}.", story.name(operation.process), list(&texts));
+    Sentence::new(text, clauses.into_iter().flat_map(|clause| clause.lines))
 }
 
 /// The operations of an incident that are told one by one and drawn: the first one, then those that matter most, few
@@ -266,27 +158,30 @@ pub(super) fn cast<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
 }
 
 /// What an operation did up to its write, as clauses that follow its client's name.
-fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operation>) -> Vec<String> {
-    let Some(acquired) = moments::at(operation, Phase::Acquired) else {
-        return vec![format!("began its operation at {}", moment(operation.invoked))];
+fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operation>) -> Vec<Clause> {
+    let Some(acquired) = operation.phase(Phase::Acquired) else {
+        let text = format!("began its operation at {}", moment(operation.invoked));
+        return vec![Clause { text, lines: vec![operation.index] }];
     };
-    let (token, validity_ms) = moments::grant(operation);
-    let mut details: Vec<String> = token.map(|token| format!("token {token}")).into_iter().collect();
+    let mut details: Vec<String> = acquired.token.map(|token| format!("token {token}")).into_iter().collect();
     if earlier.is_none() {
-        let good = validity_ms.map(|ms| length(ms.saturating_mul(1_000_000)));
+        let good = acquired.validity_ms.map(|ms| length(ms.saturating_mul(1_000_000)));
         details.extend(good.map(|good| match story.ttl_ns() {
             Some(ttl) => format!("valid for {good} of its TTL of {}", length(ttl)),
             None => format!("valid for {good}"),
         }));
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
-    let mut clauses = vec![format!("took the lock at {}{details}", moment(acquired))];
+    let text = format!("took the lock at {}{details}", moment(moments::time_of(acquired)));
+    let mut clauses = vec![Clause { text, lines: vec![acquired.index] }];
     let too = if earlier.is_some_and(|earlier| earlier.old == operation.old) { " too" } else { "" };
-    match &operation.old {
-        Reading::Unknown => {}
-        Reading::Empty => clauses.push(format!("found the key empty{too}")),
-        Reading::Value(value) => clauses.push(format!("read {}{too}", with_count(story, operation, 0, value))),
-    }
+    let read = match &operation.old {
+        Reading::Unknown => return clauses,
+        Reading::Empty => format!("found the key empty{too}"),
+        Reading::Value(value) => format!("read {}{too}", with_count(story, operation, 0, value)),
+    };
+    let lines = operation.phase(Phase::Read).map(|stamp| stamp.index).into_iter().chain(operation.completed_index);
+    clauses.push(Clause { text: read, lines: lines.collect() });
     clauses
 }
 
@@ -300,11 +195,25 @@ fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> S
     }
 }
 
-/// Says that a lock was acquired while an earlier one was still valid, which no pause of that holder explains.
-fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<String> {
-    let acquired = moments::at(operation, Phase::Acquired)?;
-    let left = moments::expiry(earlier)?.checked_sub(acquired)?;
-    Some(format!("The lock of {} was still valid for {} then.", story.name(earlier.process), length(left)))
+/// Says that a lock was acquired while an earlier holder still had it, by that holder's count.
+fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<Sentence> {
+    let acquired = operation.phase(Phase::Acquired)?;
+    let taken = moments::time_of(acquired);
+    let (expiry, told) = moments::expiry_at(earlier, taken)?;
+    let left = expiry.checked_sub(taken).filter(|left| *left > 0)?;
+    let still_held = moments::hold(earlier).is_some_and(|hold| hold.start < taken && taken < hold.end);
+    let text =
+        format!("By its own count {} had the lock for another {} then.", story.name(earlier.process), length(left));
+    still_held.then(|| Sentence::new(text, [told.index, acquired.index])).flatten()
+}
+
+/// When the first holder's lock expired by its own count, if it still held it then and nobody else had it yet.
+fn ran_out(first: &Operation, second: Option<&Operation>) -> Option<(u64, u64)> {
+    let taken = second.and_then(|second| moments::at(second, Phase::Acquired));
+    let hold = moments::hold(first)?;
+    let (expiry, told) = moments::expiry_at(first, taken.unwrap_or(hold.end))?;
+    let in_time = expiry < hold.end && taken.is_none_or(|taken| expiry <= taken);
+    in_time.then_some((expiry, told.index))
 }
 
 /// The fault, and when the first holder's lock expired.
@@ -313,21 +222,41 @@ fn what_went_wrong(
     incident: &Incident,
     first: &Operation,
     second: Option<&Operation>,
-) -> Option<String> {
-    let expiry = moments::expiry(first);
-    let taken = second.and_then(|second| moments::at(second, Phase::Acquired));
-    let ran_out = expiry.filter(|expiry| taken.is_none_or(|taken| *expiry <= taken));
+) -> Option<Sentence> {
+    let ran_out = ran_out(first, second);
+    let line = ran_out.map(|(_, line)| line);
+    let name = story.name(first.process);
     let Some(fault) = incident.fault else {
-        return ran_out.map(|time| format!("Its lock expired at {}, before it was done.", moment(time)));
+        let text = format!("Its lock expired at {}, before it was done.", moment(ran_out?.0));
+        return Sentence::new(text, line);
     };
+    let (from, to) = fault.span();
+    let is_it = incident.fault_hits(&name) && fault.targets.len() == 1;
+    let then = match ran_out {
+        Some((time, _)) if is_it && time >= from && to.is_none_or(|to| time <= to) => {
+            let meanwhile = if fault.kind == FaultKind::Pause { "while it stood still" } else { "meanwhile" };
+            format!(", and its lock expired at {} {meanwhile}", moment(time))
+        }
+        Some((time, _)) => format!("; {name}'s lock expired at {}", moment(time)),
+        None => String::new(),
+    };
+    let lines = fault.lines.iter().copied().chain(line);
+    Sentence::new(format!("{}{then}.", struck(story, fault, is_it)), lines)
+}
+
+/// What a fault did to whom, when and for how long.
+fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
     let (_, past, how) = fault_words(fault.kind);
     let (from, to) = fault.span();
-    let first_name = story.name(first.process);
+    // What it struck says more than what was ordered.
+    if let (FaultKind::Call, Some(struck)) = (fault.kind, fault.texts.first().filter(|_| fault.was_observed())) {
+        let until = to.map_or_else(String::new, |to| format!(", until {}", moment(to)));
+        return format!("At {} {}{until}", moment(from), tame(struck, 200));
+    }
     // A sentence about a paused client does not fit one whose packets were lost.
-    let whom = if incident.fault_hits(&first_name) && fault.targets.len() == 1 {
-        "It".to_string()
-    } else {
-        list(&fault.targets.iter().map(|target| tame(target, 30)).collect::<Vec<_>>())
+    let whom = match is_it {
+        true => "It".to_string(),
+        false => list(&fault.targets.iter().map(|target| tame(target, 30)).collect::<Vec<_>>()),
     };
     let verb = if fault.targets.len() > 1 { "were" } else { "was" };
     let for_long = match (fault.kind, to) {
@@ -337,14 +266,6 @@ fn what_went_wrong(
         (_, None) => ", and never resumed".to_string(),
     };
     let unseen = if fault.was_observed() { "" } else { "; its effect was not observed" };
-    let then = match ran_out {
-        Some(time) if whom == "It" && time >= from && to.is_none_or(|to| time <= to) => {
-            let meanwhile = if fault.kind == FaultKind::Pause { "while it stood still" } else { "meanwhile" };
-            format!(", and its lock expired at {} {meanwhile}", moment(time))
-        }
-        Some(time) => format!("; {first_name}'s lock expired at {}", moment(time)),
-        None => String::new(),
-    };
     // No signal was sent there, but the effect is that of one.
     let how = if story.is_simulated() && how.starts_with("SIG") { format!("as by {how}") } else { how.to_string() };
     let how = match fault.kind {
@@ -352,97 +273,134 @@ fn what_went_wrong(
         _ if fault.what.is_empty() => how,
         _ => format!("{how}: `{}`", tame(&fault.what, 120)),
     };
-    let others = meanwhile(story, first, fault);
-    // What it struck says more than what was ordered.
-    if let (FaultKind::Call, Some(struck)) = (fault.kind, fault.texts.first().filter(|_| fault.was_observed())) {
-        let until = to.map_or_else(String::new, |to| format!(", until {}", moment(to)));
-        return Some(format!("At {} {}{until}{then}.{others}", moment(from), tame(struck, 200)));
-    }
-    Some(format!("{whom} {verb} {past} at {}{for_long} ({how}{unseen}){then}.{others}", moment(from)))
+    format!("{whom} {verb} {past} at {}{for_long} ({how}{unseen})", moment(from))
 }
 
 /// The other faults in effect while an operation was in progress.
-fn meanwhile(story: &Story, operation: &Operation, told: &FaultWindow) -> String {
+fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -> Option<Sentence> {
     let end = operation.completed.unwrap_or(u64::MAX);
-    let others: Vec<String> = (story.report.history.faults.iter())
-        .filter(|fault| fault.fault != told.fault && fault.was_observed() && !fault.what.is_empty())
+    let others: Vec<&FaultWindow> = (story.report.history.faults.iter())
+        .filter(|fault| told.is_none_or(|told| fault.fault != told.fault))
+        .filter(|fault| fault.was_observed() && !fault.what.is_empty())
         .filter(|fault| fault.inject <= end && fault.span().1.is_none_or(|to| to >= operation.invoked))
-        .map(|fault| format!("`{}`", tame(&fault.what, 120)))
         .collect();
-    match others.len() {
-        0 => String::new(),
-        1..=LISTED => format!(" Also in effect: {}.", others.join(", ")),
-        more => format!(" Also in effect: {} and {} more.", others[..LISTED].join(", "), more - LISTED),
-    }
+    let mut names: Vec<String> = others.iter().map(|fault| format!("`{}`", tame(&fault.what, 120))).collect();
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let also = if told.is_some() { "Also in effect" } else { "In effect meanwhile" };
+    let lines = others.iter().flat_map(|fault| fault.lines.iter().copied()).chain([operation.index]);
+    (!others.is_empty()).then(|| Sentence::new(format!("{also}: {}{more}.", names.join(", ")), lines)).flatten()
 }
 
-/// What became of an operation's write, as the end of a sentence.
-fn wrote(story: &Story, operation: &Operation, over: Option<&Operation>) -> Option<String> {
-    moments::write(operation)?;
+/// Whether the first holder was struck, and wrote afterwards without having been told that its lock was gone.
+fn went_on(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> &'static str {
+    let struck_before = incident.fault_hits(&story.name(first.process))
+        && incident.fault.is_some_and(|fault| fault.healed.is_some_and(|(time, _)| time <= sent));
+    let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && moments::time_of(stamp) <= sent);
+    if struck_before && !told { "went on, still believing to hold it, and " } else { "" }
+}
+
+/// What became of an operation's write.
+fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
+    let write = moments::write(operation)?;
     let written = |operation: &Operation| Some(with_count(story, operation, 1, operation.new.as_deref()?));
     let new = written(operation)?;
-    let over = match (over, &operation.old) {
-        (Some(over), Reading::Value(old)) if over.new.as_ref() == Some(old) => String::new(),
-        (Some(over), _) => written(over).map_or(String::new(), |over| format!(" over {over}")),
-        (None, _) => String::new(),
+    let over = story.certainly_overwritten(operation);
+    let (replaced, over) = match (over, &operation.old) {
+        (Some(over), Reading::Value(old)) if over.new.as_ref() == Some(old) => (None, String::new()),
+        (Some(over), _) => (Some(over), written(over).map_or(String::new(), |over| format!(" over {over}"))),
+        (None, _) => (None, String::new()),
     };
     let error = operation.error.as_deref().map(|word| format!(" ({})", tame(word, 30))).unwrap_or_default();
-    Some(match operation.outcome {
+    let refused = story.resource_refuses() && matches!(operation.error.as_deref(), Some("fenced" | "conflict"));
+    let text = match operation.outcome {
         Outcome::Ok => format!("wrote {new}{over} (acknowledged)"),
-        Outcome::Fail if story.resource_refuses() => format!("tried to write {new}, which the resource refused{error}"),
-        Outcome::Fail => format!("tried to write {new}, which failed{error}"),
+        Outcome::Fail if refused => format!("tried to write {new}, which the resource refused{error}"),
+        Outcome::Fail => format!("was to write {new}, which failed{error}"),
+        Outcome::Info if write.acknowledged.is_some() => {
+            format!("wrote {new}{over}, and did not answer for sure{error}")
+        }
         Outcome::Info => format!("sent the write of {new}, with no certain answer{error}"),
-    })
+    };
+    let stamps = |operation: &Operation| -> Vec<u64> {
+        let of_write = operation.phases.iter().filter(|one| matches!(one.phase, Phase::BeforeWrite | Phase::Written));
+        of_write.map(|one| one.index).chain(operation.completed_index).collect()
+    };
+    let lines = stamps(operation).into_iter().chain(replaced.map(stamps).into_iter().flatten()).collect();
+    Some(Clause { text, lines })
 }
 
-/// For how long the checker's pairs of holders overlapped.
-fn both_held(incident: &Incident) -> Option<String> {
-    let lengths: Vec<u64> = (incident.overlaps().iter())
-        .filter_map(|(one, other)| moments::overlap(one, other))
-        .map(|(from, to)| to - from)
-        .collect();
-    match lengths[..] {
-        [] => None,
-        [one] => Some(format!("For {} both believed to hold the lock.", length(one))),
+/// For how long the checker's pairs of holders overlapped; what several pairs share counts once.
+fn both_held(incident: &Incident) -> Option<Sentence> {
+    let pairs = incident.overlaps();
+    let mut times: Vec<(u64, u64)> = pairs.iter().filter_map(|(one, other)| moments::overlap(one, other)).collect();
+    let text = match times[..] {
+        [] => return None,
+        [(from, to)] => format!("For {} both believed to hold the lock.", length(to - from)),
         _ => {
-            Some(format!("Two clients at once believed to hold the lock for {} in all.", length(lengths.iter().sum())))
+            times.sort_unstable();
+            let (mut sum, mut until) = (0, 0);
+            for (from, to) in times {
+                sum += to.saturating_sub(from.max(until));
+                until = until.max(to);
+            }
+            format!("Two clients at once believed to hold the lock for {} in all.", length(sum))
         }
+    };
+    let ends = |operation: &Operation| -> Vec<u64> {
+        let hold = |phase| !matches!(phase, Phase::Acquiring | Phase::HalfAcquired);
+        operation.phases.iter().filter(|stamp| hold(stamp.phase)).map(|stamp| stamp.index).collect()
+    };
+    Sentence::new(text, pairs.into_iter().flat_map(|(one, other)| [ends(one), ends(other)].concat()))
+}
+
+/// What it did to the data; None if the clients write none, or nobody knows.
+fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
+    let verdict = story.report.verdict;
+    let operations = || incident.operations.iter().flat_map(|one| [one.index].into_iter().chain(one.completed_index));
+    let is_lost = |operation: &&Operation| verdict.anomalies.iter().any(|one| one.lost.contains(&operation.index));
+    let lost = || incident.lost.iter().filter_map(|index| story.operation(*index));
+    let of_lost = || lost().flat_map(|one| [one.index].into_iter().chain(one.completed_index)).collect::<Vec<u64>>();
+    let in_flight = incident.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight);
+    if let Some(anomaly) = in_flight.filter(|_| !incident.has(AnomalyKind::LostUpdate)) {
+        // The checker's last clause says whose write it was.
+        let why = anomaly.summary.rsplit_once("; ").map_or(anomaly.summary.as_str(), |(_, why)| why);
+        return Sentence::new(format!("What was erased is no loss of the lock: {why}."), operations());
     }
-}
-
-/// How two clients came to hold the lock at once, where that is certain.
-fn how(incident: &Incident) -> Option<String> {
-    let told = incident.anomalies.iter().find_map(|anomaly| anomaly.how.as_deref())?;
-    Some(format!("{told}."))
-}
-
-/// What it did to the data; None if the clients write none.
-fn consequence(story: &Story, incident: &Incident) -> Option<String> {
-    Some(match incident.lost[..] {
+    match incident.lost[..] {
         [] if !incident.claimed && story.resource_refuses() => {
-            format!("Harmless here: {}.", story.refusal().unwrap_or_default())
+            Sentence::new(format!("Harmless here: {}.", story.refusal().unwrap_or_default()), operations())
         }
-        [] if incident.has(AnomalyKind::LostUpdate) => "What was overwritten had not been acknowledged.".to_string(),
-        [] if story.report.verdict.lost_updates.acknowledged == 0 => return None,
-        [] => "No acknowledged update was lost this time.".to_string(),
+        [] if incident.has(AnomalyKind::LostUpdate) => {
+            Sentence::new("What was overwritten had not been acknowledged.".to_string(), operations())
+        }
+        [] => {
+            let unknown = verdict.valid == Validity::Unknown
+                || verdict.lost_updates.acknowledged == 0
+                || unnamed_losses(story) > 0
+                || incident.operations.iter().copied().any(|operation| is_lost(&operation));
+            let text = "No acknowledged update was lost this time.".to_string();
+            (!unknown).then(|| Sentence::new(text, operations())).flatten()
+        }
         [index] => {
             let operation = story.operation(index);
             let value = operation
                 .and_then(|operation| operation.new.as_deref())
                 .map_or(String::new(), |new| format!(" {}", quoted(new)));
             let whose = operation.map_or(String::new(), |operation| format!(" of {}", story.name(operation.process)));
-            format!("The acknowledged update{value}{whose} is lost: no later value builds on it.")
+            let text = format!("The acknowledged update{value}{whose} is lost: no later value builds on it.");
+            Sentence::new(text, of_lost())
         }
         _ => {
             let total = incident.lost.len();
-            let values: Vec<String> = (incident.lost.iter().take(LISTED))
-                .filter_map(|index| story.operation(*index)?.new.as_deref().map(quoted))
-                .collect();
+            let values: Vec<String> = lost().take(LISTED).filter_map(|one| one.new.as_deref().map(quoted)).collect();
             let values = if values.len() == total { list(&values) } else { format!("{} and more", values.join(", ")) };
-            format!(
+            let text = format!(
                 "{} acknowledged updates are lost, since no later value builds on them: {values}.",
                 count(total as u64)
-            )
+            );
+            Sentence::new(text, of_lost())
         }
-    })
+    }
 }

@@ -6,7 +6,7 @@
 //!
 //! - [`facts`]: what neither scenario nor history contains
 //! - [`story`]: anomalies grouped into incidents, and the names of those involved
-//! - [`explain`]: the sentences
+//! - [`headline`], [`explain`]: the sentences on a run and on an incident
 //! - [`ends`]: how counters and lists ended, in words
 //! - [`incident`]: the drawing of one incident
 //! - [`counterexample`]: the smallest set of operations that no order explains, in words and as a drawing
@@ -24,6 +24,7 @@ mod ends;
 mod explain;
 pub mod exploration;
 mod facts;
+mod headline;
 mod html;
 mod incident;
 pub mod linear;
@@ -39,12 +40,13 @@ use std::io;
 use std::path::Path;
 
 pub use counterexample::{Counterexample, Origin};
-pub use explain::{explain, headline};
+pub use explain::{explain, tell};
 pub use facts::RunFacts;
+pub use headline::headline;
 pub use html::{html, linear_html};
 pub use results::results_json;
 pub use story::{Incident, Story};
-pub use terminal::{pointers, summary, terminal};
+pub use terminal::{point_to, pointers, summary, terminal};
 
 use crate::checker::Verdict;
 use crate::files::{self, FileError, Unwritten};

@@ -33,14 +33,24 @@ pub fn at(operation: &Operation, phase: Phase) -> Option<u64> {
     operation.phase(phase).map(time_of)
 }
 
-/// The hold of an operation that acquired the lock.
+/// The hold of an operation that acquired the lock: until it gave the lock back or was told that it is gone, else until it
+/// was last heard of as the holder.
 pub fn hold(operation: &Operation) -> Option<Hold> {
-    let start = at(operation, Phase::Acquired)?;
-    let over = [Phase::Releasing, Phase::Lost, Phase::Released].into_iter().find_map(|phase| at(operation, phase));
-    let last_heard = operation.phases.iter().map(time_of).max().unwrap_or(start);
-    let answered = (operation.outcome != Outcome::Info).then_some(operation.completed).flatten();
-    let end = over.or(answered);
-    Some(Hold { start, end: end.unwrap_or(last_heard).max(start), ended: end.is_some() })
+    let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
+    let start = time_of(&operation.phases[acquired]);
+    let after = &operation.phases[acquired + 1..];
+    let over = |stamp: &&PhaseStamp| matches!(stamp.phase, Phase::Releasing | Phase::Lost | Phase::Released);
+    let acts = |stamp: &&PhaseStamp| {
+        matches!(stamp.phase, Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended)
+    };
+    let last_heard = after.iter().take_while(|stamp| !over(stamp)).filter(acts).map(time_of).max().unwrap_or(start);
+    let end = match after.iter().find(over) {
+        // Whoever is told that the lock is gone acted as its holder before that.
+        Some(stamp) if stamp.phase == Phase::Releasing => time_of(stamp),
+        _ => last_heard,
+    };
+    let ended = after.iter().any(|stamp| over(&stamp)) || operation.outcome != Outcome::Info;
+    Some(Hold { start, end: end.max(start), ended })
 }
 
 /// The operation's write, if it got that far.
@@ -50,6 +60,27 @@ pub fn write(operation: &Operation) -> Option<Write> {
     let last = operation.phases.iter().rfind(|stamp| stamp.phase == Phase::BeforeWrite).map(time_of);
     let sent = last.or(acknowledged)?;
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
+}
+
+/// A write between stamps on the safe side of it: it took effect after it was sent, and before it was acknowledged.
+pub struct CertainWrite {
+    pub sent: u64,
+    pub acknowledged: u64,
+}
+
+/// None without such stamps.
+pub fn certain_write(operation: &Operation) -> Option<CertainWrite> {
+    let stamped = |phase| operation.phases.iter().filter(move |stamp| stamp.phase == phase);
+    let sent = stamped(Phase::BeforeWrite).next_back().filter(|stamp| stamp.stamped.is_some()).map(time_of)?;
+    Some(CertainWrite { sent, acknowledged: stamped(Phase::Written).next().map(time_of)? })
+}
+
+/// Whether an operation without a certain answer may have sent a write: those with a lock say so before they do.
+pub fn may_have_sent(operation: &Operation) -> bool {
+    operation.outcome == Outcome::Ok
+        || !operation.f.is_locked()
+        || operation.phases.is_empty()
+        || write(operation).is_some()
 }
 
 /// When the write took effect, give or take the trip to the resource; None if it is not known to have done so.
@@ -68,14 +99,18 @@ pub fn is_slow(operation: &Operation, sent: u64, answered: u64) -> bool {
     took > 10_000_000 && hold(operation).is_none_or(|hold| took > (hold.end - hold.start) / 10)
 }
 
-/// Until when the client counts its lock as valid; None if it counts on no end, such as for a lock that does not
-/// expire.
+/// Until when the client counts its lock as valid, by what it had been told up to a moment, and the stamp that says so; None
+/// if it counts on no end, such as for a lock that does not expire.
+pub fn expiry_at(operation: &Operation, moment: u64) -> Option<(u64, &PhaseStamp)> {
+    let told = operation.phases.iter().filter(|stamp| time_of(stamp) <= moment);
+    let until = |stamp: &PhaseStamp| Some(time_of(stamp).saturating_add(stamp.validity_ms?.saturating_mul(1_000_000)));
+    told.filter_map(|stamp| Some((until(stamp)?, stamp))).max_by_key(|(until, _)| *until)
+}
+
+/// When the client's lock ran out while it still held it, by its own count.
 pub fn expiry(operation: &Operation) -> Option<u64> {
-    operation
-        .phases
-        .iter()
-        .filter_map(|stamp| Some(time_of(stamp).saturating_add(stamp.validity_ms?.saturating_mul(1_000_000))))
-        .max()
+    let hold = hold(operation)?;
+    expiry_at(operation, hold.end).map(|(until, _)| until).filter(|until| *until < hold.end)
 }
 
 /// The token and the validity that the holder was given on `acquired`.

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Report;
-use super::explain::{explain_incident, headline_of};
-use super::story::Story;
+use super::explain::told;
+use super::headline::headline;
+use super::story::{Incident, Story};
 use crate::checker::{
-    AnomalyKind, ClaimVerdict, Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, wilson_95,
+    AnomalyKind, ClaimVerdict, Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Sentence, Validity,
+    wilson_95,
 };
 use crate::history::Process;
 use crate::words;
@@ -81,15 +83,18 @@ struct Told<'a> {
     /// Whether it contradicts what the workload claims.
     claimed: bool,
     text: &'a str,
+    /// Indices of the events in `history.jsonl` that the text follows from.
+    lines: &'a [u64],
 }
 
 /// The content of `results.json`.
 pub fn results_json(report: &Report) -> String {
     let story = Story::new(report);
     let verdict = report.verdict;
-    let texts: Vec<String> = story.incidents.iter().map(|incident| explain_incident(&story, incident)).collect();
+    let texts: Vec<(String, Vec<u64>)> =
+        story.incidents.iter().map(|incident| text_and_lines(&story, incident)).collect();
     let mut anomalies: Vec<Told> = Vec::new();
-    for (number, (incident, text)) in story.incidents.iter().zip(&texts).enumerate() {
+    for (number, (incident, (text, lines))) in story.incidents.iter().zip(&texts).enumerate() {
         for anomaly in &incident.anomalies {
             let processes = anomaly.operations.iter().filter_map(|index| story.operation(*index));
             anomalies.push(Told {
@@ -103,6 +108,7 @@ pub fn results_json(report: &Report) -> String {
                 lost: &anomaly.lost,
                 claimed: story.breaks(anomaly.kind),
                 text,
+                lines,
             });
         }
     }
@@ -110,7 +116,7 @@ pub fn results_json(report: &Report) -> String {
     let results = Results {
         simulated: story.is_simulated(),
         valid: verdict.valid,
-        summary: headline_of(&story),
+        summary: headline(report),
         reasons: &verdict.reasons,
         claims: &verdict.claims,
         lost_updates: verdict.lost_updates,
@@ -138,6 +144,15 @@ pub fn results_json(report: &Report) -> String {
     let mut text = serde_json::to_string_pretty(&results).expect("results have string keys only");
     text.push('\n');
     text
+}
+
+/// What an incident's text is, and which lines it follows from.
+fn text_and_lines(story: &Story, incident: &Incident) -> (String, Vec<u64>) {
+    let sentences = told(story, incident);
+    let mut lines: Vec<u64> = sentences.iter().flat_map(Sentence::lines).copied().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    (sentences.iter().map(Sentence::text).collect::<Vec<&str>>().join(" "), lines)
 }
 
 /// How many of the run's faults reached each stage.

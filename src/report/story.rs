@@ -7,14 +7,16 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::{Report, moments};
-use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, Validity};
+use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, Validity};
 use crate::history::{
-    Claim, ClientStep, FaultKind, FaultWindow, Function, OnCall, Operation, Outcome, Process, ResourceKind,
+    Claim, ClientStep, FaultKind, FaultWindow, Function, OnCall, Operation, Outcome, Phase, Process, Reading,
+    ResourceKind,
 };
 use crate::locks::LockSpec;
 use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
 use crate::topology::Topology;
+use crate::words::tame;
 
 /// A report's data, indexed.
 pub struct Story<'a> {
@@ -22,8 +24,24 @@ pub struct Story<'a> {
     operations: HashMap<u64, &'a Operation>,
     /// By key: writes that are known to have taken effect, ordered by when they did.
     writes: HashMap<&'a str, Vec<(u64, &'a Operation)>>,
+    certain: HashMap<&'a str, CertainWrites<'a>>,
     /// Those that lost updates first, then those that break a claim, each group ordered by time.
     pub incidents: Vec<Incident<'a>>,
+}
+
+/// The writes of a key whose places in time are certain, in the order in which they were sent.
+struct CertainWrites<'a> {
+    writes: Vec<CertainWrite<'a>>,
+    /// From when on another one may have been made as well.
+    doubtful_from: u64,
+}
+
+struct CertainWrite<'a> {
+    sent: u64,
+    acknowledged: u64,
+    /// When this and all before it were acknowledged.
+    all_acknowledged: u64,
+    operation: &'a Operation,
 }
 
 /// One thing that happened, with every anomaly that it shows up as.
@@ -69,7 +87,8 @@ impl<'a> Story<'a> {
         for of_key in writes.values_mut() {
             of_key.sort_by_key(|(time, operation)| (*time, operation.index));
         }
-        let mut story = Story { report, operations, writes, incidents: Vec::new() };
+        let certain = certain_writes(&report.history.operations);
+        let mut story = Story { report, operations, writes, certain, incidents: Vec::new() };
         story.incidents = story.group();
         story
     }
@@ -104,6 +123,25 @@ impl<'a> Story<'a> {
         earlier.iter().rev().find(|(_, other)| other.index != operation.index).map(|(_, last)| *last)
     }
 
+    /// The write that an operation certainly overwrote: acknowledged before the operation wrote, though not before it read,
+    /// and no other write may have come in between or last.
+    pub fn certainly_overwritten(&self, operation: &Operation) -> Option<&'a Operation> {
+        let own = moments::certain_write(operation)?;
+        let of_key = self.certain.get(operation.key.as_str())?;
+        if of_key.doubtful_from < own.acknowledged {
+            return None;
+        }
+        let of_key = &of_key.writes[..of_key.writes.partition_point(|write| write.sent < own.acknowledged)];
+        let [before @ .., last, this] = of_key else { return None };
+        let alone = this.operation.index == operation.index
+            && last.acknowledged <= own.sent
+            && before.last().is_none_or(|before| before.all_acknowledged <= last.sent);
+        let read = operation.phase(Phase::Read).map(moments::time_of);
+        let unread = read.is_some_and(|read| read < last.acknowledged);
+        let is_read = matches!((&operation.old, &last.operation.new), (Reading::Value(old), Some(new)) if old == new);
+        (alone && (unread || is_read)).then_some(last.operation)
+    }
+
     /// The name of the client behind a process: `c3`; `process 3` where the number of clients is unknown.
     pub fn name(&self, process: Process) -> String {
         match (&self.report.history.run, process) {
@@ -129,6 +167,9 @@ impl<'a> Story<'a> {
         let workload = self.report.scenario.map(|scenario| &scenario.workload);
         if let Some(library) = workload.and_then(|workload| workload.library.as_ref()) {
             return format!("{} {}", library.name, library.version).into();
+        }
+        if let Some(name) = self.own_client().filter(|_| !self.is_unlocked()) {
+            return tame(name, 60).into();
         }
         let name = match workload.map(|workload| &workload.lock) {
             _ if self.is_unlocked() => match workload.map(|workload| &workload.topology) {
@@ -174,6 +215,12 @@ impl<'a> Story<'a> {
     pub fn client(&self) -> &'a str {
         let mut ready = self.report.history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready);
         ready.next().map_or("", |(_, event)| &event.text)
+    }
+
+    /// The name and version of a client that is not ours, as it reported them.
+    fn own_client(&self) -> Option<&'a str> {
+        let is_ours = |name: &str| name.is_empty() || name.starts_with("redjepsen ");
+        Some(self.client()).filter(|name| !is_ours(name))
     }
 
     /// The outcome of a claim; None if the workload does not make it and the history does not bear on it.
@@ -327,7 +374,7 @@ impl<'a> Story<'a> {
         }
         let mut operations: Vec<_> = indices.iter().filter_map(|index| self.operation(*index)).collect();
         operations.sort_by_key(|operation| moments::hold(operation).map_or(operation.invoked, |hold| hold.start));
-        let fault = anomalies.iter().find_map(|anomaly| anomaly.fault);
+        let fault = decisive(&anomalies, &operations).and_then(|anomaly| anomaly.fault);
         Incident {
             key: anomalies.first().map_or("", |anomaly| &anomaly.key),
             time: anomalies.iter().map(|anomaly| anomaly.time).min().unwrap_or(0),
@@ -340,7 +387,48 @@ impl<'a> Story<'a> {
     }
 }
 
+fn certain_writes(operations: &[Operation]) -> HashMap<&str, CertainWrites<'_>> {
+    let mut keys: HashMap<&str, CertainWrites> = HashMap::new();
+    for operation in operations.iter().filter(|one| one.f.writes() && one.outcome != Outcome::Fail) {
+        let of_key =
+            keys.entry(&operation.key).or_insert_with(|| CertainWrites { writes: Vec::new(), doubtful_from: u64::MAX });
+        match moments::certain_write(operation) {
+            Some(moments::CertainWrite { sent, acknowledged }) => {
+                of_key.writes.push(CertainWrite { sent, acknowledged, all_acknowledged: 0, operation });
+            }
+            None if moments::may_have_sent(operation) => {
+                of_key.doubtful_from = of_key.doubtful_from.min(operation.invoked);
+            }
+            None => {}
+        }
+    }
+    for of_key in keys.values_mut() {
+        of_key.writes.sort_by_key(|write| (write.sent, write.operation.index));
+        let mut all = 0;
+        for write in &mut of_key.writes {
+            all = write.acknowledged.max(all);
+            write.all_acknowledged = all;
+        }
+    }
+    keys
+}
+
+/// The anomaly that says why: two holders at once come before what they did to the data, and those that the story begins with
+/// before others.
+fn decisive<'a>(anomalies: &[&'a Anomaly], operations: &[&Operation]) -> Option<&'a Anomaly> {
+    let overlaps = || anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders);
+    let first = operations.first().map(|operation| operation.index);
+    let of_first = overlaps().find(|anomaly| anomaly.operations.first().copied() == first);
+    let explained = || anomalies.iter().find(|anomaly| anomaly.fault.is_some() || anomaly.how.is_some());
+    of_first.or_else(|| overlaps().next()).or_else(explained).copied()
+}
+
 impl<'a> Incident<'a> {
+    /// How it came about, if that is certain.
+    pub fn how(&self) -> Option<&'a How> {
+        decisive(&self.anomalies, &self.operations)?.how.as_ref()
+    }
+
     pub fn has(&self, kind: AnomalyKind) -> bool {
         self.anomalies.iter().any(|anomaly| anomaly.kind == kind)
     }
@@ -420,6 +508,7 @@ mod tests {
                 healed: None,
                 skipped: None,
                 texts: Vec::new(),
+                lines: Vec::new(),
             })
         };
         assert_eq!(label(FaultKind::Call, "hold reply to 2nd SET client:0 from node:1"), ("reply held", true));

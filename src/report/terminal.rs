@@ -1,7 +1,8 @@
 //! The run in a dozen lines: the verdict first, then the numbers, then the first incident and where to read on.
 
 use super::ends::{end_of_all, keys};
-use super::explain::{explain_incident, headline_of};
+use super::explain::explain_incident;
+use super::headline::headline_of;
 use super::results::{faults_in_words, per_second};
 use super::story::{PropertyOutcome, Story};
 use super::{Report, RunFacts, claims};
@@ -112,9 +113,15 @@ pub fn summary(report: &Report, color: bool) -> String {
 /// Where to read on, if the report is `written`, and how to repeat the run.
 pub fn pointers(facts: &RunFacts, written: bool) -> String {
     let report = if written { in_folder(&facts.folder, "report.html") } else { String::new() };
-    let pointers = [("report", report), ("repeat", words::tame(&facts.repeat, 400))];
-    let lines = pointers.iter().filter(|(_, text)| !text.is_empty());
-    format!("\n{}", lines.map(|(label, text)| format!("  {label:8}{text}\n")).collect::<String>())
+    point_to(&report, &facts.repeat)
+}
+
+/// The same for a page that is anywhere, or nowhere if its path is empty.
+pub fn point_to(page: &str, repeat: &str) -> String {
+    let pointers = [("report", words::tame(page, 400)), ("repeat", words::tame(repeat, 400))];
+    let mut lines = pointers.iter().filter(|(_, text)| !text.is_empty()).peekable();
+    let gap = if lines.peek().is_some() { "\n" } else { "" };
+    format!("{gap}{}", lines.map(|(label, text)| format!("  {label:8}{text}\n")).collect::<String>())
 }
 
 /// The path of a file in the run folder, as the user can open it.

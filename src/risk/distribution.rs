@@ -183,7 +183,7 @@ pub fn measured(name: &str, text: &str, over: Option<Duration>) -> Result<Distri
 
 fn length_of(text: &str) -> Result<Duration, String> {
     let remedy = "; write for example `35ms`, `1.2s` or, with the time at which it began, `12.5,35ms`";
-    let length: Length = text.parse().map_err(|error: LengthError| format!("{error}{remedy}"))?;
+    let length: Length = text.parse().map_err(|_| format!("`{text}` is not a length of time{remedy}"))?;
     length.absolute().map_err(|_| format!("`{text}` depends on a TTL, and a measured length does not{remedy}"))
 }
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
-use super::RunnerError;
+use super::{RunnerError, said};
 use crate::files::{self, FileError};
 use crate::interrupt::Interrupt;
 use crate::scenario::{CLIENT_FILES, CommandClient, Library, PythonClient, Scenario, Workload, WorkloadClient};
@@ -24,8 +24,6 @@ const PYTHON_PACKAGE: &str = "clients/python";
 /// Packages are downloaded, and some are compiled.
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 const ASK_LIMIT: Duration = Duration::from_secs(20);
-/// How much of what an installation said is shown if it failed.
-const LINES_SHOWN: usize = 10;
 /// A file that a client is installed from is written by hand.
 const LARGEST_SOURCE: u64 = files::BY_HAND;
 /// What all of them may have, in bytes.
@@ -131,7 +129,7 @@ async fn python(client: &PythonClient, folder: &Path, cache: &Path) -> Result<Re
         _ => format!("python3: {error}"),
     })?;
     let about: Python = serde_json::from_slice(&answer.stdout)
-        .map_err(|_| format!("python3 does not work: {}", last_lines(&answer.stderr)))?;
+        .map_err(|_| format!("python3 does not work: {}", said::why(&answer.stderr)))?;
     let (program, package) = (about.program.display().to_string(), unpacked(cache).map_err(|error| error.to_string())?);
     let adapter = existing(folder, &client.adapter)?;
     let mut command = vec![program.clone(), "-u".to_string(), adapter.display().to_string()];
@@ -193,13 +191,14 @@ async fn installed(recipe: &Recipe, what: &Named<'_>, cache: &Path, say: fn(&str
         digest.update([0]);
     }
     digest.update(&recipe.made_of);
-    let place = cache.join(format!("{}-{}", what.workload, short_hex(digest)));
-    if place.is_dir() {
-        return Ok(place);
-    }
     let name = what
         .library
         .map_or_else(|| what.workload.to_string(), |library| format!("{} {}", library.name, library.version));
+    // By what is installed, so that all workloads of one library share it.
+    let place = cache.join(format!("{}-{}", in_a_path(&name), short_hex(digest)));
+    if place.is_dir() {
+        return Ok(place);
+    }
     say(&format!("installing {name} into {}", place.display()));
     let new = beside(&place);
     let log = place.with_extension("log");
@@ -209,7 +208,7 @@ async fn installed(recipe: &Recipe, what: &Named<'_>, cache: &Path, say: fn(&str
         Err((why, said)) if said.is_empty() => Err(why.clone()),
         Err((why, said)) => {
             let _ = files::write(&log, said);
-            Err(format!("{why}: {}\nall it said is in {}", last_lines(said), log.display()))
+            Err(format!("{why}: {}\nall it said is in {}", said::why(said), log.display()))
         }
     };
     if outcome.is_err() {
@@ -340,10 +339,9 @@ fn on_path(program: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("it needs {program}, which is not on PATH"))
 }
 
-fn last_lines(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(said);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
+/// A name for a folder, without a dot: what follows one is replaced for the files beside it.
+fn in_a_path(name: &str) -> String {
+    name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
 fn short_hex(digest: Sha256) -> String {

@@ -17,6 +17,7 @@ mod log;
 mod pace;
 mod queue;
 mod run;
+mod said;
 mod series;
 pub mod signals;
 pub mod simulate;

@@ -127,7 +127,7 @@ impl Worker {
         let log = fs::File::options().create_new(true).append(true).open(log_path)?;
         let mut child = Command::new(PROGRAM)
             .arg0("redjepsen")
-            .arg("runs")
+            .arg("make-runs")
             .env(signals::PARENT, std::process::id().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -41,6 +41,7 @@ pub const WORKLOADS: &[Entry] = &[
     ("list", include_str!("../../workloads/list.toml")),
     ("mutex", include_str!("../../workloads/mutex.toml")),
     ("node-redlock", include_str!("../../workloads/node-redlock.toml")),
+    ("node-redlock-4", include_str!("../../workloads/node-redlock-4.toml")),
     ("none", include_str!("../../workloads/none.toml")),
     ("paired-token", include_str!("../../workloads/paired-token.toml")),
     ("perfect", include_str!("../../workloads/perfect.toml")),
@@ -240,6 +241,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         clients: None,
         ttl: None,
         persistence: None,
+        voters: None,
         expect: BTreeMap::new(),
         script: Vec::new(),
         faults: vec![recurring],
@@ -310,7 +312,7 @@ pub(crate) fn find<T: DeserializeOwned>(
 }
 
 /// The names that are most like a word that is none of them, as a question; empty if none is.
-fn did_you_mean<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
+pub fn did_you_mean<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
     let mut alike: Vec<(f64, &str)> = names.map(|name| (strsim::jaro_winkler(word, name), name)).collect();
     alike.retain(|(likeness, _)| *likeness > LEAST_LIKENESS);
     alike.sort_by(|(one, _), (other, _)| other.total_cmp(one));

@@ -27,6 +27,14 @@ const HOLD: LengthRange = LengthRange { low: Length::Ttl(0.01), high: Length::Tt
 const HOLD_IN_SCRIPT: LengthRange = LengthRange { low: Length::Ttl(0.01), high: Length::Ttl(0.01) };
 const ACQUIRE_TIMEOUT: Length = Length::Ttl(4.0);
 
+fn operations_a_second(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "a number of operations a second is expected, such as 50".to_string())
+}
+
+fn network(text: &str) -> Result<Ipv4Net, String> {
+    text.parse().map_err(|_| "an address and its length are expected, such as 10.9.8.0/24".to_string())
+}
+
 /// What can be said of a run beside its workload, its nemesis and its seed.
 #[derive(Clone, Debug, Default, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -50,7 +58,7 @@ pub struct Options {
     #[arg(long)]
     pub keys: Option<u32>,
     /// Operations per second that all clients together aim at [default: 50]
-    #[arg(long)]
+    #[arg(long, value_parser = operations_a_second)]
     pub rate: Option<f64>,
     /// How long the holder thinks between read and write, drawn for each operation [default: 0.01ttl..0.1ttl, or 0.01ttl in a script]
     #[arg(long)]
@@ -68,7 +76,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub redis_server: Option<PathBuf>,
     /// The cluster's network, such as 10.9.8.0/24 [default: a free one]
-    #[arg(long)]
+    #[arg(long, value_parser = network)]
     pub subnet: Option<Ipv4Net>,
     /// Your own lock client: a command that speaks the client protocol (docs/client-protocol.md), run here or in --client-image
     #[arg(long, value_name = "COMMAND")]

@@ -99,7 +99,7 @@ impl RunOutcome {
 pub struct Numbers {
     pub acknowledged: u64,
     pub lost: u64,
-    /// Pairs of holds that overlapped, and holds that could be compared.
+    /// Pairs of holds that overlapped, which may be more than there are holds, and holds that could be compared.
     pub overlaps: u64,
     pub holds: u64,
     /// From the first operation to the first violation of what the workload claims, in seconds.

@@ -8,6 +8,8 @@ use redjepsen::cluster::{ClientCommand, Cluster, ClusterError, ClusterSpec, Dock
 use redjepsen::faults::{Injection, RedisCommand, RedisReply};
 use redjepsen::topology::{Persistence, Program, Topology};
 
+use crate::turns;
+
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The kinds of servers, how many nodes of each, and how each names itself.
@@ -64,6 +66,7 @@ async fn is_hit_and_comes_back(cluster: &Cluster, version: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_docker() {
+    let _turn = turns::docker();
     let docker = Docker::connect().await.expect("this test needs a Docker engine");
     for (program, nodes, version) in KINDS {
         let request = ImageRequest { nodes_run: program, program: Some(redjepsen()), ..ImageRequest::default() };
@@ -82,6 +85,7 @@ async fn in_docker() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn locally() {
+    let _turn = turns::local();
     for (program, nodes, version) in KINDS {
         let local = Local::find(None, Some(redjepsen())).expect("this test needs a redis-server");
         let local = match local.with_nodes(program) {

@@ -14,6 +14,8 @@ use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisR
 use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
 use tokio::io::AsyncWriteExt;
 
+use crate::turns;
+
 const LIMIT: Duration = Duration::from_secs(2);
 
 async fn engine() -> Docker {
@@ -99,6 +101,7 @@ async fn bare_engine() -> bollard::Docker {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_starts_answers_pauses_and_goes() {
+    let _turn = turns::docker();
     let docker = engine().await;
     let spec = spec("whole", 5, 5, &["/bin/cat"]);
     let run_id = spec.run_id.clone();
@@ -199,6 +202,7 @@ async fn pauses_a_node(cluster: &Cluster) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_node_comes_back_with_what_it_persisted() {
+    let _turn = turns::docker();
     let docker = engine().await;
     for (persistence, kept) in [(Persistence::None, 0), (Persistence::Everysec, 1), (Persistence::Always, 1)] {
         let spec = ClusterSpec { persistence, preload: true, ..spec("restart", 2, 1, &["/bin/cat"]) };
@@ -230,6 +234,7 @@ async fn a_killed_node_comes_back_with_what_it_persisted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_belong_together_get_over_the_loss_of_a_primary_and_leave_nothing() {
+    let _turn = turns::docker();
     let docker = engine().await;
     for (name, nodes, topology) in crate::groups::topologies() {
         let began = Instant::now();
@@ -248,6 +253,7 @@ async fn set(url: &str, key: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_heals_when_its_controller_is_gone() {
+    let _turn = turns::cleaning_docker();
     let docker = engine().await;
     let cluster = start(&docker, spec("orphan", 1, 1, &["/bin/cat"])).await.unwrap();
     let mut client = cluster.start_client(0).await.unwrap();
@@ -313,6 +319,7 @@ async fn to_be_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clean_takes_the_dead_and_leaves_the_living() {
+    let _turn = turns::cleaning_docker();
     let docker = engine().await;
     let living = start(&docker, spec("living", 1, 0, &["/bin/cat"])).await.unwrap();
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
@@ -347,6 +354,7 @@ async fn clean_takes_the_dead_and_leaves_the_living() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_that_fail_say_why_and_leave_nothing() {
+    let _turn = turns::docker();
     let docker = engine().await;
     let good = spec("fails", 1, 1, &["/bin/cat"]);
     let message = async |spec: ClusterSpec| {
@@ -395,6 +403,7 @@ async fn starts_that_fail_say_why_and_leave_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_is_given_up_can_be_removed() {
+    let _turn = turns::docker();
     let docker = engine().await;
     let spec = ClusterSpec { client: ClientCommand::BuiltIn, ..spec("given-up", 2, 1, &["/bin/cat"]) };
     let run_id = spec.run_id.clone();
@@ -408,6 +417,7 @@ async fn a_start_that_is_given_up_can_be_removed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn images_that_were_named_are_never_substituted() {
+    let _turn = turns::docker();
     let docker = engine().await;
     let program: Option<std::path::PathBuf> = Some(env!("CARGO_BIN_EXE_redjepsen").into());
     let name = "localhost:1/redjepsen-test/nothing:1".to_string();
@@ -436,6 +446,7 @@ async fn images_that_were_named_are_never_substituted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_floods_or_ends_is_noticed() {
+    let _turn = turns::docker();
     let docker = engine().await;
     // The image has only a shell, so the script uses no other programs.
     let script = "echo starting >&2; x=xxxxxxxxxxxxxxxx; \
@@ -465,6 +476,7 @@ async fn a_client_that_floods_or_ends_is_noticed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn members_have_each_other_and_nobody_else_has_them() {
+    let _turn = turns::docker();
     let docker = engine().await;
     // Shells alone can say whether somebody listens.
     let script = r#"while read -r line; do if eval "$line" 2>/dev/null; then echo did; else echo failed; fi; done"#;

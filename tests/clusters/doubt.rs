@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::turns;
+
 /// Exit code, output and history.
 struct Outcome {
     code: Option<i32>,
@@ -51,6 +53,7 @@ const LATE: [&str; 8] = [
 
 #[test]
 fn who_does_not_know_what_became_of_its_write_keeps_the_lock() {
+    let _turn = turns::local();
     let python = "workloads/clients/python/client.py";
     let careless = format!(
         "import runpy\nfrom redjepsen.resource import Server\n\
@@ -92,6 +95,7 @@ const DEAD: [&str; 9] = [
 
 #[test]
 fn the_perfect_lock_is_free_once_nothing_of_a_dead_holder_can_arrive() {
+    let _turn = turns::local();
     let perfect = run(&DEAD, "--workload perfect --ttl 1s --seed 1");
     assert_eq!(perfect.code, Some(0), "{}", perfect.text);
     // If nobody prevents it, what the dead client had sent does arrive.

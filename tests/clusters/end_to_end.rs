@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use redjepsen::cluster::{CleanOptions, Docker};
 use serde_json::Value;
 
+use crate::turns;
+
 /// One run of the program, with its own store.
 struct Outcome {
     code: Option<i32>,
@@ -159,16 +161,19 @@ fn two_at_once(cluster: &str) {
 
 #[test]
 fn two_runs_at_once_in_docker_do_not_see_each_other() {
+    let _turn = turns::docker();
     two_at_once("docker");
 }
 
 #[test]
 fn two_runs_at_once_on_this_machine_do_not_see_each_other() {
+    let _turn = turns::two_local();
     two_at_once("local");
 }
 
 #[test]
 fn redlock_loses_updates_when_its_holder_is_paused_and_the_report_explains_it() {
+    let _turn = turns::docker();
     let outcome = run("--nemesis pause --ttl 400ms --time-limit 6s --seed 1").expect(1);
     let results = outcome.results();
     assert_eq!(results["valid"], Value::Bool(false));
@@ -220,6 +225,7 @@ fn redlock_loses_updates_when_its_holder_is_paused_and_the_report_explains_it() 
 
 #[test]
 fn without_a_lock_updates_are_lost_without_any_fault() {
+    let _turn = turns::docker();
     let outcome = run("--workload none --nemesis none --time-limit 3s --seed 1").expect(1);
     assert!(number(&outcome.results(), "/lost_updates/count") >= 1);
     assert!(left_of(&fs::canonicalize(&outcome.folder).unwrap()).is_empty());
@@ -227,6 +233,7 @@ fn without_a_lock_updates_are_lost_without_any_fault() {
 
 #[test]
 fn redlock_without_faults_is_valid_and_that_is_a_surprise_where_a_violation_was_expected() {
+    let _turn = turns::docker();
     let outcome = run("--nemesis none --time-limit 4s --seed 2 --expect violation").expect(1);
     let results = outcome.results();
     assert_eq!(results["valid"], Value::Bool(true), "{results}");
@@ -237,6 +244,7 @@ fn redlock_without_faults_is_valid_and_that_is_a_surprise_where_a_violation_was_
 
 #[test]
 fn a_resource_that_compares_old_values_loses_nothing_though_the_lock_breaks() {
+    let _turn = turns::docker();
     let outcome = run("--workload redlock-guarded --nemesis pause --ttl 400ms --time-limit 6s --seed 3").expect(0);
     let results = outcome.results();
     assert_eq!(number(&results, "/lost_updates/count"), 0);
@@ -247,6 +255,7 @@ fn a_resource_that_compares_old_values_loses_nothing_though_the_lock_breaks() {
 
 #[test]
 fn the_single_node_lock_falls_to_a_paused_holder_as_was_expected() {
+    let _turn = turns::docker();
     let outcome =
         run("--workload single --nemesis pause --ttl 400ms --time-limit 6s --seed 4 --keys 2 --expect violation");
     assert_eq!(outcome.expect(0).results()["valid"], Value::Bool(false));
@@ -254,6 +263,7 @@ fn the_single_node_lock_falls_to_a_paused_holder_as_was_expected() {
 
 #[test]
 fn redlock_does_not_care_about_one_paused_node() {
+    let _turn = turns::docker();
     let outcome = run("--nemesis pause-node --time-limit 8s --seed 5").expect(0);
     let paused = history_lines(&outcome.folder);
     let paused = paused.iter().find(|line| line["step"] == "injected").unwrap();
@@ -262,6 +272,7 @@ fn redlock_does_not_care_about_one_paused_node() {
 
 #[test]
 fn a_saved_scenario_is_run_again() {
+    let _turn = turns::local();
     let first = run(
         "--workload redlock-guarded --nemesis pause,kill-node --ttl 400ms --time-limit 5s --keys 3 --cluster local",
     );
@@ -279,6 +290,7 @@ fn a_saved_scenario_is_run_again() {
 
 #[test]
 fn of_several_keys_the_primary_of_the_one_that_is_meant_is_hit() {
+    let _turn = turns::local();
     let nemesis = "'loss 1% primary and replica'";
     let outcome = run(&format!(
         "--workload cluster --nemesis {nemesis} --keys 5 --ttl 400ms --time-limit 10s --seed 3 --cluster local"
@@ -303,6 +315,7 @@ fn of_several_keys_the_primary_of_the_one_that_is_meant_is_hit() {
 
 #[test]
 fn a_run_too_short_to_prove_anything_is_unknown() {
+    let _turn = turns::docker();
     let outcome = run("--nemesis none --rate 0.5 --time-limit 1s --seed 6").expect(2);
     let results = outcome.results();
     assert_eq!(results["valid"], Value::from("unknown"));
@@ -311,6 +324,7 @@ fn a_run_too_short_to_prove_anything_is_unknown() {
 
 #[test]
 fn ctrl_c_heals_reports_and_removes_everything_within_five_seconds() {
+    let _turn = turns::docker();
     let (child, store) = start("--nemesis pause --time-limit 60s --seed 7");
     wait_for(store.path(), "a pause", |history| history.contains("\"injected\""));
     let asked = Instant::now();
@@ -331,6 +345,7 @@ fn ctrl_c_heals_reports_and_removes_everything_within_five_seconds() {
 
 #[tokio::test]
 async fn a_killed_controller_leaves_a_history_that_checks_and_nothing_that_clean_does_not_remove() {
+    let _turn = turns::cleaning_docker();
     let (mut child, store) = start("--nemesis pause --time-limit 60s --seed 8");
     wait_for(store.path(), "a pause", |history| history.contains("\"injected\""));
     let folder = fs::canonicalize(store.path().join("latest")).unwrap();
@@ -357,6 +372,7 @@ async fn a_killed_controller_leaves_a_history_that_checks_and_nothing_that_clean
 
 #[test]
 fn a_redis_container_killed_by_hand_is_noticed_and_never_valid() {
+    let _turn = turns::docker();
     let (child, store) = start("--nemesis none --workload single --time-limit 4s --seed 9");
     wait_for(store.path(), "an update", |history| history.contains("\"type\":\"ok\""));
     let folder = fs::canonicalize(store.path().join("latest")).unwrap();
@@ -379,6 +395,7 @@ fn post(path: &str) {
 
 #[test]
 fn an_image_that_is_not_there_and_a_network_that_is_taken_are_one_clear_line() {
+    let _turn = turns::docker();
     let taken = a_taken_network();
     for (flags, words) in [
         (
@@ -426,13 +443,14 @@ async fn python(program: &str) -> String {
     let here = env!("CARGO_MANIFEST_DIR");
     format!(
         "--client-image {} --client-cmd '{executable} -u /client/{program}' --mount {library}:{library} \
-         --mount {here}/workloads/clients/python:/client --mount {here}/tests/clusters/clients:/client-tests",
+         --mount '{here}/workloads/clients/python:/client' --mount '{here}/tests/clusters/clients:/client-tests'",
         image.name
     )
 }
 
 #[tokio::test]
 async fn a_client_of_the_users_own_is_driven_and_judged_like_ours() {
+    let _turn = turns::docker();
     let flags = python("client.py").await;
     let valid = run(&format!("--workload single --nemesis none --time-limit 3s --seed 10 {flags}")).expect(0);
     assert!(fs::read_to_string(valid.folder.join("history.jsonl")).unwrap().contains("python-example 1"));
@@ -442,6 +460,7 @@ async fn a_client_of_the_users_own_is_driven_and_judged_like_ours() {
 
 #[tokio::test]
 async fn a_client_that_refuses_stops_the_run_with_its_own_words() {
+    let _turn = turns::docker();
     let flags = python("client.py").await;
     let outcome = run(&format!("--workload redlock-guarded --nemesis none --time-limit 3s {flags}"));
     assert_eq!(outcome.code, Some(255), "{}", outcome.text);
@@ -451,6 +470,7 @@ async fn a_client_that_refuses_stops_the_run_with_its_own_words() {
 
 #[tokio::test]
 async fn clients_that_print_garbage_die_or_hang_are_reported_and_never_valid() {
+    let _turn = turns::docker();
     for (behaviour, words) in [
         ("garbage", "not a message of the protocol"),
         ("dies", "it ended"),

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use crate::turns;
+
 /// Explores with these flags, and runs the command that it gives, expecting a violation.
 fn comes_back(flags: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
@@ -23,20 +25,24 @@ fn comes_back(flags: &[&str]) {
 
 #[test]
 fn a_client_whose_clock_lags_while_it_asks() {
+    let _turn = turns::local();
     comes_back(&[]);
 }
 
 #[test]
 fn a_holder_that_stops_for_longer_than_its_lock_lives() {
+    let _turn = turns::local();
     comes_back(&["--clocks", "perfect"]);
 }
 
 #[test]
 fn a_node_that_forgets() {
+    let _turn = turns::local();
     comes_back(&["--clocks", "perfect", "--holding", "while-valid", "--crash", "lose"]);
 }
 
 #[test]
 fn an_update_that_is_lost_in_spite_of_tokens() {
+    let _turn = turns::local();
     comes_back(&["--clocks", "perfect", "--fencing", "token"]);
 }

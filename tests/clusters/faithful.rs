@@ -12,6 +12,8 @@ use redjepsen::history::{self, Claim, History, StepOutcome};
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::Options;
 
+use crate::turns;
+
 const SAMPLE: [(&str, &str); 14] = [
     ("none", "pause-before-write"),
     ("single", "retry-after-applied"),
@@ -64,6 +66,7 @@ fn simulated(workload: &str, nemesis: &str) -> Shown {
 
 #[test]
 fn scripted_scenarios_take_the_same_steps_and_end_alike_on_simulated_and_on_local_clusters() {
+    let _turn = turns::local();
     let mut different = Vec::new();
     for (workload, nemesis) in SAMPLE {
         let (simulated, real) = (simulated(workload, nemesis), real(workload, nemesis));
@@ -78,6 +81,7 @@ fn scripted_scenarios_take_the_same_steps_and_end_alike_on_simulated_and_on_loca
 /// The other side: two locks of which one breaks are not alike.
 #[test]
 fn scenarios_that_end_differently_are_told_apart() {
+    let _turn = turns::local();
     let (broken, held) =
         (simulated("single", "pause-before-write"), simulated("redlock-guarded", "pause-before-write"));
     assert_ne!((broken.valid, broken.broken), (held.valid, held.broken));

@@ -11,6 +11,8 @@ use redjepsen::faults::{Call, Effect, Injection, Observation, Skew};
 use redjepsen::history::{Command, OnCall};
 use redjepsen::topology::{Persistence, Program, Topology};
 
+use crate::turns;
+
 const NODES: u32 = 5;
 const CLIENTS: u32 = 2;
 
@@ -49,7 +51,8 @@ fn ways(nodes: &str) -> Vec<(String, String)> {
 /// The reply to the first SET is to be held.
 fn held_set() -> Call {
     let command = Command::Named("SET".to_string());
-    Call { action: OnCall::HoldReply, command, nth: Some(1), key: None, chosen: Vec::new() }
+    let (writing, chosen) = (Default::default(), Vec::new());
+    Call { action: OnCall::HoldReply, command, nth: Some(1), key: None, writing, chosen }
 }
 
 fn catalogue() -> Vec<(&'static str, Injection)> {
@@ -146,6 +149,7 @@ fn median(times: &mut [f64]) -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_happens_in_docker_and_is_undone() {
+    let _turn = turns::docker();
     let docker = Docker::connect().await.expect("this test needs a Docker engine");
     let program = Some(Path::new(env!("CARGO_BIN_EXE_redjepsen")).to_path_buf());
     let request = ImageRequest { program, ..ImageRequest::default() };
@@ -156,6 +160,7 @@ async fn every_fault_happens_in_docker_and_is_undone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fault_happens_locally_and_is_undone() {
+    let _turn = turns::local();
     let program = Some(Path::new(env!("CARGO_BIN_EXE_redjepsen")).to_path_buf());
     let local = Local::find(None, program).expect("this test needs a redis-server");
     let cluster = local.start(spec("local")).await.unwrap();
@@ -166,6 +171,7 @@ async fn every_fault_happens_locally_and_is_undone() {
 /// down, since nothing could be observed, and the run is not in doubt because of that.
 #[test]
 fn a_node_that_is_down_is_not_paused_and_the_history_says_why() {
+    let _turn = turns::local();
     let store = tempfile::tempdir().unwrap();
     let nemesis = store.path().join("often-down.toml");
     let fault = |fault, every, lasts| {
@@ -205,6 +211,7 @@ fn played(workload: &str, steps: &[&str]) -> (String, Vec<serde_json::Value>) {
 
 #[test]
 fn a_fault_at_a_command_has_happened_once_it_strikes_and_not_before() {
+    let _turn = turns::local();
     let fault = "hold reply to 2nd SET client:1 from node:0";
     let await_it = format!("await {fault} within 3ttl");
     let steps =
@@ -223,6 +230,7 @@ fn a_fault_at_a_command_has_happened_once_it_strikes_and_not_before() {
 
 #[test]
 fn a_fault_whose_command_never_comes_makes_the_run_unknown() {
+    let _turn = turns::local();
     let (told, events) =
         played("single", &["lose reply to LPUSH client:0 from nodes", "start client:0", "await client:0 end"]);
     assert!(told.contains("UNKNOWN"), "{told}");

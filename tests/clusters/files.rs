@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::turns;
+
 /// A run with a client that misbehaves in this way, or with the built-in one.
 fn run(limit: Option<u32>, flags: &str, client: Option<&str>, store: &Path) -> Command {
     let limit = limit.map_or(String::new(), |bytes| format!("ulimit -f {}; ", bytes / 512));
@@ -14,7 +16,7 @@ fn run(limit: Option<u32>, flags: &str, client: Option<&str>, store: &Path) -> C
     command.args(["--cluster", "local"]).args(flags.split(' ')).arg("--store").arg(store).stdin(Stdio::null());
     if let Some(how) = client {
         let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clusters/clients/misbehave.py");
-        command.args(["--client-cmd", &format!("python3 -u {client} {how}")]);
+        command.args(["--client-cmd", &format!("python3 -u '{client}' {how}")]);
     }
     command
 }
@@ -34,6 +36,7 @@ fn size(path: PathBuf) -> u64 {
 
 #[test]
 fn a_disk_that_fills_up_in_mid_run_leaves_the_verdict_and_what_was_recorded() {
+    let _turn = turns::local();
     let store = tempfile::tempdir().unwrap();
     let limit = 48 << 10;
     let flags = "--workload single --nemesis none --clients 2 --rate 40 --time-limit 8s --seed 3";
@@ -77,6 +80,7 @@ fn wait_for_operations(store: &Path, run: &mut Child) {
 
 #[test]
 fn a_store_that_is_deleted_ends_the_run() {
+    let _turn = turns::local();
     let place = tempfile::tempdir().unwrap();
     let store = place.path().join("store");
     let flags = "--workload single --nemesis none --clients 2 --time-limit 60s --seed 3";
@@ -98,6 +102,7 @@ fn a_store_that_is_deleted_ends_the_run() {
 
 #[test]
 fn what_a_client_says_steers_no_terminal_and_is_kept_as_it_is() {
+    let _turn = turns::local();
     let store = tempfile::tempdir().unwrap();
     let flags = "--workload single --nemesis none --clients 2 --rate 20 --ttl 100ms --time-limit 3s --seed 3 --verbose";
     for how in ["steers", "steers-and-fails", "garbage"] {
@@ -118,6 +123,7 @@ fn what_a_client_says_steers_no_terminal_and_is_kept_as_it_is() {
 
 #[test]
 fn a_client_that_floods_is_cut_off() {
+    let _turn = turns::local();
     let store = tempfile::tempdir().unwrap();
     let flags = "--workload single --nemesis none --clients 2 --rate 20 --ttl 100ms --time-limit 3s --seed 3";
     for (how, words) in [

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::suite::{expect, json, table};
+use crate::turns;
 
 const NOT_TRIED: &str = "Not tried: more than one host (all nodes of the Swarm and of Slurm are this machine), a Kubernetes \
                          cluster, and GitHub.";
@@ -156,6 +157,7 @@ impl Drop for Swarm {
 
 #[test]
 fn a_job_of_a_swarm_comes_to_the_matrix_of_one_lane() {
+    let _turn = turns::two_in_docker();
     let bench = Bench::new();
     let image = MachineImage::make(&bench);
     let swarm = Swarm::join();
@@ -211,6 +213,7 @@ fn command_of(container: &Value) -> Vec<&str> {
 
 #[test]
 fn what_kubernetes_is_told_to_run_comes_to_the_whole_matrix_in_containers() {
+    let _turn = turns::docker();
     let bench = Bench::new();
     let text = fs::read_to_string(root().join("docker/kubernetes.yaml")).unwrap();
     let jobs = yaml(&text.replace("NIGHT", "20260101"));
@@ -379,6 +382,7 @@ impl Drop for Slurm {
 
 #[test]
 fn an_array_of_slurm_comes_to_the_matrix_of_one_lane() {
+    let _turn = turns::two_local();
     let bench = Bench::new();
     let slurm = Slurm::start();
     let job = |words: &[&str]| {
@@ -446,6 +450,7 @@ impl Action {
 
 #[test]
 fn the_action_for_github_runs_its_part_and_joins_the_parts() {
+    let _turn = turns::local();
     let bench = Bench::new();
     let action = Action::new(bench.folder.path());
     let stand_in = bench.path("bin/sudo");

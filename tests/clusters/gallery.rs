@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use redjepsen::nemesis::Expectation;
 use redjepsen::scenario::catalogue;
 
+use crate::turns;
+
 /// Plays a scenario with each of its locks, and compares the runs with what it expects.
 fn with_every_lock(scenario: &str) {
     let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
@@ -26,6 +28,7 @@ fn with_one_of_each(scenario: &str) {
 const AT_ONCE: usize = 2;
 
 fn play<'e>(scenario: &str, cluster: &str, expected: impl Iterator<Item = (&'e String, &'e Expectation)>) {
+    let _turn = if cluster == "docker" { turns::docker() } else { turns::local() };
     let pairs: Vec<_> = expected.collect();
     assert!(!pairs.is_empty(), "{scenario} expects nothing of any lock");
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -112,9 +115,11 @@ scenarios!(
     failover,
     failover_in_sync,
     failover_on_command,
+    hung_holder,
     late_acquire_reply,
     late_extend_reply,
     late_release,
+    late_second_reply,
     lost_ack,
     lost_release_reply,
     lost_reply,
@@ -127,10 +132,13 @@ scenarios!(
     pause_in_release,
     release_without_write,
     repeated_release,
+    reset_in_extension,
     reset_in_renewal,
     retry_after_applied,
     revived_lock,
     slow_client_clock,
+    slow_clock_before_reply,
+    split_votes,
     thief_chain,
     thief_crash,
     uneven_tokens,

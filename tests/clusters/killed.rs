@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::turns;
+
 /// What we know about one run: enough to find what is left of it.
 struct Traces<'a> {
     /// The run's working directory and its folder for temporary files; no other process uses it.
@@ -219,11 +221,13 @@ fn killed(cluster: &str, first: Duration, of_a_run: &[&str]) {
 
 #[test]
 fn a_local_run_that_is_killed_leaves_nothing() {
+    let _turn = turns::cleaning();
     killed("local", Duration::from_millis(50), &["redis-server", "sandbox", "redjepsen-run-"]);
 }
 
 #[test]
 fn a_run_in_docker_that_is_killed_leaves_nothing_after_clean() {
+    let _turn = turns::cleaning_docker();
     killed("docker", Duration::from_millis(200), &["redis-server", "container", "network device"]);
 }
 
@@ -338,6 +342,7 @@ fn pass_on(mut from: UnixStream, mut to: UnixStream, stops: &AtomicBool) {
 
 #[test]
 fn a_local_run_that_is_told_to_stop_leaves_nothing_in_any_stage() {
+    let _turn = turns::cleaning();
     let folder = tempfile::tempdir().unwrap();
     let server = folder.path().join("redis-server");
     // One that starts and then never listens.
@@ -363,6 +368,7 @@ fn a_local_run_that_is_told_to_stop_leaves_nothing_in_any_stage() {
 
 #[test]
 fn a_run_in_docker_that_is_told_to_stop_leaves_nothing_in_any_stage() {
+    let _turn = turns::cleaning_docker();
     let arguments = "run --cluster docker --nemesis all --ttl 300ms --clients 3 --time-limit 60s";
     let mut starting = Running::start(tempfile::tempdir().unwrap(), arguments, None);
     let folder = starting.folder.clone();
@@ -381,6 +387,7 @@ fn a_run_in_docker_that_is_told_to_stop_leaves_nothing_in_any_stage() {
 
 #[test]
 fn a_run_in_docker_that_is_told_twice_ends_at_once_and_says_what_clean_removes() {
+    let _turn = turns::cleaning_docker();
     let own = tempfile::tempdir().unwrap();
     let engine = Engine::start(own.path());
     let arguments = "run --cluster docker --clients 3 --time-limit 60s";
@@ -404,6 +411,7 @@ fn a_run_in_docker_that_is_told_twice_ends_at_once_and_says_what_clean_removes()
 
 #[test]
 fn a_run_in_docker_whose_engine_hangs_ends_and_says_what_clean_removes() {
+    let _turn = turns::cleaning_docker();
     let own = tempfile::tempdir().unwrap();
     let engine = Engine::start(own.path());
     let mut run = Running::start(own, "run --cluster docker --clients 3 --time-limit 60s", Some(&engine.socket));
@@ -421,6 +429,7 @@ fn a_run_in_docker_whose_engine_hangs_ends_and_says_what_clean_removes() {
 
 #[test]
 fn a_suite_that_is_told_twice_ends_at_once_with_its_run() {
+    let _turn = turns::cleaning();
     let own = tempfile::tempdir().unwrap();
     // Its holders think for so long that no operation is over at once.
     let with = "cluster = \"local\"\ntime_limit = \"60s\"\nttl = \"5s\"\nhold = \"3s\"\n";
@@ -639,6 +648,7 @@ fn times(usually: u64) -> u64 {
 
 #[test]
 fn a_local_run_whose_processes_somebody_else_kills_is_not_valid_and_leaves_nothing() {
+    let _turn = turns::cleaning();
     // Alone, as its TTL is short: it is valid, so that those that are not owe it to what was done to them.
     hit_many("local", &[Hit::Nobody], 1, 1);
     hit_many("local", &HITS, times(5), 5);
@@ -646,5 +656,6 @@ fn a_local_run_whose_processes_somebody_else_kills_is_not_valid_and_leaves_nothi
 
 #[test]
 fn a_run_in_docker_whose_processes_somebody_else_kills_is_not_valid_and_leaves_nothing() {
+    let _turn = turns::cleaning_docker();
     hit_many("docker", &[Hit::StopAgent, Hit::KillAgent, Hit::KillClient, Hit::KillNode], times(1), 2);
 }

@@ -16,6 +16,8 @@ use redjepsen::faults::{Effect, Injection, Observation, RedisCommand, RedisReply
 use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
 use tokio::io::AsyncWriteExt;
 
+use crate::turns;
+
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// A client that reads lines `ADDRESS COMMAND`, sends each command to the Redis at that address, and prints the first
@@ -128,6 +130,7 @@ fn assert_gone(run_id: &str, namespaces: &[PathBuf]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_starts_answers_pauses_and_goes() {
+    let _turn = turns::local();
     let began = Instant::now();
     let cluster = local().start(spec("whole", 5, 5, &["/bin/cat"])).await.unwrap();
     eprintln!("from nothing to all answering: {:?}", began.elapsed());
@@ -209,6 +212,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_node_comes_back_with_what_it_persisted() {
+    let _turn = turns::local();
     for (persistence, kept) in [(Persistence::None, 0), (Persistence::Everysec, 1), (Persistence::Always, 1)] {
         let spec = ClusterSpec { persistence, ..spec("restart", 2, 1, &["/bin/bash", "-c", REDIS_CLIENT]) };
         let cluster = local().start(spec).await.unwrap();
@@ -232,6 +236,7 @@ async fn a_killed_node_comes_back_with_what_it_persisted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_belong_together_get_over_the_loss_of_a_primary_and_leave_nothing() {
+    let _turn = turns::local();
     for (name, nodes, topology) in crate::groups::topologies() {
         let began = Instant::now();
         let cluster = local().start(ClusterSpec { topology, ..spec(name, nodes, 0, &["/bin/cat"]) }).await.unwrap();
@@ -246,6 +251,7 @@ async fn nodes_that_belong_together_get_over_the_loss_of_a_primary_and_leave_not
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_family_of_faults_reaches_the_members() {
+    let _turn = turns::local();
     let spec = ClusterSpec {
         persistence: Persistence::Everysec,
         preload: true,
@@ -284,6 +290,7 @@ async fn every_family_of_faults_reaches_the_members() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn members_look_like_machines_of_their_own() {
+    let _turn = turns::local();
     let script = "sleep 60 & sleep 60 & read go; echo $$; cat /proc/sys/kernel/hostname; ls /redjepsen; ls -d /proc/[0-9]* | wc -l; pwd; \
         cat /proc/sys/net/ipv4/tcp_rto_max_ms 2>/dev/null || echo none; read end";
     let cluster = local().start(spec("machines", 1, 2, &["/bin/bash", "-c", script])).await.unwrap();
@@ -331,6 +338,7 @@ fn connects_to(path: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_machine() {
+    let _turn = turns::local();
     // A socket beside the sources and one among the temporary files, where a client's program may be.
     let [beside, temporary] = [env!("CARGO_TARGET_TMPDIR").into(), std::env::temp_dir()];
     let folders = [beside, temporary].map(|place| tempfile::tempdir_in(place).unwrap());
@@ -364,7 +372,6 @@ async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_mac
     let of_another_member = folder_of(cluster.run_id()).join("n0").display().to_string();
     for command in [
         format!("echo something > /etc/{mark}"),
-        format!("echo something > {}/{mark}", env!("CARGO_TARGET_TMPDIR")),
         "test -w /proc/sys/kernel/core_pattern".to_string(),
         "test -w /proc/sysrq-trigger".to_string(),
         "test -w /sys/kernel/mm/transparent_hugepage/enabled".to_string(),
@@ -385,13 +392,20 @@ async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_mac
     ] {
         assert_eq!(say(&mut client, &command).await, "failed", "{command}");
     }
+    // Refused; or its own, where this checkout is among the temporary files, which each client has for itself.
+    let beside_sources = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&mark);
+    let answer = if beside_sources.starts_with(std::env::temp_dir()) { "did" } else { "failed" };
+    assert_eq!(say(&mut client, &format!("echo something > '{}'", beside_sources.display())).await, answer);
     cluster.stop().await.unwrap();
-    assert!(!std::env::temp_dir().join(&mark).exists(), "what it wrote there was its own");
+    for own in [std::env::temp_dir().join(&mark), beside_sources] {
+        assert!(!own.exists(), "what it wrote there was its own");
+    }
     assert_eq!(fs::read_to_string(program).unwrap(), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_clusters_at_once_do_not_see_each_other() {
+    let _turn = turns::local();
     let client = ["/bin/bash", "-c", REDIS_CLIENT];
     let local = local();
     let (one, other) = tokio::join!(local.start(spec("one", 2, 1, &client)), local.start(spec("other", 2, 1, &client)));
@@ -412,6 +426,7 @@ async fn two_clusters_at_once_do_not_see_each_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cluster_ends_with_the_last_hold_on_it() {
+    let _turn = turns::local();
     let cluster = local().start(spec("orphan", 1, 1, &["/bin/cat"])).await.unwrap();
     let run_id = cluster.run_id().to_string();
     inject(&cluster, 0, Injection::Pause { members: members(&["c0", "n0"]) }).await;
@@ -433,6 +448,7 @@ async fn the_cluster_ends_with_the_last_hold_on_it() {
 
 #[test]
 fn a_killed_controller_leaves_nothing_but_its_folder_which_clean_removes() {
+    let _turn = turns::cleaning();
     let mut controller = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "local::to_be_killed", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
@@ -472,6 +488,7 @@ async fn to_be_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_that_fail_say_why_and_leave_nothing() {
+    let _turn = turns::local();
     let good = || spec("fails", 1, 1, &["/bin/cat"]);
     let message = async |spec: ClusterSpec| {
         let run_id = spec.run_id.clone();
@@ -524,6 +541,7 @@ fn run(configure: impl FnOnce(&mut Command), arguments: &str) -> (Option<i32>, S
 
 #[test]
 fn redlock_is_judged_as_in_docker() {
+    let _turn = turns::local();
     let (code, text, store) = run(|_| {}, "--cluster local --nemesis none --time-limit 5s --seed 1");
     assert_eq!(code, Some(0), "{text}");
     let facts = fs::read_to_string(store.path().join("latest/facts.json")).unwrap();
@@ -548,6 +566,7 @@ fn other_resource(store: &std::path::Path, kind: &str, fencing: &str, base: &str
 
 #[test]
 fn counters_and_lists_are_kept_under_every_fencing() {
+    let _turn = turns::local();
     let folder = tempfile::tempdir().unwrap();
     for (kind, words) in [("counter", "after "), ("list", " were acknowledged")] {
         for (fencing, base) in
@@ -566,6 +585,7 @@ fn counters_and_lists_are_kept_under_every_fencing() {
 
 #[test]
 fn a_list_ends_short_of_what_was_acknowledged() {
+    let _turn = turns::local();
     let flags = "--cluster local --nemesis pause --workload list --ttl 400ms --time-limit 6s --seed 1";
     let (code, text, store) = run(|_| {}, flags);
     assert_eq!(code, Some(1), "{text}");
@@ -581,6 +601,7 @@ fn a_list_ends_short_of_what_was_acknowledged() {
 
 #[test]
 fn nobody_special_can_run_it() {
+    let _turn = turns::local();
     // From root, as which these tests may run, to a user without any privileges, who may lack access to root's files.
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     let place = tempfile::tempdir().unwrap();
@@ -626,6 +647,7 @@ fn with_package(client: &Path) -> String {
 
 #[test]
 fn a_client_of_the_users_own_runs_as_it_is() {
+    let _turn = turns::local();
     let flags = "--workload single --nemesis none --time-limit 3s --seed 10 \
         --client-cmd 'python3 -u workloads/clients/python/client.py'";
     let (code, text, store) = run(|_| {}, flags);
@@ -654,6 +676,7 @@ fn a_client_of_the_users_own_runs_as_it_is() {
 
 #[test]
 fn what_cannot_be_had_is_one_clear_line() {
+    let _turn = turns::local();
     let nowhere = |command: &mut Command| {
         command.env("PATH", "/nowhere").env("DOCKER_HOST", "unix:///nowhere/docker.sock");
     };

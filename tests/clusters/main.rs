@@ -1,5 +1,5 @@
-//! Tests that need real servers: clusters in Docker and on this machine, faults, runs and suites. How many go side by side is in
-//! `.config/nextest.toml`.
+//! Tests that need real servers: clusters in Docker and on this machine, faults, runs and suites. Which go side by
+//! side is in [`turns`].
 
 mod databases;
 mod docker;
@@ -13,8 +13,10 @@ mod fleet;
 mod gallery;
 mod groups;
 mod killed;
+mod languages;
 mod local;
 mod power;
 mod protocol;
 mod reset;
 mod suite;
+mod turns;

@@ -10,6 +10,8 @@ use redjepsen::faults::{Injection, RedisCommand, RedisReply};
 use redjepsen::topology::{Persistence, Program, Topology};
 use tokio::time::sleep;
 
+use crate::turns;
+
 const KEYS: u32 = 8;
 const LIMIT: Duration = Duration::from_secs(5);
 /// Where in a second of the server's clock the last commands come: the first of them is synced at once, since the last
@@ -124,6 +126,7 @@ fn simulated(persistence: Persistence, seed: u64) -> [Vec<RedisReply>; 2] {
 
 #[test]
 fn it_leaves_the_same_on_a_simulated_node_and_on_a_local_one() {
+    let _turn = turns::local();
     for persistence in [Persistence::None, Persistence::Everysec, Persistence::Always] {
         let in_time = (1..=TRIES).find_map(|seed| Some((seed, real(persistence, seed)?)));
         let (seed, real) =

@@ -4,6 +4,8 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
+use crate::turns;
+
 /// How the protocol is broken, and what somebody who wrote such a client has to read.
 const BREAKAGES: [(&str, &str); 27] = [
     ("dies-at-once", "it ended with exit code 1; its last words:"),
@@ -51,7 +53,7 @@ fn run(how: &str) -> (Option<i32>, String) {
     let flags = "run --cluster local --workload single --nemesis none --time-limit 2s --ttl 500ms --clients 2 --rate 60 --hold 1ms..5ms";
     let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
         .args(flags.split(' '))
-        .args(["--client-cmd", &format!("python3 -u {client} {how}"), "--store"])
+        .args(["--client-cmd", &format!("python3 -u '{client}' {how}"), "--store"])
         .arg(store.path())
         .stdin(Stdio::null())
         .output()
@@ -64,6 +66,7 @@ fn run(how: &str) -> (Option<i32>, String) {
 
 #[test]
 fn whoever_breaks_the_protocol_is_told_how_and_never_valid() {
+    let _turn = turns::local();
     let (code, text) = run("none");
     assert_eq!(code, Some(0), "who breaks nothing is valid: {text}");
     let due = Mutex::new(BREAKAGES.iter().chain(&MUTE));
@@ -88,6 +91,7 @@ fn whoever_breaks_the_protocol_is_told_how_and_never_valid() {
 
 #[test]
 fn a_library_of_another_version_than_its_workload_says_is_refused() {
+    let _turn = turns::local();
     for (version, code, expected) in [
         ("1.0", 0, "VALID sound 1.0 kept all"),
         ("2.0", 255, "it says that it is `breaks none 1.0`, and its workload says version 2.0; make `version` in"),

@@ -13,6 +13,8 @@ use redjepsen::scenario::Options;
 use redjepsen::topology::{Persistence, Program, Topology};
 use serde_json::Value;
 
+use crate::turns;
+
 const LIMIT: Duration = Duration::from_secs(2);
 /// What every server logs when it starts.
 const FIRST_WORDS: &str = "Ready to accept connections";
@@ -117,16 +119,19 @@ async fn what_a_run_leaves_is_gone(kind: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_run_leaves_on_a_local_cluster_is_gone() {
+    let _turn = turns::local();
     what_a_run_leaves_is_gone("local").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_run_leaves_on_a_cluster_in_docker_is_gone() {
+    let _turn = turns::docker();
     what_a_run_leaves_is_gone("docker").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_cannot_be_made_as_new_says_why() {
+    let _turn = turns::local();
     for (test, because) in [
         ("setting", "n1 cannot be reset: its setting `hz 20` changed"),
         ("killed", "the cluster cannot be reset: n1: was not started again"),
@@ -283,16 +288,19 @@ fn runs_share_a_cluster(kind: &str) {
 
 #[test]
 fn runs_share_a_local_cluster_and_each_has_a_folder_of_its_own() {
+    let _turn = turns::local();
     runs_share_a_cluster("local");
 }
 
 #[test]
 fn runs_share_a_cluster_in_docker_and_each_has_a_folder_of_its_own() {
+    let _turn = turns::docker();
     runs_share_a_cluster("docker");
 }
 
 #[test]
 fn every_run_has_a_cluster_of_its_own_where_that_is_wanted() {
+    let _turn = turns::local();
     let folder = tempfile::tempdir().unwrap();
     suite(folder.path(), "local", false);
     let output = redjepsen(&["suite", "./mine.toml", "--new-clusters"], folder.path()).output().unwrap();
@@ -352,16 +360,19 @@ fn a_broken_cluster_is_thrown_away(kind: &str, kill: impl Fn(&str)) {
 
 #[test]
 fn a_local_cluster_that_broke_between_runs_is_thrown_away() {
+    let _turn = turns::local();
     a_broken_cluster_is_thrown_away("local", kill_a_server);
 }
 
 #[test]
 fn a_cluster_in_docker_that_broke_between_runs_is_thrown_away() {
+    let _turn = turns::docker();
     a_broken_cluster_is_thrown_away("docker", |run_id| _ = engine(&["kill", &format!("redjepsen-{run_id}-n1")]));
 }
 
 #[test]
 fn requests_that_make_no_sense_are_refused() {
+    let _turn = turns::local();
     for request in ["nonsense", "{\"scenario\":{\"workload_name\":\"nonsense\"}}"] {
         let folder = tempfile::tempdir().unwrap();
         let mut maker = Maker::start(folder.path());
@@ -406,12 +417,14 @@ fn a_killed_suite_leaves_nothing(kind: &str, with_its_process: bool) {
 
 #[test]
 fn a_killed_suite_leaves_nothing_locally() {
+    let _turn = turns::cleaning();
     a_killed_suite_leaves_nothing("local", false);
     a_killed_suite_leaves_nothing("local", true);
 }
 
 #[test]
 fn a_killed_suite_leaves_nothing_in_docker() {
+    let _turn = turns::cleaning_docker();
     a_killed_suite_leaves_nothing("docker", false);
     a_killed_suite_leaves_nothing("docker", true);
 }

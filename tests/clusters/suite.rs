@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::turns;
+
 /// Four scenarios of a few seconds each.
 const QUICK: &str = r#"
 description = "Quick"
@@ -117,6 +119,7 @@ pub fn table(matrix: &Value) -> Vec<[Value; 6]> {
 
 #[test]
 fn the_smoke_suite_comes_out_as_expected() {
+    let _turn = turns::alone();
     let bench = Bench::new("");
     let began = Instant::now();
     let text = bench.run(&["smoke", "--cluster", "local"], 0);
@@ -151,6 +154,7 @@ fn the_smoke_suite_comes_out_as_expected() {
 
 #[test]
 fn a_suite_runs_in_docker_as_well() {
+    let _turn = turns::docker();
     let bench = Bench::new(
         "description = \"Docker\"\n[with]\ncluster = \"docker\"\n[[cells]]\nworkload = [\"redlock\", \"redlock-guarded\"]\nnemesis = \"pause-before-write\"\n",
     );
@@ -161,6 +165,7 @@ fn a_suite_runs_in_docker_as_well() {
 
 #[test]
 fn a_suite_runs_a_client_of_the_users_own_and_its_runs_can_be_repeated() {
+    let _turn = turns::local();
     let bench = Bench::new("");
     // The suite and the client are in one folder, and the suite is started from elsewhere.
     let home = bench.folder.path().join("ours");
@@ -208,6 +213,7 @@ nemesis = ["none", "pause"]
 
 #[test]
 fn what_was_interrupted_goes_on_and_gives_the_same_table() {
+    let _turn = turns::local();
     let whole = Bench::new(QUICK);
     whole.run(&["./mine.toml"], 0);
     let expected = table(&whole.matrix("mine"));
@@ -250,6 +256,7 @@ fn what_was_interrupted_goes_on_and_gives_the_same_table() {
 
 #[test]
 fn runs_side_by_side_stop_together_and_give_the_table_of_one_lane() {
+    let _turn = turns::local();
     let bench = Bench::new(QUICK);
     let suite = bench.start_with(&["--jobs", "3"]);
     // Each lane has a log while it makes a run.
@@ -277,6 +284,7 @@ fn runs_side_by_side_stop_together_and_give_the_table_of_one_lane() {
 
 #[test]
 fn a_run_whose_timing_was_not_kept_beside_others_is_made_again_alone_once() {
+    let _turn = turns::local();
     // With such a TTL no timer is ever in time.
     let bench = Bench::new(
         r#"
@@ -317,6 +325,7 @@ with = { keys = 2 }
 
 #[test]
 fn a_run_that_dies_costs_nothing_but_itself_and_is_tried_again() {
+    let _turn = turns::local();
     let bench = Bench::new(QUICK);
     let suite = bench.start();
     bench.wait_for_runs(1);
@@ -338,6 +347,7 @@ fn a_run_that_dies_costs_nothing_but_itself_and_is_tried_again() {
 
 #[test]
 fn a_client_that_cannot_be_installed_costs_nothing_but_its_own_runs() {
+    let _turn = turns::local();
     let bench = Bench::new("");
     let library = r#"
 description = "A library whose runtime is missing"
@@ -376,6 +386,7 @@ fencing = "none"
 
 #[test]
 fn a_surprise_is_named_and_decides_whatever_else_is_unknown() {
+    let _turn = turns::local();
     let bench = Bench::new(
         r#"
 description = "Wrong"
@@ -415,6 +426,7 @@ expect = "nothing"
 
 #[test]
 fn shards_are_joined_into_the_whole() {
+    let _turn = turns::local();
     let bench = Bench::new(QUICK);
     let mut folders = Vec::new();
     for shard in ["1/2", "2/2"] {

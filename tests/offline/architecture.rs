@@ -20,7 +20,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("locks", &["topology", "units"]),
     ("nemesis", &["history", "topology", "units"]),
     ("scenario", &["files", "history", "locks", "nemesis", "topology", "units"]),
-    ("plan", &["history", "nemesis", "scenario", "topology", "units"]),
+    ("plan", &["history", "nemesis", "scenario", "topology", "units", "words"]),
     ("client", &["history", "locks", "machine", "resource", "scenario", "slots"]),
     ("faults", &["history", "machine", "topology"]),
     ("cluster", &["client", "faults", "files", "interrupt", "locks", "machine", "members", "slots", "topology"]),

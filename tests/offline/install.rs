@@ -40,9 +40,13 @@ impl Place {
 
     /// Exit code, standard output, standard error.
     fn install(&self) -> (i32, String, String) {
+        self.install_of("mine.toml")
+    }
+
+    fn install_of(&self, workload: &str) -> (i32, String, String) {
         let mut command = Command::cargo_bin("redjepsen").unwrap();
         let command = command.env("XDG_CACHE_HOME", self.cache.path()).arg("install");
-        let output = command.arg(self.folder.path().join("mine.toml")).output().unwrap();
+        let output = command.arg(self.folder.path().join(workload)).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     }
@@ -95,6 +99,32 @@ fn an_installation_that_fails_leaves_nothing_and_says_why() {
     // Mended, it is tried again.
     place.write("mine.toml", &format!("{WORKLOAD}\n{}\n", command("touch {env}/client")));
     assert_eq!(place.install().0, 0);
+}
+
+#[test]
+fn what_an_installer_says_is_told_from_its_error_on_and_without_colours() {
+    let say = r"printf 'begin\n\\033[31mERROR: no such version\\033[0m\n'; seq 20; exit 1";
+    let place = Place::new(&command(say));
+    place.write("lock.txt", "");
+    let (code, _, told) = place.install();
+    assert_eq!(code, 255);
+    assert!(told.contains("sh failed (exit status: 1): ERROR: no such version\n1\n2\n3\n4\n…\n11\n"), "{told}");
+    assert!(!told.contains("begin") && !told.contains('\u{1b}'), "{told}");
+}
+
+#[test]
+fn workloads_that_install_the_same_share_it() {
+    let place = Place::new(&command("touch {env}/client"));
+    place.write("lock.txt", "");
+    assert_eq!(place.install().0, 0);
+    let as_it_was = fs::read_to_string(place.folder.path().join("mine.toml")).unwrap();
+    place.write("mine-watched.toml", &as_it_was);
+    let (code, _, told) = place.install_of("mine-watched.toml");
+    assert_eq!((code, told.as_str()), (0, ""), "nothing is installed again");
+    assert_eq!(place.installed().len(), 1);
+    place.write("mine-watched.toml", &as_it_was.replace("touch {env}/client", "touch {env}/client {env}/more"));
+    assert_eq!(place.install_of("mine-watched.toml").0, 0);
+    assert_eq!(place.installed().len(), 2, "what is installed by other words is another");
 }
 
 #[test]

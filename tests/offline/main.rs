@@ -16,6 +16,7 @@ mod risk;
 mod simulated;
 mod support;
 mod way_out;
+mod words;
 
 /// How many histories of each kind a property is tried on; `REDJEPSEN_CASES` asks for more, as CI does every night.
 fn cases(usual: u32) -> u32 {

@@ -120,7 +120,8 @@ fn the_headline_says_whose_claim_is_broken() {
     };
     assert_eq!(
         headline(&only_overlaps),
-        "Redlock let two clients hold the lock at once 19 times while its holder was paused; no acknowledged update was lost."
+        "Redlock let two clients hold the lock at once while its holder was paused: 19 overlaps among 187 holds; no acknowledged \
+         update was lost."
     );
     let no_lock_no_fault = |run: &mut Run| {
         run.scenario.workload.lock = LockSpec::None(NoOptions {});
@@ -137,8 +138,26 @@ fn the_headline_says_whose_claim_is_broken() {
         run.verdict.anomalies[0].fault = None;
     };
     assert_eq!(headline(&stale), "Redlock produced 1 observation that no correct order of the updates explains.");
-    let unfounded = |run: &mut Run| run.verdict.valid = Validity::Unknown;
+    let unfounded = |run: &mut Run| {
+        run.verdict.valid = Validity::Unknown;
+        run.verdict.reasons.clear();
+    };
     assert_eq!(headline(&unfounded), "This run proves nothing about the lock.");
+    let for_a_reason = |run: &mut Run| {
+        unfounded(run);
+        run.verdict.reasons = vec!["c1 failed: unknown word `aquired`".to_string(), "no fault was seen".to_string()];
+    };
+    assert_eq!(headline(&for_a_reason), "This run proves nothing about the lock: c1 failed: unknown word `aquired`");
+}
+
+#[test]
+fn a_client_that_is_not_ours_is_called_by_its_own_name() {
+    for (ready, named) in [("my-node-lock 0.1", "my-node-lock 0.1"), ("redjepsen 0.1.0", "Redlock"), ("", "Redlock")] {
+        let mut run = invalid();
+        run.history.clients[0].1.text = ready.to_string();
+        let headline = report::headline(&run.report());
+        assert!(headline.starts_with(&format!("{named} lost 8 of 182")), "{headline}");
+    }
 }
 
 /// The invalid run, over keys of this kind with these final states.

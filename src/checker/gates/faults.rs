@@ -2,8 +2,9 @@
 
 use super::super::verdict::Gate;
 use super::super::words::{Words, count, list, seconds};
+use super::refuted::refuted;
 use super::{acknowledged, gate, held, is_update, or_silence, started};
-use crate::history::{FaultKind, FaultWindow, History, Operation, Outcome, Outlives, Phase, Progress};
+use crate::history::{FaultKind, FaultWindow, History, Operation, Outlives, Phase, Progress};
 use crate::members::Role;
 
 /// Every fault was observed, and nothing in the history speaks against it.
@@ -16,7 +17,7 @@ pub(super) fn faults_observed(history: &History, faults: &[&FaultWindow]) -> Gat
             Some(why) => format!("no fault was injected: {why}"),
             None => "no fault was injected".to_string(),
         },
-        None => match faults.iter().find_map(|window| disproved(history, window)) {
+        None => match refuted(history, faults) {
             Some(against) => return gate(name, false, against),
             None => format!("{} observed", count(observed as u64, "fault")),
         },
@@ -29,40 +30,6 @@ pub(super) fn faults_observed(history: &History, faults: &[&FaultWindow]) -> Gat
         ),
     };
     gate(name, observed > 0 && unseen.is_empty(), text)
-}
-
-/// What shows that a pause that was reported did not hold: an operation that a paused client began and finished
-/// meanwhile, or a write that a paused resource acknowledged.
-fn disproved(history: &History, window: &FaultWindow) -> Option<String> {
-    let words = Words::new(history);
-    let (since, until) = in_effect(window).filter(|_| window.kind == FaultKind::Pause)?;
-    window.targets.iter().find_map(|target| {
-        let others =
-            history.faults.iter().filter(|other| other.fault != window.fault && other.targets.contains(target));
-        // What another fault does to it meanwhile, such as a kill and a start, may end the pause.
-        if others.map(FaultWindow::span).any(|(from, to)| from <= until && to.is_none_or(|to| since <= to)) {
-            return None;
-        }
-        let is_resource = Role::of(target) == Some(Role::Resource);
-        let acts = |operation: &&Operation| {
-            let meanwhile = operation.invoked > since && operation.completed.is_some_and(|completed| completed < until);
-            let its = words.process(operation.process) == *target || (is_resource && operation.f.writes());
-            meanwhile && its && operation.outcome == Outcome::Ok
-        };
-        let operation = history.operations.iter().find(acts)?;
-        let did = match is_resource {
-            true => format!("acknowledged a write of {}", words.process(operation.process)),
-            false => "began and finished an operation".to_string(),
-        };
-        Some(format!(
-            "fault {} was reported to pause {target} from {} to {}, but {target} {did} in that time, from {} to {}",
-            window.fault,
-            seconds(since),
-            if until == u64::MAX { "the end".to_string() } else { seconds(until) },
-            seconds(operation.invoked),
-            seconds(operation.completed.unwrap_or(operation.invoked)),
-        ))
-    })
 }
 
 pub(super) fn faults_healed(faults: &[&FaultWindow]) -> Gate {
@@ -124,7 +91,7 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
 }
 
 /// When an observed fault was certainly in effect, as start and end.
-fn in_effect(window: &FaultWindow) -> Option<(u64, u64)> {
+pub(super) fn in_effect(window: &FaultWindow) -> Option<(u64, u64)> {
     let (since, _) = window.injected.filter(|(_, observed)| *observed)?;
     Some((since, window.heal.or(window.healed.map(|(time, _)| time)).unwrap_or(u64::MAX).max(since)))
 }

@@ -1,12 +1,16 @@
 //! Gates: conditions that a run must meet to prove anything, so that a run in which nothing happened is never valid.
 //!
 //! Each gate looks for its evidence in the history; whatever the history does not say counts as false. Only doubt that
-//! the resource was empty undermines violations too: old values would look like values from nowhere.
+//! the resource was empty, and a script that kept a holder beyond its lock's life, undermine violations too: old values
+//! would look like values from nowhere, and what the script did like what the lock did.
 
+mod breakpoints;
 mod faults;
+mod refuted;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(super) use self::breakpoints::nobody_kept;
 use self::faults::{faults_healed, faults_met_holds, faults_observed, progress};
 use super::verdict::{Anomaly, AnomalyKind, Gate};
 use super::words::{Words, count, list, seconds};
@@ -111,11 +115,23 @@ fn clients_steady(history: &History) -> Gate {
             let more = broken.count() as u64;
             let others = if more == 0 { String::new() } else { format!(", and {more} more like it") };
             let client = words.process(Process::Client(first.process));
-            let text =
-                format!("{client} failed and was replaced at {}{others}: {}", seconds(*time), or_silence(&first.text));
+            // Nobody killed it, so that its program ended is the client's own doing, or its library's.
+            let what = match ended_by_itself(&first.text) {
+                true => {
+                    format!("{client}'s program ended by itself at {}, with no fault that kills it", seconds(*time))
+                }
+                false => format!("{client} failed and was replaced at {}", seconds(*time)),
+            };
+            let text = format!("{what}{others}: {}", or_silence(&first.text));
             gate("clients-steady", false, text)
         }
     }
+}
+
+/// Whether what is said of a client that had to be replaced is that its process ended, not that it was ended for what it
+/// said or did not say.
+fn ended_by_itself(text: &str) -> bool {
+    text.starts_with("it ended")
 }
 
 /// No client makes two statements that can't both be true.

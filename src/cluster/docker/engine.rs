@@ -124,13 +124,18 @@ fn default_socket() -> PathBuf {
     std::iter::once(usual.clone()).chain(others).find(|path| path.exists()).unwrap_or(usual)
 }
 
+const OF_THE_LIBRARY: &str = "Error in the hyper legacy client: client error (Connect)";
+
 fn unreachable(address: &str, reason: String) -> ClusterError {
     let address = address.to_string();
     // However deep in an error of HTTP, these are the kernel's words.
     if reason.to_lowercase().contains("permission denied") {
         return ClusterError::Forbidden { address, reason };
     }
-    let remedy = "start it (`systemctl start docker`, or Docker Desktop), or set DOCKER_HOST";
+    let remedy =
+        "start it (`systemctl start docker`, or Docker Desktop), set DOCKER_HOST, or use --cluster local or sim";
+    // What the library says of itself helps nobody.
+    let reason = reason.trim_start_matches(OF_THE_LIBRARY).trim_start_matches([':', ' ']).to_string();
     ClusterError::Unreachable { address, reason, remedy }
 }
 

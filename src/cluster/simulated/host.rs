@@ -1,13 +1,12 @@
 //! Faults on simulated members: the last step, after which all is as on a real machine.
 
-use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::machine::Inside;
 use super::world::{State, World};
-use crate::faults::{Deed, Effect, Ends, Host, Observation, Pair, Scope, Strike};
+use crate::faults::{Deed, Effect, Ends, Host, Observation, Pair, Scope, SoFar};
 use crate::machine::Machine;
 
 /// What the agent acts on.
@@ -87,7 +86,7 @@ impl Host for SimulatedHost {
         })
     }
 
-    fn strike(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)> {
+    fn strike(&self, fault: u32, disarm: bool) -> SoFar {
         self.world.change(|state| state.network.ways.strike(fault, disarm))
     }
 

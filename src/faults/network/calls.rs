@@ -10,6 +10,9 @@
 //! has the connection's direction until it is healed, because nothing overtakes anything within a connection. A reply
 //! is known by its place: the third command's is the third. If a command was in flight when its connection was first
 //! seen, its reply may be taken for the next one's; that one is held or lost then as well, since it comes later.
+//!
+//! A strike at a command that did nothing would show nothing of a lock. So a fault that waits for a reply also looks at
+//! it ([`effect`]), and `write` means the key of the operation, whatever else a library keeps beside it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -23,6 +26,9 @@ use super::resp::{self, Scanner, Value};
 use super::{Pair, reset};
 use crate::history::{Command, OnCall, ordinal};
 use crate::topology::REDIS_PORT;
+use effect::{did_nothing, keys_of, names_a_key_of_the_run, shown};
+
+mod effect;
 
 /// How many connections are followed at once; beyond that, the one that was silent for longest is forgotten.
 const MOST_CONNECTIONS: usize = 4096;
@@ -38,8 +44,11 @@ pub struct Call {
     /// Which of the commands that match, from 1, counted for each client and server since the fault was injected; `None`
     /// for each of them.
     pub nth: Option<u32>,
-    /// A pattern with `*` and `?` for the command's first key; `None` for any.
+    /// A pattern with `*` and `?` for one of the command's keys; `None` for any or, if the command is `write`, for one
+    /// that names the key of an operation.
     pub key: Option<String>,
+    /// What writes, as the server says, in capitals; none if it was not asked, or does not say.
+    pub writing: BTreeSet<String>,
     /// Connections that were chosen already: the client's address and port, and the server's address.
     pub chosen: Vec<Ends>,
 }
@@ -52,8 +61,10 @@ const HOUSEKEEPING: [&str; 18] = [
     "AUTH", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DBSIZE", "ECHO", "FUNCTION", "HELLO", "INFO", "PING", "QUIT",
     "READONLY", "RESET", "ROLE", "SCRIPT", "SELECT", "SENTINEL",
 ];
-/// Commands that write nothing.
-const READS: [&str; 22] = [
+/// Commands that write nothing, where the server does not say which do.
+const READS: [&str; 26] = [
+    "DISCARD",
+    "EXEC",
     "EXISTS",
     "GET",
     "GETRANGE",
@@ -69,6 +80,7 @@ const READS: [&str; 22] = [
     "PSUBSCRIBE",
     "PTTL",
     "PUBLISH",
+    "PUBSUB",
     "PUNSUBSCRIBE",
     "STRLEN",
     "SUBSCRIBE",
@@ -76,19 +88,37 @@ const READS: [&str; 22] = [
     "TTL",
     "TYPE",
     "UNSUBSCRIBE",
+    "WATCH",
 ];
 
-/// Whether a command, in capitals, is meant.
-fn fits(meant: &Command, command: &str) -> bool {
+/// Whether a command, in capitals, is meant. `writing` is what writes, as the server says.
+fn fits(meant: &Command, writing: &BTreeSet<String>, command: &str) -> bool {
     match meant {
         Command::Any => !HOUSEKEEPING.contains(&command),
-        Command::Write => !HOUSEKEEPING.contains(&command) && !READS.contains(&command),
+        Command::Write if runs_a_script(command) => !command.ends_with("_RO"),
+        Command::Write if writing.is_empty() => !HOUSEKEEPING.contains(&command) && !READS.contains(&command),
+        Command::Write => writing.contains(command),
         Command::Named(name) if name == "EVAL" => runs_a_script(command),
         Command::Named(name) => name == command,
     }
 }
 
 impl Call {
+    /// Whether a command is meant.
+    fn fits(&self, command: &str, keys: &[String]) -> bool {
+        let key_fits = match &self.key {
+            Some(pattern) => {
+                let none = [String::new()];
+                let keys = if keys.is_empty() { &none } else { keys };
+                keys.iter().any(|key| is_like(pattern.as_bytes(), key.as_bytes()))
+            }
+            // A script that declares no keys may write any.
+            None if keys.is_empty() && runs_a_script(command) => true,
+            None => self.command != Command::Write || keys.iter().any(|key| names_a_key_of_the_run(key)),
+        };
+        key_fits && fits(&self.command, &self.writing, command)
+    }
+
     /// The connections whose last command is meant, by a server's answer to `CLIENT LIST`.
     pub(crate) fn chosen_from(&self, list: &str, server: Ipv4Addr) -> Vec<Ends> {
         let chosen = list.lines().filter_map(|line| {
@@ -98,7 +128,7 @@ impl Call {
             let is_meant = match &self.command {
                 Command::Named(name) if name == "SUBSCRIBE" => subscribed("sub"),
                 Command::Named(name) if name == "PSUBSCRIBE" => subscribed("psub"),
-                meant => fits(meant, &command),
+                meant => fits(meant, &self.writing, &command),
             };
             let (address, port) = field("addr")?.rsplit_once(':')?;
             Some((address.parse().ok()?, port.parse().ok()?, server)).filter(|_| is_meant)
@@ -115,22 +145,33 @@ impl Call {
                 format!("{client}'s {} {}{key} to {server}", ordinal(nth), strike.command)
             }
         };
+        let answered = match strike.answer.as_str() {
+            "" => "was answered".to_string(),
+            answer => format!("was answered with {answer}"),
+        };
         let what = match self.action {
             OnCall::HoldRequest => "is held",
-            OnCall::HoldReply => "was answered, and the reply is held",
-            OnCall::LoseReply => "was answered, and the reply was lost",
-            OnCall::ResetAfter => "was answered, the reply was lost, and both ends got an RST",
+            OnCall::HoldReply => return format!("{which} {answered}, and the reply is held"),
+            OnCall::LoseReply => return format!("{which} {answered}, and the reply was lost"),
+            OnCall::ResetAfter => {
+                return format!("{which} {answered}, the reply was lost, and both ends got an RST");
+            }
             OnCall::ResetConnection => "was not let through, and both ends got an RST",
             OnCall::CutConnection => "was not let through, nor is anything else on its connection",
         };
         format!("{which} {what}")
     }
 
-    /// What was seen if it did not strike, between these clients and servers.
-    pub(crate) fn tell_none(&self, pairs: &[(String, String)]) -> String {
+    /// What was seen if it did not strike, between these clients and servers. `spared` did nothing, and is the first that
+    /// did.
+    pub(crate) fn tell_none(&self, pairs: &[(String, String)], spared: Option<&Strike>) -> String {
         let of = if self.action.waits_for_the_reply() { "reply to a " } else { "" };
         let nth = self.nth.filter(|nth| *nth > 1).map(|nth| ordinal(nth) + " ").unwrap_or_default();
-        let on = self.key.as_ref().map(|key| format!(" of a key like {key}")).unwrap_or_default();
+        let on = match &self.key {
+            Some(key) => format!(" of a key like {key}"),
+            None if self.command == Command::Write => " of the operation's key".to_string(),
+            None => String::new(),
+        };
         let unique = |mut names: Vec<&str>| {
             names.sort_unstable();
             names.dedup();
@@ -138,7 +179,12 @@ impl Call {
         };
         let clients = unique(pairs.iter().map(|(client, _)| client.as_str()).collect());
         let servers = unique(pairs.iter().map(|(_, server)| server.as_str()).collect());
-        format!("armed, but no {of}{nth}{}{on} from {clients} to {servers} came", self.command)
+        let spared = spared.map(|spared| {
+            let of = if spared.key.is_empty() { String::new() } else { format!(" of {}", spared.key) };
+            format!("; {}{of} was answered with {} and did nothing", spared.command, spared.answer)
+        });
+        let spared = spared.unwrap_or_default();
+        format!("armed, but no {of}{nth}{}{on} from {clients} to {servers} came{spared}", self.command)
     }
 }
 
@@ -155,8 +201,15 @@ pub(crate) struct Strike {
     pub nth: u32,
     /// As sent, in capitals; empty if the connection was chosen before.
     pub command: String,
+    /// Its first key, or the one that was meant.
     pub key: String,
+    /// What the server answered, if that was seen.
+    pub answer: String,
 }
+
+/// The first strike of a fault with all clients and servers that it struck between; or, if it has not struck, the first
+/// command that was meant and did nothing.
+pub(crate) type SoFar = Result<(Strike, BTreeSet<Pair>), Option<Strike>>;
 
 /// The first strike of each fault, and how many there were; shared by the thread that carries and whoever asks.
 #[derive(Clone, Default)]
@@ -165,6 +218,8 @@ pub(super) struct Strikes(Arc<Mutex<BTreeMap<u32, Struck>>>);
 #[derive(Default)]
 struct Struck {
     first: Option<Strike>,
+    /// The first command that was meant and did nothing.
+    spared: Option<Strike>,
     /// The clients and servers that it struck between.
     pairs: BTreeSet<Pair>,
     count: u64,
@@ -181,13 +236,18 @@ impl Strikes {
         self.lock().remove(&fault).map_or(0, |struck| struck.count)
     }
 
-    /// The first strike, if there was one, and all clients and servers so far. If `disarm`, there will be no other,
-    /// whatever this says.
-    pub fn so_far(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)> {
+    /// What a fault has struck so far. If `disarm`, there will be no other strike, whatever this says.
+    pub fn so_far(&self, fault: u32, disarm: bool) -> SoFar {
         let mut all = self.lock();
-        let struck = all.get_mut(&fault)?;
+        let struck = all.get_mut(&fault).ok_or(None)?;
         struck.disarmed |= disarm;
-        Some((struck.first.clone()?, struck.pairs.clone()))
+        struck.first.clone().map(|first| (first, struck.pairs.clone())).ok_or_else(|| struck.spared.clone())
+    }
+
+    fn spare(&self, fault: u32, strike: Strike) {
+        if let Some(struck) = self.lock().get_mut(&fault) {
+            struck.spared.get_or_insert(strike);
+        }
     }
 
     /// Notes a strike; `false` if it must not be.
@@ -242,8 +302,10 @@ struct Connection {
     /// How many commands and replies have passed.
     asked: u64,
     answered: u64,
-    /// Faults that strike at a reply to come: which one it is, where its request ended, and what is to be told.
-    due: Vec<(u64, u32, u32, Strike)>,
+    /// Commands that were meant, and whose replies are still to come.
+    due: Vec<Due>,
+    /// Commands that were meant since MULTI: the reply to EXEC is theirs. `None` outside.
+    queued: Option<Vec<(u32, Strike)>>,
     /// Faults that chose this connection before, and have seen nothing of it yet.
     chosen: Vec<u32>,
     /// Faults that have struck.
@@ -256,6 +318,16 @@ struct Connection {
     client_expects: u32,
     /// When it was last seen.
     last: u64,
+}
+
+/// A command that a fault is meant for, if its reply shows that it did something.
+struct Due {
+    /// Which of the connection's replies it waits for.
+    number: u64,
+    /// Where its request ended.
+    end: u32,
+    fault: u32,
+    strike: Strike,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,7 +366,8 @@ impl Calls {
         }
         let mut send = Vec::new();
         for connection in self.connections.values_mut() {
-            connection.due.retain(|(_, _, fault, _)| faults.contains_key(fault));
+            connection.due.retain(|due| faults.contains_key(&due.fault));
+            connection.queued.iter_mut().for_each(|all| all.retain(|(fault, _)| faults.contains_key(fault)));
             connection.chosen.retain(|fault| faults.contains_key(fault));
             connection.fates.retain(|(fault, _)| faults.contains_key(fault));
             connection.let_go(&mut send);
@@ -360,58 +433,86 @@ impl Calls {
         // Messages to a subscriber look like replies.
         connection.answered = connection.answered.min(connection.asked);
         connection.asked += 1;
-        let word = |place: usize| command.words.get(place).map(|word| String::from_utf8_lossy(word).into_owned());
-        let Some(name) = word(0).map(|name| name.to_ascii_uppercase()) else { return };
-        let key = word(if runs_a_script(&name) { 3 } else { 1 }).unwrap_or_default();
+        let number = connection.asked;
+        let Some(name) = command.words.first() else { return };
+        let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+        match name.as_str() {
+            "MULTI" => connection.queued = Some(Vec::new()),
+            "DISCARD" => connection.queued = None,
+            "EXEC" => {
+                let queued = connection.queued.take().unwrap_or_default();
+                connection.due.extend(queued.into_iter().map(|(fault, strike)| Due { number, end, fault, strike }));
+            }
+            _ => {}
+        }
+        let keys = keys_of(&name, &command.words);
         let (client, _, server) = ends;
         for (fault, armed) in &mut self.faults {
-            let fits = armed.pairs.contains(&(client, server))
-                && fits(&armed.call.command, &name)
-                && armed.call.key.as_ref().is_none_or(|pattern| is_like(pattern.as_bytes(), key.as_bytes()));
-            if !fits {
+            if !armed.pairs.contains(&(client, server)) || !armed.call.fits(&name, &keys) {
                 continue;
             }
-            let nth = armed.matched.entry((client, server)).or_default();
-            *nth += 1;
-            if armed.call.nth.is_some_and(|wanted| wanted != *nth) {
-                continue;
-            }
-            let strike = Strike { client, server, nth: *nth, command: name.clone(), key: key.clone() };
-            match armed.call.action {
-                action if action.waits_for_the_reply() => {
-                    connection.due.push((connection.asked, end, *fault, strike));
+            let key = keys.iter().find(|key| names_a_key_of_the_run(key)).or(keys.first()).cloned().unwrap_or_default();
+            let strike = Strike { client, server, nth: 0, command: name.clone(), key, answer: String::new() };
+            if armed.call.action.waits_for_the_reply() {
+                match &mut connection.queued {
+                    Some(queued) if name != "MULTI" => queued.push((*fault, strike)),
+                    _ => connection.due.push(Due { number, end, fault: *fault, strike }),
                 }
-                at_once if self.strikes.note(*fault, &strike) => connection.has_struck(*fault, at_once),
-                _ => {}
+                continue;
+            }
+            if let Some(strike) = armed.counted(strike)
+                && self.strikes.note(*fault, &strike)
+            {
+                connection.has_struck(*fault, armed.call.action);
             }
         }
     }
 
-    /// A segment from the server: faults that wait for a reply in it strike.
+    /// A segment from the server: faults that wait for a reply in it strike, unless it says that nothing was done.
     fn replied(&mut self, ends: Ends, segment: &Tcp, payload: &[u8]) {
         let Some(connection) = self.connections.get_mut(&ends) else { return };
         if !connection.replies.is_new(segment.sequence, payload) {
             return;
         }
+        let before = connection.answered;
         let values = connection.replies.read(segment.sequence, payload, resp::begins_a_reply);
-        connection.answered += values.iter().filter(|value| !matches!(value.kind, b'>' | b'|')).count() as u64;
+        let answers: Vec<Value> = values.into_iter().filter(|value| !matches!(value.kind, b'>' | b'|')).collect();
+        connection.answered += answers.len() as u64;
         // If nobody knows what these bytes are, they may be any reply.
         let begun = match connection.replies.next {
             Some(_) => connection.answered + u64::from(connection.replies.scanner.is_within()),
             None => connection.asked,
         };
-        let is_here = |(number, end, ..): &(u64, u32, u32, Strike)| {
-            *number <= begun && segment.acknowledged.wrapping_sub(*end).cast_signed() >= 0
-        };
-        let (here, due) = std::mem::take(&mut connection.due).into_iter().partition(is_here);
+        let is_here = |due: &Due| due.number <= begun && segment.acknowledged.wrapping_sub(due.end).cast_signed() >= 0;
+        let (here, due) = std::mem::take(&mut connection.due).into_iter().partition::<Vec<_>, _>(is_here);
         connection.due = due;
-        for (_, _, fault, strike) in here {
-            if let Some(armed) = self.faults.get(&fault)
+        for Due { number, fault, mut strike, .. } in here {
+            let Some(armed) = self.faults.get_mut(&fault) else { continue };
+            // Of a reply that goes on in the next segment only its beginning is known: it is no refusal.
+            let place = number.checked_sub(before + 1).and_then(|place| usize::try_from(place).ok());
+            if let Some(answer) = place.and_then(|place| answers.get(place)) {
+                strike.answer = shown(answer);
+                if did_nothing(&armed.call.command, &strike.command, answer) {
+                    self.strikes.spare(fault, strike);
+                    continue;
+                }
+            }
+            if let Some(strike) = armed.counted(strike)
                 && self.strikes.note(fault, &strike)
             {
                 connection.has_struck(fault, armed.call.action);
             }
         }
+    }
+}
+
+impl Armed {
+    /// Counts a command that is meant, and returns it with its number if the fault strikes at it.
+    fn counted(&mut self, strike: Strike) -> Option<Strike> {
+        let nth = self.matched.entry((strike.client, strike.server)).or_default();
+        *nth += 1;
+        let strikes = self.call.nth.is_none_or(|wanted| wanted == *nth);
+        strikes.then_some(Strike { nth: *nth, ..strike })
     }
 }
 
@@ -488,7 +589,8 @@ impl Connection {
     fn treat(&mut self, (client, _, server): Ends, direction: Direction, bytes: &[u8], strikes: &Strikes) -> Treatment {
         let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
         for fault in std::mem::take(&mut self.chosen) {
-            let strike = Strike { client, server, nth: 0, command: String::new(), key: String::new() };
+            let (command, key, answer) = (String::new(), String::new(), String::new());
+            let strike = Strike { client, server, nth: 0, command, key, answer };
             if !strikes.note(fault, &strike) {
                 self.fates.retain(|(other, _)| *other != fault);
             }

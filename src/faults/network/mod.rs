@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 pub use calls::Call;
-pub(crate) use calls::{Ends, Strike};
+pub(crate) use calls::{Ends, SoFar};
 pub(crate) use guard::Guard;
 pub(crate) use simulated::{LetGo, Passage, Segment, SimulatedWays};
 
@@ -214,9 +214,8 @@ impl Network {
         })
     }
 
-    /// The first command at which a fault struck, and the clients and servers that it struck between so far. If
-    /// `disarm`, it strikes no more, whatever this says.
-    pub fn strike(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)> {
+    /// What a fault at a command has struck so far. If `disarm`, it strikes no more, whatever this says.
+    pub fn strike(&self, fault: u32, disarm: bool) -> SoFar {
         self.strikes.so_far(fault, disarm)
     }
 
@@ -227,7 +226,7 @@ impl Network {
         let addresses = connections.iter().flat_map(|(client, _, server)| [*client, *server]).collect();
         let macs = self.prober.who_is_there(&bridge, &addresses)?;
         for _ in 0..PROVOCATIONS {
-            if connections.is_empty() || self.strikes.so_far(fault, false).is_some() {
+            if connections.is_empty() || self.strikes.so_far(fault, false).is_ok() {
                 break;
             }
             for ends in connections {

@@ -5,8 +5,8 @@
 
 use std::mem;
 
-/// How many words of a command are kept: with EVAL, the fourth is the first key.
-const WORDS: usize = 4;
+/// How many words of a command are kept: with EVAL, the fourth is the first key, and a few more may follow.
+const WORDS: usize = 8;
 /// How much of each word.
 const WORD: usize = 256;
 /// No header, inline command or simple string is longer; error messages are.
@@ -34,7 +34,9 @@ pub(super) struct Scanner {
 pub(super) struct Value {
     /// Its first byte, such as `*`; `b' '` if it was an inline command.
     pub kind: u8,
-    /// The first words, if it is a list of strings or an inline command.
+    /// Its first line, or the beginning of that.
+    pub head: Vec<u8>,
+    /// The first words, if it is a string, a list of strings or an inline command.
     pub words: Vec<Vec<u8>>,
 }
 
@@ -98,6 +100,7 @@ impl Scanner {
         };
         if outermost {
             self.value.kind = kind;
+            self.value.head = line[..line.len().min(WORD)].to_vec();
         }
         match kind {
             b'$' | b'!' | b'=' => {
@@ -127,7 +130,8 @@ impl Scanner {
             b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => Ok(self.one_ended()),
             _ if outermost => {
                 let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).take(WORDS);
-                Ok(Some(Value { kind: b' ', words: words.map(|word| word[..word.len().min(WORD)].to_vec()).collect() }))
+                let words = words.map(|word| word[..word.len().min(WORD)].to_vec()).collect();
+                Ok(Some(Value { kind: b' ', words, ..mem::take(&mut self.value) }))
             }
             _ => Err(NoResp),
         }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use super::calls::{Calls, Ordered, Strike, Strikes, Treatment};
+use super::calls::{Calls, Ordered, SoFar, Strikes, Treatment};
 use super::capture::OFFLOAD_HEADER;
 use super::condition::{Condition, combined};
 use super::frame::{self, Tcp, flags};
@@ -100,7 +100,7 @@ impl SimulatedWays {
     }
 
     /// See [`Network::strike`](super::Network::strike).
-    pub fn strike(&self, fault: u32, disarm: bool) -> Option<(Strike, BTreeSet<Pair>)> {
+    pub fn strike(&self, fault: u32, disarm: bool) -> SoFar {
         self.strikes.so_far(fault, disarm)
     }
 

@@ -513,7 +513,7 @@ fn five_members_are_parted_quickly() {
 
 fn call(action: OnCall, nth: Option<u32>) -> Effect {
     let command = Command::Named("SET".to_string());
-    Effect::Call(Call { action, command, nth, key: None, chosen: Vec::new() })
+    Effect::Call(Call { action, command, nth, key: None, writing: BTreeSet::new(), chosen: Vec::new() })
 }
 
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
@@ -534,7 +534,7 @@ fn asks(connection: &mut sandbox::Connection, command: &[u8]) -> io::Result<Stri
 
 fn until_it_strikes(network: &Network, fault: u32) {
     let began = Instant::now();
-    while network.strike(fault, false).is_none() {
+    while network.strike(fault, false).is_err() {
         assert!(began.elapsed() < Duration::from_secs(10), "fault {fault} strikes");
         thread::sleep(Duration::from_millis(1));
     }
@@ -550,14 +550,14 @@ fn a_reply_is_held_on_one_connection_and_arrives_when_it_is_healed() {
         assert!(armed.observed && armed.text == "2 of 2 ways watched", "{armed:?}");
         let mut late = sandbox.connect_to_redis(0, 1);
         assert_eq!(asks(&mut late, SET).unwrap(), "+OK\r\n", "the first");
-        assert_eq!(network.strike(1, false), None);
+        assert_eq!(network.strike(1, false), Err(None));
         assert_eq!(
             asks(&mut early, SET).unwrap_err().kind(),
             ErrorKind::WouldBlock,
             "the second, on another connection"
         );
         until_it_strikes(&network, 1);
-        assert_eq!(network.strike(1, false).map(|(strike, _)| (strike.nth, strike.key)), Some((2, "k".to_string())));
+        assert_eq!(network.strike(1, false).map(|(strike, _)| (strike.nth, strike.key)), Ok((2, "k".to_string())));
         assert_eq!(asks(&mut late, SET).unwrap(), "+OK\r\n", "the third");
 
         let seen = network.heal(1).unwrap();
@@ -635,9 +635,9 @@ fn a_disarmed_fault_lets_its_command_pass() {
         let mut network = open(sandbox);
         let mut connection = sandbox.connect_to_redis(0, 1);
         network.inject(1, &both(sandbox, 0, 1), call(OnCall::HoldReply, None)).unwrap();
-        assert_eq!(network.strike(1, true), None);
+        assert_eq!(network.strike(1, true), Err(None));
         assert_eq!(asks(&mut connection, SET).unwrap(), "+OK\r\n");
-        assert_eq!(network.strike(1, false), None);
+        assert_eq!(network.strike(1, false), Err(None));
         assert_eq!(network.heal(1).unwrap().text, "2 of 2 ways open again; it struck 0 times");
     });
 }

@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::linear::told;
+use super::linear;
 use super::prose;
-use crate::checker::{AnomalyKind, Validity};
+use crate::checker::{AnomalyKind, Sentence, Validity};
 use crate::report::counterexample::Counterexample;
-use crate::report::explain::explain_incident;
+use crate::report::explain::told;
 use crate::report::results::faults;
 use crate::report::story::{Incident, Story, fault_words};
 use crate::report::{INCIDENTS_IN_FULL, incident};
@@ -14,6 +14,8 @@ use crate::words::{count, list, moment, plural, tame};
 
 /// Longer tables are for programs, which have results.json.
 const ROWS: usize = 200;
+/// More lines than this nobody looks up; results.json has them all.
+const CITED: usize = 24;
 
 pub fn incidents(story: &Story) -> Markup {
     let total = story.incidents.len();
@@ -25,7 +27,8 @@ pub fn incidents(story: &Story) -> Markup {
             h2 { (title(story)) @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
             @if total == 0 { p class="none" { (nothing_wrong(story)) } }
             @for (number, incident) in story.incidents.iter().take(full).enumerate() {
-                @let told = explain_incident(story, incident);
+                @let sentences = told(story, incident);
+                @let told = sentences.iter().map(Sentence::text).collect::<Vec<_>>().join(" ");
                 article class={ "case" @if !incident.claimed { " unclaimed" } } {
                     h3 {
                         span class="number" { (number + 1) }
@@ -36,7 +39,7 @@ pub fn incidents(story: &Story) -> Markup {
                     @if let Some(drawing) = incident::inline(story, incident, &told.replace('`', "")) {
                         figure { (drawing) }
                     }
-                    (cited(incident))
+                    (cited(incident, &sentences))
                 }
             }
             @if total > 0 {
@@ -81,7 +84,7 @@ pub fn minimal_counterexample(example: &Counterexample) -> Markup {
                 "The shortest proof, which needs neither lock nor clock nor fault: these operations alone show that what the "
                 "clients were told cannot all be true, whatever else happened in the run."
             }
-            article class="case" { (told(example)) }
+            article class="case" { (linear::told(example)) }
         }
     }
 }
@@ -153,14 +156,17 @@ fn fault(incident: &Incident) -> String {
         .map_or("–".to_string(), |fault| format!("{} of {}", fault_words(fault.kind).0, targets(&fault.targets)))
 }
 
-/// Where to find the incident in the history.
-fn cited(incident: &Incident) -> Markup {
-    let lines: Vec<String> = incident.operations.iter().take(8).map(|operation| operation.index.to_string()).collect();
+/// Where to find in the history what was told.
+fn cited(incident: &Incident, sentences: &[Sentence]) -> Markup {
+    let mut lines: Vec<u64> = sentences.iter().flat_map(Sentence::lines).copied().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let shown: Vec<String> = lines.iter().take(CITED).map(u64::to_string).collect();
     html! {
         @if !lines.is_empty() {
             p class="fine" {
-                "history.jsonl: the operations invoked at index " (list(&lines))
-                @if incident.operations.len() > 8 { ", …" }
+                "history.jsonl: what is told here follows from the lines with index " (list(&shown))
+                @if lines.len() > CITED { ", …" }
                 @if let Some(fault) = incident.fault { "; fault " (fault.fault) }
                 "."
             }

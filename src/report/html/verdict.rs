@@ -10,7 +10,7 @@ use crate::history::Claim;
 use crate::nemesis::Expectation;
 use crate::report::claims;
 use crate::report::ends::{self, end_of_all};
-use crate::report::explain::headline_of;
+use crate::report::headline::headline_of;
 use crate::report::results::{faults, per_second};
 use crate::report::story::{PropertyOutcome, Story};
 use crate::words::{count, length, line, percent, plural, tame};

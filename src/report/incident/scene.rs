@@ -157,7 +157,7 @@ impl Scene {
             .filter_map(|operation| {
                 let expiry = moments::expiry(operation)?;
                 let label = format!("lock of {} expires", story.name(operation.process));
-                (expiry < extent(operation).0.end).then_some((expiry, label))
+                Some((expiry, label))
             })
             .min_by_key(|(time, _)| *time);
         Some(Scene {

@@ -189,7 +189,7 @@ fn numbers(matrix: &Matrix) -> Markup {
                 table class="compare" {
                     thead { tr {
                         th { "workload and nemesis" } th { "expected" } th { "seen" } th { "updates lost" } th { "share (95 %)" }
-                        th { "overlapping holds" } th { "first violation" } th { "without the lock" } th { "updates a second" } th { "runs" }
+                        th { "overlaps" } th { "first violation" } th { "without the lock" } th { "updates a second" } th { "runs" }
                     } }
                     tbody {
                         @for (number, cell) in matrix.cells.iter().enumerate() {

@@ -5,6 +5,7 @@ use crate::nemesis::Expectation;
 use crate::suite::file::Found;
 use crate::suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
 use crate::suite::outcome::{CellStatus, RunOutcome, Timing};
+use crate::words::plural;
 use crate::words::{count, length, percent};
 
 /// Shown if there is nothing to say.
@@ -129,7 +130,7 @@ pub fn overlaps(numbers: &CellNumbers) -> String {
     if numbers.holds == 0 {
         NOTHING.to_string()
     } else {
-        format!("{} of {}", count(numbers.overlaps), count(numbers.holds))
+        format!("{} among {}", count(numbers.overlaps), plural(numbers.holds, "hold"))
     }
 }
 

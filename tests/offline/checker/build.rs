@@ -37,7 +37,9 @@ impl Build {
             keys: 1,
             ttl_ms: 1000,
             expires: true,
+            steals: false,
             acquire_timeout_ms: None,
+            least_hold_ms: None,
             longest_gap_ms: None,
             time_limit_ms: 1000,
             resource: Default::default(),
@@ -194,6 +196,7 @@ impl Build {
     pub fn phase(&mut self, invoked: u64, phase: Phase, at: u64) -> &mut Build {
         let stamped = Some(i64::try_from(at * MS).unwrap());
         self.operation(invoked).phases.push(PhaseStamp {
+            index: at,
             phase,
             received: at * MS,
             stamped,
@@ -223,6 +226,7 @@ impl Build {
             healed: Some((healed * MS, true)),
             skipped: None,
             texts: Vec::new(),
+            lines: vec![inject],
         });
         self
     }

@@ -138,3 +138,54 @@ fn what_can_not_all_be_true_is_told_and_counts_for_nothing() {
         assert!(gate.text.starts_with(&format!("c1 contradicts itself in line {line}: {text}")), "{}", gate.text);
     }
 }
+
+const INVOKED: &str = r#""index":15,"#;
+
+#[test]
+fn who_is_told_to_wait_reports_the_phase_again() {
+    let gated = |phases: &str| (INVOKED, "}", format!(r#","breakpoints":[{phases}]}}"#));
+    let (at, from, to) = gated(r#""before-write""#);
+    let history = changed(&[(at, from, &to)]);
+    let [Contradiction { line: 20, text, .. }] = &history.contradictions[..] else {
+        panic!("{:?}", history.contradictions)
+    };
+    assert_eq!(text, "it went on from `before-write` without reporting it again");
+    assert_eq!(check(&history).valid, Validity::Unknown);
+    // Here it does: what was the report of the write is a second one of the phase before.
+    let again = (WRITTEN, r#""phase":"written""#, r#""phase":"before-write""#);
+    assert_eq!(changed(&[(at, from, &to), again]).contradictions, []);
+    // It never came to that phase.
+    let (at, from, to) = gated(r#""half-acquired""#);
+    assert_eq!(changed(&[(at, from, &to)]).contradictions, []);
+    // A renewal in the background is no going on.
+    let (at, from, to) = gated(r#""before-write""#);
+    let renewed = (WRITTEN, r#""phase":"written""#, r#""phase":"extended""#);
+    let [Contradiction { line: 21, .. }] = &changed(&[(at, from, &to), renewed]).contradictions[..] else { panic!() };
+}
+
+/// What others read shows that a client did something else than it says. That is no lock's doing.
+#[test]
+fn whoever_calls_a_write_failed_that_others_read_is_not_believed() {
+    let failed = (ANSWER, r#""type":"ok""#, r#""type":"fail","error":"unavailable""#);
+    let unread = (ANSWER, r#""c0:1""#, "null");
+    let silent = (WRITTEN, "written", "before-write");
+    let history = changed(&[failed, unread, silent]);
+    let [Contradiction { line: 22, process: Process::Client(1), text }] = &history.contradictions[..] else {
+        panic!("{:?}", history.contradictions)
+    };
+    assert_eq!(text, "it answered `fail`, and c2 read c1:1, the value of its write");
+    let verdict = check(&history);
+    assert_eq!((verdict.valid, &verdict.anomalies[..]), (Validity::Unknown, &[][..]));
+
+    let elsewhere = |within| (within, r#""key":"k0""#, r#""key":"k1""#);
+    let history = changed(&[elsewhere(INVOKED), elsewhere(ANSWER), (READ, r#","value":"c0:1""#, ""), unread]);
+    let [Contradiction { line: 16, process: Process::Client(1), text }] = &history.contradictions[..] else {
+        panic!("{:?}", history.contradictions)
+    };
+    assert_eq!(text, "it was to write c1:1 to k1, and c2 read it in k0");
+    let verdict = check(&history);
+    assert_eq!((verdict.valid, &verdict.anomalies[..]), (Validity::Unknown, &[][..]));
+    // A value that nobody was asked to write is still found.
+    let history = changed(&[(ANSWER, r#""c0:1","#, r#""c9:9","#), (READ, r#""c0:1""#, r#""c9:9""#)]);
+    assert_eq!((history.contradictions.len(), check(&history).valid), (0, Validity::Invalid));
+}

@@ -2,8 +2,8 @@
 
 use redjepsen::checker::{Gate, Validity};
 use redjepsen::history::{
-    Claim, ClientEvent, ClientStep, Contradiction, End, Expects, Fact, FactName, FaultKind, Outcome, Outlives, Phase,
-    Process, Progress, StepEvent, StepOutcome,
+    Claim, ClientEvent, ClientStep, Contradiction, End, Expects, Fact, FactName, FaultKind, Opened, Outcome, Outlives,
+    Phase, Process, Progress, StepEvent, StepOutcome,
 };
 
 use super::build::{Build, MS};
@@ -12,8 +12,15 @@ use super::build::{Build, MS};
 fn with_fault() -> Build {
     let mut build = Build::sound();
     build.header().faults_expected = true;
-    build.fault(0, "c1", 1_010, 1_400);
+    // c1 has done its write by then, and begins nothing else before it goes on.
+    build.fault(0, "c1", 1_145, 1_330);
     build
+}
+
+/// Instead of the pause, packets of a member are late: nothing that it does speaks against that.
+fn delayed(build: &mut Build, target: &str, from: u64, to: u64) {
+    build.history.faults.clear();
+    build.fault(0, target, from, to).history.faults[0].kind = FaultKind::Delay;
 }
 
 fn failed(build: &Build) -> Vec<Gate> {
@@ -86,7 +93,8 @@ fn play(build: &mut Build, outcomes: &[StepOutcome]) {
     for (number, outcome) in (1..).zip(outcomes) {
         let step = "expect client:1 acquired within 0.5ttl".to_string();
         let expects = Some(Expects { client: 1, phase: Some(Phase::Acquired) });
-        let event = StepEvent { number, step, outcome: *outcome, text: "nothing came".into(), expects };
+        let event =
+            StepEvent { number, step, outcome: *outcome, text: "nothing came".into(), expects, opens: Vec::new() };
         build.history.steps.push((3_000 * MS, event));
     }
 }
@@ -108,6 +116,8 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
         let mut build = with_fault();
         build.header().claims = claims.to_vec();
         play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+        // What begins in the moment in which the step is over is not what it was about.
+        build.fail_on("base", 1, 3_000, 3_050);
         build.check()
     };
     let verdict = late(&[Claim::Updates, Claim::Liveness]);
@@ -115,13 +125,15 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
     assert_eq!(verdict.reasons, ["1 client did not get the lock in the time in which it should have been available"]);
     let said = &verdict.anomalies[0].summary;
     assert!(said.starts_with("c1 asked for the lock at") && said.contains("`expect client:1"), "{said}");
+    assert!(said.starts_with("c1 asked for the lock at 2.801 s"), "{said}");
     assert_eq!(late(&[Claim::Updates]).valid, Validity::Valid);
 }
 
 #[test]
 fn as_much_must_be_acknowledged_meanwhile_as_the_nemesis_leaves() {
     only_fails("progress-during", "acknowledged where none was expected", |build| {
-        build.header().progress = Progress::None
+        build.header().progress = Progress::None;
+        delayed(build, "c1", 1_010, 1_400);
     });
     let quiet = |progress: Progress| {
         let mut build = Build::sound();
@@ -174,6 +186,15 @@ fn a_client_that_had_to_be_replaced_spoils_the_run() {
             let event = ClientEvent { process, step: ClientStep::Ended, text: text.into() };
             build.history.clients.push((5_000_000, event));
         }
+    });
+}
+
+#[test]
+fn a_program_that_ended_by_itself_is_told_as_that() {
+    let reason = "c1's program ended by itself at 0.005 s, with no fault that kills it: it ended with exit code 3";
+    only_fails("clients-steady", reason, |build| {
+        let text = "it ended with exit code 3; its last words: unhandled".to_string();
+        build.history.clients.push((5_000_000, ClientEvent { process: 1, step: ClientStep::Ended, text }));
     });
 }
 
@@ -251,9 +272,10 @@ fn ten_acknowledged_updates_are_the_least() {
 fn clients_must_have_contended() {
     only_fails("contention", "1 client had", |build| {
         build.header().clients = 1;
-        build.history.faults[0].targets = vec!["n0".into()];
+        delayed(build, "n0", 1_145, 1_330);
     });
     only_fails("contention", "no two clients ever contended for a key that both of them then had", |build| {
+        delayed(build, "c1", 1_010, 1_400);
         for operation in &mut build.history.operations {
             operation.completed = operation.completed.map(|time| time.min(operation.invoked + 99 * MS));
             operation.completed_index = operation.completed.map(|time| time / MS);
@@ -307,20 +329,114 @@ fn who_stands_still_does_nothing() {
         assert!(gates.is_empty(), "{gates:#?}");
     };
     excused(&|build| build.history.faults[0].kind = FaultKind::Loss);
-    // Its end may have been on the way to the controller, and the next order on the way to it.
-    excused(&|build| build.history.faults[0].injected = Some((1_302 * MS, true)));
-    excused(&|build| build.history.faults[0].heal = Some(1_452 * MS));
+    // Without stamps, what it said may have been on its way to the controller, and the order on its way to it.
+    let unstamped = |build: &mut Build| {
+        let phases = build.history.operations.iter_mut().flat_map(|operation| &mut operation.phases);
+        phases.for_each(|stamp| stamp.stamped = None);
+        build.header().claims = vec![Claim::Updates];
+    };
+    excused(&|build| {
+        unstamped(build);
+        build.history.faults[0].injected = Some((1_302 * MS, true));
+    });
+    excused(&|build| {
+        unstamped(build);
+        build.history.faults[0].heal = Some(1_359 * MS);
+    });
     // It was killed and started meanwhile.
     excused(&|build| build.fault(1, "c1", 1_100, 1_200).history.faults[1].kind = FaultKind::Kill);
+}
+
+/// Expects this of a fault from 1,010 to 1,500 ms: its kind, what was ordered, and whom it hits.
+fn speaks_against(kind: FaultKind, what: &str, targets: &[&str], reason: Option<&str>, change: &dyn Fn(&mut Build)) {
+    let changed = |build: &mut Build| {
+        build.history.faults.clear();
+        build.header().progress = Progress::Any;
+        build.fault(0, "n0", 1_010, 1_500);
+        let fault = &mut build.history.faults[0];
+        (fault.kind, fault.what) = (kind, what.to_string());
+        fault.targets = targets.iter().map(|target| target.to_string()).collect();
+        change(build);
+    };
+    match reason {
+        Some(reason) => only_fails("faults-observed", reason, changed),
+        None => {
+            let mut build = with_fault();
+            changed(&mut build);
+            let gates = failed(&build);
+            assert!(gates.is_empty(), "{what} {targets:?}: {gates:#?}");
+        }
+    }
+}
+
+#[test]
+fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
+    use FaultKind::{Delay, Kill, Loss, Partition, Pause, PowerLoss};
+    let as_it_is: &dyn Fn(&mut Build) = &|_| {};
+    for kind in [Pause, Kill, PowerLoss] {
+        speaks_against(kind, "", &["n0"], Some("n0 from 1.010 s to 1.500 s, but c2 got a lock in that time"), as_it_is);
+        speaks_against(kind, "", &["resource"], Some("but resource acknowledged a write of c2 in that time"), as_it_is);
+        // Of three nodes two go on; if all stand still, none of them answers.
+        let three: &dyn Fn(&mut Build) = &|build| build.header().nodes = 3;
+        speaks_against(kind, "", &["n0"], None, three);
+        speaks_against(kind, "", &["n0", "n1", "n2"], Some("when no node could answer it"), three);
+    }
+    speaks_against(Delay, "", &["n0"], None, as_it_is);
+    let everybody = ["c0", "c1", "c2", "n0"];
+    let words = "partition clients from nodes";
+    speaks_against(Partition, words, &everybody, Some("to cut off n0 from 1.010 s to 1.500 s, but c2 got"), as_it_is);
+    speaks_against(Partition, "partition client:2 to node:0", &["c2", "n0"], Some("but c2 got a lock"), as_it_is);
+    speaks_against(Partition, "", &everybody, Some("but each client reached the node"), &|build| {
+        build.history.faults[0].heal = Some(1_700 * MS);
+        build.history.faults[0].healed = Some((1_700 * MS, true));
+    });
+    speaks_against(
+        Partition,
+        "partition clients from resource",
+        &["c0", "c1", "c2", "resource"],
+        Some("of c2"),
+        as_it_is,
+    );
+    // Nobody cuts off a client that does not exist, or a node from another.
+    speaks_against(Partition, "partition client:4 from node:0", &["c4", "n0"], None, &|build| {
+        build.header().progress = Progress::Any;
+        build.history.faults[0].targets = vec!["c4".into(), "n0".into()];
+    });
+    speaks_against(Loss, "loss 30% clients and nodes", &everybody, None, as_it_is);
+}
+
+#[test]
+fn who_was_killed_never_acts_again_and_who_was_stopped_not_before_the_heal() {
+    // c1 has the lock from 1,060 ms on.
+    let moved = |kind: FaultKind, from: u64, to: u64| {
+        let mut build = with_fault();
+        build.history.faults.clear();
+        build.header().progress = Progress::Any;
+        build.fault(0, "c1", from, to).history.faults[0].kind = kind;
+        failed(&build).into_iter().find(|gate| gate.name == "faults-observed").map(|gate| gate.text)
+    };
+    let against = |kind, from, to| moved(kind, from, to).unwrap_or_default();
+    let said =
+        "fault 0 was reported to pause c1 from 1.020 s to 1.100 s, but c1 reported `acquired` at 1.060 s in that time";
+    assert_eq!(against(FaultKind::Pause, 1_020, 1_100), said, "in an operation that began before");
+    assert!(moved(FaultKind::Pause, 1_070, 1_130).is_none());
+    assert!(against(FaultKind::Kill, 1_070, 1_080).contains("began and finished an operation"), "its process is gone");
+    let mut replaced = with_fault();
+    replaced.history.faults.clear();
+    replaced.header().progress = Progress::Any;
+    replaced.fault(0, "c1", 1_141, 1_200).history.faults[0].kind = FaultKind::Kill;
+    for operation in replaced.history.operations.iter_mut().filter(|operation| operation.index > 1_200) {
+        if operation.process == Process::Client(1) {
+            operation.process = Process::Client(4);
+        }
+    }
+    assert_eq!(failed(&replaced), [], "it goes on as another process");
 }
 
 #[test]
 fn updates_must_have_been_acknowledged_before_during_and_after() {
     only_fails("progress-before", "0 updates", |build| build.history.faults[0].inject = 100 * MS);
-    only_fails("progress-during", "0 updates", |build| {
-        build.history.faults.clear();
-        build.fault(0, "c1", 1_055, 1_100);
-    });
+    only_fails("progress-during", "0 updates", |build| delayed(build, "c1", 1_055, 1_100));
     only_fails("progress-after", "0 updates", |build| build.history.faults[0].healed = Some((9_000 * MS, true)));
     let mut build = with_fault();
     build.history.faults[0].healed = None;
@@ -360,6 +476,7 @@ fn each_client_that_was_started_must_get_through() {
 #[test]
 fn contention_is_between_two_that_both_got_the_lock() {
     only_fails("contention", "no two clients ever", |build| {
+        delayed(build, "c1", 1_010, 1_400);
         for operation in &mut build.history.operations {
             operation.completed = operation.completed.map(|time| time.min(operation.invoked + 99 * MS));
             operation.completed_index = operation.completed.map(|time| time / MS);
@@ -375,9 +492,8 @@ fn contention_is_between_two_that_both_got_the_lock() {
 fn a_fault_must_come_while_somebody_whom_it_concerns_has_the_lock() {
     let moved = |target: &'static str, from: u64, to: u64| {
         move |build: &mut Build| {
-            build.history.faults.clear();
             build.header().progress = Progress::Any;
-            build.fault(0, target, from, to);
+            delayed(build, target, from, to);
         }
     };
     let met = |target, from, to| {
@@ -400,8 +516,7 @@ fn a_fault_that_is_about_the_ttl_must_outlast_it() {
     let lasting = |to: u64| {
         move |build: &mut Build| {
             build.header().outlives = Some(Outlives::Ttl);
-            build.history.faults.clear();
-            build.fault(0, "n0", 1_070, to);
+            delayed(build, "n0", 1_070, to);
         }
     };
     only_fails("faults-met-holds", "0 of 1 fault outlasted the TTL", lasting(2_059));
@@ -413,8 +528,8 @@ fn a_fault_that_is_about_the_ttl_must_outlast_it() {
 #[test]
 fn what_comes_between_faults_is_no_progress_during_them() {
     only_fails("progress-during", "0 updates acknowledged while a fault was in effect", |build| {
-        build.history.faults.clear();
-        build.fault(0, "c1", 1_055, 1_100).fault(1, "c1", 2_255, 2_300);
+        delayed(build, "c1", 1_055, 1_100);
+        build.fault(1, "c1", 2_255, 2_300).history.faults[1].kind = FaultKind::Delay;
     });
 }
 
@@ -465,4 +580,50 @@ fn a_run_without_updates_says_what_its_clients_said_most_often() {
         reasons(&build)
     );
     assert!(!reasons(&Build::sound()).contains("ended with"));
+}
+
+/// A script keeps c1 at `before-write` from 4.02 s to 5.5 s, with a lock of one second. c2 takes the lock in its turn at
+/// `taken`, and writes; c1 writes over it.
+fn kept(build: &mut Build, taken: u64, meant: bool) {
+    build.header().ttl_ms = 1_000;
+    play(build, &[StepOutcome::Happened; 3]);
+    build.ok_on("k", 1, 4_001, 5_510, "-", "kept");
+    build.phase(4_001, Phase::Acquiring, 4_002).phase(4_001, Phase::Acquired, 4_010);
+    build.phase(4_001, Phase::BeforeWrite, 4_020).phase(4_001, Phase::Written, 5_505);
+    build.phase(4_001, Phase::Releasing, 5_506);
+    build.ok_on("k", 2, 4_400, 5_210, "-", "lost").phase(4_400, Phase::Acquired, taken);
+    build.phase(4_400, Phase::Releasing, 5_200);
+    build.read_on("k", Process::Controller, 9_995, 9_996, "kept");
+    let (time, go) = &mut build.history.steps[2];
+    (*time, go.opens) = (5_500 * MS, vec![Opened { client: 1, from: Phase::BeforeWrite, meant }]);
+}
+
+#[test]
+fn a_holder_that_only_the_script_kept_accuses_nobody() {
+    let reason = "c1 stood at `before-write` until 5.500 s, though its lock ran out at 5.010 s";
+    only_fails("breakpoints-brief", reason, |build| kept(build, 5_050, false));
+
+    let found = |change: &dyn Fn(&mut Build)| {
+        let mut build = with_fault();
+        change(&mut build);
+        build.check().valid
+    };
+    assert_eq!(found(&|build| kept(build, 4_500, false)), Validity::Invalid, "its lock was taken from it in time");
+    assert_eq!(found(&|build| kept(build, 5_050, true)), Validity::Invalid, "it was to be renewed");
+    let paused = |build: &mut Build| {
+        kept(build, 5_050, false);
+        build.fault(1, "c1", 4_500, 5_490);
+    };
+    assert_eq!(found(&paused), Validity::Invalid, "it was paused when its lock ran out");
+    let elsewhere = |build: &mut Build| {
+        kept(build, 5_050, false);
+        build.ok_on("other", 1, 6_001, 6_100, "-", "a").ok_on("other", 2, 6_002, 6_101, "-", "b");
+        build.read_on("other", Process::Controller, 9_997, 9_998, "b");
+    };
+    assert_eq!(found(&elsewhere), Validity::Invalid, "another update was lost as well");
+    let brief = |build: &mut Build| {
+        kept(build, 5_050, false);
+        build.history.steps[2].0 = 4_900 * MS;
+    };
+    assert_eq!(found(&brief), Validity::Invalid, "it was let go in time");
 }

@@ -126,7 +126,7 @@ fn whether_exclusion_is_claimed_decides_whether_an_overlap_does() {
 #[test]
 fn the_fault_on_the_earlier_holder_explains() {
     let mut build = Build::new();
-    build.hold(0, 10, 1_000).hold(1, 100, 200).fault(0, "c1", 110, 120).fault(1, "c0", 20, 900);
+    build.hold(0, 10, 2_000).hold(1, 1_100, 1_200).fault(0, "c1", 1_110, 1_120).fault(1, "c0", 20, 1_900);
     assert_eq!(build.check().anomalies[0].fault, Some(1));
 }
 

@@ -186,3 +186,54 @@ fn liveness_is_unknown_where_nobody_asked_after_the_heal_or_nobody_got_it() {
     unhealed.history.faults[0].healed = Some((100 * MS, false));
     assert!(missing(&unhealed).unwrap().contains("may still be in effect"));
 }
+
+/// Attempts of c1 at k0 that end in the same way, for five seconds after c0 gave it back.
+fn in_vain(outcome: Outcome, error: &str, phases: &[Phase]) -> Build {
+    let mut build = live();
+    build.hold(0, 10, 20);
+    for turn in 1..51 {
+        build.fail_on("k0", 1, 100 * turn, 100 * turn + 90);
+        for phase in phases {
+            build.phase(100 * turn, *phase, 100 * turn + 2);
+        }
+        let operation = build.operation(100 * turn);
+        (operation.outcome, operation.error) = (outcome, Some(error.to_string()));
+    }
+    build
+}
+
+#[test]
+fn an_attempt_without_the_lock_is_in_vain_whatever_its_word_and_one_in_doubt_shows_nothing() {
+    for error in ["not-acquired", "unavailable", "unsupported"] {
+        assert_eq!(stuck(&in_vain(Outcome::Fail, error, &[])), ["k0"], "{error}");
+        assert_eq!(stuck(&in_vain(Outcome::Fail, error, &[Phase::HalfAcquired])), ["k0"], "{error}");
+        assert_eq!(stuck(&in_vain(Outcome::Fail, error, &[Phase::Acquired])), [""; 0], "it had the lock");
+    }
+    let missing = |build: &Build| {
+        let claims = build.check().claims;
+        claims.into_iter().find(|claim| claim.claim == Claim::Liveness).and_then(|claim| claim.missing)
+    };
+    for in_doubt in [in_vain(Outcome::Info, "timeout", &[]), in_vain(Outcome::Fail, "lock-lost", &[])] {
+        assert_eq!(stuck(&in_doubt), [""; 0], "it may have had the lock");
+        let reason = missing(&in_doubt).unwrap();
+        assert!(reason.starts_with("nobody is known to have had the lock of k0 for 5"), "{reason}");
+    }
+    let mut brief = in_vain(Outcome::Info, "timeout", &[]);
+    brief.history.operations.retain(|operation| operation.index < 2_000);
+    assert_eq!(missing(&brief), None, "nothing could have been stuck for so short a time");
+}
+
+#[test]
+fn an_operation_in_doubt_keeps_the_lock_until_it_runs_out() {
+    let freed = |validity: u64| {
+        let mut build = live();
+        build.rmw("k0", Outcome::Info, 0, 5, Some(70), "?", "held").phase(5, Phase::Acquired, 10);
+        build.operation(5).phases[0].validity_ms = Some(validity);
+        for turn in 1..36 {
+            build.fail_on("k0", 1, 100 * turn, 100 * turn + 90);
+        }
+        stuck(&build)
+    };
+    assert_eq!(freed(900), [""; 0]);
+    assert_eq!(freed(300), ["k0"]);
+}

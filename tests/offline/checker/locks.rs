@@ -48,19 +48,19 @@ fn a_falling_token_is_a_violation_only_where_rising_ones_are_claimed() {
 fn a_holder_is_told_of_its_loss_or_it_is_not() {
     let losses = |told: bool| {
         let mut build = Build::new();
-        build.rmw("k0", Outcome::Info, 0, 9, Some(999), "?", "a").fault(4, "c0", 20, 900);
+        build.rmw("k0", Outcome::Info, 0, 9, Some(1_999), "?", "a").fault(4, "c0", 20, 1_900);
         build.phase(9, Phase::Acquired, 10).phase(9, Phase::Read, 12);
         if told {
-            build.phase(9, Phase::Lost, 905);
+            build.phase(9, Phase::Lost, 1_905);
         } else {
-            build.phase(9, Phase::Written, 910).phase(9, Phase::Releasing, 920);
+            build.phase(9, Phase::Written, 1_910).phase(9, Phase::Releasing, 1_920);
         }
-        build.hold(1, 500, 600).hold(2, 700, 800);
+        build.hold(1, 1_500, 1_600).hold(2, 1_700, 1_800);
         build.check().lock.untold_losses
     };
     assert_eq!(losses(true), []);
     let found = losses(false);
     assert_eq!(found.len(), 1, "once, however many held the lock meanwhile");
     let loss = found[0];
-    assert_eq!((loss.operation, loss.time, loss.acted_until, loss.fault), (9, 500 * MS, 920 * MS, Some(4)));
+    assert_eq!((loss.operation, loss.time, loss.acted_until, loss.fault), (9, 1_500 * MS, 1_920 * MS, Some(4)));
 }

@@ -3,6 +3,7 @@
 mod amounts;
 mod brute;
 mod build;
+mod causes;
 mod contradictions;
 mod evidence;
 mod gates;
@@ -12,6 +13,7 @@ mod loading;
 mod locks;
 mod mutation;
 mod operations;
+mod oracles;
 mod promises;
 mod simulated;
 mod unlocked;

@@ -112,7 +112,7 @@ impl Run {
         let (from, healed) = (busy[0] / 3 + 1, busy[0] / 2 + 3);
         for (time, step) in [(from, "inject"), (from + 1, "injected"), (healed - 1, "heal"), (healed, "healed")] {
             let mut line =
-                json!({"type": "info", "process": "nemesis", "f": "pause", "fault": 0, "step": step, "value": ["n0"]});
+                json!({"type": "info", "process": "nemesis", "f": "delay", "fault": 0, "step": step, "value": ["n0"]});
             if step.ends_with('d') {
                 line["observed"] = true.into();
             }

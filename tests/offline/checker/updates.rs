@@ -313,29 +313,31 @@ fn the_fault_that_explains_was_seen_and_hit_somebody_involved_meanwhile() {
     assert_eq!(explained(forked().fault(0, "c3", 50, 900)), None, "somebody else");
     assert_eq!(explained(forked().fault(0, "c1", 1_100, 1_200)), None, "afterwards");
     assert_eq!(explained(forked().fault(0, "n1", 2_000, 2_100)), None, "afterwards");
-    assert_eq!(explained(forked().fault(0, "n1", 50, 900)), Some(0));
-    assert_eq!(explained(forked().fault(0, "n1", 50, 900).fault(1, "c2", 150, 160)), Some(1), "a client before a node");
+    assert_eq!(explained(forked().fault(0, "n1", 50, 900)), None, "a node of the lock keeps no updates");
+    assert_eq!(explained(forked().fault(0, "store", 50, 900)), None, "what is only stopped loses nothing");
     assert_eq!(
         explained(forked().fault(0, "c1", 50, 900).fault(1, "c2", 150, 160)),
         Some(0),
         "the overwriter before the loser"
     );
-    for (on_client, on_node, expected) in [
-        (FaultKind::Kill, FaultKind::Kill, 1),
-        (FaultKind::Clock, FaultKind::Clock, 1),
-        (FaultKind::Kill, FaultKind::Delay, 1),
-        (FaultKind::Clock, FaultKind::Flush, 1),
-        (FaultKind::Clock, FaultKind::Partition, 0),
-        (FaultKind::Delay, FaultKind::Delay, 0),
-        (FaultKind::Pause, FaultKind::Kill, 0),
+    for (on_client, on_store, alone, expected) in [
+        (FaultKind::Kill, FaultKind::Kill, Some(0), 1),
+        (FaultKind::Pause, FaultKind::Kill, Some(0), 0),
+        (FaultKind::Delay, FaultKind::PowerLoss, None, 1),
+        (FaultKind::Partition, FaultKind::Flush, None, 1),
+        (FaultKind::Clock, FaultKind::Evict, None, 1),
     ] {
         let mut both = forked();
-        both.fault(0, "c1", 50, 900).fault(1, "n1", 50, 900);
-        (both.history.faults[0].kind, both.history.faults[1].kind) = (on_client, on_node);
-        assert_eq!(explained(&mut both), Some(expected), "{on_client:?} of a client, {on_node:?} of a node");
+        both.fault(0, "c1", 50, 900).fault(1, "store", 50, 900);
+        (both.history.faults[0].kind, both.history.faults[1].kind) = (on_client, on_store);
+        assert_eq!(explained(&mut both), Some(expected), "{on_client:?} of a client, {on_store:?} of the resource");
         both.history.faults.pop();
-        assert_eq!(explained(&mut both), Some(0), "{on_client:?} of a client alone");
+        assert_eq!(explained(&mut both), alone, "{on_client:?} of a client alone");
     }
+    let mut on_its_way = forked();
+    on_its_way.fault(0, "c1", 50, 900).history.faults[0].kind = FaultKind::Delay;
+    on_its_way.history.faults[0].targets.push("store".into());
+    assert_eq!(explained(&mut on_its_way), Some(0), "packets between a client and what keeps the updates");
     let mut unseen = forked();
     unseen.fault(0, "c1", 50, 900).history.faults[0].injected = Some((50_000_000, false));
     assert_eq!(explained(&mut unseen), None);
@@ -348,4 +350,27 @@ fn a_client_keeps_its_name_over_a_crash() {
     let anomaly = &build.check().anomalies[0];
     assert_eq!(anomaly.fault, Some(7));
     assert!(anomaly.summary.starts_with("c1 and c2 both read k0 = empty; c1's write of a"), "{}", anomaly.summary);
+}
+
+/// The resource acknowledged the write, so it happened, whatever its client answered.
+#[test]
+fn a_write_that_was_acknowledged_happened_even_if_its_client_does_not_know() {
+    let history = |written: bool| {
+        let mut build = Build::new();
+        build.ok(0, 1, 5, "-", "a").info(1, 10, 20, "a", "b");
+        if written {
+            build.phase(10, Phase::Written, 15);
+        }
+        build.ok(2, 30, 40, "a", "c").final_read("c");
+        build
+    };
+    history(false).accepted();
+    let lost = history(true).check();
+    assert_eq!((lost.lost_updates.count, lost.lost_updates.acknowledged), (1, 3));
+    assert_eq!(lost.anomalies[0].kind, LostUpdate);
+    // It may have come after what was written while it was under way, but not after its report.
+    let mut late = Build::new();
+    late.ok(0, 1, 5, "-", "a").info(1, 10, 60, "c", "b").phase(10, Phase::Written, 50);
+    late.ok(2, 30, 40, "a", "c").final_read("b");
+    late.accepted();
 }

@@ -16,8 +16,8 @@ const DIGESTS: [(&str, &str, u64, &str); 8] = [
     ("redlock", "partition", 7, "39f1033f04f169f1f047947d01ccd18945ee8168f1532e9cb0eb6e27af3d2f71"),
     ("redlock", "packets", 7, "8b0f14640a29c6b653ca016baa1479266b3c6dbfc526bd3cba69ae140c4a8179"),
     ("redlock-guarded", "all", 7, "c4e7ba42c811aff4e5fa3ddbdb56f7343c1900d86be4fd58075e68a2996129fd"),
-    ("redlock", "crash-everysec", 7, "8f04b14554933f432676bce59edd1530f3aee56864a33c3e836638f9e77f4165"),
-    ("single", "late-acquire-reply", 7, "69645251526fa9ca3d6bf10f7b75aafb2d96895a10eea1d82905f4c34fce7857"),
+    ("redlock", "crash-everysec", 7, "4ae190add9541ddd6d6fe4a21ce6b7a5b545360f048581e04e07cfdb0dcedd1d"),
+    ("single", "late-acquire-reply", 7, "c35ca7419ea9bf69aefa01b910c3b0d1f9121bd29692753fa575233a864a679e"),
     ("perfect", "none", 7, "ff1d5270d42351c3819a780161c8192a4698215ea35a8fec52730ca8a05cae1f"),
 ];
 

@@ -19,7 +19,7 @@ fn scenario(workload: &str, nemesis: &str, seed: u64, time_limit: &str) -> Scena
 }
 
 /// What `work` returns for each of these, on all processors, in their order.
-fn on_all_processors<I: Sync, T: Send>(of: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
+pub fn on_all_processors<I: Sync, T: Send>(of: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let (next, threads) = (AtomicUsize::new(0), thread::available_parallelism().map_or(1, usize::from));
     let mut done: Vec<(usize, T)> = thread::scope(|scope| {
         let one = || {

@@ -127,6 +127,7 @@ pub fn play(play: &Play) -> Run {
     for (number, attempt) in attempts.iter().enumerate() {
         let old = olds[number].map_or(Reading::Empty, |old| Reading::Value(value(old)));
         let stamp = |phase, time: u64| PhaseStamp {
+            index: index(number) + 1,
             phase,
             received: time + MS / 5,
             stamped: Some(time as i64),
@@ -273,11 +274,14 @@ pub fn play(play: &Play) -> Run {
     };
     let scenario = scenario(play, claimed);
     let history = History {
+        acquire_timeouts: Default::default(),
         run: Some(header(&scenario, play)),
         clock: Some(ClockBound { mono_at_start_ns: 0, error_ns: 80_000 }),
         facts: vec![],
         clients: vec![(0, ClientEvent { process: 0, step: ClientStep::Ready, text: "redjepsen 0.1.0".into() })],
         steps: vec![],
+        fact_lines: Vec::new(),
+        promotions: Vec::new(),
         stalls: vec![],
         contradictions: vec![],
         operations,
@@ -370,6 +374,7 @@ pub fn pause(fault: u32, target: String, from: u64, to: u64) -> FaultWindow {
         healed: Some((to, true)),
         skipped: None,
         texts: vec!["1 process in state T".into(), "1 process runs again".into()],
+        lines: vec![0],
     }
 }
 
@@ -443,6 +448,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
             clients: None,
             ttl: None,
             persistence: None,
+            voters: None,
             expect: BTreeMap::new(),
             script: vec![],
             faults: vec![],
@@ -462,7 +468,9 @@ fn header(scenario: &Scenario, play: &Play) -> Header {
         keys: play.keys,
         ttl_ms: play.ttl_ms,
         expires: true,
+        steals: false,
         acquire_timeout_ms: None,
+        least_hold_ms: None,
         longest_gap_ms: None,
         time_limit_ms: play.seconds * 1000,
         resource: ResourceKind::Register,

@@ -1,28 +1,35 @@
 "use strict";
-// node-redlock: https://github.com/mike-marcacci/node-redlock
+// node-redlock 5 and, with `--4`, node-redlock 4: https://github.com/mike-marcacci/node-redlock
 
 const { serve } = require("./redjepsen.js");
 
+const four = process.argv.includes("--4");
+
 function connect(settings) {
-  const { default: Redlock } = require("redlock");
+  const loaded = require("redlock");
+  const Redlock = loaded.default || loaded;
   const Redis = require("ioredis");
   const nodes = settings.nodes.map((url) => {
-    // A request is not sent again, and does not wait for a connection.
+    // A request is not sent again. How long it may wait is the workload's setting: ioredis by itself sets no limit.
     const once = { maxRetriesPerRequest: 0, commandTimeout: settings.nodeTimeout, connectTimeout: settings.nodeTimeout };
     const node = new Redis(url, once);
     node.on("error", (error) => console.error(url, error.message));
     return node;
   });
-  const redlock = new Redlock(nodes);
-  redlock.on("error", (error) => console.error(error.message));
+  const redlock = four ? new Redlock(nodes, { retryCount: 0 }) : new Redlock(nodes);
+  for (const event of ["error", "clientError"]) redlock.on(event, (error) => console.error(error.message));
   const [low, high] = settings.retryDelay;
+  const take = four
+    ? (key) => redlock.acquire([key], settings.ttl)
+    : (key) => redlock.acquire([key], settings.ttl, { retryCount: 0 });
 
-  // The library counts a lock's time from the first of its own attempts, so each attempt is a call.
+  // Version 5 counts a lock's time from the first of its own attempts, so each attempt is a call.
   return async (key, within) => {
     for (const deadline = Date.now() + within; ; ) {
       try {
-        const lock = await redlock.acquire([key], settings.ttl, { retryCount: 0 });
-        return { release: () => lock.release(), validity: () => lock.expiration - Date.now() };
+        const lock = await take(key);
+        const release = () => (four ? lock.unlock() : lock.release());
+        return { release, validity: () => lock.expiration - Date.now() };
       } catch (error) {
         if (Date.now() > deadline) throw error;
       }
@@ -31,4 +38,4 @@ function connect(settings) {
   };
 }
 
-serve("node-redlock 5.0.0-beta.2", connect);
+serve("node-redlock", connect, "redlock");

@@ -4,14 +4,20 @@
 // serve(name, connect): `connect(settings)` returns `acquire(key, within)`, and that a promise of the lock, or of null if
 // it was not obtained: `{release(), validity()?}`. Times are in milliseconds. What `acquire` throws is a lock that was
 // not obtained. There are no counters, lists and fencing here, which the package in Python has.
+//
+// serve(name, connect, package): with `package`, that package's version as it is installed is said with the name.
 
+const fs = require("fs");
 const net = require("net");
+const path = require("path");
 const readline = require("readline");
 
 const LIMIT = 2000; // for a request to the resource, which is not what is under test
 const START_LIMIT = 20000; // a client may start in the middle of a fault
 const DOUBT_LIMIT = 60000; // a holder waits until its write cannot arrive any more: longer than a fault lasts
 const AGAIN = 20;
+const WARM_UP_LIMIT = 2000; // to take a lock for the first time
+const WARM_UP_ENDS = 5000; // and to give it back
 
 const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -209,17 +215,47 @@ async function started(hello, connect) {
   };
   const register = new Register(resource.url);
   await reached(() => register.connect());
-  return new Client(await reached(() => connect(settings)), register);
+  const acquire = await reached(() => connect(settings));
+  await warmUp(acquire, hello.client);
+  return new Client(acquire, register);
 }
 
-function serve(name, connect) {
+// Takes a lock of its own and gives it back. The first one loads code, connects, and brings the library's scripts to the
+// nodes; that belongs to no operation. A node may be down just now, so failing is no reason not to start.
+async function warmUp(acquire, client) {
+  const once = async () => {
+    const lock = await acquire("warm-up:" + client, WARM_UP_LIMIT);
+    if (lock) await lock.release();
+  };
+  const late = new Promise((done) => setTimeout(done, WARM_UP_ENDS).unref());
+  try {
+    await Promise.race([once(), late]);
+  } catch (error) {
+    console.error("warm-up:", error);
+  }
+}
+
+// A package's version, from the folder that it was loaded from: not every package lets its package.json be required.
+function versionOf(name) {
+  const { version } = JSON.parse(fs.readFileSync(path.join(folderOf(name), "package.json")));
+  return version.replace(/^v/, ""); // some write it with one
+}
+
+function folderOf(name) {
+  const main = require.resolve(name);
+  const inside = path.join("node_modules", name);
+  return main.slice(0, main.lastIndexOf(inside) + inside.length);
+}
+
+function serve(name, connect, library) {
   console.log = console.error; // what a library prints is no message
   let client = null;
   const act = async (message) => {
     if (message.type === "hello") {
       try {
+        const known = library ? `${name} ${versionOf(library)}` : name;
         client = await started(message, connect);
-        say({ type: "ready", protocol: 1, name, capabilities: [] });
+        say({ type: "ready", protocol: 1, name: known, capabilities: [] });
       } catch (error) {
         say({ type: "failed", text: String(error && error.message) });
       }

@@ -19,7 +19,7 @@ struct Wire {
 
 impl Wire {
     fn new(action: OnCall, command: &str, nth: Option<u32>) -> Wire {
-        Wire::with(Call { action, command: named(command), nth, key: None, chosen: Vec::new() })
+        Wire::with(call(action, command, nth))
     }
 
     fn with(call: Call) -> Wire {
@@ -64,13 +64,24 @@ impl Wire {
     }
 
     fn strike(&self) -> Option<(u32, String)> {
-        self.strikes.so_far(FAULT, false).map(|(strike, _)| (strike.nth, format!("{} {}", strike.command, strike.key)))
+        let (strike, _) = self.strikes.so_far(FAULT, false).ok()?;
+        Some((strike.nth, format!("{} {}", strike.command, strike.key)))
+    }
+
+    /// The first command that was meant and did nothing, and what it was answered.
+    fn spared(&self) -> Option<(String, String)> {
+        let spared = self.strikes.so_far(FAULT, false).err()??;
+        Some((spared.command, spared.answer))
     }
 
     /// What is sent when it is healed: from whom, and what they say or that it is an RST.
     fn heal(&mut self) -> Vec<String> {
         self.calls.arm(&BTreeMap::new()).iter().map(|bytes| told(bytes)).collect()
     }
+}
+
+fn call(action: OnCall, command: &str, nth: Option<u32>) -> Call {
+    Call { action, command: named(command), nth, key: None, writing: BTreeSet::new(), chosen: Vec::new() }
 }
 
 fn named(word: &str) -> Command {
@@ -165,6 +176,65 @@ fn a_lost_reply_never_arrives_and_the_heal_ends_the_connection() {
 }
 
 #[test]
+fn a_fault_that_waits_for_a_reply_waits_for_one_that_says_that_something_was_done() {
+    let mut wire = Wire::new(OnCall::HoldReply, "write", Some(1));
+    assert_eq!(wire.asks(1, "SET lock:k0 a NX"), PassOn);
+    assert_eq!(wire.answers(1, "$-1\r\n"), PassOn, "it was taken");
+    assert_eq!(wire.asks(1, "EVALSHA abc 1 lock:k0 a"), PassOn);
+    assert_eq!(wire.answers(1, "-NOSCRIPT No matching script.\r\n"), PassOn);
+    assert_eq!(wire.strike(), None);
+    assert_eq!(wire.spared(), Some(("SET".to_string(), "nothing".to_string())), "the first of the two");
+    assert_eq!(wire.asks(1, "EVAL script 1 lock:k0 a"), PassOn);
+    assert_eq!(wire.answers(1, ":1\r\n"), Withheld);
+    assert_eq!(wire.strike(), Some((1, "EVAL lock:k0".to_string())), "others do not count");
+
+    // Asked for at once, and answered one by one.
+    let mut wire = Wire::new(OnCall::LoseReply, "SET", Some(2));
+    let both = [command("SET lock:k0 a NX"), command("SET lock:k0 b"), command("SET lock:k0 c")].concat();
+    assert_eq!(wire.says(Direction::Request, 1, &both), PassOn);
+    assert_eq!(wire.answers(1, "$-1\r\n+OK\r\n"), PassOn);
+    assert_eq!(wire.strike(), None);
+    assert_eq!(wire.answers(1, "+OK\r\n"), Withheld);
+
+    let mut wire = Wire::new(OnCall::HoldReply, "any", Some(1));
+    assert_eq!(wire.asks(1, "SET lock:k0 a NX"), PassOn);
+    assert_eq!(wire.answers(1, "$-1\r\n"), Withheld, "any command, whatever became of it");
+}
+
+#[test]
+fn writes_to_other_keys_are_not_the_locks() {
+    for (asked, treated) in [
+        ("SET heartbeat 1", PassOn),
+        ("EVAL script 1 symfony_check_support_time", PassOn),
+        ("EVAL script 2 queue lock:k0", Withheld),
+        ("EVAL script 0 lock:k0", Withheld),
+        ("SET lock:k0 a", Withheld),
+    ] {
+        assert_eq!(Wire::new(OnCall::HoldRequest, "write", Some(1)).asks(1, asked), treated, "{asked}");
+    }
+    let any_key = Call { key: Some("*".to_string()), ..call(OnCall::HoldRequest, "write", Some(1)) };
+    assert_eq!(Wire::with(any_key).asks(1, "SET heartbeat 1"), Withheld, "if it says so");
+}
+
+#[test]
+fn what_is_queued_is_done_when_exec_is_answered() {
+    let mut wire = Wire::new(OnCall::HoldReply, "write", Some(1));
+    let ask = |wire: &mut Wire, exec: &str| {
+        for (asked, answered) in [("MULTI", "+OK\r\n"), ("SET lock:k0 a", "+QUEUED\r\n")] {
+            assert_eq!(wire.asks(1, asked), PassOn);
+            assert_eq!(wire.answers(1, answered), PassOn);
+        }
+        assert_eq!(wire.asks(1, "EXEC"), PassOn);
+        wire.answers(1, exec)
+    };
+    assert_eq!(ask(&mut wire, "*-1\r\n"), PassOn, "what was watched had changed");
+    assert_eq!(ask(&mut wire, "-EXECABORT\r\n"), PassOn);
+    assert_eq!(wire.strike(), None);
+    assert_eq!(ask(&mut wire, "*1\r\n+OK\r\n"), Withheld);
+    assert_eq!(wire.strike(), Some((1, "SET lock:k0".to_string())));
+}
+
+#[test]
 fn a_reset_after_a_command_replaces_its_reply() {
     let mut wire = Wire::new(OnCall::ResetAfter, "SET", Some(1));
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
@@ -181,13 +251,7 @@ fn a_reset_after_a_command_replaces_its_reply() {
 
 #[test]
 fn one_connection_of_several_is_cut_or_reset() {
-    let chosen = Call {
-        action: OnCall::CutConnection,
-        command: named("SUBSCRIBE"),
-        nth: Some(0),
-        key: None,
-        chosen: vec![(CLIENT, 5, SERVER)],
-    };
+    let chosen = Call { chosen: vec![(CLIENT, 5, SERVER)], ..call(OnCall::CutConnection, "SUBSCRIBE", Some(0)) };
     let mut wire = Wire::with(chosen.clone());
     assert_eq!(wire.strike(), None, "nothing was seen yet");
     assert_eq!(wire.asks(1, "SUBSCRIBE news"), PassOn);
@@ -243,14 +307,24 @@ fn keys_and_classes_of_commands_are_told_apart() {
     for (pattern, text) in [("lock:*", "clock:k0"), ("", "k"), ("*k?", "lock:k"), ("a*b*c", "axxbxb"), ("k?", "k")] {
         assert!(!like(pattern, text), "{pattern} {text}");
     }
-    let meant = |word: &str, commands: &[&str]| commands.iter().map(|one| fits(&named(word), one)).collect::<Vec<_>>();
-    let commands = ["SET", "GET", "EVALSHA", "CLIENT", "SETNX"];
-    assert_eq!(meant("any", &commands), [true, true, true, false, true]);
-    assert_eq!(meant("write", &commands), [true, false, true, false, true]);
-    assert_eq!(meant("EVAL", &commands), [false, false, true, false, false]);
-    assert_eq!(meant("SET", &commands), [true, false, false, false, false]);
+    let says = |writing: &[&str], word: &str| {
+        let writing = writing.iter().map(|name| name.to_string()).collect();
+        let commands = ["SET", "GET", "EVALSHA", "CLIENT", "SETNX", "PUBSUB", "EVAL_RO", "JSON.SET"];
+        commands.map(|one| fits(&named(word), &writing, one))
+    };
+    let meant = |word: &str| says(&[], word);
+    assert_eq!(meant("any"), [true, true, true, false, true, true, true, true]);
+    assert_eq!(meant("write"), [true, false, true, false, true, false, false, true]);
+    assert_eq!(meant("EVAL"), [false, false, true, false, false, false, true, false]);
+    assert_eq!(meant("SET"), [true, false, false, false, false, false, false, false]);
+    let told = says(&["SET", "JSON.SET"], "write");
+    assert_eq!(
+        told,
+        [true, false, true, false, false, false, false, true],
+        "the server knows best, but not of scripts"
+    );
 
-    let set = Call { action: OnCall::HoldRequest, command: named("SET"), nth: None, key: None, chosen: Vec::new() };
+    let set = call(OnCall::HoldRequest, "SET", None);
     let mut wire = Wire::with(Call { key: Some("lock:*".to_string()), ..set });
     assert_eq!(wire.asks(1, "SET other v"), PassOn);
     assert_eq!(wire.asks(1, "SET lock:k v"), Withheld);
@@ -268,8 +342,7 @@ fn connections_are_chosen_by_what_the_server_says_of_them() {
                 id=5 addr=10.0.0.9:5002 sub=0 psub=2 cmd=psubscribe\nnonsense\nid=6 addr=[::1]:7 sub=0 psub=0 cmd=set\n\
                 id=7 addr=10.0.0.1:5003 sub=0 psub=0 cmd=set\n";
     let ports = |word: &str| {
-        let call =
-            Call { action: OnCall::CutConnection, command: named(word), nth: Some(1), key: None, chosen: Vec::new() };
+        let call = call(OnCall::CutConnection, word, Some(1));
         call.chosen_from(list, SERVER).iter().map(|(_, port, _)| *port).collect::<Vec<_>>()
     };
     assert_eq!(ports("SUBSCRIBE"), [5000], "even if it has said something else since");
@@ -282,13 +355,13 @@ fn connections_are_chosen_by_what_the_server_says_of_them() {
 #[test]
 fn once_disarmed_it_strikes_no_more() {
     let mut wire = Wire::new(OnCall::HoldRequest, "SET", None);
-    assert_eq!(wire.strikes.so_far(FAULT, true), None);
+    assert_eq!(wire.strikes.so_far(FAULT, true), Err(None));
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
     assert_eq!(wire.strike(), None);
 
     let mut wire = Wire::new(OnCall::HoldReply, "SET", None);
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
-    assert_eq!(wire.strikes.so_far(FAULT, true), None);
+    assert_eq!(wire.strikes.so_far(FAULT, true), Err(None));
     assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
 }
 
@@ -315,15 +388,28 @@ fn other_ways_and_ports_are_left_alone_and_memory_is_bounded() {
 
 #[test]
 fn it_is_told_in_words() {
-    let call = |action, nth| Call { action, command: named("SET"), nth, key: None, chosen: Vec::new() };
-    let strike =
-        |nth| Strike { client: CLIENT, server: SERVER, nth, command: "SET".to_string(), key: "lock:k0".to_string() };
+    let call = |action, nth| self::call(action, "SET", nth);
+    let strike = |nth| Strike {
+        client: CLIENT,
+        server: SERVER,
+        nth,
+        command: "SET".to_string(),
+        key: "lock:k0".to_string(),
+        answer: if nth == 2 { "`OK`".to_string() } else { String::new() },
+    };
     let told = call(OnCall::HoldReply, Some(2)).tell(&strike(2), "c0", "n1");
-    assert_eq!(told, "c0's 2nd SET of lock:k0 to n1 was answered, and the reply is held");
+    assert_eq!(told, "c0's 2nd SET of lock:k0 to n1 was answered with `OK`, and the reply is held");
+    let told = call(OnCall::LoseReply, None).tell(&strike(1), "c0", "n1");
+    assert_eq!(told, "c0's 1st SET of lock:k0 to n1 was answered, and the reply was lost");
     let told = call(OnCall::CutConnection, Some(0)).tell(&strike(0), "c0", "n1");
     assert!(told.starts_with("the connection of c0 to n1 with SET as its last command was not let through"), "{told}");
     let pairs = [("c0", "n1"), ("c0", "n0"), ("c1", "n0")].map(|(one, other)| (one.to_string(), other.to_string()));
-    let told = call(OnCall::HoldReply, Some(2)).tell_none(&pairs);
+    let told = call(OnCall::HoldReply, Some(2)).tell_none(&pairs, None);
     assert_eq!(told, "armed, but no reply to a 2nd SET from c0 or c1 to n0 or n1 came");
-    assert_eq!(call(OnCall::HoldRequest, None).tell_none(&pairs[..1]), "armed, but no SET from c0 to n1 came");
+    assert_eq!(call(OnCall::HoldRequest, None).tell_none(&pairs[..1], None), "armed, but no SET from c0 to n1 came");
+    let refused = Strike { answer: "nothing".to_string(), ..strike(0) };
+    let told = self::call(OnCall::HoldReply, "write", Some(1)).tell_none(&pairs[..1], Some(&refused));
+    let expected = "armed, but no reply to a write of the operation's key from c0 to n1 came; SET of lock:k0 was \
+                    answered with nothing and did nothing";
+    assert_eq!(told, expected);
 }

@@ -33,5 +33,5 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 }
 
 func main() {
-	redjepsen.Serve("redislock v0.9.4", connect)
+	redjepsen.Serve("redislock "+redjepsen.Version("github.com/bsm/redislock"), connect)
 }

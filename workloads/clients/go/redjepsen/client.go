@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,6 +26,8 @@ const (
 	doubtLimit = 60 * time.Second // a holder waits until its write cannot arrive any more: longer than a fault lasts
 	again      = 20 * time.Millisecond
 	longest    = 1 << 20
+	warmUpTake = 2 * time.Second // to take a lock for the first time
+	warmUpEnds = 5 * time.Second // and to give it back
 )
 
 // Settings is the lock that is to be taken.
@@ -49,7 +52,8 @@ type Held struct {
 type Acquire func(name string, within time.Duration) (*Held, error)
 
 type hello struct {
-	Protocol int `json:"protocol"`
+	Protocol int    `json:"protocol"`
+	Client   string `json:"client"`
 	Lock     struct {
 		TTLMs   int64           `json:"ttl_ms"`
 		Nodes   []string        `json:"nodes"`
@@ -85,6 +89,20 @@ type client struct {
 	out      io.Writer
 	acquire  Acquire
 	register *register
+}
+
+// Version is that of a module that this program is built with, such as 4.18.1; empty if it is not one of them.
+func Version(module string) string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, built := range build.Deps {
+		if built.Path == module {
+			return strings.TrimPrefix(built.Version, "v")
+		}
+	}
+	return ""
 }
 
 // Serve is the client, on standard input and output, until the controller says bye; then it ends the process.
@@ -169,10 +187,35 @@ func (c *client) start(first hello, connect func(Settings) (Acquire, error)) err
 	if err := reached(c.register.connect); err != nil {
 		return err
 	}
-	return reached(func() error {
+	err = reached(func() error {
 		c.acquire, err = connect(settings)
 		return err
 	})
+	if err == nil {
+		c.warmUp(first.Client)
+	}
+	return err
+}
+
+// warmUp takes a lock of its own and gives it back. The first one connects and brings the library's scripts to the nodes;
+// that belongs to no operation. A node may be down just now, so failing is no reason not to start.
+func (c *client) warmUp(name string) {
+	ended := make(chan error, 1)
+	go func() {
+		held, err := c.acquire("warm-up:"+name, warmUpTake)
+		if err == nil && held != nil {
+			err = held.Release()
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "warm-up:", err)
+		}
+	case <-time.After(warmUpEnds):
+		fmt.Fprintln(os.Stderr, "warm-up: no answer within", warmUpEnds)
+	}
 }
 
 func (c *client) perform(invoke message) (facts, error) {

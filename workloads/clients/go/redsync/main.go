@@ -44,5 +44,5 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 }
 
 func main() {
-	redjepsen.Serve("redsync v4.13.0", connect)
+	redjepsen.Serve("redsync "+redjepsen.Version("github.com/go-redsync/redsync/v4"), connect)
 }

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import unittest
 from pathlib import Path
@@ -37,10 +38,10 @@ class Case(unittest.TestCase):
         self.redis = FakeRedis()
         self.addCleanup(self.redis.close)
 
-    def start(self, adapter=ADAPTER, arguments=(), hello=None, **resource):
-        """Starts a client and greets it; returns its first answer."""
+    def start(self, adapter=ADAPTER, arguments=(), hello=None, installed=(), **resource):
+        """Starts a client and greets it; returns its first answer. Packages in the folders `installed` count as installed."""
         command = [sys.executable, "-u", "-c", adapter, *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(HOME)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [HOME, *installed]))}
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -400,9 +401,14 @@ class Resources(Case):
 
 class Greetings(Case):
     def test_it_says_what_it_is(self):
-        adapter = ADAPTER.replace('name="test lock"', 'name="pip lock", package="pip", flags=["fast"]')
-        ready = self.start(adapter, ["--fast"])
-        self.assertRegex(ready["name"], r"^pip lock [0-9.]+ \(fast\)$")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        about = Path(folder.name) / "its_package-1.2.3.dist-info" / "METADATA"
+        about.parent.mkdir()
+        about.write_text("Metadata-Version: 2.1\nName: its-package\nVersion: 1.2.3\n")
+        adapter = ADAPTER.replace('name="test lock"', 'name="its lock", package="its-package", flags=["fast"]')
+        ready = self.start(adapter, ["--fast"], installed=[folder.name])
+        self.assertEqual(ready["name"], "its lock 1.2.3 (fast)")
         self.assertEqual((ready["type"], ready["protocol"]), ("ready", 1))
 
     def test_what_it_cannot_do_stops_the_run_with_a_reason(self):

@@ -11,7 +11,8 @@ import org.redisson.config.Config;
 final class Redisson {
     public static void main(String[] arguments) {
         boolean watchdog = arguments.length > 0 && arguments[0].equals("--watchdog");
-        Client.serve("Redisson RLock 3.45.0" + (watchdog ? " (watchdog)" : ""), settings -> {
+        String name = "Redisson RLock " + Client.version("org.redisson", "redisson");
+        Client.serve(watchdog ? name + " (watchdog)" : name, settings -> {
             if (settings.nodes().size() != 1) {
                 throw new IllegalArgumentException("RLock locks on one node: take --nodes 1");
             }
@@ -25,8 +26,8 @@ final class Redisson {
                     .setRetryAttempts(0);
             RedissonClient redisson = org.redisson.Redisson.create(config);
             long lease = watchdog ? -1 : settings.ttl().toMillis();
-            return (String name, Duration within) -> {
-                RLock lock = redisson.getLock(name);
+            return (String key, Duration within) -> {
+                RLock lock = redisson.getLock(key);
                 boolean taken = lock.tryLock(within.toMillis(), lease, TimeUnit.MILLISECONDS);
                 return taken ? lock::unlock : null;
             };

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.UncheckedIOException;
@@ -13,30 +14,33 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Properties;
 
 /**
  * What docs/client-protocol.md asks of a client, apart from the lock itself. There are no counters, lists and fencing
  * here, which the package in Python has.
  */
-final class Client {
+public final class Client {
     private static final int PROTOCOL = 1;
     /** A client may start in the middle of a fault. */
     private static final Duration START_LIMIT = Duration.ofSeconds(20);
     private static final long AGAIN_MS = 20;
+    /** To take a lock for the first time. */
+    private static final Duration WARM_UP_LIMIT = Duration.ofSeconds(2);
 
     /** The lock that is to be taken; nodes are independent of each other. */
-    record Settings(Duration ttl, List<URI> nodes, Duration nodeTimeout, Duration retryDelay) {}
+    public record Settings(Duration ttl, List<URI> nodes, Duration nodeTimeout, Duration retryDelay) {}
 
-    interface Held {
+    public interface Held {
         void release() throws Exception;
     }
 
-    interface Locks {
+    public interface Locks {
         /** Takes the lock of this name within about this time; null, or an exception, if it did not get it. */
         Held acquire(String name, Duration within) throws Exception;
     }
 
-    interface Connect {
+    public interface Connect {
         Locks to(Settings settings) throws Exception;
     }
 
@@ -49,8 +53,22 @@ final class Client {
     private Locks locks;
     private Register register;
 
+    /** The version of an artifact on the class path, as Maven writes it into each; empty if it is not there. */
+    public static String version(String group, String artifact) {
+        Properties about = new Properties();
+        String place = "/META-INF/maven/" + group + "/" + artifact + "/pom.properties";
+        try (InputStream text = Client.class.getResourceAsStream(place)) {
+            if (text != null) {
+                about.load(text);
+            }
+        } catch (IOException unreadable) {
+            return "";
+        }
+        return about.getProperty("version", "");
+    }
+
     /** Is the client, on standard input and output, until the controller says `bye`; then ends the process. */
-    static void serve(String name, Connect connect) {
+    public static void serve(String name, Connect connect) {
         Client client = new Client();
         System.setOut(System.err); // what a library prints is no message
         try {
@@ -113,13 +131,30 @@ final class Client {
             try {
                 register.connect();
                 locks = connect.to(settings);
-                return;
+                break;
             } catch (Exception error) {
                 if (System.nanoTime() > deadline) {
                     throw error;
                 }
                 Thread.sleep(AGAIN_MS);
             }
+        }
+        warmUp(hello.path("client").asText());
+    }
+
+    /**
+     * Takes a lock of its own and gives it back. The first one loads hundreds of classes, connects, and brings the
+     * library's scripts to the nodes: seconds, which belong to no operation. A node may be down just now, so failing is no
+     * reason not to start.
+     */
+    private void warmUp(String client) {
+        try {
+            Held held = locks.acquire("warm-up:" + client, WARM_UP_LIMIT);
+            if (held != null) {
+                held.release();
+            }
+        } catch (Exception error) {
+            System.err.println("warm-up: " + error);
         }
     }
 

@@ -1,0 +1,302 @@
+//! How it came that two clients held a lock at once, as far as the history makes it certain.
+//!
+//! Two questions come first. Had the earlier holder's lock run out when the other one had it, by the holder's own account? Then
+//! the holder stayed too long, and what kept it at that moment explains it: a pause, an answer that did not come, or the script,
+//! which kept it at a breakpoint. Or had it not? Then somebody gave the same lock away twice, and what came in between may
+//! explain it: a node that forgot, a replica that was promoted, a client whose acquisition or release was disturbed.
+//! What was in effect at some other moment explains nothing. Where only an order is known, only the order is told; nobody
+//! can tell from a history when a command was carried out, only when it was sent and answered.
+
+use std::cmp::Reverse;
+
+use super::attribute::{overlaps, promoted, telling, trigger};
+use super::holds::certain_hold;
+use super::verdict::{Anomaly, How, HowKind};
+use super::words::{Words, length, seconds};
+use crate::history::{
+    FaultKind, FaultWindow, History, OnCall, Operation, Outcome, Phase, PhaseStamp, SeenPromotion, StepEvent,
+};
+use crate::members::{Role, client_name};
+
+/// Says of each overlap how it came about, and which fault explains it.
+pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
+    for anomaly in overlapping {
+        let &[earlier, later] = anomaly.operations.as_slice() else { continue };
+        let place = |index| history.operations.binary_search_by_key(&index, |operation| operation.index).ok();
+        if let (Some(first), Some(second)) = (place(earlier), place(later))
+            && let Some(overlap) = Overlap::new(history, first, second)
+        {
+            let found = overlap.causes();
+            anomaly.how = found.how;
+            anomaly.fault = found.fault.map(|window| window.fault);
+        }
+    }
+}
+
+/// What explains an overlap.
+#[derive(Default)]
+struct Causes<'h> {
+    how: Option<How>,
+    fault: Option<&'h FaultWindow>,
+}
+
+/// Two holds of a lock, the later of which began before the earlier was over.
+struct Overlap<'h> {
+    history: &'h History,
+    words: Words<'h>,
+    first: usize,
+    second: usize,
+    /// When each had the lock.
+    began: &'h PhaseStamp,
+    taken: &'h PhaseStamp,
+}
+
+impl<'h> Overlap<'h> {
+    fn new(history: &'h History, first: usize, second: usize) -> Option<Overlap<'h>> {
+        let acquired = |place: usize| history.operations[place].phase(Phase::Acquired);
+        let (began, taken) = (acquired(first)?, acquired(second)?);
+        (began.stamped.is_some() && taken.stamped.is_some()).then_some(Overlap {
+            history,
+            words: Words::new(history),
+            first,
+            second,
+            began,
+            taken,
+        })
+    }
+
+    fn causes(&self) -> Causes<'h> {
+        let extended = self.extended_too_late();
+        let found = match self.ran_out().filter(|ran_out| *ran_out <= at(self.taken)) {
+            Some(ran_out) => self.stayed_too_long(ran_out),
+            None => self.given_twice(),
+        };
+        Causes { how: extended.or(found.how), ..found }
+    }
+
+    fn operation(&self, place: usize) -> &'h Operation {
+        &self.history.operations[place]
+    }
+
+    fn client(&self, place: usize) -> String {
+        self.words.client(place)
+    }
+
+    /// Until when the first holder had its lock, by what it had been told when the other one got it; None if locks do not
+    /// run out.
+    fn ran_out(&self) -> Option<u64> {
+        let run = self.history.run.as_ref().filter(|run| run.expires)?;
+        let told = self.operation(self.first).phases.iter().filter(|stamp| {
+            matches!(stamp.phase, Phase::Acquired | Phase::Extended)
+                && stamp.stamped.is_some_and(|_| at(stamp) <= at(self.taken))
+        });
+        let until = |stamp: &PhaseStamp| {
+            at(stamp).saturating_add(stamp.validity_ms.unwrap_or(run.ttl_ms).saturating_mul(1_000_000))
+        };
+        told.map(until).max()
+    }
+
+    /// The first holder was told that it still had its lock when the other one had it.
+    fn extended_too_late(&self) -> Option<How> {
+        let mut extensions = self.operation(self.first).phases.iter().filter(|stamp| stamp.phase == Phase::Extended);
+        let extended = extensions.find(|stamp| stamp.stamped > self.taken.stamped)?;
+        let text = format!(
+            "At {} {} was told that its lock was extended, {} after {} had taken it",
+            seconds(at(extended)),
+            self.client(self.first),
+            length(at(extended) - at(self.taken)),
+            self.client(self.second),
+        );
+        How::new(HowKind::Extended, text, [extended.index, self.taken.index])
+    }
+
+    /// What kept the first holder at the moment at which its lock ran out.
+    fn stayed_too_long(&self, ran_out: u64) -> Causes<'h> {
+        let holder = self.operation(self.first);
+        let stopped = self.most_telling(|window| {
+            let stops = matches!(window.kind, FaultKind::Pause | FaultKind::PauseBackground);
+            stops && self.hits(window, self.first) && is_in_effect(window, ran_out)
+        });
+        if stopped.is_some() {
+            return Causes { how: None, fault: stopped };
+        }
+        if let Some((kept, gone_on)) = self.breakpoint(holder, ran_out) {
+            let text = format!(
+                "The script stopped {} at `{}` at {}, and its lock ran out there",
+                self.client(self.first),
+                phase_name(kept.phase),
+                seconds(at(kept)),
+            );
+            let lines = [self.began.index, kept.index, gone_on.index];
+            return Causes { how: How::new(HowKind::Breakpoint, text, lines), fault: None };
+        }
+        let last = holder.phases.iter().rfind(|stamp| at(stamp) <= ran_out).map(|stamp| stamp.phase);
+        let waits_for_resource = matches!(last, Some(Phase::Acquired | Phase::BeforeWrite | Phase::Extended));
+        let fault = self.most_telling(|window| {
+            let keeps = matches!(
+                window.kind,
+                FaultKind::Partition | FaultKind::Loss | FaultKind::Delay | FaultKind::Reset | FaultKind::Call
+            );
+            keeps
+                && waits_for_resource
+                && window.hits(Role::Resource)
+                && self.hits(window, self.first)
+                && is_in_effect(window, ran_out)
+        });
+        Causes { how: None, fault }
+    }
+
+    /// What came between the two acquisitions, or disturbed them.
+    fn given_twice(&self) -> Causes<'h> {
+        let (first, second) = (self.operation(self.first), self.operation(self.second));
+        let steals = self.history.run.as_ref().is_some_and(|run| run.steals);
+        let half =
+            second.phase(Phase::HalfAcquired).filter(|half| (at(self.began)..=at(self.taken)).contains(&at(half)));
+        if let Some(half) = half.filter(|_| steals) {
+            let text = format!(
+                "{} took it from another client, as this lock lets it do, and was about to say so at {}",
+                self.client(self.second),
+                seconds(at(half)),
+            );
+            let fault = self.most_telling(|window| {
+                let keeps = matches!(window.kind, FaultKind::Pause | FaultKind::Partition);
+                keeps && self.hits(window, self.first) && overlaps(window, at(half), at(self.taken))
+            });
+            return Causes { how: How::new(HowKind::Stolen, text, [half.index, self.taken.index]), fault };
+        }
+        if let Some(seen) = self.promotion() {
+            return Causes { how: promoted(seen), fault: trigger(self.history, seen) };
+        }
+        let fault = self.most_telling(|window| match window.kind {
+            FaultKind::Kill
+            | FaultKind::PowerLoss
+            | FaultKind::Clock
+            | FaultKind::Evict
+            | FaultKind::Flush
+            | FaultKind::Failover
+                if window.hits(Role::Node) =>
+            {
+                overlaps(window, asked(first), at(self.taken))
+            }
+            FaultKind::Call if self.hits(window, self.first) && window.hits(Role::Node) => {
+                overlaps(window, asked(first), at(self.taken))
+            }
+            _ => {
+                self.hits(window, self.second) && overlaps(window, asked(second), at(self.taken))
+                    || self.hits(window, self.first) && overlaps(window, asked(first), at(self.began))
+            }
+        });
+        if let Some(how) = self.without_validity() {
+            return Causes { how: Some(how), fault };
+        }
+        match (fault, self.release_in_between()) {
+            (None, Some((how, fault))) => Causes { how, fault: fault.or(self.late_command()) },
+            (None, None) => Causes { how: None, fault: self.late_command() },
+            (Some(_), _) => Causes { how: None, fault },
+        }
+    }
+
+    /// Somebody's command that was kept from a node until the first of these two had the lock.
+    fn late_command(&self) -> Option<&'h FaultWindow> {
+        self.most_telling(|window| {
+            window.kind == FaultKind::Call
+                && window.what.starts_with(OnCall::HoldRequest.words())
+                && window.hits(Role::Node)
+                && window.healed.is_some_and(|(time, _)| (at(self.began)..=at(self.taken)).contains(&time))
+        })
+    }
+
+    /// The last promotion for this key before the second client got the lock.
+    fn promotion(&self) -> Option<&'h SeenPromotion> {
+        let key = &self.operation(self.first).key;
+        let mut of_key = self.history.promotions.iter().filter(|seen| seen.promotion.key == *key);
+        of_key.rfind(|seen| seen.time <= at(self.taken))
+    }
+
+    /// A client that had the lock by its own account for no time at all.
+    fn without_validity(&self) -> Option<How> {
+        let of = [(self.second, self.taken), (self.first, self.began)];
+        let (place, stamp) = of.into_iter().find(|(_, stamp)| stamp.validity_ms == Some(0))?;
+        let text = format!("At {} {} got the lock with no validity left", seconds(at(stamp)), self.client(place));
+        How::new(HowKind::Expired, text, [stamp.index])
+    }
+
+    /// Somebody who had the lock before was still giving it back when the first of these two had it already.
+    fn release_in_between(&self) -> Option<(Option<How>, Option<&'h FaultWindow>)> {
+        let key = &self.operation(self.first).key;
+        let others = self.history.operations.iter().enumerate();
+        let mut others =
+            others.filter(|(place, other)| ![self.first, self.second].contains(place) && other.key == *key);
+        others.find_map(|(place, other)| {
+            let (held_from, _) = certain_hold(other)?;
+            let sent = other.phases.iter().rfind(|stamp| stamp.phase == Phase::Releasing)?;
+            let over = other.phase(Phase::Released);
+            let until = over.map(at).or(other.completed.filter(|_| other.outcome != Outcome::Info)).unwrap_or(u64::MAX);
+            let before = i64::try_from(at(self.began)).is_ok_and(|began| held_from < began);
+            if !before || until <= at(self.began) || at(sent) >= at(self.taken) {
+                return None;
+            }
+            let end = over.map_or(String::new(), |over| format!(" to {}", seconds(at(over))));
+            let text = format!(
+                "{}, which had taken the lock before at {}, was giving it back from {}{end}",
+                self.client(place),
+                seconds(u64::try_from(held_from).unwrap_or(0)),
+                seconds(at(sent)),
+            );
+            let acquired = other.phase(Phase::Acquired).map(|stamp| stamp.index);
+            let lines = acquired.into_iter().chain([sent.index]).chain(over.map(|over| over.index));
+            let release_began = other.phase(Phase::Releasing).map_or(at(sent), at);
+            let fault = self.most_telling(|window| {
+                self.hits(window, place) && overlaps(window, release_began, until.min(at(self.taken)))
+            });
+            Some((How::new(HowKind::Released, text, lines), fault))
+        })
+    }
+
+    /// The breakpoint at which the script kept an operation at this moment: the stamps of its arrival and of its going on.
+    /// Whoever stops at one reports the phase again when it goes on; the script says when it let it go.
+    fn breakpoint(&self, operation: &'h Operation, moment: u64) -> Option<(&'h PhaseStamp, &'h PhaseStamp)> {
+        let acts: Vec<&PhaseStamp> = operation.phases.iter().filter(|stamp| stamp.phase != Phase::Extended).collect();
+        let around =
+            |pair: &&[&PhaseStamp]| pair[0].phase == pair[1].phase && at(pair[0]) <= moment && moment < at(pair[1]);
+        let pair = acts.windows(2).find(around)?;
+        let client = self.words.process(operation.process);
+        let opens = |step: &StepEvent| {
+            step.opens.iter().any(|opened| client_name(opened.client) == client && opened.from == pair[0].phase)
+        };
+        let (let_go, _) = self.history.steps.iter().find(|(time, step)| *time >= pair[0].received && opens(step))?;
+        (*let_go > moment).then_some((pair[0], pair[1]))
+    }
+
+    fn hits(&self, window: &FaultWindow, place: usize) -> bool {
+        window.targets.contains(&self.client(place))
+    }
+
+    /// The most telling of the faults that were seen to happen and fit; among equals the last.
+    fn most_telling(&self, fits: impl Fn(&FaultWindow) -> bool) -> Option<&'h FaultWindow> {
+        let seen = self.history.faults.iter().filter(|window| window.was_observed() && fits(window));
+        seen.min_by_key(|window| (telling(window.kind, !window.hits(Role::Node)), Reverse(window.inject)))
+    }
+}
+
+/// A stamp in run time.
+fn at(stamp: &PhaseStamp) -> u64 {
+    stamp.stamped.map_or(stamp.received, |stamped| u64::try_from(stamped).unwrap_or(0))
+}
+
+/// Before an operation asked for the lock.
+fn asked(operation: &Operation) -> u64 {
+    operation.phase(Phase::Acquiring).map_or(operation.invoked, at)
+}
+
+fn is_in_effect(window: &FaultWindow, moment: u64) -> bool {
+    overlaps(window, moment, moment)
+}
+
+/// A phase as the protocol writes it.
+fn phase_name(phase: Phase) -> String {
+    match serde_json::to_value(phase) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => format!("{phase:?}"),
+    }
+}

@@ -1,0 +1,117 @@
+//! What an installer said, as it is told if it failed: the lines that say why, then how it ended. Installers colour what
+//! they say, and many end with advice that would otherwise be all that is shown.
+
+use crate::words;
+
+/// How many of the last lines are shown.
+const LAST_LINES: usize = 10;
+/// The line that says why, and what it goes on with.
+const WHY_LINES: usize = 5;
+/// pip names every version that there is.
+const LONGEST_LINE: usize = 500;
+/// How pip, npm, Maven, Go, cargo and compilers begin to say why.
+const WHY: [&str; 5] = ["ERROR", "Error", "npm error", "error:", "error["];
+
+/// Why an installer failed, by its own words: without escape sequences and control characters, and without what came before.
+pub(super) fn why(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    // A carriage return begins a line anew, as progress bars do.
+    let lines: Vec<String> = text.split(['\n', '\r']).map(plain).filter(|line| !line.trim().is_empty()).collect();
+    let tail = lines.len().saturating_sub(LAST_LINES);
+    let Some(first) = lines.iter().position(|line| WHY.iter().any(|word| line.contains(word))) else {
+        return lines[tail..].join("\n");
+    };
+    let end = (first + WHY_LINES).min(lines.len());
+    let rest = tail.max(end);
+    let gap = if rest > end { vec!["…".to_string()] } else { Vec::new() };
+    [&lines[first..end], &gap, &lines[rest..]].concat().join("\n")
+}
+
+/// A line as it would be read on a terminal.
+fn plain(text: &str) -> String {
+    let mut line = String::new();
+    let mut rest = text.chars();
+    while let Some(next) = rest.next() {
+        match next {
+            '\u{1b}' => skip_sequence(&mut rest),
+            // Its one-character form.
+            '\u{9b}' => skip_parameters(&mut rest),
+            '\t' => line.push(' '),
+            next if next.is_control() => {}
+            next => line.push(next),
+        }
+    }
+    words::line(&line, LONGEST_LINE)
+}
+
+/// Skips what follows an escape character: `[31m`, `]0;a title`, or a single character.
+fn skip_sequence(rest: &mut std::str::Chars) {
+    match rest.next() {
+        Some('[') => skip_parameters(rest),
+        // It ends with a bell, or with an escape character and a backslash.
+        Some(']') => {
+            while let Some(next) = rest.next() {
+                if next == '\u{7}' {
+                    break;
+                }
+                if next == '\u{1b}' {
+                    let _ = rest.next();
+                    break;
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Skips parameters and the letter that ends them.
+fn skip_parameters(rest: &mut std::str::Chars) {
+    let _ = rest.find(|next| ('@'..='~').contains(next));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_that_say_why_come_first() {
+        let advice: String = (1..=20).map(|number| format!("[ERROR] advice {number}\n")).collect();
+        let maven = format!("Scanning\n\u{1b}[0m\u{1b}[31m[ERROR] no artifact mylock:1.2\u{1b}[0m\n{advice}");
+        let told = why(maven.as_bytes());
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines[..2], ["[ERROR] no artifact mylock:1.2", "[ERROR] advice 1"]);
+        assert_eq!(lines[WHY_LINES], "…");
+        assert_eq!(lines[WHY_LINES + 1..].len(), LAST_LINES);
+        assert_eq!(lines.last(), Some(&"[ERROR] advice 20"));
+
+        let npm = "npm warn old\nnpm error code ETARGET\nnpm error notarget no mylock@1.2\n";
+        assert_eq!(why(npm.as_bytes()), "npm error code ETARGET\nnpm error notarget no mylock@1.2");
+    }
+
+    #[test]
+    fn without_such_a_line_it_is_the_last_ones() {
+        let said: String = (1..=12).map(|number| format!("line {number}\n\n")).collect();
+        let told = why(said.as_bytes());
+        assert!(told.starts_with("line 3\n") && told.ends_with("line 12"), "{told}");
+        assert_eq!(why(b""), "");
+        assert_eq!(why(b"\x1b[0m\n"), "");
+    }
+
+    #[test]
+    fn nothing_of_it_can_steer_a_terminal() {
+        for (said, told) in [
+            ("\u{1b}[1;31mred\u{1b}[0m", "red"),
+            ("\u{1b}]0;a title\u{7}shown", "shown"),
+            ("\u{1b}]8;;place\u{1b}\\link", "link"),
+            ("\u{9b}2Jshown\u{8}\u{0}", "shown"),
+            ("10 %\r100 %", "10 %\n100 %"),
+            ("right\u{202e}left", "right\u{fffd}left"),
+            ("cut\u{1b}", "cut"),
+            ("cut\u{1b}[", "cut"),
+        ] {
+            assert_eq!(why(said.as_bytes()), told, "{said:?}");
+        }
+        let long = "x".repeat(3000);
+        assert_eq!(why(long.as_bytes()).chars().count(), LONGEST_LINE);
+    }
+}

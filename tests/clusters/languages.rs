@@ -1,0 +1,65 @@
+//! Clients in Node.js, Go and Java for real: installed from their registries, valid without a fault, caught with one. A
+//! machine without one of these runtimes is told what was not run there. A registry that cannot be reached is a failure.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::Command;
+
+use crate::turns;
+
+/// Exit code and all that was said.
+fn run(store: &Path, flags: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+    command.args(["run", "--cluster", "local", "--seed", "1", "--store"]).arg(store).args(flags.split(' '));
+    let output = command.output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code(), said)
+}
+
+/// The first of these programs that is not on this machine.
+fn missing<'p>(programs: &[&'p str]) -> Option<&'p str> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |program: &str| std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
+    programs.iter().copied().find(|program| !is_there(program))
+}
+
+/// One library: its version is said by the client itself, from what was installed.
+fn holds_and_falls(workload: &str, name: &str, programs: &[&str]) {
+    if let Some(program) = missing(programs) {
+        // Not by `println!`, which a test that passes keeps to itself.
+        let told = format!("{workload}: not run: no {program} on this machine\n");
+        io::stderr().write_all(told.as_bytes()).unwrap();
+        return;
+    }
+    let _turn = turns::local();
+    let store = tempfile::tempdir().unwrap();
+    let (code, text) = run(store.path(), &format!("--workload {workload} --nemesis none --time-limit 6s"));
+    assert_eq!(code, Some(0), "{text}");
+    let history = std::fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap();
+    assert!(history.contains(name), "{name} in what clients said of themselves");
+    let (code, text) = run(store.path(), &format!("--workload {workload} --nemesis pause-before-write"));
+    assert_eq!(code, Some(1), "{text}");
+    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(in_one_line.contains("while its holder was paused") && in_one_line.contains(name), "{text}");
+}
+
+#[test]
+fn node_redlock_holds_without_faults_and_falls_to_a_pause() {
+    holds_and_falls("node-redlock", "node-redlock 5.0.0-beta.2", &["node", "npm"]);
+}
+
+#[test]
+fn redsync_holds_without_faults_and_falls_to_a_pause() {
+    holds_and_falls("redsync-go", "redsync 4.18.1", &["go"]);
+}
+
+#[test]
+fn redisson_holds_without_faults_and_falls_to_a_pause() {
+    holds_and_falls("redisson", "Redisson RLock 4.7.0", &["java", "mvn"]);
+}
+
+#[test]
+fn a_runtime_that_is_not_there_is_named() {
+    assert_eq!(missing(&["sh", "no-such-runtime-here"]), Some("no-such-runtime-here"));
+    assert_eq!(missing(&["sh"]), None);
+}

@@ -1,0 +1,126 @@
+//! Which tests run beside each other.
+//!
+//! Runs mostly wait, so several go at once; but the tests of one machine share its cores, its Docker engine, and what
+//! `redjepsen clean` looks at. Each takes its turn in its first line, and gives it back at its end, however that comes. Turns are
+//! locks on files, so they hold between the threads of a test program, between programs, and between checkouts of one user, and the
+//! system gives them back for whoever was killed. So it doesn't matter what runs the tests, nor how many it starts at once.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::thread::{self, available_parallelism, sleep};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::retry_on_intr;
+
+/// How often a test that waits looks whether there is room.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The test program has as many threads as there are cores unless it is told otherwise, and a test that waits for its turn keeps
+/// one: those at the head of the list would wait for each other while the rest could run. So there are more of them than can wait
+/// for the same; those that wait take nothing else. It is told before `main` asks.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ENOUGH_THREADS: extern "C" fn() = {
+    extern "C" fn ask_for_threads() {
+        const NAME: &str = "RUST_TEST_THREADS";
+        if std::env::var_os(NAME).is_none() {
+            // SAFETY: before `main` there is no other thread that could read the environment meanwhile.
+            unsafe { std::env::set_var(NAME, "64") };
+        }
+    }
+    ask_for_threads
+};
+
+/// What a test holds while it runs. Says at the end how long it had waited for that, and how long it then took.
+pub struct Turn {
+    #[expect(dead_code, reason = "a lock is held as long as its file is open")]
+    held: Vec<File>,
+    waited: Duration,
+    since: Instant,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let test = thread::current();
+        let (waited, took) = (self.waited.as_secs_f32(), self.since.elapsed().as_secs_f32());
+        eprintln!("{}: took {took:.1} s, after waiting {waited:.1} s for its turn", test.name().unwrap_or_default());
+    }
+}
+
+/// A test that uses local clusters, one at a time.
+pub fn local() -> Turn {
+    take(&[], 1)
+}
+
+/// A test that keeps two local clusters busy.
+pub fn two_local() -> Turn {
+    take(&[], 2)
+}
+
+/// A test that uses the Docker engine, which takes every core while it starts or removes a dozen containers.
+pub fn docker() -> Turn {
+    take(&["docker"], 1)
+}
+
+/// As [`docker`], with two clusters at a time.
+pub fn two_in_docker() -> Turn {
+    take(&["docker"], 2)
+}
+
+/// A test that calls `redjepsen clean`, which removes what any dead controller of this machine left.
+pub fn cleaning() -> Turn {
+    take(&["clean"], 1)
+}
+
+/// As [`cleaning`], with clusters in Docker.
+pub fn cleaning_docker() -> Turn {
+    take(&["clean", "docker"], 1)
+}
+
+/// A test of many runs with short TTLs, each made once: what it says of a lock must not come from a busy machine.
+pub fn alone() -> Turn {
+    take(&["clean", "docker"], places())
+}
+
+/// How many tests with one cluster each go at once: one more than there are cores, since they wait more than they work.
+fn places() -> usize {
+    available_parallelism().map_or(1, std::num::NonZero::get) + 1
+}
+
+/// Waits for the names, in the order of the alphabet, and then for so many places. Places are handed out in one queue, so that
+/// those that need many get them, and no two wait for each other's.
+fn take(names: &[&str], number: usize) -> Turn {
+    assert!(names.is_sorted(), "two tests could wait for each other");
+    let began = Instant::now();
+    let mut held: Vec<File> = names.iter().map(|name| waited_for(name)).collect();
+    let queue = waited_for("queue");
+    let mut free: Vec<File> = (0..places()).map(|place| file(&format!("place-{place}"))).collect();
+    let wanted = held.len() + number.min(free.len());
+    while held.len() < wanted {
+        match free.iter().position(|place| flock(place, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+            Some(place) => held.push(free.swap_remove(place)),
+            None => sleep(LOOK),
+        }
+    }
+    drop(queue);
+    Turn { held, waited: began.elapsed(), since: Instant::now() }
+}
+
+fn waited_for(name: &str) -> File {
+    let file = file(name);
+    retry_on_intr(|| flock(&file, FlockOperation::LockExclusive)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    file
+}
+
+fn file(name: &str) -> File {
+    let folder = folder();
+    fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let path = folder.join(name);
+    File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// One for each user, since another's files can't be written.
+fn folder() -> PathBuf {
+    std::env::temp_dir().join(format!("redjepsen-tests-{}", rustix::process::getuid().as_raw()))
+}

@@ -1,0 +1,585 @@
+//! A reader of incidents who trusts nothing: each number, time, name and cause in a sentence is looked up in the lines that
+//! the sentence names, and in nothing but the history. A sentence of no known form is an error.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::lines::{Lines, Operation, is_length, moment};
+use super::pattern::{Holes, read};
+use super::summaries::{SUMMARIES, summary_holds};
+
+/// What is known of an incident when a sentence of it is read.
+pub struct Scene<'l> {
+    pub lines: &'l Lines,
+    /// The operation that the first sentence is about.
+    pub first: Option<&'l Operation>,
+    /// The one that was told last to have taken the lock.
+    pub last: Option<&'l Operation>,
+}
+
+type Check = for<'l> fn(&mut Scene<'l>, &Holes, &[usize]) -> Result<(), String>;
+
+/// Every form, with its name.
+pub const FORMS: &[(&str, &str, Check)] = &[
+    (
+        "took the lock",
+        "{c=who} took the lock at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[ of its TTL of {l=ttl}]])]{x=more}",
+        took,
+    ),
+    (
+        "took the lock",
+        "{c=who} took the lock at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[ of its TTL of {l=ttl}]])].",
+        took,
+    ),
+    ("began", "{c=who} began its operation at {t=at}.", began),
+    ("began", "{c=who} began its operation at {t=at}{x=more}", began),
+    ("expired", "Its lock expired at {t=expiry}, before it was done.", expired),
+    (
+        "call",
+        "At {t=at} {x=struck}[, until {t=until}][, and its lock expired at {t=expiry} {x=how}][; {c=whose}'s lock expired at {t=expiry}].",
+        call,
+    ),
+    (
+        "fault",
+        "{x=whom} was {x=past} at {t=at}[ for {l=long}][, and never resumed] ({x=how})[, and its lock expired at {t=expiry} while it stood still][, and its lock expired at {t=expiry} meanwhile][; {c=whose}'s lock expired at {t=expiry}].",
+        fault,
+    ),
+    (
+        "fault",
+        "{x=whom} were {x=past} at {t=at}[ for {l=long}][, and never resumed] ({x=how})[; {c=whose}'s lock expired at {t=expiry}].",
+        fault,
+    ),
+    ("in effect", "Also in effect: {x=what}.", in_effect),
+    ("in effect", "In effect meanwhile: {x=what}.", in_effect),
+    ("by its own count", "By its own count {c=who} had the lock for another {l=left} then.", still_held),
+    ("more took part", "{n=count} more operation took part.", more),
+    ("more took part", "{n=count} more operations took part.", more),
+    ("both held", "For {l=long} both believed to hold the lock.", both_held),
+    ("both held", "Two clients at once believed to hold the lock for {l=long} in all.", both_held),
+    (
+        "cause: extended",
+        "At {t=at} {c=who} was told that its lock was extended, {l=late} after {c=other} had taken it.",
+        extended,
+    ),
+    ("cause: breakpoint", "The script stopped {c=who} at `{w=phase}` at {t=at}, and its lock ran out there.", kept),
+    (
+        "cause: stolen",
+        "{c=who} took it from another client, as this lock lets it do, and was about to say so at {t=at}.",
+        stolen,
+    ),
+    ("cause: promoted", "By {t=at} {w=node} was the primary of {w=key} in place of {w=before}.", promoted),
+    ("cause: no validity", "At {t=at} {c=who} got the lock with no validity left.", no_validity),
+    (
+        "cause: released",
+        "{c=who}, which had taken the lock before at {t=taken}, was giving it back from {t=from}[ to {t=to}].",
+        released,
+    ),
+    ("wrote", "At {t=at} {c=who} [went on, still believing to hold it, and ]{x=wrote}.", wrote_at),
+    ("lost", "The acknowledged update {v=value} of {c=who} is lost: no later value builds on it.", lost),
+    ("lost", "{n=count} acknowledged updates are lost, since no later value builds on them: {x=values}.", lost_many),
+    (
+        "in flight",
+        "What was erased is no loss of the lock: {c=who} had released the lock while its write of {v=value} was still in flight, which no lock can prevent.",
+        in_flight,
+    ),
+    ("harmless", "Harmless here: {x}.", anything),
+    ("overwritten", "What was overwritten had not been acknowledged.", anything),
+    ("none lost", "No acknowledged update was lost this time.", none_lost),
+];
+
+/// The kind of a sentence, or what is wrong with it.
+pub fn check(scene: &mut Scene, text: &str, cited: &[u64]) -> Result<&'static str, String> {
+    let cited: Vec<usize> = cited.iter().map(|line| usize::try_from(*line).unwrap()).collect();
+    if cited.is_empty() || cited.iter().any(|place| *place >= scene.lines.events.len()) {
+        return Err(format!("its lines are no lines: {cited:?}"));
+    }
+    let mut wrong = None;
+    for (kind, form, check) in FORMS {
+        if let Some(holes) = read(form, text) {
+            match check(scene, &holes, &cited) {
+                Ok(()) => return Ok(kind),
+                Err(reason) => wrong = Some(reason),
+            }
+        }
+    }
+    let summary = SUMMARIES.iter().find_map(|form| read(form, text));
+    match (summary, wrong) {
+        (Some(holes), None) => summary_holds(scene.lines, text, &holes, &cited).map(|()| "summary"),
+        (_, Some(reason)) => Err(reason),
+        (None, None) => Err("no known form".to_string()),
+    }
+}
+
+pub fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// The cited stamps of a phase by this client.
+fn stamps(lines: &Lines, cited: &[usize], who: &str, phase: &str) -> Vec<usize> {
+    cited.iter().copied().filter(|place| lines.is_phase(*place, phase) && lines.client(*place) == who).collect()
+}
+
+/// The cited stamp that shows this time.
+fn stamp_at(lines: &Lines, cited: &[usize], who: &str, phase: &str, at: &str) -> Result<usize, String> {
+    let found = stamps(lines, cited, who, phase).into_iter().find(|place| moment(lines.time(*place)) == at);
+    found.ok_or_else(|| format!("no `{phase}` of {who} at {at} among its lines"))
+}
+
+fn took<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let place = stamp_at(lines, cited, &holes["who"], "acquired", &holes["at"])?;
+    let event = &lines.events[place];
+    if let Some(token) = holes.get("token") {
+        ensure(event["token"].as_u64().map(|token| token.to_string()).as_ref() == Some(token), || {
+            format!("token {token}")
+        })?;
+    }
+    if let Some(valid) = holes.get("valid") {
+        let validity = event["validity_ms"].as_u64().ok_or("no validity was told")?;
+        ensure(is_length(valid, validity * 1_000_000), || format!("valid for {validity} ms"))?;
+    }
+    if let Some(ttl) = holes.get("ttl") {
+        let of_run = lines.header["ttl_ms"].as_u64().unwrap();
+        ensure(is_length(ttl, of_run * 1_000_000), || format!("the TTL is {of_run} ms"))?;
+    }
+    let operation = lines.operation_of(place).ok_or("a stamp of no operation")?;
+    scene.first = scene.first.or(Some(operation));
+    scene.last = Some(operation);
+    holes.get("more").map_or(Ok(()), |more| clauses(scene, operation, more, cited))
+}
+
+fn began<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let fits = |one: &&Operation| {
+        one.client == holes["who"] && moment(one.invoked) == holes["at"] && cited.contains(&one.invoke)
+    };
+    let operation = lines.operations.iter().find(fits).ok_or("no such invocation")?;
+    ensure(lines.stamps(operation, "acquired").is_empty(), || "it did get the lock".to_string())?;
+    scene.first = scene.first.or(Some(operation));
+    scene.last = Some(operation);
+    holes.get("more").map_or(Ok(()), |more| clauses(scene, operation, more, cited))
+}
+
+/// ` and read X.`, `, read X too and wrote Y.`
+fn clauses(scene: &Scene, operation: &Operation, more: &str, cited: &[usize]) -> Result<(), String> {
+    let more = more.strip_suffix('.').ok_or("a sentence ends")?;
+    if let Some(one) = more.strip_prefix(" and ") {
+        return reading(scene, operation, one).or_else(|_| wrote(scene, operation, one, cited));
+    }
+    let (read, wrote_what) =
+        more.strip_prefix(", ").and_then(|more| more.split_once(" and ")).ok_or("unknown clauses")?;
+    reading(scene, operation, read)?;
+    wrote(scene, operation, wrote_what, cited)
+}
+
+fn unquoted(text: &str) -> &str {
+    text.trim_matches('`')
+}
+
+fn reading(scene: &Scene, operation: &Operation, clause: &str) -> Result<(), String> {
+    let (clause, too) = clause.strip_suffix(" too").map_or((clause, false), |clause| (clause, true));
+    let was = scene.lines.read_by(operation).ok_or("nothing says what it read")?;
+    if too {
+        let first = scene.first.and_then(|first| scene.lines.read_by(first));
+        ensure(first.as_ref() == Some(&was), || "the first one read something else".to_string())?;
+    }
+    if clause == "found the key empty" {
+        return ensure(was.is_none(), || format!("it read {was:?}"));
+    }
+    let value = clause.strip_prefix("read ").ok_or_else(|| format!("unknown clause: {clause}"))?;
+    is_value(scene.lines, operation, value, was.as_deref(), 0)
+}
+
+/// `V`, `7 (V)` of a counter, or `7 elements up to V` of a list; `more` than the operation had read.
+fn is_value(lines: &Lines, operation: &Operation, text: &str, expected: Option<&str>, more: u64) -> Result<(), String> {
+    let forms = [
+        "{v=value}",
+        "{n=count} ({v=value})",
+        "{n=count} elements up to {v=value}",
+        "{n=count} element up to {v=value}",
+    ];
+    let holes = forms.iter().find_map(|form| read(form, text)).ok_or_else(|| format!("no value: {text}"))?;
+    ensure(Some(unquoted(&holes["value"])) == expected, || format!("it was {expected:?}, not {text}"))?;
+    match holes.get("count") {
+        None => Ok(()),
+        Some(told) => {
+            let count = lines.count_of(operation).map(|count| count + more);
+            ensure(count == told.replace(',', "").parse().ok(), || format!("the count was {count:?}, not {told}"))
+        }
+    }
+}
+
+fn wrote(scene: &Scene, operation: &Operation, clause: &str, cited: &[usize]) -> Result<(), String> {
+    let forms: [(&'static str, &str, &[&str]); 4] = [
+        ("wrote {x=new} (acknowledged)", "ok", &[]),
+        ("tried to write {x=new}, which the resource refused ({w=error})", "fail", &["conflict", "fenced"]),
+        ("was to write {x=new}, which failed[ ({w=error})]", "fail", &[]),
+        ("{w=verb} [the write of ]{x=new}, with no certain answer[ ({w=error})]", "info", &[]),
+    ];
+    let lines = scene.lines;
+    let found = forms.iter().find_map(|(form, outcome, errors)| Some((read(form, clause)?, *outcome, *errors)));
+    let (holes, outcome, errors) = found.ok_or_else(|| format!("unknown clause: {clause}"))?;
+    let answer = operation.answer.map(|place| &lines.events[place]);
+    let is = answer.and_then(|event| event["type"].as_str()).unwrap_or("info");
+    ensure(is == outcome, || format!("its answer was {is}"))?;
+    if let Some(error) = holes.get("error") {
+        let said = answer.and_then(|event| event["error"].as_str());
+        ensure(said == Some(error) && (errors.is_empty() || errors.contains(&error.as_str())), || format!("{said:?}"))?;
+    }
+    if let Some(verb) = holes.get("verb") {
+        let stored = !lines.stamps(operation, "written").is_empty();
+        ensure(verb == if stored { "wrote" } else { "sent" }, || format!("written: {stored}"))?;
+    }
+    let (new, over) =
+        holes["new"].split_once(" over ").map_or((holes["new"].as_str(), None), |(new, over)| (new, Some(over)));
+    is_value(lines, operation, new, operation.new.as_deref(), 1)?;
+    over.map_or(Ok(()), |over| overwrote(lines, operation, over, cited))
+}
+
+/// The other write was over before this one was sent, but not before this one had read.
+fn overwrote(lines: &Lines, operation: &Operation, over: &str, cited: &[usize]) -> Result<(), String> {
+    let value = over.rsplit('`').nth(1).ok_or("no value")?;
+    let sent = *lines.stamps(operation, "before-write").last().ok_or("nothing says when it wrote")?;
+    let other = lines.operations.iter().find(|other| other.new.as_deref() == Some(value)).ok_or("nobody wrote that")?;
+    ensure(other.key == operation.key, || "that was another key".to_string())?;
+    let written = *lines.stamps(other, "written").first().ok_or("nothing says that it was written")?;
+    ensure(cited.contains(&written) && cited.contains(&sent), || "its lines do not show it".to_string())?;
+    ensure(lines.time(written) <= lines.time(sent), || format!("{value} was written later"))?;
+    ensure(lines.read_by(operation).flatten().as_deref() != Some(value), || "it had read that".to_string())?;
+    let had_read = lines.stamps(operation, "read").first().is_none_or(|read| lines.time(*read) < lines.time(written));
+    ensure(had_read, || format!("it read when {value} was there already"))?;
+    // Nobody else can have written after that one and before this.
+    let between = lines
+        .operations
+        .iter()
+        .filter(|one| one.key == other.key && one.invoke != other.invoke && one.invoke != operation.invoke);
+    let between: Vec<&Operation> = between
+        .filter(|one| {
+            let Some(began) = lines.stamps(one, "before-write").last().map(|place| lines.time(*place)) else {
+                return false;
+            };
+            let ended = lines.stamps(one, "written").first().map(|place| lines.time(*place));
+            let failed = one.answer.is_some_and(|place| lines.events[place]["type"] == "fail");
+            let other_sent = lines.stamps(other, "before-write").last().map_or(0, |place| lines.time(*place));
+            !failed && began < lines.time(sent) && ended.is_none_or(|ended| ended > other_sent)
+        })
+        .collect();
+    ensure(between.is_empty(), || format!("{:?} may have come in between", between[0].new))
+}
+
+fn wrote_at<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let place = stamp_at(lines, cited, &holes["who"], "before-write", &holes["at"])
+        .or_else(|_| stamp_at(lines, cited, &holes["who"], "written", &holes["at"]))?;
+    let operation = lines.operation_of(place).ok_or("a stamp of no operation")?;
+    wrote(scene, operation, &holes["wrote"], cited)
+}
+
+/// Acquisitions and extensions of the first operation that say when its lock expires.
+fn says_expiry(scene: &Scene, cited: &[usize], expiry: &str) -> Result<u64, String> {
+    let (lines, first) = (scene.lines, scene.first.ok_or("whose lock?")?);
+    let told = ["acquired", "extended"].into_iter().flat_map(|phase| lines.stamps(first, phase));
+    let until = |place: usize| Some(lines.time(place) + lines.events[place]["validity_ms"].as_u64()? * 1_000_000);
+    let found = told.filter(|place| cited.contains(place)).filter_map(until).find(|until| moment(*until) == expiry);
+    let found = found.ok_or_else(|| format!("nothing says that it expired at {expiry}"))?;
+    let (_, held_until) = lines.hold(first).ok_or("it held nothing")?;
+    ensure(found <= held_until, || format!("it had given it back at {}", moment(held_until)))?;
+    Ok(found)
+}
+
+fn expired<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    says_expiry(scene, cited, &holes["expiry"]).map(|_| ())
+}
+
+/// The cited fault, from its lines: what was ordered, when, on whom, when it was healed, and what was seen.
+struct Fault<'l> {
+    inject: &'l Value,
+    from: u64,
+    to: Option<u64>,
+    observed: bool,
+    seen: Vec<&'l str>,
+}
+
+fn cited_fault<'l>(lines: &'l Lines, cited: &[usize]) -> Result<Fault<'l>, String> {
+    let steps: Vec<&Value> =
+        cited.iter().map(|place| &lines.events[*place]).filter(|event| event["process"] == "nemesis").collect();
+    let step = |name: &str| steps.iter().find(|event| event["step"] == name).copied();
+    let inject = step("inject").ok_or("no fault was ordered")?;
+    ensure(steps.iter().all(|event| event["fault"] == inject["fault"]), || "lines of several faults".to_string())?;
+    let injected = step("injected");
+    let observed = injected.is_some_and(|event| event["observed"] == true);
+    // A fault at a command does nothing before it strikes.
+    let began = injected.filter(|_| observed && inject["f"] == "call").unwrap_or(inject);
+    let seen = steps.iter().filter(|event| event["step"] != "inject").filter_map(|event| event["text"].as_str());
+    Ok(Fault {
+        inject: injected.unwrap_or(inject),
+        from: began["time"].as_u64().unwrap(),
+        to: step("healed").map(|event| event["time"].as_u64().unwrap()),
+        observed,
+        seen: seen.collect(),
+    })
+}
+
+/// A fault explains only what happened while it was in effect: at some moment after the first one asked for its lock, or
+/// somebody gave the lock back, and before the last one was done.
+fn can_explain(scene: &Scene, fault: &Fault) -> Result<(), String> {
+    let (lines, first) = (scene.lines, scene.first.ok_or("what does it explain?")?);
+    ensure(fault.observed, || "nobody saw it".to_string())?;
+    let until = first.answer.map_or(u64::MAX, |place| lines.time(place));
+    ensure(fault.from <= until, || "it came later".to_string())
+}
+
+fn fault<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let fault = cited_fault(lines, cited)?;
+    let targets: Vec<&str> = fault.inject["value"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let first = scene.first.ok_or("whom?")?;
+    if holes["whom"] == "It" {
+        ensure(targets == [first.client.as_str()], || format!("it hit {targets:?}"))?;
+    } else {
+        let named: Vec<&str> = holes["whom"].split(", ").flat_map(|part| part.split(" and ")).collect();
+        ensure(named == targets, || format!("it hit {targets:?}"))?;
+    }
+    ensure(moment(fault.from) == holes["at"], || format!("it began at {}", moment(fault.from)))?;
+    if let Some(long) = holes.get("long") {
+        let to = fault.to.ok_or("it was never healed")?;
+        ensure(is_length(long, to - fault.from), || format!("it lasted {} ns", to - fault.from))?;
+    }
+    let kind = fault.inject["f"].as_str().unwrap();
+    let (past, how) = words_of(kind).ok_or_else(|| format!("a fault without words: {kind}"))?;
+    ensure(holes["past"] == past, || format!("{kind} is `{past}`"))?;
+    let ordered = cited.iter().map(|place| &lines.events[*place]).find(|event| event["step"] == "inject");
+    let what = ordered.and_then(|event| event["text"].as_str()).unwrap_or_default();
+    let how_told = holes["how"].trim_start_matches("as by ");
+    ensure(how_told == how || how_told == format!("{how}: `{what}`"), || format!("{how}: {what}"))?;
+    can_explain(scene, &fault)?;
+    if let Some(expiry) = holes.get("expiry") {
+        ensure(holes.get("whose").is_none_or(|whose| *whose == first.client), || "whose lock?".to_string())?;
+        let expiry = says_expiry(scene, cited, expiry)?;
+        let in_effect = fault.from <= expiry && fault.to.is_none_or(|to| expiry <= to);
+        ensure(holes.contains_key("whose") || in_effect, || "it was over by then".to_string())?;
+    }
+    Ok(())
+}
+
+/// docs/faults.md: what a fault does, and by what means.
+fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
+    Some(match kind {
+        "pause" => ("paused", "SIGSTOP"),
+        "kill" => ("killed", "SIGKILL"),
+        "power-loss" => ("without power", "SIGKILL, and what was not synced is gone"),
+        "partition" => ("cut off", "packets dropped"),
+        "loss" => ("losing packets", "packets dropped at random"),
+        "delay" => ("delayed", "packets held back"),
+        "reset" => ("reset", "connections reset"),
+        "clock" => ("skewed", "wall clock"),
+        "evict" => ("evicting", "maxmemory"),
+        "flush" => ("flushed", "FLUSHALL"),
+        "failover" => ("replaced", "on an operator's command"),
+        "pause-background" => ("paused but for its first thread", "ptrace"),
+        _ => return None,
+    })
+}
+
+fn call<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let fault = cited_fault(scene.lines, cited)?;
+    ensure(fault.inject["f"] == "call", || "that was no command".to_string())?;
+    ensure(moment(fault.from) == holes["at"], || format!("it struck at {}", moment(fault.from)))?;
+    ensure(fault.seen.first().is_some_and(|seen| holes["struck"].starts_with(*seen)), || format!("{:?}", fault.seen))?;
+    let until = fault.to.map(moment);
+    ensure(holes.get("until").is_none_or(|told| until.as_ref() == Some(told)), || format!("until {until:?}"))?;
+    if let Some(expiry) = holes.get("expiry") {
+        says_expiry(scene, cited, expiry)?;
+    }
+    can_explain(scene, &fault)
+}
+
+fn in_effect<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let (lines, first) = (scene.lines, scene.first.ok_or("during what?")?);
+    let end = first.answer.map_or(u64::MAX, |place| lines.events[place]["time"].as_u64().unwrap());
+    let mut what = holes["what"].clone();
+    let nemesis = || lines.events.iter().enumerate().filter(|(_, event)| event["process"] == "nemesis");
+    for (place, inject) in nemesis().filter(|(place, event)| event["step"] == "inject" && cited.contains(place)) {
+        let of_it = |name: &'static str| {
+            nemesis().find(|(at, event)| *at > place && event["fault"] == inject["fault"] && event["step"] == name)
+        };
+        let healed = of_it("healed").map(|(_, event)| event["time"].as_u64().unwrap());
+        let observed = of_it("injected").is_some_and(|(_, event)| event["observed"] == true);
+        let began = inject["time"].as_u64().unwrap();
+        ensure(observed && began <= end && healed.is_none_or(|to| to >= first.invoked), || {
+            format!("{inject} was not in effect")
+        })?;
+        let name = format!("`{}`", inject["text"].as_str().unwrap());
+        if let Some(at) = what.find(&name) {
+            what.replace_range(at..at + name.len(), "");
+        }
+    }
+    ensure(!what.contains('`'), || format!("no fault {what}"))
+}
+
+fn still_held<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let (lines, last) = (scene.lines, scene.last.ok_or("when?")?);
+    let taken = lines.stamps(last, "acquired").first().copied().ok_or("nobody took it")?;
+    let told = ["acquired", "extended"].into_iter().flat_map(|phase| stamps(lines, cited, &holes["who"], phase));
+    let told: Vec<usize> = told.filter(|place| *place != taken && lines.time(*place) <= lines.time(taken)).collect();
+    let fits = told.iter().find(|place| {
+        let validity = lines.events[**place]["validity_ms"].as_u64().unwrap_or(0) * 1_000_000;
+        (lines.time(**place) + validity)
+            .checked_sub(lines.time(taken))
+            .is_some_and(|left| is_length(&holes["left"], left))
+    });
+    let place = *fits.ok_or_else(|| format!("nothing says that it had {} left", holes["left"]))?;
+    let holder = lines.operation_of(place).ok_or("a stamp of no operation")?;
+    let (from, to) = lines.hold(holder).ok_or("it held nothing")?;
+    ensure(from <= lines.time(taken) && lines.time(taken) < to, || format!("it had given it back at {}", moment(to)))
+}
+
+fn more<'l>(_: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    ensure(holes["count"].replace(',', "").parse() == Ok(cited.len()), || format!("{} operations", cited.len()))
+}
+
+fn both_held<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let mut seen = HashSet::new();
+    let operations = cited.iter().filter_map(|place| lines.operation_of(*place));
+    let holds: Vec<(u64, u64)> =
+        operations.filter(|one| seen.insert(one.invoke)).filter_map(|one| lines.hold(one)).collect();
+    // Every moment at which at least two of them had it.
+    let mut moments: Vec<(u64, i32)> = holds.iter().flat_map(|(from, to)| [(*from, 1), (*to, -1)]).collect();
+    moments.sort_unstable();
+    let (mut sum, mut holders, mut before) = (0, 0, 0);
+    for (at, change) in moments {
+        sum += if holders >= 2 { at - before } else { 0 };
+        (holders, before) = (holders + change, at);
+    }
+    ensure(is_length(&holes["long"], sum), || format!("they shared it for {sum} ns"))
+}
+
+fn extended<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let extended = stamp_at(lines, cited, &holes["who"], "extended", &holes["at"])?;
+    let taken = stamps(lines, cited, &holes["other"], "acquired").into_iter().find(|place| {
+        lines.time(extended).checked_sub(lines.time(*place)).is_some_and(|late| is_length(&holes["late"], late))
+    });
+    ensure(taken.is_some(), || format!("{} took it at no such time", holes["other"]))
+}
+
+fn kept<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let phase = holes["phase"].clone();
+    let kept = stamp_at(lines, cited, &holes["who"], &phase, &holes["at"])?;
+    let holder = lines.operation_of(kept).ok_or("a stamp of no operation")?;
+    let acquired = lines.stamps(holder, "acquired");
+    let told = acquired.first().copied().filter(|place| cited.contains(place)).ok_or("its acquisition is not cited")?;
+    let ttl = lines.header["ttl_ms"].as_u64().unwrap();
+    let ran_out = lines.time(told) + lines.events[told]["validity_ms"].as_u64().unwrap_or(ttl) * 1_000_000;
+    let gone_on = lines.stamps(holder, &phase).into_iter().find(|place| *place > kept).ok_or("it never went on")?;
+    let extended = !lines.stamps(holder, "extended").is_empty();
+    ensure(extended || (lines.time(kept) <= ran_out && ran_out <= lines.time(gone_on)), || {
+        "it ran out elsewhere".to_string()
+    })?;
+    let go = format!("go client:{}", &holes["who"][1..]);
+    let early = lines.events.iter().enumerate().skip(kept).find(|(_, event)| event["script"]["step"] == go.as_str());
+    ensure(early.is_none_or(|(_, event)| event["time"].as_u64().unwrap() > ran_out || extended), || {
+        "it was let go before".to_string()
+    })
+}
+
+fn stolen<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    ensure(scene.lines.header["steals"] == true, || "this lock lets nobody steal".to_string())?;
+    stamp_at(scene.lines, cited, &holes["who"], "half-acquired", &holes["at"]).map(|_| ())
+}
+
+fn promoted<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let events = cited.iter().map(|place| &scene.lines.events[*place]).filter(|event| event["type"] == "promotion");
+    let fits = |event: &&Value| {
+        let told = &event["promotion"];
+        moment(event["time"].as_u64().unwrap()) == holes["at"]
+            && told["node"] == holes["node"].as_str()
+            && told["instead_of"] == holes["before"].as_str()
+            && told["key"] == holes["key"].as_str()
+    };
+    let place = events.into_iter().find(fits).ok_or("no such promotion")?;
+    // Told of two holders, it came before the second one.
+    let taken = scene.last.filter(|last| scene.first.is_some_and(|first| first.invoke != last.invoke));
+    let taken =
+        taken.and_then(|last| scene.lines.stamps(last, "acquired").first().map(|place| scene.lines.time(*place)));
+    ensure(taken.is_none_or(|taken| place["time"].as_u64().unwrap() <= taken), || "it came later".to_string())
+}
+
+fn no_validity<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let place = stamp_at(scene.lines, cited, &holes["who"], "acquired", &holes["at"])?;
+    ensure(scene.lines.events[place]["validity_ms"] == 0, || "it had some".to_string())
+}
+
+fn released<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let acquired = stamp_at(lines, cited, &holes["who"], "acquired", &holes["taken"])?;
+    stamp_at(lines, cited, &holes["who"], "releasing", &holes["from"])?;
+    if let Some(to) = holes.get("to") {
+        stamp_at(lines, cited, &holes["who"], "released", to)?;
+    }
+    let first = scene.first.and_then(|first| lines.stamps(first, "acquired").first().copied()).ok_or("before whom?")?;
+    ensure(lines.time(acquired) < lines.time(first), || "it came later".to_string())
+}
+
+/// Acknowledged, and not in the line of descent of the key's final value, if that is known.
+pub fn is_lost(lines: &Lines, value: &str) -> Result<(), String> {
+    let of_value = |value: &str| lines.operations.iter().find(|one| one.new.as_deref() == Some(value));
+    let operation = of_value(value).ok_or("nobody wrote that")?;
+    ensure(lines.is_acknowledged(operation), || "it was not acknowledged".to_string())?;
+    let last = lines.operations.iter().rfind(|one| one.client == "controller" && one.key == operation.key);
+    let mut value_now = last.and_then(|read| lines.read_by(read)).flatten();
+    let mut steps = 0;
+    while let Some(current) = value_now {
+        ensure(current != value, || "the final value builds on it".to_string())?;
+        steps += 1;
+        ensure(steps <= lines.operations.len(), || "values go in a circle".to_string())?;
+        value_now = of_value(&current).and_then(|writer| lines.read_by(writer)).flatten();
+    }
+    Ok(())
+}
+
+fn lost<'l>(scene: &mut Scene<'l>, holes: &Holes, _: &[usize]) -> Result<(), String> {
+    let value = unquoted(&holes["value"]);
+    let writer = scene.lines.operations.iter().find(|one| one.new.as_deref() == Some(value));
+    ensure(writer.is_some_and(|writer| writer.client == holes["who"]), || "another client wrote that".to_string())?;
+    is_lost(scene.lines, value)
+}
+
+/// Nobody told its writer what became of the write, and it gave the lock back.
+fn in_flight<'l>(scene: &mut Scene<'l>, holes: &Holes, _: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let value = unquoted(&holes["value"]);
+    let writer = lines.operations.iter().find(|one| one.new.as_deref() == Some(value)).ok_or("nobody wrote that")?;
+    ensure(writer.client == holes["who"], || "another client wrote that".to_string())?;
+    ensure(!lines.is_acknowledged(writer), || "it was acknowledged".to_string())?;
+    ensure(lines.stamps(writer, "written").is_empty(), || "its client had the answer".to_string())?;
+    ensure(!lines.stamps(writer, "releasing").is_empty(), || "its client kept the lock".to_string())
+}
+
+fn lost_many<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let lost: HashSet<&str> = cited.iter().filter_map(|place| lines.operation_of(*place)?.new.as_deref()).collect();
+    ensure(holes["count"].replace(',', "").parse() == Ok(lost.len()), || format!("{} are cited", lost.len()))?;
+    for value in holes["values"].split('`').skip(1).step_by(2) {
+        ensure(lost.contains(value), || format!("{value} is not cited"))?;
+    }
+    lost.into_iter().try_for_each(|value| is_lost(lines, value))
+}
+
+fn none_lost<'l>(scene: &mut Scene<'l>, _: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let operations =
+        cited.iter().filter_map(|place| lines.operation_of(*place)).filter(|one| lines.is_acknowledged(one));
+    for value in operations.filter_map(|one| one.new.as_deref()) {
+        let followed = lines.operations.iter().any(|one| lines.read_by(one).flatten().as_deref() == Some(value));
+        ensure(followed || is_lost(lines, value).is_err(), || format!("{value} is lost"))?;
+    }
+    Ok(())
+}
+
+fn anything<'l>(_: &mut Scene<'l>, _: &Holes, _: &[usize]) -> Result<(), String> {
+    Ok(())
+}
