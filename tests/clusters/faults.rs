@@ -220,7 +220,7 @@ fn a_fault_at_a_command_has_happened_once_it_strikes_and_not_before() {
     assert!(told.starts_with("VALID") || told.contains("\nVALID"), "{told}");
     let call = |step: &str| events.iter().position(|event| event["f"] == "call" && event["step"] == step).unwrap();
     let injected = &events[call("injected")];
-    assert_eq!(injected["text"], "c1's 2nd SET of lock:k0 to n0 was answered, and the reply is held");
+    assert_eq!(injected["text"], "c1's 2nd SET of lock:k0 to n0 was answered with OK, and the reply is held");
     assert_eq!((&injected["observed"], &injected["value"]), (&true.into(), &serde_json::json!(["c1", "n0"])));
     let first_is_over = |event: &serde_json::Value| event["script"]["number"] == 3;
     let first = events.iter().position(first_is_over).unwrap();

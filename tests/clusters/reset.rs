@@ -315,7 +315,7 @@ struct Maker(Child, BufReader<std::process::ChildStdout>, PathBuf);
 impl Maker {
     fn start(folder: &Path) -> Maker {
         let log = fs::File::create(folder.join("stderr")).unwrap();
-        let mut command = redjepsen(&["runs"], folder);
+        let mut command = redjepsen(&["make-runs"], folder);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
         Maker(child, answers, folder.to_path_buf())

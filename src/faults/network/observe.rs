@@ -19,6 +19,9 @@ pub(super) const FORWARDED_AT_LAST: Duration = Duration::from_millis(5);
 const ANSWERED: Duration = Duration::from_millis(20);
 /// Delays are not watched for longer than this.
 const LONGEST_WATCH: Duration = Duration::from_secs(1);
+/// A delay whose end is not watched is in effect if nothing has left within this time. Scripts go on once a fault was
+/// seen, and locks run out meanwhile.
+const HELD: Duration = Duration::from_millis(100);
 /// A packet may be this much later than its delay and still be seen.
 pub(super) const LATE: Duration = Duration::from_millis(30);
 /// Losses are probed with this many probes per way at first, and at least this many over all ways.
@@ -157,6 +160,7 @@ fn probes(pair: Pair, goal: &Goal, round: usize, ways: usize) -> impl Iterator<I
             let transit = if most.is_zero() { FORWARDED } else { LONGEST_WATCH.min(*most + LATE) };
             (Kind::Echo, LOSS_PROBES.max(LOSS_PROBES_IN_ALL / ways), transit)
         }
+        Goal::Delayed { least, .. } if *least >= LONGEST_WATCH => (Kind::Echo, 4, HELD),
         Goal::Delayed { most, .. } => (Kind::Echo, 4, LONGEST_WATCH.min(*most + LATE)),
         Goal::Reset => (Kind::Tcp, 1, ANSWERED),
         Goal::Passes { within, probes, .. } => (Kind::Echo, *probes, *within),

@@ -75,8 +75,10 @@ pub(super) fn shown(answer: &Value) -> String {
     match (answer.kind, answer.head.as_slice()) {
         (_, b"$-1" | b"*-1") | (b'_', _) => "nothing".to_string(),
         (b'*' | b'~' | b'%', _) => "a list".to_string(),
-        (b'$' | b'=' | b'!', _) => format!("`{}`", answer.words.first().map_or(String::new(), |word| text(word))),
-        (_, head) => format!("`{}`", text(head.get(1..).unwrap_or_default())),
+        (b'!', _) => format!("the error {}", answer.words.first().map_or(String::new(), |word| text(word))),
+        (b'$' | b'=', _) => format!("\"{}\"", answer.words.first().map_or(String::new(), |word| text(word))),
+        (b'-', head) => format!("the error {}", text(head.get(1..).unwrap_or_default())),
+        (_, head) => text(head.get(1..).unwrap_or_default()),
     }
 }
 
@@ -138,12 +140,12 @@ mod tests {
     #[test]
     fn answers_are_told_in_a_few_words() {
         for (reply, words) in [
-            ("+OK\r\n", "`OK`"),
-            (":1\r\n", "`1`"),
+            ("+OK\r\n", "OK"),
+            (":1\r\n", "1"),
             ("$-1\r\n", "nothing"),
-            ("$3\r\nabc\r\n", "`abc`"),
+            ("$3\r\nabc\r\n", "\"abc\""),
             ("*1\r\n:1\r\n", "a list"),
-            ("-NOSCRIPT No matching script.\r\n", "`NOSCRIPT No matching script.`"),
+            ("-NOSCRIPT No matching script.\r\n", "the error NOSCRIPT No matching script."),
         ] {
             assert_eq!(shown(&answer(reply)), words, "{reply}");
         }

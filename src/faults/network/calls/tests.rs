@@ -398,7 +398,7 @@ fn it_is_told_in_words() {
         answer: if nth == 2 { "`OK`".to_string() } else { String::new() },
     };
     let told = call(OnCall::HoldReply, Some(2)).tell(&strike(2), "c0", "n1");
-    assert_eq!(told, "c0's 2nd SET of lock:k0 to n1 was answered with `OK`, and the reply is held");
+    assert_eq!(told, "c0's 2nd SET of lock:k0 to n1 was answered with OK, and the reply is held");
     let told = call(OnCall::LoseReply, None).tell(&strike(1), "c0", "n1");
     assert_eq!(told, "c0's 1st SET of lock:k0 to n1 was answered, and the reply was lost");
     let told = call(OnCall::CutConnection, Some(0)).tell(&strike(0), "c0", "n1");
