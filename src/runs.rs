@@ -10,6 +10,17 @@ use serde::Serialize;
 
 use crate::files::{self, FileError};
 
+/// What a folder is that is not the folder of a run, though runs are in it; None for any other.
+pub fn with_runs_in_it(folder: &Path) -> Option<&'static str> {
+    let has = |name: &str| folder.join(name).exists();
+    match (has("runs"), has("latest")) {
+        _ if !folder.is_dir() || has("history.jsonl") => None,
+        (true, _) => Some("it is the folder of a suite; its runs are in `runs`"),
+        (_, true) => Some("it has the folders of several runs; name one, such as `latest`"),
+        _ => None,
+    }
+}
+
 /// The folder of one run.
 #[derive(Clone, Debug)]
 pub struct RunFolder {

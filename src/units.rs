@@ -103,6 +103,7 @@ fn fixed(text: &str, examples: &str) -> Result<Duration, LengthError> {
 
 fn not_a_length(text: &str, examples: &str) -> LengthError {
     let remedy = match text.parse::<f64>() {
+        _ if text.starts_with('-') => format!("one is positive, such as {examples}"),
         Ok(number) if number >= 0.0 => format!("did you mean `{text}s`?"),
         _ => format!("write for example {examples}"),
     };

@@ -13,6 +13,7 @@ use crate::files;
 use crate::history;
 use crate::report::{self, Counterexample, RunFacts};
 use crate::runner::Checked;
+use crate::runs;
 use crate::scenario::{self, Scenario};
 use linearizability::FailedCas;
 use linearizability::formats::{Format, Source};
@@ -91,15 +92,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
 
 /// Says where the runs are, to somebody who named the folder above them.
 fn refuse_suite(folder: &Path) -> Result<(), Failure> {
-    let has = |name: &str| folder.join(name).exists();
-    if !folder.is_dir() || has("history.jsonl") {
-        return Ok(());
-    }
-    let what = match (has("runs"), has("latest")) {
-        (true, _) => "it is the folder of a suite; its runs are in `runs`",
-        (_, true) => "it has the folders of several runs; name one, such as `latest`",
-        _ => return Ok(()),
-    };
+    let Some(what) = runs::with_runs_in_it(folder) else { return Ok(()) };
     Err(Failure::could_not_run(format!("{}: no history.jsonl; {what}", folder.display())))
 }
 

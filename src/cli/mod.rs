@@ -17,9 +17,10 @@ mod run;
 mod suite;
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
 use tokio::runtime::Builder;
@@ -40,6 +41,9 @@ use crate::words;
                   A suite exits 0 if all came out as expected, 1 with a surprise, 2 if too little was shown."
 )]
 struct Arguments {
+    /// Show no progress on standard error; what is wrong is told all the same
+    #[arg(short, long, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -145,6 +149,21 @@ fn tell(text: &str) {
     let _ = io::stderr().write_all(format!("{}\n", words::lines(text)).as_bytes());
 }
 
+/// Whether `--quiet` was given.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Tells the user how far it is.
+fn tell_progress(text: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        tell(text);
+    }
+}
+
+/// Whether progress is drawn on a live line.
+fn shows_live() -> bool {
+    io::stderr().is_terminal() && !QUIET.load(Ordering::Relaxed)
+}
+
 /// Ends the program at once, whatever it is doing.
 fn leave() -> ! {
     std::process::exit(i32::from(Exit::CouldNotRun as u8))
@@ -173,6 +192,7 @@ pub fn main() -> ExitCode {
             return exit.into();
         }
     };
+    QUIET.store(arguments.quiet, Ordering::Relaxed);
     match dispatch(arguments.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {

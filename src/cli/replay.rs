@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{CONSOLE, Exit, Failure, print, tell};
+use super::{CONSOLE, Exit, Failure, print, tell_progress};
 use crate::checker::{Validity, wilson_95};
 use crate::fuzz::Cause;
 use crate::history::{self, History, StepOutcome};
@@ -61,7 +61,7 @@ pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
                 let differed = differed(&original.history, &cause, &run.checked);
                 came_back += u32::from(differed.is_none());
                 let how = differed.unwrap_or_else(|| format!("came back: {cause}"));
-                tell(&format!("{made} of {}: {how} · {}", flags.times, run.checked.facts.folder));
+                tell_progress(&format!("{made} of {}: {how} · {}", flags.times, run.checked.facts.folder));
             }
             Err(error) => failed = Some(error),
         }

@@ -20,6 +20,7 @@ use crate::files;
 use crate::history::{Claim, Function, ResourceKind};
 use crate::locks::{LockSettings, LockSpec};
 use crate::nemesis::{Expectation, Nemesis};
+use crate::runs;
 use crate::topology::{OwnClient, Persistence, Topology};
 use crate::units::{Length, LengthError, LengthRange, as_text};
 
@@ -221,8 +222,11 @@ impl Scenario {
         let file = if file_or_folder.is_dir() { file_or_folder.join(FILE) } else { file_or_folder.to_path_buf() };
         // A run's folder may come from anybody; a file that the user names is where it is.
         let read = if file == file_or_folder { files::read_named } else { files::read_inside };
-        let text = read(&file, files::BY_HAND)
-            .map_err(|error| ScenarioError(format!("{error}; give the folder of a run, or its {FILE}")))?;
+        let text = read(&file, files::BY_HAND).map_err(|error| {
+            let named = runs::with_runs_in_it(file_or_folder).filter(|_| !file.exists());
+            let remedy = named.map_or(format!("give the folder of a run, or its {FILE}"), str::to_string);
+            ScenarioError(format!("{error}; {remedy}"))
+        })?;
         toml::from_str(&text).map_err(|error| {
             ScenarioError(format!(
                 "{}: {}\nit was changed by hand, or saved by another version of redjepsen than this one, {}",

@@ -43,10 +43,10 @@ pub struct Options {
     #[arg(long, value_enum)]
     pub cluster: Option<ClusterKind>,
     /// How long clients go on starting new operations [default: 30s]
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub time_limit: Option<Length>,
     /// The lock's time to live [default: what the nemesis says, else 1s]
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub ttl: Option<Length>,
     /// Concurrent client processes [default: what the nemesis says, else 5]
     #[arg(long)]
@@ -61,10 +61,10 @@ pub struct Options {
     #[arg(long, value_parser = operations_a_second)]
     pub rate: Option<f64>,
     /// How long the holder thinks between read and write, drawn for each operation [default: 0.01ttl..0.1ttl, or 0.01ttl in a script]
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub hold: Option<LengthRange>,
     /// How long an operation may wait for the lock [default: 4ttl]
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub acquire_timeout: Option<Length>,
     /// What the lock's nodes keep on disk [default: what the nemesis says, else none]
     #[arg(long, value_enum)]

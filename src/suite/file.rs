@@ -22,7 +22,8 @@ pub fn open(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), Catalogu
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteFile {
-    /// One line for `redjepsen list`.
+    /// One line for `redjepsen list`; a suite of one's own may do without.
+    #[serde(default)]
     pub description: String,
     /// How often each cell is run, unless the cell says otherwise; each run takes the next seed.
     #[serde(default = "once")]

@@ -19,7 +19,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("resource", &["history"]),
     ("locks", &["topology", "units"]),
     ("nemesis", &["history", "topology", "units"]),
-    ("scenario", &["files", "history", "locks", "nemesis", "topology", "units"]),
+    ("scenario", &["files", "history", "locks", "nemesis", "runs", "topology", "units"]),
     ("plan", &["history", "nemesis", "scenario", "topology", "units", "words"]),
     ("client", &["history", "locks", "machine", "resource", "scenario", "slots"]),
     ("faults", &["history", "machine", "topology"]),

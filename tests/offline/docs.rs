@@ -334,6 +334,96 @@ fn a_command_that_is_not_understood_is_found() {
     assert_eq!(refused, [false, true, true, true, true, true, false, false], "{commands:?}");
 }
 
+/// The commands of ours on a page below which their output is shown, with that output.
+fn shown(text: &str) -> Vec<(String, String)> {
+    let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands = blocks.flat_map(|block| {
+        let parts = block.replace("\\\n", " ");
+        let parts: Vec<String> = format!("\n{parts}").split("\n$ ").skip(1).map(str::to_string).collect();
+        parts.into_iter().filter_map(|part| {
+            let (command, output) = part.split_once('\n')?;
+            let command = command.split(" #").next()?.trim().to_string();
+            (!output.trim().is_empty()).then(|| (command, output.trim_end().to_string()))
+        })
+    });
+    commands.filter(|(command, _)| command.starts_with("redjepsen ")).collect()
+}
+
+/// The words of an output without what differs from run to run: its numbers, their units and where lines end.
+fn shape(output: &str) -> Vec<String> {
+    let words = output.split_whitespace().map(|word| {
+        let bare = word.trim_matches(|c: char| c.is_ascii_punctuation());
+        match bare {
+            "ns" | "µs" | "ms" | "s" | "min" => word.replace(bare, "s"),
+            _ if bare.bytes().all(|byte| byte.is_ascii_digit() || b",.".contains(&byte)) && !bare.is_empty() => {
+                word.replace(bare, "0")
+            }
+            _ => word.to_string(),
+        }
+    });
+    words.collect()
+}
+
+/// What the program prints for a command of a page, if a test can tell: in virtual time in place of real servers.
+fn printed(command: &str) -> Option<String> {
+    let words = shlex::split(command).unwrap();
+    let mut arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+    let store = tempfile::tempdir().unwrap();
+    let is_ours = !arguments.contains(&"redis-py") && !arguments.iter().any(|word| word.ends_with("mylock.toml"));
+    match arguments[0] {
+        "check" => {}
+        "run" if is_ours => {
+            let kind = arguments.iter().position(|word| *word == "local")?;
+            arguments[kind] = "sim";
+            arguments.extend(["--store", store.path().to_str()?]);
+        }
+        "fuzz" => arguments.extend(["--store", store.path().to_str()?]),
+        _ => return None,
+    }
+    let mut command = Command::cargo_bin("redjepsen").unwrap();
+    let assert = command.current_dir(root()).args(&arguments).assert();
+    Some(String::from_utf8_lossy(&assert.get_output().stdout).replace("Simulated: ", ""))
+}
+
+/// Whether a page shows the beginning of what is printed.
+fn is_shown(output: &str, printed: &str) -> bool {
+    shape(printed).starts_with(&shape(output))
+}
+
+#[test]
+fn what_a_page_shows_is_what_is_printed() {
+    let mut not_tried = Vec::new();
+    for (page, text) in pages() {
+        for (command, output) in shown(&text) {
+            match printed(&command) {
+                Some(printed) => {
+                    let page = page.display();
+                    assert!(is_shown(&output, &printed), "{page}: `{command}` now prints\n{printed}\nnot\n{output}");
+                }
+                None => not_tried.push(command),
+            }
+        }
+    }
+    // Those that take a library, a run of one's own or most of a minute.
+    let other =
+        ["run --cluster local --workload redis-py", "run --cluster local --workload ./mylock.toml", "replay", "risk"];
+    for command in not_tried {
+        let arguments = command.trim_start_matches("redjepsen ");
+        assert!(other.iter().any(|other| arguments.starts_with(other)), "nobody tries `{command}`");
+    }
+}
+
+#[test]
+fn what_is_no_longer_printed_is_found() {
+    let page = "```console\n$ redjepsen run --nemesis pause   # why\n$ redjepsen check a \\\n    --json\nVALID  it held\n  in 1.5 s\n\n$ ls\nx\n```\n";
+    let found = shown(page);
+    assert_eq!(found, [("redjepsen check a      --json".to_string(), "VALID  it held\n  in 1.5 s".to_string())]);
+    assert!(is_shown(&found[0].1, "VALID  it\n held in 30 ms\nand more"));
+    for printed in ["VALID  it held", "VALID  it held for 30 ms", "INVALID  it held in 1.5 s"] {
+        assert!(!is_shown(&found[0].1, printed), "{printed}");
+    }
+}
+
 /// What a page refers to: its links, and the project files that it names.
 fn targets(page: &Path, text: &str) -> Vec<PathBuf> {
     let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());

@@ -107,6 +107,8 @@ fn answers(loaded: &mut Loaded, spec: ModelSpec, flags: &CheckFlags) -> Vec<KeyA
 }
 
 /// How long the search for small counterexamples may take; one that is not shrunk by then is shown as it is.
+/// Nothing can be searched with less memory; a number that is smaller lacks its unit.
+const LEAST_MEMORY: u64 = 1 << 20;
 const EXPLAINING: Duration = Duration::from_secs(5);
 
 /// The answer for one object, with its counterexample minimized and its places counted in the whole history.
@@ -193,6 +195,10 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         _ => 0,
     };
     match number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
+        Some(bytes) if (1..LEAST_MEMORY).contains(&bytes) => {
+            let bytes = crate::words::plural(bytes, "byte");
+            Err(format!("`{text}` is {bytes}, with which nothing can be searched; for example `4GiB` or `512MiB`"))
+        }
         Some(bytes) if bytes > 0 => Ok(bytes),
         _ => Err(format!("`{text}` is no amount of memory; expected for example `4GiB` or `512MiB`")),
     }
@@ -204,12 +210,10 @@ mod tests {
 
     #[test]
     fn amounts_of_memory_are_read_as_people_write_them() {
-        for (text, amount) in
-            [("4GiB", Some(4 << 30)), ("512 mib", Some(512 << 20)), ("2GB", Some(2_000_000_000)), ("7", Some(7))]
-        {
+        for (text, amount) in [("4GiB", Some(4 << 30)), ("512 mib", Some(512 << 20)), ("2GB", Some(2_000_000_000))] {
             assert_eq!(bytes(text).ok(), amount, "{text}");
         }
-        for text in ["", "0", "GiB", "-1", "4 furlongs", "99999999999999GiB", "1.5GiB"] {
+        for text in ["", "0", "7", "10", "1000k", "GiB", "-1", "4 furlongs", "99999999999999GiB", "1.5GiB"] {
             assert!(bytes(text).is_err_and(|error| error.contains("for example")), "{text}");
         }
     }

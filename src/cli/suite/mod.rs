@@ -11,7 +11,7 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use self::progress::Progress;
-use super::{CONSOLE, Exit, Failure, despite, print, tell};
+use super::{CONSOLE, Exit, Failure, despite, print, tell, tell_progress};
 use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::runs;
@@ -75,7 +75,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let Prepared { auto, not_here } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
     let suite = flags.plan(wanted, &part, auto)?;
     let mut state = flags.state(&suite, &part)?;
-    tell(&format!("{} · {}", announcement(&suite), state.folder().display()));
+    tell_progress(&format!("{} · {}", announcement(&suite), state.folder().display()));
 
     let SuiteFlags { fail_fast, new_clusters, jobs, .. } = flags;
     let series = Series { suite: &suite, interrupt, remains, fail_fast, new_clusters, jobs, not_here };

@@ -2,13 +2,12 @@
 //! run is doing, or which ones are in progress if there are several.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::checker::Validity;
-use crate::cli::tell;
+use crate::cli::{shows_live, tell, tell_progress};
 use crate::nemesis::Expectation;
 use crate::runner::{Outlook, SeriesProgress};
 use crate::suite::file::Found;
@@ -37,7 +36,7 @@ impl SeriesProgress for Progress {
     fn starts(&mut self, outlook: Outlook) {
         let Outlook { all, due, clusters, planned, lanes } = outlook;
         (self.all, self.done, self.began, self.left) = (all, all - due, Instant::now(), planned);
-        if std::io::stderr().is_terminal() {
+        if shows_live() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{spinner} {prefix} · {wide_msg}");
             self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
@@ -46,7 +45,7 @@ impl SeriesProgress for Progress {
         let side_by_side = if lanes > 1 { format!(", {lanes} runs at a time") } else { String::new() };
         if clusters < due || lanes > 1 {
             let clusters = plural(clusters as u64, "cluster");
-            self.bar.suspend(|| tell(&format!("{} on {clusters}{side_by_side}", plural(due as u64, "run"))));
+            self.bar.suspend(|| tell_progress(&format!("{} on {clusters}{side_by_side}", plural(due as u64, "run"))));
         }
     }
 
@@ -56,12 +55,12 @@ impl SeriesProgress for Progress {
         (self.passed, self.again) = (Duration::ZERO, "again ");
         let runs = plural(due as u64, "run");
         self.bar.suspend(|| {
-            tell(&format!("{runs} again, alone: others beside them may have kept their results from them"))
+            tell_progress(&format!("{runs} again, alone: others beside them may have kept their results from them"))
         });
     }
 
     fn changes_lanes(&mut self, lanes: usize, why: &str) {
-        self.bar.suspend(|| tell(&format!("{} at a time from here on: {why}", plural(lanes as u64, "run"))));
+        self.bar.suspend(|| tell_progress(&format!("{} at a time from here on: {why}", plural(lanes as u64, "run"))));
     }
 
     fn begins(&mut self, lane: usize, cell: &PlannedCell, seed: u64) {
@@ -94,7 +93,7 @@ impl SeriesProgress for Progress {
         if self.done < self.all {
             line.push_str(&format!(" · {} left", self.left_in_words()));
         }
-        self.bar.suspend(|| tell(&line));
+        self.bar.suspend(|| tell_progress(&line));
         self.show_running(format!("{} left", self.left_in_words()));
     }
 

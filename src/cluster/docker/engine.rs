@@ -135,7 +135,10 @@ fn unreachable(address: &str, reason: String) -> ClusterError {
     let remedy =
         "start it (`systemctl start docker`, or Docker Desktop), set DOCKER_HOST, or use --cluster local or sim";
     // What the library says of itself helps nobody.
-    let reason = reason.trim_start_matches(OF_THE_LIBRARY).trim_start_matches([':', ' ']).to_string();
+    let reason = match reason.trim_start_matches(OF_THE_LIBRARY).trim_start_matches([':', ' ']) {
+        "" => "nobody listens there, or no way leads there".to_string(),
+        reason => reason.to_string(),
+    };
     ClusterError::Unreachable { address, reason, remedy }
 }
 
