@@ -334,7 +334,15 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
 /// For how long the checker's pairs of holders overlapped; what several pairs share counts once.
 fn both_held(incident: &Incident) -> Option<Sentence> {
     let pairs = incident.overlaps();
-    let mut times: Vec<(u64, u64)> = pairs.iter().filter_map(|(one, other)| moments::overlap(one, other)).collect();
+    // Also of pairs that another incident is about: the sentence is of all who take part in this one.
+    let mut holders: Vec<&Operation> = pairs.iter().flat_map(|(one, other)| [*one, *other]).collect();
+    holders.sort_unstable_by_key(|holder| holder.index);
+    holders.dedup_by_key(|holder| holder.index);
+    let of_all = holders
+        .iter()
+        .enumerate()
+        .flat_map(|(place, one)| holders[place + 1..].iter().filter_map(|other| moments::overlap(one, other)));
+    let mut times: Vec<(u64, u64)> = of_all.collect();
     let text = match times[..] {
         [] => return None,
         [(from, to)] => format!("For {} both believed to hold the lock.", length(to - from)),

@@ -63,6 +63,11 @@ fn told_of(story: &Story) -> String {
                 plural(verdict.mutual_exclusion.comparable_holds, "hold")
             )
         }
+        Validity::Invalid if story.standing(Claim::Tokens) == PropertyOutcome::Broken => {
+            let tokens = verdict.lock.token_regressions;
+            let rise = if tokens == 1 { "does not rise" } else { "do not rise" };
+            format!("{lock} handed out {} that {rise}.", plural(tokens, "token"))
+        }
         Validity::Invalid if story.has(AnomalyKind::NotObtained) => {
             format!("{lock} was free and asked for, and nobody got it.")
         }

@@ -1,13 +1,15 @@
 //! What reports say of simulated runs, read by somebody who knows nothing but docs/histories.md, docs/client-protocol.md and
 //! docs/guide.md, and believes only the history. And causes that are named are tried by leaving them out.
 
+mod headlines;
 mod lines;
 mod pattern;
 mod sentences;
 mod summaries;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use redjepsen::checker::{HowKind, Validity};
 use redjepsen::history::{FaultKind, load_reader};
@@ -50,7 +52,9 @@ fn scenarios() -> impl Iterator<Item = Scenario> {
     });
     pairs.filter_map(|((workload, nemesis), seed)| {
         let options = Options { time_limit: Some("9s".parse().unwrap()), ..Options::default() };
-        options.scenario(workload, nemesis, seed, Path::new("")).ok()
+        let scenario = options.scenario(workload, nemesis, seed, Path::new("")).ok();
+        // Clients that are programs of their own do not live in virtual time.
+        scenario.filter(|scenario| scenario.workload.client.is_none())
     })
 }
 
@@ -71,10 +75,19 @@ fn read_run(history: &[u8], scenario: &Scenario, counts: &mut BTreeMap<&'static 
     let lines = Lines::read(history);
     let incidents = report::tell(&checked.report());
     let mut wrong = Vec::new();
+    let headline = report::headline(&checked.report());
+    match headlines::check(&lines, &headline) {
+        Ok(kind) => *counts.entry(kind).or_default() += 1,
+        Err(reason) => wrong.push(format!("{headline}\n      {reason}")),
+    }
     for incident in incidents.iter().take(OF_ONE_RUN) {
         let mut scene = Scene { lines: &lines, first: None, last: None };
         for sentence in incident {
             match sentences::check(&mut scene, sentence.text(), sentence.lines()) {
+                Ok(kind) if kind == "unknown" => {
+                    println!("UNK {} {} {headline}", scenario.workload_name, scenario.nemesis_name);
+                    *counts.entry(kind).or_default() += 1
+                }
                 Ok(kind) => *counts.entry(kind).or_default() += 1,
                 Err(reason) => {
                     let all: Vec<&str> = incident.iter().map(|sentence| sentence.text()).collect();
@@ -105,9 +118,35 @@ fn every_sentence_on_simulated_incidents_is_true() {
     let read: u64 = counts.values().sum();
     println!("{read} sentences on {incidents} incidents of {runs} runs: {counts:?}");
     assert!(wrong.is_empty(), "{} of {read}:\n{}", wrong.len(), wrong[..wrong.len().min(30)].join("\n"));
+    for kind in ["lost", "kept", "overlap", "stuck"] {
+        assert!(counts.contains_key(&*format!("headline: {kind}")), "no headline of the kind `{kind}`");
+    }
     for kind in ["took the lock", "fault", "wrote", "both held", "by its own count", "cause: promoted", "lost"] {
         assert!(counts.contains_key(kind), "nothing was said of the kind `{kind}`");
     }
+}
+
+/// The same for runs on real servers: all below the folders that `RUNS` names, separated by colons.
+#[test]
+#[ignore = "reads the runs that somebody made: RUNS=store cargo test --test offline words::every -- --ignored --nocapture"]
+fn every_sentence_on_stored_runs_is_true() {
+    let folders = std::env::var("RUNS").expect("RUNS names folders of runs");
+    let mut open: Vec<PathBuf> = folders.split(':').map(PathBuf::from).collect();
+    let (mut incidents, mut runs, mut counts, mut wrong) = (0, 0, BTreeMap::new(), Vec::new());
+    while let Some(folder) = open.pop() {
+        let inside = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap());
+        // Links such as `latest` lead to what is read anyway.
+        open.extend(inside.filter(|entry| entry.file_type().unwrap().is_dir()).map(|entry| entry.path()));
+        let (history, scenario) = (fs::read(folder.join("history.jsonl")), Scenario::read(&folder));
+        let (Ok(history), Ok(scenario)) = (history, scenario) else { continue };
+        let (read, found) = read_run(&history, &scenario, &mut counts);
+        (incidents, runs) = (incidents + read, runs + 1);
+        wrong.extend(found.into_iter().map(|text| format!("{}:\n    {text}", folder.display())));
+    }
+    let read: u64 = counts.values().sum();
+    println!("{read} sentences on {incidents} incidents of {runs} runs: {counts:?}");
+    assert!(wrong.is_empty(), "{} of {read}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(incidents > 0, "nothing was told of {runs} runs");
 }
 
 /// The other side: whoever changes a name, a number or a value of a true sentence is found out, nearly always. (Some are true

@@ -1,0 +1,175 @@
+//! A run in one sentence, against its history: what was acknowledged and lost, who overlapped, and what is said to have happened.
+
+use serde_json::Value;
+
+use super::lines::{Lines, Operation};
+use super::pattern::{self, Holes};
+use super::sentences::{ensure, is_lost};
+
+type Check = fn(&Lines, &Holes) -> Result<(), String>;
+
+/// The forms of the sentence. What explains it is in the hole `why`.
+const FORMS: &[(&str, &str, Check)] = &[
+    ("headline: lost", "{x=lock} lost {n=lost} of {n=all} acknowledged {w=what} ({x=share} %)[{x=why}].", lost),
+    (
+        "headline: overlap",
+        "{x=lock} let two clients hold the lock at once[{x=why}]: {n=pairs} overlap[s] among {n=holds} hold[s][; {w=none} acknowledged update was lost].",
+        overlapped,
+    ),
+    (
+        "headline: kept",
+        "{x=lock} kept all {n=all} acknowledged {w=what}[ through {n=faults} fault[s]][, and never let two clients hold the lock at once][: {x}].[{x}]",
+        kept,
+    ),
+    (
+        "headline: kept",
+        "{x=lock} broke none of its claims[ through {n=faults} fault[s]][, and never let two clients hold the lock at once].[{x}]",
+        through,
+    ),
+    ("headline: tokens", "{x=lock} handed out {n=tokens} token[s] that {w} not rise.", tokens),
+    (
+        "headline: no order",
+        "{x=lock} produced {n} observation[s] that no correct order of the updates explains[{x=why}].",
+        explained,
+    ),
+    ("headline: stuck", "{x=lock} was free and asked for, and nobody got it.", nothing_more),
+    ("headline: stuck", "{x=lock} could not be acquired when it should have been available.", nothing_more),
+    ("headline: waited", "{x=lock} let {n} attempt[s] wait for longer than they were to[{x=why}].", explained),
+    ("headline: left behind", "{x=lock} left a lock behind that never ends.", nothing_more),
+    ("headline: unknown", "This run proves nothing[ about the lock][: {x}]", nothing_more),
+    ("headline: unknown", "This run proves nothing[ about the lock].", nothing_more),
+];
+
+/// Checks a headline; its kind, or what is wrong with it.
+pub fn check(lines: &Lines, headline: &str) -> Result<&'static str, String> {
+    let simulated = lines.header["simulated"] == true;
+    let text = headline.strip_prefix("Simulated: ");
+    ensure(text.is_some() == simulated, || format!("simulated: {simulated}"))?;
+    let text = text.unwrap_or(headline);
+    let found = FORMS.iter().find_map(|(kind, form, check)| Some((kind, check, pattern::read(form, text)?)));
+    let (kind, check, holes) = found.ok_or("no such headline")?;
+    check(lines, &holes)?;
+    Ok(kind)
+}
+
+fn number(text: &str) -> u64 {
+    text.replace(',', "").parse().unwrap()
+}
+
+fn is(told: &str, real: u64, what: &str) -> Result<(), String> {
+    ensure(number(told) == real, || format!("{real} {what}"))
+}
+
+/// The updates that their clients were told of as done.
+fn acknowledged(lines: &Lines) -> impl Iterator<Item = &Operation> {
+    lines.operations.iter().filter(|one| {
+        let f = lines.events[one.invoke]["f"].as_str().unwrap();
+        one.client != "controller" && f != "read" && f != "hold" && lines.is_acknowledged(one)
+    })
+}
+
+fn lost(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    let all = acknowledged(lines).count() as u64;
+    is(&holes["all"], all, "were acknowledged")?;
+    let told = number(&holes["lost"]);
+    let share = told as f64 / all as f64 * 100.0;
+    let written: f64 = holes["share"].parse().map_err(|_| "no share")?;
+    ensure((written - share).abs() <= share / 20.0 + 0.05, || format!("{share} %"))?;
+    // Counters and lists lose by their amounts, not by descent.
+    if lines.header["resource"] == "register" && holes["what"].starts_with("update") {
+        let gone = acknowledged(lines).filter(|one| one.new.as_deref().is_some_and(|new| is_lost(lines, new).is_ok()));
+        is(&holes["lost"], gone.count() as u64, "were lost")?;
+    }
+    explained(lines, holes)
+}
+
+fn overlapped(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    let holds: Vec<_> =
+        (lines.operations.iter()).filter_map(|one| lines.hold(one).map(|hold| (&one.client, &one.key, hold))).collect();
+    let mut pairs = 0;
+    for (place, (client, key, (from, to))) in holds.iter().enumerate() {
+        let later = holds[place + 1..].iter().filter(|(other, of, _)| other != client && of == key);
+        pairs += later.filter(|(.., (began, ended))| began < to && from < ended).count() as u64;
+    }
+    is(&holes["pairs"], pairs, "pairs overlap")?;
+    if holes.contains_key("none") {
+        let gone = acknowledged(lines).filter(|one| one.new.as_deref().is_some_and(|new| is_lost(lines, new).is_ok()));
+        let of_registers = lines.header["resource"] == "register";
+        ensure(!of_registers || gone.count() == 0, || "some were lost".to_string())?;
+    }
+    explained(lines, holes)
+}
+
+fn kept(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    is(&holes["all"], acknowledged(lines).count() as u64, "were acknowledged")?;
+    through(lines, holes)
+}
+
+/// The faults that somebody saw happen.
+fn seen(lines: &Lines) -> Vec<&Value> {
+    lines.events.iter().filter(|event| event["step"] == "injected" && event["observed"] == true).collect()
+}
+
+fn through(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    let told = holes.get("faults").map_or(0, |told| number(told));
+    ensure(told == seen(lines).len() as u64, || format!("{} faults were seen", seen(lines).len()))
+}
+
+/// What is said to have been going on did go on, on somebody of that kind.
+fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    let Some(why) = holes.get("why") else { return Ok(()) };
+    let why = why.trim_start_matches(", mostly").split(": ").next().unwrap_or_default().trim_start();
+    if why == ", with no fault at all" || why == "with no fault at all" || why.is_empty() {
+        let injected = lines.events.iter().any(|event| event["step"] == "injected");
+        return ensure(!injected || why.is_empty(), || "there was a fault".to_string());
+    }
+    let kind = |kinds: &[&str], whom: &str| {
+        let hits = |event: &&Value| {
+            kinds.iter().any(|kind| event["f"] == *kind)
+                && event["value"].as_array().is_some_and(|hit| {
+                    hit.iter().filter_map(Value::as_str).any(|one| whom.is_empty() || one.starts_with(whom))
+                })
+        };
+        ensure(seen(lines).iter().any(hits), || format!("nobody saw {kinds:?}"))
+    };
+    match why {
+        "while a script kept its holder at a breakpoint" => {
+            let opens = lines.events.iter().any(|event| event["script"]["opens"].is_array());
+            ensure(opens, || "no step opened a breakpoint".to_string())
+        }
+        "when one client took it from another, as the lock allows" => {
+            ensure(lines.header["steals"] == true, || "nobody steals".to_string())
+        }
+        "after a replica was promoted" => {
+            let promoted = lines.events.iter().any(|event| event["type"] == "promotion");
+            ensure(promoted, || "nobody was promoted".to_string())
+        }
+        "while its holder was paused" | "while a client was paused" => kind(&["pause"], "c"),
+        "while a node was paused" => kind(&["pause"], "n"),
+        "while its holder was killed" | "while a client was killed" => kind(&["kill"], "c"),
+        "while a node was killed" => kind(&["kill"], "n"),
+        "while a node lost power" => kind(&["power-loss"], "n"),
+        "while its holder's clock was wrong" | "while a client's clock was wrong" => kind(&["clock"], "c"),
+        "while a node's clock was wrong" => kind(&["clock"], "n"),
+        "while the network was partitioned" => kind(&["partition"], ""),
+        "while packets were lost" => kind(&["loss"], ""),
+        "while packets were delayed" => kind(&["delay"], ""),
+        "while connections were reset" => kind(&["reset"], ""),
+        "while nodes evicted keys" => kind(&["evict"], "n"),
+        "while nodes lost their keys" => kind(&["flush"], "n"),
+        "while a replica was promoted to primary" => kind(&["failover"], ""),
+        "while one of its calls was interrupted" => kind(&["call"], "c"),
+        "while its holder's background threads were paused" => kind(&["pause-background"], "c"),
+        other => Err(format!("`{other}` explains nothing that is known")),
+    }
+}
+
+/// Those that are no greater than one that was handed out before.
+fn tokens(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    let told = lines.events.iter().filter(|event| event["type"] == "phase" && event["token"].is_u64()).count();
+    ensure((1..=told as u64).contains(&number(&holes["tokens"])), || format!("{told} tokens in all"))
+}
+
+fn nothing_more(_: &Lines, _: &Holes) -> Result<(), String> {
+    Ok(())
+}
