@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{shows_live, tell, tell_progress};
+use super::{is_live, tell, tell_progress};
 use crate::controller::Status;
 use crate::words;
 
@@ -22,7 +22,7 @@ pub fn start(status: watch::Receiver<Status>, time_limit: Duration) -> JoinHandl
 }
 
 async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
-    let live = shows_live();
+    let live = is_live();
     let bar = ProgressBar::hidden();
     if live {
         bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::checker::Validity;
-use crate::cli::{shows_live, tell, tell_progress};
+use crate::cli::{is_live, tell, tell_progress};
 use crate::nemesis::Expectation;
 use crate::runner::{Outlook, SeriesProgress};
 use crate::suite::file::Found;
@@ -36,7 +36,7 @@ impl SeriesProgress for Progress {
     fn starts(&mut self, outlook: Outlook) {
         let Outlook { all, due, clusters, planned, lanes } = outlook;
         (self.all, self.done, self.began, self.left) = (all, all - due, Instant::now(), planned);
-        if shows_live() {
+        if is_live() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{spinner} {prefix} · {wide_msg}");
             self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
