@@ -15,7 +15,7 @@ use super::signals::{self, Remains};
 use super::{Checked, Console, Made, RunnerError, installation, repeat_saved};
 use crate::cluster::{
     ClientCommand, ClientSource, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform,
-    PlatformRequest, START_OF_TIME, in_virtual_time,
+    PlatformRequest, START_OF_TIME, Simulated, in_virtual_time,
 };
 use crate::controller::{self, Request, RunError, Status};
 use crate::files::{FileError, Unwritten};
@@ -178,6 +178,10 @@ impl Runner {
     /// Makes one run, from its scenario to its verdict. The report is still to be written.
     pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Made, RunnerError> {
         let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
+        can_be_simulated(scenario)?;
+        if self.kept.is_none() {
+            installation::announce(scenario, self.console.say);
+        }
         let installed = installation::client_of(scenario, &self.interrupt, self.console.say).await?;
         let request = ClusterRequest::of(scenario, installed, settings.keep_cluster)?;
         if self.kept.as_ref().is_some_and(|kept| kept.request != request) {
@@ -213,7 +217,7 @@ impl Runner {
         folder.write_json("plan.json", &plan).map_err(RunnerError::could_not_run)?;
 
         let path = folder.path().display().to_string();
-        let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path));
+        let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path, scenario));
         // On a machine with Docker or Redis, `any` would mean these.
         let repeat = match platform {
             Platform::Simulated(_) => repeat.replace("--cluster any", "--cluster sim"),
@@ -247,6 +251,16 @@ impl Runner {
         let checked = Checked::new(history, Some(scenario.clone()), facts);
         Ok(Made::new(checked, folder, unwritten))
     }
+}
+
+/// Refuses what cannot be simulated if it is to be, before anything is installed for it.
+pub(super) fn can_be_simulated(scenario: &Scenario) -> Result<(), RunnerError> {
+    if scenario.cluster_kind() != ClusterKind::Sim {
+        return Ok(());
+    }
+    let installed = scenario.workload.client.as_ref().map(|_| InstalledClient::default());
+    let ClusterRequest { spec, .. } = ClusterRequest::of(scenario, installed, KeepCluster::No)?;
+    Simulated::new(scenario.seed).check(&spec).map_err(RunnerError::could_not_run)
 }
 
 /// A run and the cluster to make it on.

@@ -15,6 +15,7 @@ mod repro;
 mod risk;
 mod simulated;
 mod support;
+mod trust;
 mod way_out;
 mod words;
 
