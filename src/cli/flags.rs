@@ -44,6 +44,9 @@ pub struct RunFlags {
     /// Repeat a saved run in every detail: its folder, or the scenario.toml in it
     #[arg(long, value_name = "FILE", conflicts_with_all = SAID_BY_A_SCENARIO)]
     scenario: Option<PathBuf>,
+    /// Also run the programs of others that the saved run names, such as its client: they may do whatever you may
+    #[arg(long, requires = "scenario")]
+    trust: bool,
     /// Repeat the plan of an earlier run [default: drawn, and printed; with --scenario the one that it says]
     #[arg(long, value_parser = whole)]
     seed: Option<u64>,
@@ -77,7 +80,8 @@ impl RunFlags {
         let mut scenario = match &self.scenario {
             Some(saved) => {
                 let failed = |text: String| Failure::arguments(format!("--scenario {text}"));
-                let mut scenario = Scenario::read(saved).map_err(|error| failed(error.to_string()))?;
+                let mut scenario =
+                    Scenario::read_to_run(saved, self.trust).map_err(|error| failed(error.to_string()))?;
                 scenario.seed = self.seed.unwrap_or(scenario.seed);
                 scenario.check().map_err(|error| failed(format!("{}: {error}", saved.display())))?;
                 scenario

@@ -22,6 +22,9 @@ pub struct ReplayFlags {
     /// What to carry it out on
     #[arg(long, value_enum, default_value = "auto")]
     cluster: ClusterKind,
+    /// Also run the programs of others that the saved run names, such as its client: they may do whatever you may
+    #[arg(long)]
+    trust: bool,
     /// How often
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     times: u32,
@@ -32,7 +35,7 @@ pub struct ReplayFlags {
 
 /// Exits 0 if the violation came back every time, 1 if not, 2 if the run was none.
 pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
-    let mut scenario = Scenario::read(&flags.run).map_err(Failure::arguments)?;
+    let mut scenario = Scenario::read_to_run(&flags.run, flags.trust).map_err(Failure::arguments)?;
     let history = history::load(&flags.run).map_err(Failure::arguments)?;
     let original = Checked::new(history, None, RunFacts::default());
     let Some(cause) = Cause::of(&original.history, &original.verdict) else {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -13,6 +12,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
+use super::cache::{Cache, Unfinished};
 use super::{RunnerError, said};
 use crate::files::{self, FileError};
 use crate::interrupt::Interrupt;
@@ -21,6 +21,10 @@ use crate::topology::InstalledClient;
 
 /// The package that Python clients are written on, below the files that come with redjepsen.
 const PYTHON_PACKAGE: &str = "clients/python";
+/// What starts them, in that folder.
+const PYTHON_START: &str = "start.py";
+/// Has Python import nothing from the working directory, from the user's own packages, or from where the environment says.
+const ISOLATED: [&str; 1] = ["-I"];
 /// Packages are downloaded, and some are compiled.
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 const ASK_LIMIT: Duration = Duration::from_secs(20);
@@ -48,15 +52,29 @@ pub(super) async fn client_of(
     say: fn(&str),
 ) -> Result<Option<InstalledClient>, RunnerError> {
     let (Some(client), None) = (&scenario.workload.client, &scenario.client) else { return Ok(None) };
-    let what = Named { workload: &scenario.workload_name, library: scenario.workload.library.as_ref() };
+    let what = Named { workload: &scenario.workload_name, library: scenario.workload.library.as_ref(), shown: None };
     let installed = installed_client(client, &what, interrupt, say).await?;
     Ok(Some(InstalledClient { image: scenario.cluster.client_image.clone(), ..installed }))
+}
+
+/// Shows what a workload file of the user's own has run: it is trusted as a Makefile is, and not more silent than one.
+pub(super) fn announce(scenario: &Scenario, say: fn(&str)) {
+    let own = scenario.workload.client.as_ref().filter(|client| scenario.client.is_none() && client.folder().is_some());
+    if let Some(client) = own {
+        say(&shown(&scenario.workload_name, client));
+    }
+}
+
+fn shown(workload: &str, client: &WorkloadClient) -> String {
+    format!("workload {workload} has programs of its own run:\n  {}", client.commands().join("\n  "))
 }
 
 /// What is installed, for messages and for the name of its folder.
 struct Named<'w> {
     workload: &'w str,
     library: Option<&'w Library>,
+    /// What is shown before it is installed.
+    shown: Option<&'w WorkloadClient>,
 }
 
 async fn installed_client(
@@ -66,10 +84,10 @@ async fn installed_client(
     say: fn(&str),
 ) -> Result<InstalledClient, RunnerError> {
     let fail = |text: String| RunnerError::could_not_run(format!("the client of workload {}: {text}", what.workload));
-    let cache = cache().map_err(fail)?;
+    let cache = Cache::open().map_err(fail)?;
     let folder = match client.folder() {
         Some(folder) => folder.to_path_buf(),
-        None => unpacked(&cache).map_err(|error| fail(error.to_string()))?,
+        None => unpacked(&cache).map_err(fail)?,
     };
     let recipe = match client {
         WorkloadClient::Python(client) => interrupt.unless(python(client, &folder, &cache)).await?,
@@ -99,7 +117,8 @@ pub async fn install(
     say: fn(&str),
 ) -> Result<Option<Vec<String>>, RunnerError> {
     let Some(client) = &workload.client else { return Ok(None) };
-    let what = Named { workload: name, library: workload.library.as_ref() };
+    let shown = Some(client).filter(|client| client.folder().is_some());
+    let what = Named { workload: name, library: workload.library.as_ref(), shown };
     installed_client(client, &what, interrupt, say).await.map(|installed| Some(installed.command))
 }
 
@@ -117,9 +136,9 @@ paths = sysconfig.get_paths()
 print(json.dumps({'program': os.path.realpath(sys.executable), 'version': sys.version,
                   'library': sorted({paths['stdlib'], paths['platstdlib']})}))";
 
-async fn python(client: &PythonClient, folder: &Path, cache: &Path) -> Result<Recipe, String> {
+async fn python(client: &PythonClient, folder: &Path, cache: &Cache) -> Result<Recipe, String> {
     let mut ask = Command::new("python3");
-    ask.args(["-c", ABOUT_PYTHON]).stdin(Stdio::null()).kill_on_drop(true);
+    ask.args(ISOLATED).args(["-c", ABOUT_PYTHON]).current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
     let answer = tokio::time::timeout(ASK_LIMIT, ask.output());
     let answer = answer.await.map_err(|_| format!("python3 did not answer within {} s", ASK_LIMIT.as_secs()))?;
     let answer = answer.map_err(|error| match error.kind() {
@@ -130,10 +149,8 @@ async fn python(client: &PythonClient, folder: &Path, cache: &Path) -> Result<Re
     })?;
     let about: Python = serde_json::from_slice(&answer.stdout)
         .map_err(|_| format!("python3 does not work: {}", said::why(&answer.stderr)))?;
-    let (program, package) = (about.program.display().to_string(), unpacked(cache).map_err(|error| error.to_string())?);
+    let (program, package) = (about.program.display().to_string(), unpacked(cache)?);
     let adapter = existing(folder, &client.adapter)?;
-    let mut command = vec![program.clone(), "-u".to_string(), adapter.display().to_string()];
-    command.extend(client.arguments.iter().cloned());
     let package = package.join(PYTHON_PACKAGE);
     let mut path = vec![package.display().to_string()];
     let (mut install, mut made_of) = (Vec::new(), Vec::new());
@@ -142,19 +159,21 @@ async fn python(client: &PythonClient, folder: &Path, cache: &Path) -> Result<Re
         made_of = source(&requirements).map_err(|error| error.to_string())?;
         made_of.extend(about.version.as_bytes());
         let words = ["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--target", ENV, "-r"];
-        install.push(program);
+        install.push(program.clone());
+        install.extend(ISOLATED.map(str::to_string));
         install.extend(words.map(str::to_string));
         install.push(requirements.display().to_string());
         path.insert(0, ENV.to_string());
     }
-    let environment = [("PYTHONPATH", path.join(":")), ("PYTHONDONTWRITEBYTECODE", "1".to_string())];
-    let client = InstalledClient {
-        command,
-        environment: environment.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
-        image: None,
-        folders: vec![adapter.parent().unwrap_or(folder).to_path_buf(), package.join("redjepsen")],
-        runtime: about.library,
-    };
+    let start = package.join(PYTHON_START);
+    let words = [start.display().to_string(), path.join(":"), adapter.display().to_string()];
+    let flags = ISOLATED.iter().chain(["-B", "-u"].iter()).map(ToString::to_string);
+    let command = [program].into_iter().chain(flags).chain(words).chain(client.arguments.iter().cloned()).collect();
+    let mut folders = vec![adapter.parent().unwrap_or(folder).to_path_buf()];
+    folders.retain(|folder| !folder.starts_with(&package));
+    folders.push(package);
+    let client =
+        InstalledClient { command, environment: BTreeMap::new(), image: None, folders, runtime: about.library };
     Ok(Recipe { install, made_of, client })
 }
 
@@ -182,8 +201,8 @@ fn command(client: &CommandClient, folder: &Path) -> Result<Recipe, String> {
 }
 
 /// The folder that a recipe has installed into, now or before.
-async fn installed(recipe: &Recipe, what: &Named<'_>, cache: &Path, say: fn(&str)) -> Result<PathBuf, String> {
-    let Some((program, arguments)) = recipe.install.split_first() else { return Ok(cache.to_path_buf()) };
+async fn installed(recipe: &Recipe, what: &Named<'_>, cache: &Cache, say: fn(&str)) -> Result<PathBuf, String> {
+    let Some((program, arguments)) = recipe.install.split_first() else { return Ok(cache.path().to_path_buf()) };
     let mut digest = Sha256::new();
     for word in &recipe.install {
         // Where this is unpacked does not matter, only what is there.
@@ -195,34 +214,34 @@ async fn installed(recipe: &Recipe, what: &Named<'_>, cache: &Path, say: fn(&str
         .library
         .map_or_else(|| what.workload.to_string(), |library| format!("{} {}", library.name, library.version));
     // By what is installed, so that all workloads of one library share it.
-    let place = cache.join(format!("{}-{}", in_a_path(&name), short_hex(digest)));
-    if place.is_dir() {
+    let folder = format!("{}-{}", in_a_path(&name), short_hex(digest));
+    if let Some(place) = cache.complete(&folder)? {
         return Ok(place);
     }
-    say(&format!("installing {name} into {}", place.display()));
-    let new = beside(&place);
-    let log = place.with_extension("log");
-    let said = run_into(program, arguments, &new).await;
-    let outcome = match &said {
-        Ok(said) => files::write(&log, said).map_err(|error| error.to_string()).and_then(|()| appear(&new, &place)),
-        Err((why, said)) if said.is_empty() => Err(why.clone()),
-        Err((why, said)) => {
-            let _ = files::write(&log, said);
-            Err(format!("{why}: {}\nall it said is in {}", said::why(said), log.display()))
-        }
-    };
-    if outcome.is_err() {
-        files::remove_folder(&new).map_err(|error| error.to_string())?;
+    let place = cache.path().join(&folder);
+    if let Some(client) = what.shown {
+        say(&shown(what.workload, client));
     }
-    outcome.map(|()| place)
+    say(&format!("installing {name} into {}", place.display()));
+    let new = cache.begin(&folder)?;
+    let log = place.with_extension("log");
+    match run_into(program, arguments, &new).await {
+        Ok(said) => files::write(&log, said).map_err(|error| error.to_string()).and_then(|()| new.finish()),
+        Err((why, said)) if said.is_empty() => Err(why),
+        Err((why, said)) => {
+            let _ = files::write(&log, &said);
+            Err(format!("{why}: {}\nall it said is in {}", said::why(&said), log.display()))
+        }
+    }
 }
 
 /// Runs an installation into a new folder and returns what it said; if it fails also why.
-async fn run_into(program: &str, arguments: &[String], new: &Path) -> Result<Vec<u8>, (String, Vec<u8>)> {
+async fn run_into(program: &str, arguments: &[String], new: &Unfinished) -> Result<Vec<u8>, (String, Vec<u8>)> {
     let fail = |why: String| (why, Vec::new());
-    std::fs::create_dir(new).map_err(|error| fail(format!("{}: {error}", new.display())))?;
-    let words = arguments.iter().map(|word| word.replace(ENV, &new.to_string_lossy()));
+    let content = new.content();
+    let words = arguments.iter().map(|word| word.replace(ENV, &content.to_string_lossy()));
     let mut install = Command::new(program);
+    install.current_dir(new.temporary()).env("TMPDIR", new.temporary());
     // It starts programs of its own, which have to end with it.
     install.args(words).stdin(Stdio::null()).process_group(0).kill_on_drop(true);
     install.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -255,50 +274,25 @@ impl Drop for Group {
 }
 
 /// The files that come with redjepsen, as a folder.
-fn unpacked(cache: &Path) -> Result<PathBuf, FileError> {
+fn unpacked(cache: &Cache) -> Result<PathBuf, String> {
     let mut digest = Sha256::new();
     for (path, text) in CLIENT_FILES {
         digest.update(path);
         digest.update(text);
     }
-    let place = cache.join(format!("files-{}", short_hex(digest)));
-    if place.is_dir() {
+    let name = format!("files-{}", short_hex(digest));
+    if let Some(place) = cache.complete(&name)? {
         return Ok(place);
     }
-    let new = beside(&place);
+    let new = cache.begin(&name)?;
+    let content = new.content();
     for (path, text) in CLIENT_FILES {
-        let file = new.join(path);
-        let folder = file.parent().unwrap_or(&new);
-        std::fs::create_dir_all(folder).map_err(|source| FileError::write(folder, source))?;
-        files::write(&file, text)?;
+        let file = content.join(path);
+        let folder = file.parent().unwrap_or(&content);
+        std::fs::create_dir_all(folder).map_err(|source| FileError::write(folder, source).to_string())?;
+        files::write(&file, text).map_err(|error| error.to_string())?;
     }
-    appear(&new, &place).map_err(|text| FileError::write(&place, io::Error::other(text)))?;
-    Ok(place)
-}
-
-/// Gives a finished folder its name, unless another process was faster.
-fn appear(new: &Path, place: &Path) -> Result<(), String> {
-    match std::fs::rename(new, place) {
-        Err(_) if place.is_dir() => files::remove_folder(new).map_err(|error| error.to_string()),
-        Err(error) => Err(format!("{}: {error}", place.display())),
-        Ok(()) => Ok(()),
-    }
-}
-
-/// A name beside a folder's that nobody else has.
-fn beside(place: &Path) -> PathBuf {
-    static MADE: AtomicU64 = AtomicU64::new(0);
-    place.with_extension(format!("{}-{}.new", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)))
-}
-
-/// Where clients are installed, for this user.
-fn cache() -> Result<PathBuf, String> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    let cache =
-        base.ok_or("it is installed in the user's cache: set HOME or XDG_CACHE_HOME")?.join("redjepsen/clients");
-    std::fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
-    Ok(cache)
+    new.finish()
 }
 
 fn existing(folder: &Path, path: &Path) -> Result<PathBuf, String> {

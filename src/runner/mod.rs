@@ -1,7 +1,7 @@
 //! One run or a series of runs: how long a cluster lives, which runs share one, and how the user stops it all.
 //!
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
-//! - `log`: a run's log, in its folder; `installation`: the clients of published libraries
+//! - `log`: a run's log, in its folder; `installation`: the clients of published libraries, in the user's `cache`
 //! - [`Checked`]: a history with everything derived from it; [`Made`]: a run whose report is still to be written
 //! - [`Series`]: the runs of a suite, in one or more lanes side by side; those that can share a cluster follow each
 //!   other in a lane
@@ -10,6 +10,7 @@
 //!
 //! Deliberately absent: flags, verdicts, exit codes, and any display ([`Console`], [`SeriesProgress`]).
 
+mod cache;
 mod checked;
 mod installation;
 mod lane;
@@ -29,6 +30,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use cache::clean_cache;
 pub use checked::{Checked, Made};
 pub use installation::install;
 pub use pace::{Jobs, MOST_JOBS};
@@ -38,7 +40,7 @@ pub use series::{Ended, Outlook, Prepared, Series, SeriesProgress, prepare};
 use crate::controller::Status;
 use crate::files;
 use crate::interrupt::Interrupted;
-use crate::scenario::quoted;
+use crate::scenario::{Scenario, TRUST, quoted};
 use crate::suite::outcome::Results;
 
 /// This program's own file, even if the one at its path has been replaced since.
@@ -82,8 +84,9 @@ impl RunnerError {
 }
 
 /// The command that repeats the run in this folder as it was saved.
-fn repeat_saved(folder: &str) -> String {
-    format!("redjepsen run --scenario {}", quoted(folder))
+fn repeat_saved(folder: &str, scenario: &Scenario) -> String {
+    let trust = if scenario.programs_of_others().is_empty() { String::new() } else { format!(" {TRUST}") };
+    format!("redjepsen run --scenario {}{trust}", quoted(folder))
 }
 
 /// The results of the run in this folder, if it has any.

@@ -192,6 +192,9 @@ impl Runner {
             can_be_simulated(scenario)?;
         }
         let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
+        if self.kept.is_none() {
+            installation::announce(scenario, self.console.say);
+        }
         let installed = installation::client_of(scenario, &self.interrupt, self.console.say).await?;
         let request = ClusterRequest::of(scenario, installed, settings.keep_cluster)?;
         if self.kept.as_ref().is_some_and(|kept| kept.request != request) {
@@ -227,7 +230,7 @@ impl Runner {
         folder.write_json("plan.json", &plan).map_err(RunnerError::could_not_run)?;
 
         let path = folder.path().display().to_string();
-        let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path));
+        let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path, scenario));
         // On a machine with Docker or Redis, `any` would mean these.
         let repeat = match platform {
             Platform::Simulated(_) => repeat.replace("--cluster any", "--cluster sim"),

@@ -12,7 +12,7 @@
 //! Lanes share nothing but the machine. Where that made a run late, and the run lacks what is expected of it, it is made
 //! again at the end, alone, with the same seed, once ([`RunOutcome::must_be_made_again`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,9 +27,10 @@ use super::pace::{Jobs, Machine, Pace, Processors};
 use super::queue::{ClusterNeed, Due, Queue};
 use super::run::{ClusterRequest, KeepCluster, find_platform};
 use super::signals::Remains;
+use super::simulate::can_be_simulated;
 use super::worker::RunOrder;
 use super::{RunnerError, installation, repeat_saved, results};
-use crate::cluster::{Platform, PlatformRequest, Simulated};
+use crate::cluster::{Platform, PlatformRequest};
 use crate::interrupt::Interrupt;
 use crate::runs::RunFolder;
 use crate::scenario::Scenario;
@@ -111,11 +112,22 @@ pub struct Prepared {
 /// Makes sure, once and before the first run, that everything the clusters and clients need is there.
 pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Result<Prepared, RunnerError> {
     let mut auto = ClusterKind::Auto;
-    let mut not_here = BTreeMap::new();
+    let (mut not_here, mut announced) = (BTreeMap::new(), BTreeSet::new());
     let mut prepared: Vec<PlatformRequest> = Vec::new();
     for cell in &suite.cells {
         if not_here.contains_key(&cell.workload) {
             continue;
+        }
+        if cell.scenario.cluster_kind() == ClusterKind::Sim
+            && let Err(error) = can_be_simulated(&cell.scenario)
+        {
+            // What can't be simulated does not keep anybody from running the rest.
+            say(&format!("not run here: {}: {error}", cell.workload));
+            not_here.insert(cell.workload.clone(), error.to_string());
+            continue;
+        }
+        if announced.insert(&cell.workload) {
+            installation::announce(&cell.scenario, say);
         }
         let installed = match installation::client_of(&cell.scenario, interrupt, say).await {
             Err(RunnerError::CouldNotRun(reason)) if !interrupt.is_raised() => {
@@ -127,15 +139,7 @@ pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Res
         };
         let ClusterRequest { platform: request, spec } =
             ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?;
-        if request.kind == ClusterKind::Sim {
-            // What can't be simulated does not keep anybody from running the rest.
-            if let Err(error) = Simulated::new(request.seed).check(&spec) {
-                say(&format!("not run here: {}: {error}", cell.workload));
-                not_here.insert(cell.workload.clone(), error.to_string());
-            }
-            continue;
-        }
-        if prepared.contains(&request) {
+        if request.kind == ClusterKind::Sim || prepared.contains(&request) {
             continue;
         }
         prepared.push(request.clone());
@@ -442,7 +446,7 @@ fn per_run(cell: &PlannedCell) -> Duration {
 /// The outcome of a run in this folder of the suite's folder. Only a run without a `failure` shows anything.
 fn outcome(due: &Due, run_folder: Option<&Path>, failure: Option<String>, suite: &Path, took: Duration) -> RunOutcome {
     let results = run_folder.filter(|_| failure.is_none()).and_then(results);
-    let saved = || Some(repeat_saved(&run_folder?.display().to_string()));
+    let saved = || Some(repeat_saved(&run_folder?.display().to_string(), &due.cell.scenario));
     let relative = run_folder.map(|run| run.strip_prefix(suite).unwrap_or(run).display().to_string());
     let why = failure.unwrap_or_default();
     RunOutcome {

@@ -10,6 +10,7 @@ pub mod catalogue;
 mod cluster;
 mod library;
 mod options;
+mod trust;
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub use cluster::ClusterSettings;
 pub use library::{CLIENT_FILES, Cause, CommandClient, Finding, Library, PythonClient, WorkloadClient};
 pub(crate) use options::one_or_more;
 pub use options::{Options, quoted};
+pub use trust::TRUST;
 
 /// The file in a run's folder that holds its scenario.
 pub const FILE: &str = "scenario.toml";
@@ -227,18 +229,31 @@ impl Scenario {
             let remedy = named.map_or(format!("give the folder of a run, or its {FILE}"), str::to_string);
             ScenarioError(format!("{error}; {remedy}"))
         })?;
-        toml::from_str(&text).map_err(|error| {
+        let scenario: Scenario = toml::from_str(&text).map_err(|error| {
             ScenarioError(format!(
                 "{}: {}\nit was changed by hand, or saved by another version of redjepsen than this one, {}",
                 file.display(),
                 error.to_string().trim_end(),
                 env!("CARGO_PKG_VERSION")
             ))
-        })
+        })?;
+        // Whoever reads it may name a folder by it.
+        scenario.check_names().map_err(|error| ScenarioError(format!("{}: {error}", file.display())))?;
+        Ok(scenario)
+    }
+
+    /// Reads what the user wants to have run again: nothing of others, unless the user trusts it.
+    pub fn read_to_run(file_or_folder: &Path, trusted: bool) -> Result<Scenario, ScenarioError> {
+        let scenario = Scenario::read(file_or_folder)?;
+        if !trusted {
+            scenario.must_run_only_ours(file_or_folder)?;
+        }
+        Ok(scenario)
     }
 
     /// Rejects numbers that make no sense before anything starts, naming the flag and its valid values.
     pub fn check(&self) -> Result<(), ScenarioError> {
+        self.check_names()?;
         within("--clients", self.clients, 1..=100)?;
         match (self.workload.lock.is_granted_by_controller(), self.nodes) {
             (true, 0) => {}

@@ -1,7 +1,7 @@
 //! A suite's result as one value: the content of `matrix.json`, from which pages are made and shards are joined.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,10 @@ use super::shard::Shard;
 use crate::checker::{LostUpdates, wilson_95};
 use crate::nemesis::Expectation;
 use crate::scenario::Library;
+use crate::words;
+
+/// How much of a name a message shows.
+const SHOWN: usize = 200;
 
 /// What a suite showed. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -184,9 +188,11 @@ impl Matrix {
         matrix
     }
 
-    /// Joins shards of one suite, each given with the path from the joined suite's folder to its own.
+    /// Joins shards of one suite, each given with the path from the joined suite's folder to its own. Of what a part says,
+    /// only its runs are believed: everything that follows from them is counted anew.
     pub fn join(parts: Vec<(String, Matrix)>) -> Result<Matrix, MergeError> {
-        let mut parts = parts.into_iter();
+        let counted = parts.into_iter().map(|(folder, part)| Ok((folder.clone(), part.counted_anew(&folder)?)));
+        let mut parts = counted.collect::<Result<Vec<_>, MergeError>>()?.into_iter();
         let Some((first, mut whole)) = parts.next() else { return Err(MergeError("there is nothing to join".into())) };
         whole.move_runs(&first);
         let mut homes: BTreeMap<String, String> =
@@ -202,6 +208,12 @@ impl Matrix {
             }
             if part.cut_sha256 != whole.cut_sha256 {
                 let text = "were cut differently; give all shards the same number and the same --durations, or none";
+                return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
+            }
+            if let (Some(one), Some(other)) = (whole.shards.first(), part.shards.first())
+                && one.of != other.of
+            {
+                let text = format!("are of {} and of {}; give all shards the same number", one.of, other.of);
                 return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
             }
             if let Some(twice) = part.cells.iter().find(|cell| homes.contains_key(&cell.name)) {
@@ -228,12 +240,33 @@ impl Matrix {
         }
         whole.cells.sort_by_key(|cell| cell.place);
         whole.shards.sort_by_key(|shard| (shard.of, shard.index));
+        whole.shards.dedup();
+        whole.missing_shards.clear();
         if let Some(&Shard { of, .. }) = whole.shards.first() {
             let all = (1..=of).map(|index| Shard { index, of });
             whole.missing_shards = all.filter(|shard| !whole.shards.contains(shard)).collect();
         }
         whole.conclude();
         Ok(whole)
+    }
+
+    /// The same part, as its runs have it; an error if a file like this was never written by a suite.
+    fn counted_anew(mut self, folder: &str) -> Result<Matrix, MergeError> {
+        let nonsense = |text: String| MergeError(format!("{folder}: {text}; it was changed by hand"));
+        if let Some(shard) = self.shards.iter().find(|shard| !shard.is_possible()) {
+            return Err(nonsense(format!("there is no shard {shard}")));
+        }
+        if self.shards.iter().any(|shard| Some(shard.of) != self.shards.first().map(|first| first.of)) {
+            return Err(nonsense("its shards are not of one cut".to_string()));
+        }
+        let mut names = BTreeSet::new();
+        for cell in &mut self.cells {
+            if !names.insert(cell.name.clone()) {
+                return Err(nonsense(format!("the cell `{}` is there twice", words::line(&cell.name, SHOWN))));
+            }
+            cell.count_anew().map_err(nonsense)?;
+        }
+        Ok(self)
     }
 
     /// The runs that have a verdict.
@@ -311,6 +344,24 @@ impl Matrix {
     }
 }
 
+impl Cell {
+    /// Sets what follows from its runs. How many were planned only the file can say, but never fewer than there are.
+    fn count_anew(&mut self) -> Result<(), String> {
+        let mut numbers = BTreeSet::new();
+        let wrong = self.runs.iter().find(|run| run.cell != self.name || !numbers.insert(run.run));
+        if let Some(run) = wrong {
+            let [of, cell] = [&run.cell, &self.name].map(|name| words::line(name, SHOWN));
+            return Err(format!("the cell `{cell}` has run {} of `{of}` twice or wrongly", run.run));
+        }
+        self.runs.sort_by_key(|run| run.run);
+        let made = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
+        self.tally = Tally::of(self.tally.planned.max(made).max(1), self.expected, self.runs.iter());
+        self.standing = self.tally.standing(self.expected, self.found);
+        self.numbers = CellNumbers::of(&self.runs);
+        Ok(())
+    }
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -328,12 +379,13 @@ fn libraries(suite: &Suite) -> Vec<TestedLibrary> {
 
 impl CellNumbers {
     pub fn of(runs: &[RunOutcome]) -> CellNumbers {
-        let sum = |number: fn(&RunOutcome) -> u64| runs.iter().map(number).sum::<u64>();
+        let sum = |number: fn(&RunOutcome) -> u64| runs.iter().map(number).fold(0, u64::saturating_add);
         let (count, acknowledged) = (sum(|run| run.numbers.lost), sum(|run| run.numbers.acknowledged));
         let fraction = if acknowledged > 0 { count as f64 / acknowledged as f64 } else { 0.0 };
         CellNumbers {
             lost_updates: LostUpdates { count, acknowledged, fraction },
-            lost_95: wilson_95(count, acknowledged),
+            // More than all were lost only in a file that somebody has changed.
+            lost_95: wilson_95(count.min(acknowledged), acknowledged),
             overlaps: sum(|run| run.numbers.overlaps),
             holds: sum(|run| run.numbers.holds),
             first_violation_s: Spread::of(runs.iter().filter_map(|run| run.numbers.first_violation_s)),

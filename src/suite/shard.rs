@@ -274,6 +274,13 @@ impl Durations {
     }
 }
 
+impl Shard {
+    /// Whether a suite can be cut so. What a file says may be anything.
+    pub fn is_possible(self) -> bool {
+        (1..=self.of).contains(&self.index) && self.of <= MOST_SHARDS
+    }
+}
+
 /// How a suite is cut into shards.
 struct Cut {
     /// For each cell the number of its shard, from 0.
@@ -321,8 +328,8 @@ impl FromStr for Shard {
 
     fn from_str(text: &str) -> Result<Shard, String> {
         let parts = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
-        match parts {
-            Some((index, of)) if (1..=of).contains(&index) && of <= MOST_SHARDS => Ok(Shard { index, of }),
+        match parts.map(|(index, of)| Shard { index, of }) {
+            Some(shard) if shard.is_possible() => Ok(shard),
             _ => Err(format!("`{text}` is not a shard; write `2/4` for the second of four")),
         }
     }

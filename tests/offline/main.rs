@@ -17,6 +17,7 @@ mod risk;
 mod simulated;
 mod support;
 mod terminal;
+mod trust;
 mod way_out;
 mod words;
 

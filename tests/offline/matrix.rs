@@ -246,6 +246,63 @@ fn shards_are_cut_evenly_and_joined_whole() {
 }
 
 #[test]
+fn of_a_part_that_is_joined_only_its_runs_are_believed() {
+    let joined = |change: fn(&mut Matrix)| {
+        let mut part = mixed();
+        change(&mut part);
+        Matrix::join(vec![("../s1".into(), part)]).map_err(|error| error.to_string())
+    };
+    let honest = joined(|_| {}).unwrap();
+    assert_eq!((honest.counts, honest.verdict), (mixed().counts, mixed().verdict));
+    let embellished = joined(|part| {
+        part.verdict = Overall::AsExpected;
+        part.counts = redjepsen::suite::matrix::Counts { as_expected: 7, ..Default::default() };
+        for cell in &mut part.cells {
+            cell.standing = redjepsen::suite::outcome::CellStatus::AsExpected;
+            cell.tally = redjepsen::suite::outcome::Tally { planned: 0, valid: 99, ..Default::default() };
+            cell.numbers.lost_updates.count = 0;
+        }
+    });
+    let embellished = embellished.unwrap();
+    // What is wrong with a cell whose runs are there does not go away; only that one run is missing nobody else can say.
+    assert_eq!((embellished.verdict, embellished.counts.surprise), (Overall::Surprise, honest.counts.surprise));
+    assert_eq!(embellished.cells[1].tally.invalid, 1);
+    assert_eq!(embellished.cells[1].numbers, honest.cells[1].numbers);
+    let without_runs = joined(|part| part.cells.iter_mut().for_each(|cell| cell.runs.clear())).unwrap();
+    assert_eq!((without_runs.verdict, without_runs.counts.as_expected), (Overall::Unknown, 0));
+
+    let shard = |index, of| Shard { index, of };
+    let cut = joined(|part| part.shards = vec![Shard { index: 1000, of: 1000 }]).unwrap();
+    assert_eq!(cut.missing_shards.len(), 999);
+    for (shards, expected) in [
+        (vec![shard(1, u32::MAX)], "there is no shard 1/4294967295"),
+        (vec![shard(1, 1001)], "there is no shard 1/1001"),
+        (vec![shard(0, 2)], "there is no shard 0/2"),
+        (vec![shard(3, 2)], "there is no shard 3/2"),
+        (vec![shard(1, 2), shard(1, 3)], "its shards are not of one cut"),
+    ] {
+        let error = Matrix::join(vec![("../s1".into(), Matrix { shards, ..mixed() })]).unwrap_err().to_string();
+        assert!(error.starts_with("../s1: ") && error.contains(expected), "{error}");
+    }
+    for (change, expected) in [
+        ((|part| part.cells[1] = part.cells[0].clone()) as fn(&mut Matrix), "is there twice"),
+        (|part| part.cells[0].runs[1] = part.cells[0].runs[0].clone(), "twice or wrongly"),
+        (|part| part.cells[0].runs[1].cell = "another".into(), "has run 2 of `another` twice or wrongly"),
+    ] {
+        let error = joined(change).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+    // Numbers that no suite wrote are no reason to fail.
+    let huge = joined(|part| {
+        part.cells.iter_mut().flat_map(|cell| &mut cell.runs).for_each(|run| {
+            (run.numbers.lost, run.numbers.acknowledged, run.numbers.holds) = (u64::MAX, 1, u64::MAX);
+        });
+        part.missing_shards = vec![Shard { index: 1, of: 2 }];
+    });
+    assert!(huge.unwrap().missing_shards.is_empty());
+}
+
+#[test]
 fn shards_are_cut_by_what_the_last_night_took_and_by_the_plan_where_it_does_not_say() {
     let all: Vec<PlannedCell> =
         (0..12).map(|place| PlannedCell { place, ..cell("redlock", &format!("n{place}"), Some(Valid), 2) }).collect();

@@ -486,8 +486,12 @@ class Adapters(unittest.TestCase):
 
     def test_requirements_are_exact(self):
         for path in (HOME / "requirements").glob("*.txt"):
-            for line in path.read_text().splitlines():
-                self.assertRegex(line, r"^[a-z0-9.-]+==[0-9][0-9a-z.]*$", path.name)
+            # Options and comments aside; each package is followed by the hashes of its files.
+            lines = path.read_text().replace("\\\n", "").splitlines()
+            packages = [line for line in lines if not line.startswith(("--", "#"))]
+            self.assertTrue(packages, path.name)
+            for line in packages:
+                self.assertRegex(line, r"^[a-z0-9.-]+==[0-9][0-9a-z.]*( +--hash=sha256:[0-9a-f]{64})+$", path.name)
 
 
 if __name__ == "__main__":

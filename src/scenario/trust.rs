@@ -1,0 +1,164 @@
+//! What a saved scenario may have this machine do. A run's folder may come from anybody, so by itself it has nothing run
+//! but what comes with redjepsen: any other program or image in it needs the user's word. A file that the user names
+//! on the command line (a workload, a suite) is trusted as a Makefile is, and does not pass through here.
+
+use std::path::Path;
+
+use super::{Scenario, ScenarioError, WorkloadClient, catalogue, quoted};
+use crate::topology::OwnClient;
+
+/// The option by which a user vouches for what a saved scenario has run.
+pub const TRUST: &str = "--trust";
+/// A name is part of a path, of which file systems take 255 bytes.
+const LONGEST_NAME: usize = 120;
+
+impl Scenario {
+    /// What it has run that does not come with redjepsen: each program or image, and what it is to the run.
+    pub fn programs_of_others(&self) -> Vec<String> {
+        let mut others = Vec::new();
+        match (&self.client, &self.workload.client) {
+            (Some(own), _) => others.extend(own_client(own)),
+            (None, Some(client)) if !comes_with_redjepsen(client) => others.extend(client.commands()),
+            (None, _) => {}
+        }
+        let cluster = &self.cluster;
+        others.extend(cluster.redis_server.iter().map(|program| format!("server: {}", program.display())));
+        others.extend(cluster.image.iter().map(|image| format!("image of the nodes: {image}")));
+        others.extend(cluster.client_image.iter().map(|image| format!("image of the clients: {image}")));
+        others
+    }
+
+    /// Refuses what was saved with programs of others, before any of it is looked at.
+    pub fn must_run_only_ours(&self, saved: &Path) -> Result<(), ScenarioError> {
+        let others = self.programs_of_others();
+        if others.is_empty() {
+            return Ok(());
+        }
+        Err(ScenarioError(format!(
+            "{} would have this run, which does not come with this redjepsen:\n  {}\nA saved run may come from anybody, so \
+             nothing of that was run. If you trust it as you would a Makefile, add {TRUST}; or name your own file: \
+             `redjepsen run --workload FILE`",
+            saved.display(),
+            others.join("\n  ")
+        )))
+    }
+
+    /// Its names become names of folders, so they must not lead elsewhere nor steer a terminal.
+    pub(super) fn check_names(&self) -> Result<(), ScenarioError> {
+        for (key, name) in [("workload_name", &self.workload_name), ("nemesis_name", &self.nemesis_name)] {
+            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_+".contains(c));
+            if !plain || name.is_empty() || name.len() > LONGEST_NAME {
+                let shown: String = name.escape_default().take(LONGEST_NAME).collect();
+                return Err(ScenarioError(format!(
+                    "`{key} = \"{shown}\"` is no name; it has 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `+`"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl WorkloadClient {
+    /// The commands that install and run it, as its file says them.
+    pub fn commands(&self) -> Vec<String> {
+        match self {
+            WorkloadClient::Python(client) => {
+                let here = |path: &Path| client.folder.as_deref().unwrap_or(Path::new("")).join(path);
+                let requirements = client.requirements.iter();
+                let install = requirements.map(|file| format!("installed by: pip, from {}", here(file).display()));
+                let script = [here(&client.adapter).display().to_string()];
+                let words = [&["python3".to_string()][..], &script, &client.arguments].concat();
+                install.chain([line("client", &words)]).collect()
+            }
+            WorkloadClient::Command(client) => {
+                let install = Some(&client.install).filter(|words| !words.is_empty());
+                let install = install.map(|words| line("installed by", words));
+                install.into_iter().chain([line("client", &client.command)]).collect()
+            }
+        }
+    }
+}
+
+fn own_client(own: &OwnClient) -> Vec<String> {
+    let image = own.image.iter().map(|image| format!("image of the clients: {image}"));
+    [line("client", &own.command)].into_iter().chain(image).collect()
+}
+
+/// A command on one line: what follows a line break in it must not look like another entry of the list.
+fn line(what: &str, words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let visible = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    format!("{what}: {}", words.join(" ").chars().map(visible).collect::<String>())
+}
+
+/// Whether it is, to the letter, the client of a workload that is embedded.
+fn comes_with_redjepsen(client: &WorkloadClient) -> bool {
+    let known = |name: &str| catalogue::workload(name).ok().and_then(|(_, workload)| workload.client);
+    client.folder().is_none() && catalogue::WORKLOADS.iter().any(|(name, _)| known(name).as_ref() == Some(client))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Options;
+
+    fn of(workload: &str) -> Scenario {
+        Options::default().scenario(workload, "none", 7, Path::new("")).unwrap()
+    }
+
+    fn refusal(change: impl FnOnce(&mut Scenario)) -> Option<String> {
+        let mut scenario = of("redis-py");
+        change(&mut scenario);
+        scenario.must_run_only_ours(Path::new("there")).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_comes_with_redjepsen_needs_no_word_and_anything_else_does() {
+        for (name, _) in catalogue::WORKLOADS {
+            assert_eq!(of(name).programs_of_others(), Vec::<String>::new(), "{name}");
+        }
+        assert_eq!(refusal(|_| {}), None);
+        // Another workload's client is ours as well.
+        assert_eq!(refusal(|scenario| scenario.workload.client = of("rslock").workload.client), None);
+        let python = |change: fn(&mut super::super::PythonClient)| {
+            refusal(|scenario| match &mut scenario.workload.client {
+                Some(WorkloadClient::Python(client)) => change(client),
+                other => panic!("{other:?}"),
+            })
+        };
+        let refused = [
+            (python(|client| client.folder = Some("/tmp/x".into())), "client: python3 /tmp/x/"),
+            (python(|client| client.arguments.push("--evil; x".into())), "'--evil; x'"),
+            (python(|client| client.requirements = Some("evil.txt".into())), "installed by: pip, from evil.txt"),
+            (refusal(|s| s.cluster.redis_server = Some("/tmp/server".into())), "server: /tmp/server"),
+            (refusal(|s| s.cluster.image = Some("evil/image".into())), "image of the nodes: evil/image"),
+            (refusal(|s| s.cluster.client_image = Some("evil/image".into())), "image of the clients: evil/image"),
+            (
+                refusal(|s| {
+                    s.client =
+                        Some(OwnClient { command: vec!["./c".into()], image: None, mounts: vec![], folder: None })
+                }),
+                "client: ./c",
+            ),
+        ];
+        for (error, expected) in refused {
+            let error = error.unwrap_or_else(|| panic!("not refused: {expected}"));
+            assert!(error.contains(expected) && error.contains("add --trust"), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_are_names() {
+        let named = |name: &str| {
+            let workload_name = name.to_string();
+            Scenario { workload_name, ..of("redis-py") }.check_names().map_err(|error| error.to_string())
+        };
+        for name in ["redlock", "mine_2", "pause+kill-node", "-"] {
+            assert_eq!(named(name), Ok(()));
+        }
+        for name in ["", ".", "..", "../x", "a/b", "a\\b", "x\u{1b}[2J", "a b", "ä", "a\0b", &"x".repeat(121)] {
+            let error = named(name).unwrap_err();
+            assert!(error.contains("is no name") && !error.contains('\u{1b}'), "{error}");
+        }
+    }
+}

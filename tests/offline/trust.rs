@@ -1,0 +1,291 @@
+//! Files that strangers hand over: what a run's folder, a scenario and a matrix may do on this machine, and what only a file
+//! that the user names may.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use redjepsen::scenario::{Options, Scenario};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// An empty cache, a folder that the program is called in, and one that a stranger has sent.
+struct Place {
+    cache: TempDir,
+    here: TempDir,
+    sent: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = || tempfile::tempdir().unwrap();
+        Place { cache: folder(), here: folder(), sent: folder() }
+    }
+
+    fn command(&self, words: &[&str]) -> std::process::Command {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+        command.args(words).current_dir(&self.here).env("XDG_CACHE_HOME", self.cache.path());
+        // No engine, and no Redis: what gets that far is not started.
+        command.env("DOCKER_HOST", "unix:///nonexistent/docker.sock");
+        command
+    }
+
+    /// Exit code and everything that was said.
+    fn call(&self, words: &[&str]) -> (i32, String) {
+        let output = Command::from_std(self.command(words)).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!said.contains("panicked") && !said.contains('\u{1b}'), "{said}");
+        (output.status.code().unwrap(), said)
+    }
+
+    /// A file that is there once something of the stranger's has run.
+    fn trace(&self) -> PathBuf {
+        self.sent.path().join("ran")
+    }
+
+    /// A run's folder with this scenario.
+    fn send(&self, scenario: &str) -> String {
+        fs::write(self.sent.path().join("scenario.toml"), scenario).unwrap();
+        self.sent.path().display().to_string()
+    }
+
+    fn cached(&self) -> Vec<String> {
+        let clients = self.cache.path().join("redjepsen/clients");
+        let entries = fs::read_dir(clients).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+fn saved(workload: &str, cluster: &str) -> String {
+    let mut scenario = Options::default().scenario(workload, "none", 7, Path::new("")).unwrap();
+    scenario.cluster.kind = toml::from_str::<std::collections::BTreeMap<String, _>>(&format!("kind = \"{cluster}\""))
+        .unwrap()
+        .remove("kind")
+        .unwrap();
+    toml::to_string(&scenario).unwrap()
+}
+
+/// The scenario of redis-py, with a client whose installation leaves a trace.
+fn hostile(place: &Place, cluster: &str) -> String {
+    let mut scenario: Scenario = toml::from_str(&saved("redis-py", cluster)).unwrap();
+    let install = format!(
+        "[command]\ncommand = [\"/bin/true\"]\ninstall = [\"sh\", \"-c\", \"touch {}\"]\n",
+        place.trace().display()
+    );
+    scenario.workload.client = Some(toml::from_str(&install).unwrap());
+    toml::to_string(&scenario).unwrap()
+}
+
+#[test]
+fn a_saved_run_has_nothing_of_others_run_unless_the_user_trusts_it() {
+    for cluster in ["docker", "sim", "local"] {
+        let place = Place::new();
+        let folder = place.send(&hostile(&place, cluster));
+        let file = format!("{folder}/scenario.toml");
+        for words in [
+            &["replay", &folder, "--cluster", cluster][..],
+            &["run", "--scenario", &folder],
+            &["run", "--scenario", &file],
+        ] {
+            let (code, said) = place.call(words);
+            assert_eq!(code, 254, "{words:?}: {said}");
+            for part in
+                ["does not come with this redjepsen", "installed by: sh -c 'touch ", "client: /bin/true", "add --trust"]
+            {
+                assert!(said.contains(part), "{part} in {said}");
+            }
+        }
+        assert!(!place.trace().exists() && place.cached().is_empty(), "{:?}", place.cached());
+    }
+    // At the user's word it is installed, and shown before that; but not for a run that cannot be simulated anyway.
+    let place = Place::new();
+    let folder = place.send(&hostile(&place, "sim"));
+    let (code, said) = place.call(&["run", "--scenario", &folder, "--trust"]);
+    assert_eq!((code, place.trace().exists()), (255, false), "{said}");
+    assert!(said.contains("only redjepsen's own clients live in virtual time"), "{said}");
+    let folder = place.send(&hostile(&place, "docker"));
+    let (_, said) = place.call(&["run", "--scenario", &folder, "--trust"]);
+    assert!(place.trace().exists() && said.contains("no Docker engine answers"), "{said}");
+}
+
+#[test]
+fn a_saved_run_of_an_embedded_workload_is_run_again() {
+    let place = Place::new();
+    for workload in ["redlock", "rslock", "redis-py"] {
+        let folder = place.send(&saved(workload, "sim"));
+        let (code, said) = place.call(&["run", "--scenario", &folder]);
+        assert!(!said.contains("--trust") && code != 254, "{workload}: {said}");
+    }
+}
+
+#[test]
+fn a_workload_file_that_the_user_names_is_shown_before_it_is_installed() {
+    let place = Place::new();
+    let scenario: Scenario = toml::from_str(&hostile(&place, "docker")).unwrap();
+    let file = place.sent.path().join("mine.toml");
+    fs::write(&file, toml::to_string(&scenario.workload).unwrap()).unwrap();
+    for words in [&["install"][..], &["run", "--cluster", "docker", "--workload"]] {
+        let (_, said) = place.call(&[words, &[file.to_str().unwrap()]].concat());
+        let shown = said.find("installed by: sh -c 'touch ").unwrap_or_else(|| panic!("{said}"));
+        assert!(said.find("installing ").is_none_or(|installing| shown < installing), "{said}");
+        assert!(place.trace().exists());
+    }
+}
+
+#[test]
+fn a_name_in_a_saved_run_leads_nowhere() {
+    for name in ["../../esc", "a/b", "x\\u001b[2J", "..", ""] {
+        for key in ["workload_name", "nemesis_name"] {
+            let place = Place::new();
+            let good = saved("redlock", "sim");
+            let line = good.lines().find(|line| line.starts_with(key)).unwrap();
+            let folder = place.send(&good.replace(line, &format!("{key} = \"{name}\"")));
+            for words in [
+                &["run", "--scenario", &folder, "--store", "store/deep/er"][..],
+                &["replay", &folder],
+                &["report", &folder],
+            ] {
+                let (code, said) = place.call(words);
+                assert!([254, 255].contains(&code), "{said}");
+            }
+            let (_, said) = place.call(&["run", "--scenario", &folder]);
+            assert!(said.contains("is no name; it has"), "{said}");
+            assert_eq!(fs::read_dir(&place.here).unwrap().count(), 0, "nothing was written");
+        }
+    }
+}
+
+#[test]
+fn python_in_the_working_directory_is_not_imported() {
+    let place = Place::new();
+    let ran = place.trace();
+    let evil = format!("open({:?}, 'w')\n", ran.display().to_string());
+    fs::create_dir(place.here.path().join("pip")).unwrap();
+    for name in ["json.py", "sysconfig.py", "runpy.py", "pip/__main__.py", "pip/__init__.py", "redjepsen.py"] {
+        fs::write(place.here.path().join(name), &evil).unwrap();
+    }
+    let file = place.sent.path().join("mine.toml");
+    let mut scenario: Scenario = toml::from_str(&saved("redis-py", "docker")).unwrap();
+    let client = "[python]\nadapter = \"mine.py\"\nrequirements = \"none.txt\"\narguments = [\"--slow\"]\n";
+    scenario.workload.client = Some(toml::from_str(client).unwrap());
+    fs::write(&file, toml::to_string(&scenario.workload).unwrap()).unwrap();
+    fs::write(place.sent.path().join("none.txt"), "").unwrap();
+    fs::write(place.sent.path().join("beside.py"), "there = 'beside'\n").unwrap();
+    let adapter = "import json, sys, redjepsen, beside\nprint(redjepsen.__name__, beside.there, sys.argv[1:])\n";
+    fs::write(place.sent.path().join("mine.py"), adapter).unwrap();
+    let mut command = place.command(&["install", file.to_str().unwrap()]);
+    let output = command.env("PYTHONPATH", place.here.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
+    // The client as well.
+    let mut client = std::process::Command::new(words[0]);
+    let output =
+        client.args(&words[1..]).current_dir(&place.here).env("PYTHONPATH", place.here.path()).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "redjepsen beside ['--slow']\n", "{:?}", output.stderr);
+    assert!(!ran.exists(), "{}", ran.display());
+}
+
+/// An installation that takes long, once it runs.
+fn slow(place: &Place) -> Child {
+    let begun = place.trace();
+    let mut scenario: Scenario = toml::from_str(&saved("redis-py", "docker")).unwrap();
+    let install = format!(
+        "[command]\ncommand = [\"/bin/true\"]\ninstall = [\"sh\", \"-c\", \"mktemp; touch {{env}}/half {}; sleep 60\"]\n",
+        begun.display()
+    );
+    scenario.workload.client = Some(toml::from_str(&install).unwrap());
+    let file = place.sent.path().join("slow.toml");
+    fs::write(&file, toml::to_string(&scenario.workload).unwrap()).unwrap();
+    let mut command = place.command(&["install", file.to_str().unwrap()]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while !begun.exists() {
+        assert!(Instant::now() < until, "it did not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+#[test]
+fn an_installation_that_is_interrupted_leaves_nothing_and_one_that_is_killed_is_cleaned() {
+    for (signal, left) in [(Signal::INT, 0), (Signal::TERM, 0), (Signal::HUP, 0), (Signal::KILL, 1)] {
+        let place = Place::new();
+        let mut child = slow(&place);
+        let unfinished = |place: &Place| place.cached().into_iter().filter(|name| name.ends_with(".new")).count();
+        assert_eq!(unfinished(&place), 1);
+        let (code, said) = place.call(&["clean"]);
+        assert_eq!((code, unfinished(&place)), (0, 1), "one that is at work is left alone: {said}");
+        kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
+        child.wait().unwrap();
+        assert_eq!(unfinished(&place), left, "{signal:?}: {:?}", place.cached());
+        let (_, said) = place.call(&["clean"]);
+        assert_eq!((unfinished(&place), said.contains("removed an unfinished installation")), (0, left > 0), "{said}");
+    }
+}
+
+#[test]
+fn the_cache_is_the_users_own_and_whole() {
+    let place = Place::new();
+    let clients = place.cache.path().join("redjepsen/clients");
+    let install = || place.call(&["install", "redlock", "no-such"]);
+    // What needs nothing looks at no cache.
+    assert!(install().1.contains("redlock needs nothing"));
+    let file = place.sent.path().join("mine.toml");
+    let mut scenario: Scenario = toml::from_str(&saved("redis-py", "docker")).unwrap();
+    let client = "[command]\ncommand = [\"{env}/client\"]\ninstall = [\"sh\", \"-c\", \"touch {env}/client\"]\n";
+    scenario.workload.client = Some(toml::from_str(client).unwrap());
+    fs::write(&file, toml::to_string(&scenario.workload).unwrap()).unwrap();
+    let install = || place.call(&["install", file.to_str().unwrap()]);
+    let (code, said) = install();
+    assert_eq!(code, 0, "{said}");
+    let name = place.cached().into_iter().find(|name| !name.contains('.')).unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+
+    // Without its mark it is made again; what somebody has put there is gone.
+    fs::remove_file(clients.join(&name).join(".redjepsen-complete")).unwrap();
+    fs::write(clients.join(&name).join("planted"), "").unwrap();
+    let (code, said) = install();
+    assert!(code == 0 && said.contains("installing "), "{said}");
+    assert!(clients.join(&name).join("client").exists() && !clients.join(&name).join("planted").exists());
+    assert!(!install().1.contains("installing "), "and only once");
+
+    for folder in [clients.join(&name), clients.clone(), place.cache.path().join("redjepsen")] {
+        for open in [0o777, 0o775] {
+            let usual = fs::metadata(&folder).unwrap().permissions().mode() & 0o7777;
+            mode(&folder, open);
+            let (code, said) = install();
+            let told = format!("{}: others may write there (mode {open:o})", folder.display());
+            assert!(code == 255 && said.contains(&told) && said.contains("XDG_CACHE_HOME"), "{said}");
+            mode(&folder, usual);
+        }
+    }
+    mode(place.cache.path(), 0o777);
+    assert!(install().1.contains("so others could replace what is run from there"));
+    mode(place.cache.path(), 0o1777);
+    assert_eq!(install().0, 0, "where only owners can rename, nobody replaces it");
+}
+
+#[test]
+fn packages_are_pinned_with_hashes_and_only_those_without_a_wheel_are_built() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python/requirements");
+    let mut built = std::collections::BTreeSet::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.display();
+        assert!(text.starts_with("--require-hashes\n--only-binary :all:\n"), "{name}");
+        let whole = text.replace("\\\n", " ");
+        for line in whole.lines().skip(2).filter(|line| !line.starts_with('#')) {
+            match line.strip_prefix("--no-binary ") {
+                Some(package) => _ = built.insert(package.to_string()),
+                None => assert!(line.contains("==") && line.contains("--hash=sha256:"), "{name}: {line}"),
+            }
+        }
+    }
+    assert_eq!(built.into_iter().collect::<Vec<_>>(), ["celery-once", "crontab", "redlock", "redlock-py"]);
+}
