@@ -15,6 +15,8 @@ const WIDTH: usize = 96;
 /// Nobody likes to read longer lines, and in shorter ones there is no room beside the labels.
 const WIDTHS: std::ops::RangeInclusive<usize> = 50..=120;
 const LABEL: usize = 18;
+/// How much of a story is told.
+const STORY_LINES: usize = 7;
 
 /// How what is printed is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,13 +140,20 @@ pub fn summary(report: &Report, look: Look) -> String {
         );
         let mut told = wrap(&text, width - 2);
         // The page has the whole story.
-        if told.len() > 7 {
-            told.truncate(7);
-            told[6].push_str(" …");
+        if told.len() > STORY_LINES {
+            told.truncate(STORY_LINES);
+            told[STORY_LINES - 1] = goes_on(&told[STORY_LINES - 1], width - 2);
         }
         lines.extend(told.into_iter().map(|line| format!("  {line}")));
     }
     lines.join("\n") + "\n"
+}
+
+/// A line that says that there is more, without its last word if there is no room for both.
+fn goes_on(line: &str, width: usize) -> String {
+    let fits = line.chars().count() + 2 <= width;
+    let shown = if fits { line } else { line.rsplit_once(' ').map_or(line, |(shown, _)| shown) };
+    format!("{shown} …")
 }
 
 /// Where to read on, if the report is `written`, and how to repeat the run.
