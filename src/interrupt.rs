@@ -24,6 +24,42 @@ impl Interrupt {
         (sender, Interrupt(receiver))
     }
 
+    /// One that is raised with this one, and after this much time at the latest. To be called in a runtime.
+    pub fn or_after(&self, limit: Duration) -> Interrupt {
+        let earlier = self.clone();
+        Interrupt::raised_by(async move {
+            tokio::select! {
+                biased;
+                () = earlier.raised() => {}
+                () = sleep(limit) => {}
+            }
+        })
+    }
+
+    /// One that is raised this much later than this one. To be called in a runtime.
+    pub fn later_by(&self, grace: Duration) -> Interrupt {
+        let earlier = self.clone();
+        Interrupt::raised_by(async move {
+            earlier.raised().await;
+            sleep(grace).await;
+        })
+    }
+
+    fn raised_by(cause: impl Future<Output = ()> + Send + 'static) -> Interrupt {
+        let (sender, interrupt) = Interrupt::new();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = cause => {
+                    sender.send_replace(true);
+                }
+                // Nobody asks any more.
+                () = sender.closed() => {}
+            }
+        });
+        interrupt
+    }
+
     pub fn is_raised(&self) -> bool {
         *self.0.borrow()
     }
@@ -103,6 +139,23 @@ mod tests {
         assert_eq!(interrupt.within(LATER / 5, sleep(LATER)).await, Err(Interrupted));
         assert_eq!(began.elapsed(), LATER / 5);
         assert_eq!(interrupt.with(pending(), sleep(LATER)).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_may_follow_another_or_the_time() {
+        let (sender, interrupt) = Interrupt::new();
+        let (limited, later) = (interrupt.or_after(LATER), interrupt.later_by(LATER));
+        assert_eq!(limited.unless(sleep(LATER / 2)).await, Ok(()), "its time is not over");
+        assert_eq!(limited.unless(sleep(LATER)).await, Err(Interrupted), "it is now");
+        assert!(!interrupt.is_raised() && !later.is_raised());
+        let limited = interrupt.or_after(LATER);
+        let began = Instant::now();
+        sender.send_replace(true);
+        limited.raised().await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(later.unless(sleep(LATER / 2)).await, Ok(()));
+        later.raised().await;
+        assert_eq!(began.elapsed(), LATER);
     }
 
     #[tokio::test(start_paused = true)]

@@ -104,6 +104,21 @@ pub fn lines(text: &str) -> String {
     text.lines().map(|text| line(text, LONGEST_LINE)).collect::<Vec<String>>().join("\n")
 }
 
+/// The words of a text in lines of at most this many characters; a longer word has a line of its own.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
+}
+
 /// How much of a line of a message is shown; only a text from outside is longer.
 const LONGEST_LINE: usize = 4000;
 

@@ -1,6 +1,5 @@
 //! `redjepsen check` and `redjepsen report`: from an existing history to its verdict and its pages.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::pages::PageFlags;
-use super::{Exit, Failure, despite, exit_of, print};
+use super::{Exit, Failure, despite, exit_of, look, print};
 use crate::files;
 use crate::history;
 use crate::report::{self, Counterexample, RunFacts};
@@ -68,7 +67,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     if flags.json {
         print(report::results_json(&report))?;
     } else {
-        print(report::summary(&report, std::io::stdout().is_terminal()))?;
+        print(report::summary(&report, look()))?;
     }
     if !flags.pages.any() {
         let page = if from_file { page_beside(&flags.path) } else { String::new() };

@@ -8,7 +8,7 @@ use crate::words::line;
 const LONGEST: usize = 20_000;
 
 pub async fn clean(all: bool, images: bool) -> Result<Exit, Failure> {
-    let (cleaned, unreachable) = cluster::clean(&CleanOptions { all, images }).await;
+    let (cleaned, unreachable) = cluster::clean(&CleanOptions { all, images, of: None }).await;
     let mut lines = Vec::new();
     lines.extend(cleaned.removed.iter().map(|run| format!("removed run {}: {}", run.run_id, run.names.join(", "))));
     lines.extend(cleaned.kept.iter().map(|run| format!("kept run {}: {}", run.run_id, run.reason)));

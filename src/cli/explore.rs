@@ -1,6 +1,5 @@
 //! `redjepsen explore`: a small model of Redlock, searched exhaustively; needs no Redis.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use redlock_model::{
     Bounds, Claim, Clocks, Crash, Fencing, Holding, Limits, Memory, Model, Restart, Settings, SettingsError, Verdict,
 };
 
-use super::{Exit, Failure, despite, exit_for, print};
+use super::{Exit, Failure, despite, exit_for, look, print};
 use crate::checker::Validity;
 use crate::explore;
 use crate::files;
@@ -150,7 +149,7 @@ pub fn explore(flags: &ExploreFlags) -> Result<Exit, Failure> {
     };
     let exit = exit_for(valid, flags.expect);
     let report = Exploration { settings: &settings, outcome: &outcome, took_ns, script, command: flags.command() };
-    print(report.text(flags.out.as_deref(), std::io::stdout().is_terminal()))?;
+    print(report.text(flags.out.as_deref(), look()))?;
     match flags.out.as_deref().map(|folder| report.write(folder)) {
         Some(Err(unwritten)) => despite(exit, Failure::could_not_run(unwritten)),
         _ => Ok(exit),

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::Failure;
 use crate::nemesis::Expectation;
+use crate::runner::MOST_JOBS;
 use crate::scenario::{Options, Scenario, catalogue, quoted};
 use crate::units::{Length, LengthError};
 
@@ -121,6 +122,19 @@ pub(super) fn absolute(text: &str) -> Result<Duration, LengthError> {
 /// A whole number, such as a seed.
 pub(super) fn whole(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "a whole number is expected, such as 7".to_string())
+}
+
+/// How many runs are made at the same time, as `suite --jobs` has it, without its `auto`.
+pub(super) fn jobs(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(jobs @ 1..=MOST_JOBS) => Ok(jobs),
+        _ => Err(format!("it may be 1 to {MOST_JOBS}")),
+    }
+}
+
+/// How many runs are made at the same time unless the user says: as many as there are processors.
+pub(super) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MOST_JOBS)
 }
 
 #[cfg(test)]

@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::linear::MODELS;
-use super::{Exit, Failure, print};
+use super::{Exit, Failure, look, print};
 use crate::scenario::catalogue::{self, CatalogueError, Entry, NEMESES, SUITES, WORKLOADS};
 use crate::scenario::{CLIENT_FILES, PythonClient, WorkloadClient};
 use crate::suite;
+use crate::words::wrap;
+
+/// A column of fewer characters is harder to read than one that is broken by the terminal.
+const SHORTEST_LINE: usize = 24;
 
 pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
     print(match name {
@@ -52,7 +56,7 @@ fn everything() -> Result<String, Failure> {
         ("Suites, which are many runs (redjepsen suite NAME)", suites),
         ("Models, for histories from anywhere (redjepsen check --model)", models),
     ];
-    let mut text: String = sections.iter().map(|(title, entries)| section(title, entries)).collect();
+    let mut text: String = sections.iter().map(|(title, entries)| section(title, entries, look().width)).collect();
     text.push_str(
         "`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`. With a library it\n\
          shows the client as well: for one of your own, begin with `redjepsen list redis-py`.\n",
@@ -60,10 +64,13 @@ fn everything() -> Result<String, Failure> {
     Ok(text)
 }
 
-fn section(title: &str, entries: &[(String, String)]) -> String {
+/// On a terminal, a text that is too long for a line goes on below itself.
+fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -> String {
     let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let lines: String = entries.iter().map(|(name, text)| format!("  {name:<width$}  {text}\n")).collect();
-    format!("{title}:\n{lines}\n")
+    let room = line.map_or(usize::MAX, |line| line.saturating_sub(width + 4).max(SHORTEST_LINE));
+    let indent = format!("\n{}", " ".repeat(width + 4));
+    let told = |(name, text): &(String, String)| format!("  {name:<width$}  {}\n", wrap(text, room).join(&indent));
+    format!("{title}:\n{}\n", entries.iter().map(told).collect::<String>())
 }
 
 /// The files with that name, and for a library the files of its client.

@@ -17,7 +17,7 @@ mod run;
 mod suite;
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,6 +26,7 @@ use tokio::runtime::Builder;
 
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
+use crate::report::Look;
 use crate::runner::{Checked, Console, RunnerError};
 use crate::words;
 
@@ -159,6 +160,32 @@ fn print(text: impl fmt::Display) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// How standard output shows what is printed there.
+fn look() -> Look {
+    let out = io::stdout();
+    if !out.is_terminal() {
+        return Look::PLAIN;
+    }
+    let columns = rustix::termios::tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_col));
+    // A terminal that does not say how wide it is says 0.
+    Look { color: !no_color() && !is_dumb(), width: Some(if columns == 0 { 80 } else { columns }) }
+}
+
+/// Whether the user wants no colours anywhere (no-color.org).
+fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// Whether the terminal knows neither colours nor how to write over a line.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb")
+}
+
+/// Whether progress can be shown on one line of standard error, which is written over again and again.
+fn is_live() -> bool {
+    io::stderr().is_terminal() && !is_dumb()
 }
 
 /// Parses the command line, runs the command, and reports how it went.

@@ -1,13 +1,12 @@
 //! Shows the progress of a run: one live line on a terminal, otherwise a plain line now and then.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::tell;
+use super::{is_live, tell};
 use crate::controller::Status;
 use crate::words;
 
@@ -23,7 +22,7 @@ pub fn start(status: watch::Receiver<Status>, time_limit: Duration) -> JoinHandl
 }
 
 async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
-    let live = std::io::stderr().is_terminal();
+    let live = is_live();
     let bar = ProgressBar::hidden();
     if live {
         bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());

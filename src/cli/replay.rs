@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{CONSOLE, Exit, Failure, print, tell};
+use super::{CONSOLE, Exit, Failure, despite, print, tell};
 use crate::checker::{Validity, wilson_95};
 use crate::fuzz::Cause;
 use crate::history::{self, History, StepOutcome};
@@ -43,55 +43,86 @@ pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
     scenario.expect = None;
     scenario.check().map_err(Failure::arguments)?;
     let mut runner = Runner::new(false, CONSOLE)?;
-    let (mut made, mut came_back, mut where_from) = (0, 0, String::new());
-    let mut failed = None;
-    while made < flags.times && failed.is_none() {
-        let settings = RunSettings {
-            place: Place::Store(flags.store.clone()),
-            repeat: None,
-            keep_cluster: KeepCluster::ForNextRun,
+    let told = replay_all(&mut runner, &flags, &scenario, (&original.history, &cause)).await;
+    let removed = runner.remove_cluster().await;
+    // The verdict first: it holds, whatever could not be made or written after it.
+    let shown = print(told.verdict(&cause));
+    let failures = told.failures.iter().cloned().chain(removed.err().map(|error| error.to_string()));
+    let failures: Vec<String> = failures.chain(shown.err().map(|failure| failure.text)).collect();
+    let exit = told.exit(flags.times);
+    if failures.is_empty() { Ok(exit) } else { despite(exit, Failure::could_not_run(failures.join("\nredjepsen: "))) }
+}
+
+/// What the repetitions came to.
+#[derive(Default)]
+struct Told {
+    made: u32,
+    came_back: u32,
+    /// The kind of cluster that they were made on.
+    cluster: String,
+    /// What could not be made or written.
+    failures: Vec<String>,
+}
+
+impl Told {
+    fn verdict(&self, cause: &Cause) -> String {
+        let Told { made, came_back, cluster, .. } = self;
+        let word = match (came_back == made, made) {
+            (_, 0) => return format!("NOT REPEATED  {cause}: no run of it was made\n"),
+            (true, _) => "CAME BACK",
+            (false, _) => "DID NOT ALWAYS COME BACK",
         };
-        match runner.make(&scenario, &settings).await {
+        let interval = wilson_95(u64::from(*came_back), u64::from(*made)).map_or(String::new(), |(low, high)| {
+            format!(" ({:.0} to {:.0} % of such runs, 95 %)", low * 100.0, high * 100.0)
+        });
+        let runs = words::plural(u64::from(*made), "run");
+        format!("{word}  {cause}: in {came_back} of {runs} on a cluster of the kind {cluster}{interval}\n")
+    }
+
+    fn exit(&self, wanted: u32) -> Exit {
+        if self.came_back < self.made {
+            Exit::Invalid
+        } else if self.made < wanted {
+            Exit::Unknown
+        } else {
+            Exit::Valid
+        }
+    }
+}
+
+/// Carries the run out as often as it was asked for, until the user wants to stop or one cannot be made.
+async fn replay_all(
+    runner: &mut Runner,
+    flags: &ReplayFlags,
+    scenario: &Scenario,
+    (original, cause): (&History, &Cause),
+) -> Told {
+    let mut told = Told::default();
+    let place = Place::Store(flags.store.clone());
+    let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun };
+    while told.made < flags.times && told.failures.is_empty() && !runner.interrupt().is_raised() {
+        match runner.make(scenario, &settings).await {
             // It was cut short: it shows nothing either way.
-            Ok(_) if runner.interrupt().is_raised() => {}
+            Ok(_) | Err(_) if runner.interrupt().is_raised() => {}
             Ok(mut run) => {
-                made += 1;
-                run.write_report().map_err(Failure::could_not_run)?;
-                where_from.clone_from(&run.checked.facts.cluster);
-                let differed = differed(&original.history, &cause, &run.checked);
-                came_back += u32::from(differed.is_none());
+                let differed = differed(original, cause, &run.checked);
+                if let Err(error) = run.write_report() {
+                    told.failures.push(error.to_string());
+                    // Who could not write its history down may have seen more than is left of it.
+                    if differed.is_some() {
+                        break;
+                    }
+                }
+                told.made += 1;
+                told.cluster.clone_from(&run.checked.facts.cluster);
+                told.came_back += u32::from(differed.is_none());
                 let how = differed.unwrap_or_else(|| format!("came back: {cause}"));
-                tell(&format!("{made} of {}: {how} · {}", flags.times, run.checked.facts.folder));
+                tell(&format!("{} of {}: {how} · {}", told.made, flags.times, run.checked.facts.folder));
             }
-            Err(error) => failed = Some(error),
-        }
-        if runner.interrupt().is_raised() {
-            break;
+            Err(error) => told.failures.push(error.to_string()),
         }
     }
-    runner.remove_cluster().await?;
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    let interval = wilson_95(u64::from(came_back), u64::from(made)).map_or(String::new(), |(low, high)| {
-        format!(" ({:.0} to {:.0} % of such runs, 95 %)", low * 100.0, high * 100.0)
-    });
-    let verdict = match (came_back == made, made) {
-        (_, 0) => "NOT REPEATED",
-        (true, _) => "CAME BACK",
-        (false, _) => "DID NOT ALWAYS COME BACK",
-    };
-    print(format!(
-        "{verdict}  {cause}: in {came_back} of {} on a cluster of the kind {where_from}{interval}\n",
-        words::plural(u64::from(made), "run")
-    ))?;
-    Ok(if came_back < made {
-        Exit::Invalid
-    } else if made < flags.times {
-        Exit::Unknown
-    } else {
-        Exit::Valid
-    })
+    told
 }
 
 /// What was different in a run in which the violation did not come back; None if it did.

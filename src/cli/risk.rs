@@ -1,27 +1,26 @@
 //! `redjepsen risk`: how many updates a lock loses a year, in virtual time; needs no Redis.
 
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 
-use super::{Exit, Failure, despite, print};
+use super::flags::{jobs, processors};
+use super::{Exit, Failure, despite, is_live, look, print};
 use crate::files;
 use crate::report::risk::RiskReport;
 use crate::risk::distribution::PROFILES;
 use crate::risk::{Distribution, Kind, Question, Risk, RiskError, assess};
 use crate::runner::RunnerError;
-use crate::runner::simulate::simulate_plan;
+use crate::runner::simulate::{can_be_simulated, simulate_plan};
 use crate::scenario::{Options, Scenario, quoted};
 use crate::topology::ClusterKind;
 use crate::units::{Length, LengthRange};
 
 const PAUSES: &str = "jvm-g1";
-/// How an error begins that says why something is not simulated.
-const ON_SIM: &str = "--cluster sim cannot run this: ";
 /// How often to show how far it is.
 const SHOW_EVERY: u64 = 20;
 /// Longer than any run; each ends when it has shown what it is for.
@@ -76,7 +75,7 @@ pub struct RiskFlags {
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(20..=1_000_000), value_name = "N")]
     runs: u32,
     /// How many runs to make at the same time [default: as many as there are processors]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = jobs)]
     jobs: Option<usize>,
     /// Draws everything that is random
     #[arg(long, default_value_t = 1)]
@@ -94,7 +93,7 @@ pub fn risk(flags: &RiskFlags) -> Result<Exit, Failure> {
     }
     let risk = simulated(&question)?;
     let report = RiskReport { question: &question, risk: &risk, command: flags.command() };
-    print(report.text(flags.out.as_deref(), io::stdout().is_terminal()))?;
+    print(report.text(flags.out.as_deref(), look()))?;
     match flags.out.as_deref().map(|folder| report.write(folder)) {
         Some(Err(unwritten)) => despite(Exit::Valid, Failure::could_not_run(unwritten)),
         _ => Ok(Exit::Valid),
@@ -102,7 +101,7 @@ pub fn risk(flags: &RiskFlags) -> Result<Exit, Failure> {
 }
 
 fn simulated(question: &Question) -> Result<Risk, Failure> {
-    let (live, made) = (io::stderr().is_terminal(), AtomicU64::new(0));
+    let (live, made) = (is_live(), AtomicU64::new(0));
     let show = || {
         let made = made.fetch_add(1, Ordering::Relaxed) + 1;
         if live && made.is_multiple_of(SHOW_EVERY) {
@@ -115,12 +114,7 @@ fn simulated(question: &Question) -> Result<Risk, Failure> {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
     risk.map_err(|error: RiskError<RunnerError>| match error {
-        // The flag is not one of this command.
-        RiskError::Run(error) => match error.to_string().strip_prefix(ON_SIM).and_then(|text| text.split_once("; use"))
-        {
-            Some((reason, _)) => Failure::arguments(format!("`risk` is simulated, and this is not: {reason}")),
-            None => error.into(),
-        },
+        RiskError::Run(error) => error.into(),
         RiskError::Plan(_) | RiskError::Idle { .. } => Failure::arguments(error),
         RiskError::Interrupted => Failure::could_not_run(error),
     })
@@ -132,6 +126,7 @@ impl RiskFlags {
             self.ttls.iter().copied().chain([self.ttl]).collect::<BTreeSet<_>>().into_iter().collect();
         let asked = ttls.iter().position(|ttl| *ttl == self.ttl).unwrap_or_default();
         let scenarios = ttls.iter().map(|ttl| self.scenario(*ttl)).collect::<Result<Vec<_>, Failure>>()?;
+        scenarios.first().map_or(Ok(()), can_be_simulated)?;
         if !(self.crashes_per_day.is_finite() && (0.0..=1e6).contains(&self.crashes_per_day)) {
             let text = format!("--crashes-per-day {} is out of range; it may be 0 to 1000000", self.crashes_per_day);
             return Err(Failure::arguments(text));
@@ -155,7 +150,7 @@ impl RiskFlags {
         if self.measured_over.is_some() && !faults.iter().any(|(_, distribution)| distribution.is_measured()) {
             return Err(Failure::arguments("--measured-over is for files of measured lengths, and none was given"));
         }
-        let threads = self.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let threads = self.jobs.unwrap_or_else(processors);
         let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
         Ok(Question { scenarios, asked, faults, runs, crashes_per_day: self.crashes_per_day, threads })
     }

@@ -1,9 +1,9 @@
 //! `redjepsen run`, and `redjepsen runs`, which a suite starts.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use super::flags::{self, RunFlags};
-use super::{CONSOLE, Exit, Failure, despite, exit_of, print};
+use super::{CONSOLE, Exit, Failure, despite, exit_of, look, print};
 use crate::report;
 use crate::runner::{KeepCluster, Place, RunSettings, Runner, worker};
 
@@ -18,7 +18,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     };
     let mut made = Runner::new(flags.verbose, CONSOLE)?.make(&scenario, &settings).await?;
     // The verdict first: everything after it can fail, and must not take it along.
-    let shown = print(report::summary(&made.checked.report(), io::stdout().is_terminal()));
+    let shown = print(report::summary(&made.checked.report(), look()));
     let written = made.write_report();
     let told = print(report::pointers(&made.checked.facts, written.is_ok()));
     match written.map_err(Failure::could_not_run).and(shown).and(told) {

@@ -11,6 +11,8 @@ pub struct CleanOptions {
     pub all: bool,
     /// Also remove images that were made here.
     pub images: bool,
+    /// Look only at the runs of the controller with this PID.
+    pub of: Option<u32>,
 }
 
 /// What was removed, and what was left.

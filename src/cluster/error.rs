@@ -3,6 +3,8 @@
 //! People meet these lines before anything else works, often on a machine that they do not administer. So every variant
 //! names what was attempted, what came back, and the remedy.
 
+use std::path::PathBuf;
+
 use crate::faults::AgentError;
 use crate::files::FileError;
 use crate::topology::Program;
@@ -48,8 +50,10 @@ pub enum ClusterError {
          --cluster docker"
     )]
     NoServiceProgram { program: Program, package: &'static str },
-    #[error("--cluster sim cannot run this: {reason}; use --cluster docker or local")]
+    #[error("this cannot be simulated: {reason}; `redjepsen run` can do it, with --cluster docker or local")]
     Simulated { reason: String },
+    #[error("there is no folder {} for temporary files; make it, or set TMPDIR to one that is there", path.display())]
+    NoTemporaryFolder { path: PathBuf },
     #[error("{program} cannot be used: {reason}")]
     Program { program: String, reason: String },
     #[error(

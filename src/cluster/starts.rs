@@ -50,11 +50,27 @@ impl Starts {
         let _dropped = GiveUpWhenDropped(Arc::clone(&start));
         let busy = Arc::clone(&start.busy).lock_owned().await;
         let task = tokio::spawn(async move {
-            let _busy = busy;
-            start.go_on()?;
-            work(Arc::clone(&start)).await
+            let cluster = match start.go_on() {
+                Ok(()) => work(Arc::clone(&start)).await,
+                Err(given_up) => Err(given_up),
+            };
+            let cluster = match cluster {
+                // It is complete, and nobody waits for it.
+                Ok(cluster) if start.go_on().is_err() => {
+                    if let Err(error) = cluster.stop().await {
+                        tracing::warn!("what the start that was given up had made is still there: {error}");
+                    }
+                    Err(ClusterError::GivenUp)
+                }
+                other => other,
+            };
+            // Together, and in this order: if nobody takes the cluster, it is gone before the start counts as over.
+            (cluster, busy)
         });
-        task.await.unwrap_or_else(|error| Err(ClusterError::StartPanicked { reason: error.to_string() }))
+        match task.await {
+            Ok((cluster, _)) => cluster,
+            Err(error) => Err(ClusterError::StartPanicked { reason: error.to_string() }),
+        }
     }
 
     fn begin(&self, run_id: &str) -> Result<Arc<Start>, ClusterError> {

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::cause::Cause;
 use crate::checker::{Validity, Verdict};
+use crate::interrupt::Interrupt;
 use crate::runner::RunnerError;
-use crate::runner::simulate::simulate;
+use crate::runner::simulate::{simulate_unless, usual};
 use crate::scenario::Scenario;
 
 /// How many seeds are kept of each cause: some scenarios need a lucky delay of the network, and others do not.
@@ -20,6 +21,7 @@ const SEEDS_KEPT: usize = 12;
 pub struct Until {
     /// How many runs to make at most.
     pub runs: Option<u64>,
+    /// After this, no more runs are begun.
     pub time: Option<Duration>,
     /// Whether the first violation ends it.
     pub first_violation: bool,
@@ -85,14 +87,15 @@ fn first_failed(verdict: &Verdict) -> String {
     failed.map_or_else(|| "none, but too little evidence".to_string(), |gate| gate.name.clone())
 }
 
-/// Runs `scenario_of` one seed after the other from `first` on, on this many threads. `show` is told how it goes, about
-/// ten times a second; it ends the hunt by returning false.
+/// Runs `scenario_of` one seed after the other from `first` on, on this many threads. Once `over` is raised, it ends at once,
+/// and runs in progress count for nothing. `show` is told how it goes, about ten times a second.
 pub fn hunt(
     scenario_of: impl Fn(u64) -> Scenario + Sync,
     first: u64,
     threads: usize,
     until: Until,
-    mut show: impl FnMut(&Hunt) -> bool,
+    over: &Interrupt,
+    mut show: impl FnMut(&Hunt),
 ) -> Result<Hunt, RunnerError> {
     const SHOW_EVERY: Duration = Duration::from_millis(100);
     let began = Instant::now();
@@ -102,14 +105,16 @@ pub fn hunt(
         until.time.is_some_and(|time| began.elapsed() >= time) || (until.first_violation && !hunt.found.is_empty())
     };
     let work = || {
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && !over.is_raised() {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if until.runs.is_some_and(|runs| number >= runs) {
                 break;
             }
             let seed = first.wrapping_add(number);
-            match simulate(&scenario_of(seed)) {
-                Ok(checked) => {
+            let scenario = scenario_of(seed);
+            match simulate_unless(over, usual(&scenario), &scenario) {
+                Ok(None) => break,
+                Ok(Some(checked)) => {
                     let mut hunt = seen.lock().unwrap_or_else(PoisonError::into_inner);
                     hunt.runs += 1;
                     match Cause::of(&checked.history, &checked.verdict) {
@@ -137,16 +142,19 @@ pub fn hunt(
         }
     };
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        // As many as the system gives.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let workers: Vec<_> = (0..threads.max(1)).map_while(spawn).collect();
+        if workers.is_empty() {
+            work();
+        }
         let mut shown = Instant::now();
         while workers.iter().any(|worker| !worker.is_finished()) {
             thread::sleep(Duration::from_millis(2));
             if shown.elapsed() >= SHOW_EVERY {
                 shown = Instant::now();
                 let now = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                if !show(&Hunt { took: began.elapsed(), ..now }) {
-                    stop.store(true, Ordering::Relaxed);
-                }
+                show(&Hunt { took: began.elapsed(), ..now });
             }
         }
     });

@@ -10,9 +10,10 @@ use std::thread;
 use super::cause::Cause;
 use super::fair::is_fair;
 use crate::cluster::{Distance, Simulated};
+use crate::interrupt::Interrupt;
 use crate::nemesis::{Fault, Nemesis, Step, Target, Targets};
 use crate::plan::Plan;
-use crate::runner::simulate::simulate_on;
+use crate::runner::simulate::simulate_unless;
 use crate::scenario::Scenario;
 use crate::units::Length;
 
@@ -26,60 +27,72 @@ const ROUND: [f64; 6] = [1.0, 2.0, 0.5, 1.5, 3.0, 1.1];
 /// Times that are long enough while somebody waits at a breakpoint, and for anything else, in multiples of the TTL.
 const LONGER: [f64; 4] = [0.6, 1.5, 2.5, 4.0];
 
-/// A scenario that cannot be made smaller.
+/// A scenario that cannot be made smaller, or was not for lack of time.
+#[derive(Debug)]
 pub struct Shrunk {
     pub scenario: Scenario,
     pub cause: Cause,
     /// How many candidates were tried.
     pub tried: u64,
+    /// Whether there was time for all that could be tried.
+    pub finished: bool,
 }
 
 /// Shrinks a scripted scenario that breaks the lock with this cause. None if what is left does so only with some delays of
-/// the network.
-pub fn shrink(scenario: &Scenario, cause: &Cause) -> Option<Shrunk> {
-    let mut shrinking = Shrinking { best: scenario.clone(), breaks: 0, cause: cause.clone(), tried: 0 };
+/// the network. Once `over` is raised, it ends at once, with the smallest one until then: the scenario itself if that may
+/// depend on luck, since with its own seed it breaks the lock for certain.
+pub fn shrink(scenario: &Scenario, cause: &Cause, over: &Interrupt) -> Option<Shrunk> {
+    let mut shrinking = Shrinking { best: scenario.clone(), breaks: 0, cause: cause.clone(), tried: 0, over };
     shrinking.breaks = shrinking.seeds_that_break(scenario, 1);
-    if shrinking.breaks == 0 {
-        return None;
-    }
-    loop {
+    while shrinking.breaks > 0 {
         let before = shrinking.best.clone();
         shrinking.take_time();
         shrinking.leave_out();
         shrinking.leave_out_pairs();
         shrinking.join();
         shrinking.simplify();
-        if shrinking.best == before {
+        if shrinking.best == before || over.is_raised() {
             break;
         }
     }
-    let Shrinking { best: scenario, breaks, cause, tried } = shrinking;
-    (breaks >= ENOUGH).then_some(Shrunk { scenario, cause, tried })
+    let Shrinking { best, breaks, cause, tried, .. } = shrinking;
+    match (breaks >= ENOUGH, over.is_raised()) {
+        (true, cut) => Some(Shrunk { scenario: best, cause, tried, finished: !cut }),
+        (false, true) => Some(Shrunk { scenario: scenario.clone(), cause, tried, finished: false }),
+        (false, false) => None,
+    }
 }
 
-struct Shrinking {
+struct Shrinking<'a> {
     best: Scenario,
     /// With how many seeds it breaks the lock.
     breaks: u64,
     cause: Cause,
     tried: u64,
+    /// Raised when there is no more time.
+    over: &'a Interrupt,
 }
 
-impl Shrinking {
+impl Shrinking<'_> {
     /// With how many of several seeds a scenario breaks the lock in the same way; 0 if not with so many at least.
     fn seeds_that_break(&mut self, scenario: &Scenario, least: u64) -> u64 {
-        if !is_fair(&scenario.nemesis.script) || scenario.check().is_err() || Plan::draw(scenario).is_err() {
+        if self.over.is_raised()
+            || !is_fair(&scenario.nemesis.script)
+            || scenario.check().is_err()
+            || Plan::draw(scenario).is_err()
+        {
             return 0;
         }
         self.tried += 1;
-        let cause = &self.cause;
+        let (cause, over) = (&self.cause, self.over);
         let breaks = |number: u64| {
             let seed = scenario.seed.wrapping_add(number);
             let distance = if number.is_multiple_of(2) { Distance::DataCentre } else { Distance::OneMachine };
             // Every other pair has another plan as well, and other draws of the clients.
             let plan = if number % 4 < 2 { scenario.seed } else { seed };
-            let run = simulate_on(Simulated { seed, distance }, &Scenario { seed: plan, ..scenario.clone() });
-            run.is_ok_and(|run| Cause::of(&run.history, &run.verdict).as_ref() == Some(cause))
+            let run = simulate_unless(over, Simulated { seed, distance }, &Scenario { seed: plan, ..scenario.clone() });
+            let run = run.ok().flatten();
+            run.is_some_and(|run| Cause::of(&run.history, &run.verdict).as_ref() == Some(cause))
         };
         let threads = thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
         let (mut tried, mut all) = (0, 0);
@@ -88,8 +101,14 @@ impl Shrinking {
             let next = tried..(tried + threads).min(SEEDS);
             tried = next.end;
             all += thread::scope(|scope| {
-                let runs: Vec<_> = next.map(|number| scope.spawn(move || breaks(number))).collect();
-                runs.into_iter().map(|run| u64::from(run.join().unwrap_or(false))).sum::<u64>()
+                let spawn = |number| thread::Builder::new().spawn_scoped(scope, move || breaks(number));
+                // Each in its turn where the system gives no more threads.
+                let runs: Vec<_> = next.map(|number| spawn(number).map_err(|_| breaks(number))).collect();
+                let broke = |run: Result<thread::ScopedJoinHandle<bool>, bool>| match run {
+                    Ok(run) => run.join().unwrap_or(false),
+                    Err(broke) => broke,
+                };
+                runs.into_iter().map(|run| u64::from(broke(run))).sum::<u64>()
             });
         }
         if all >= least { all } else { 0 }

@@ -46,7 +46,7 @@ pub use headline::headline;
 pub use html::{html, linear_html};
 pub use results::results_json;
 pub use story::{Incident, Story};
-pub use terminal::{point_to, pointers, summary, terminal};
+pub use terminal::{Look, point_to, pointers, summary, terminal};
 
 use crate::checker::Verdict;
 use crate::files::{self, FileError, Unwritten};

@@ -8,21 +8,51 @@ use super::story::{PropertyOutcome, Story};
 use super::{Report, RunFacts, claims};
 use crate::checker::Validity;
 use crate::words;
-use crate::words::{count, length, tame};
+use crate::words::{count, length, tame, wrap};
 
+/// How wide lines are where nobody knows how wide they may be.
 const WIDTH: usize = 96;
+/// Nobody likes to read longer lines, and in shorter ones there is no room beside the labels.
+const WIDTHS: std::ops::RangeInclusive<usize> = 50..=120;
 const LABEL: usize = 18;
+/// How much of a story is told.
+const STORY_LINES: usize = 7;
 
-/// A run whose report is written: its [`summary`] and its [`pointers`].
-pub fn terminal(report: &Report, color: bool) -> String {
-    summary(report, color) + &pointers(report.facts, true)
+/// How what is printed is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Whether with ANSI colours.
+    pub color: bool,
+    /// How many characters there are in a line of the terminal; None where it is no terminal. Then the verdict is one line, for
+    /// programs that read it.
+    pub width: Option<usize>,
 }
 
-/// The run in a few words for the terminal, at most about 20 lines; with ANSI colours if `color`.
-pub fn summary(report: &Report, color: bool) -> String {
+impl Look {
+    /// In a file or a pipe.
+    pub const PLAIN: Look = Look { color: false, width: None };
+
+    /// A text in a colour, by the ANSI code.
+    pub fn paint(self, code: &str, text: &str) -> String {
+        if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    /// How wide a line is.
+    fn line(self) -> usize {
+        self.width.map_or(WIDTH, |width| width.clamp(*WIDTHS.start(), *WIDTHS.end()))
+    }
+}
+
+/// A run whose report is written: its [`summary`] and its [`pointers`].
+pub fn terminal(report: &Report, look: Look) -> String {
+    summary(report, look) + &pointers(report.facts, true)
+}
+
+/// The run in a few words for the terminal, at most about 20 lines.
+pub fn summary(report: &Report, look: Look) -> String {
     let story = Story::new(report);
     let verdict = report.verdict;
-    let paint = |code: &str, text: &str| if color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() };
+    let (paint, width) = (|code: &str, text: &str| look.paint(code, text), look.line());
     let mut lines = Vec::new();
 
     let (word, code) = match verdict.valid {
@@ -30,14 +60,19 @@ pub fn summary(report: &Report, color: bool) -> String {
         Validity::Invalid => ("INVALID", "1;31"),
         Validity::Unknown => ("UNKNOWN", "1;33"),
     };
-    let headline = wrap(&headline_of(&story), WIDTH - word.len() - 2);
+    // What programs read is on one line.
+    let fit = |text: &str, width: usize| match look.width {
+        Some(_) => wrap(text, width),
+        None => vec![text.to_string()],
+    };
+    let headline = fit(&headline_of(&story), width - word.len() - 2);
     for (number, line) in headline.iter().enumerate() {
         let start = if number == 0 { paint(code, word) } else { " ".repeat(word.len()) };
         lines.push(format!("{start}  {line}"));
     }
     if verdict.valid == Validity::Unknown {
         for reason in verdict.reasons.iter().take(3) {
-            for (number, line) in wrap(&tame(reason, 400), WIDTH - 4).iter().enumerate() {
+            for (number, line) in wrap(&tame(reason, 400), width - 4).iter().enumerate() {
                 lines.push(format!("{}{line}", if number == 0 { "  - " } else { "    " }));
             }
         }
@@ -57,33 +92,37 @@ pub fn summary(report: &Report, color: bool) -> String {
         };
         let label = claim.claim.name();
         let found = claims::found(&story, claim.claim);
-        lines.push(format!("  {label:LABEL$}{} {found}", paint(code, &format!("{word:12}"))));
+        for (number, line) in fit(&found, width - LABEL - 15).iter().enumerate() {
+            let told = if number == 0 { format!("{word:12}") } else { " ".repeat(12) };
+            let label = if number == 0 { label } else { "" };
+            lines.push(format!("  {label:LABEL$}{} {line}", paint(code, &told)));
+        }
         if claim.claimed {
-            let told = wrap(&claims::evidence(claim), WIDTH - LABEL - 15);
+            let told = wrap(&claims::evidence(claim), width - LABEL - 15);
             lines.extend(told.into_iter().map(|line| format!("  {:LABEL$}{:13}{}", "", "", paint("2", &line))));
         }
     }
+    let row = |label: &str, text: &str| -> Vec<String> {
+        let labels = std::iter::once(label).chain(std::iter::repeat(""));
+        let told = fit(text, width - LABEL - 2).into_iter().zip(labels);
+        told.map(|(line, label)| format!("  {label:LABEL$}{line}")).collect()
+    };
     for (label, text) in [("keys", keys(&story)), ("resource", end_of_all(&story))] {
-        lines.extend(text.map(|text| format!("  {label:LABEL$}{text}")));
+        lines.extend(text.iter().flat_map(|text| row(label, text)));
     }
     let seconds = length((story.busy_seconds() * 1e9) as u64);
     let rate = per_second(&story).map_or(String::new(), |rate| format!(", {rate:.1} acknowledged a second"));
     let counts = verdict.counts;
-    lines.push(format!(
-        "  {:LABEL$}{} ok, {} fail, {} info in {seconds}{rate}",
-        "operations",
-        count(counts.ok),
-        count(counts.fail),
-        count(counts.info)
-    ));
-    lines.push(format!("  {:LABEL$}{}", "faults", faults_in_words(&story)));
+    let (ok, fail, info) = (count(counts.ok), count(counts.fail), count(counts.info));
+    lines.extend(row("operations", &format!("{ok} ok, {fail} fail, {info} info in {seconds}{rate}")));
+    lines.extend(row("faults", &faults_in_words(&story)));
     let passed = verdict.gates.iter().filter(|gate| gate.passed).count();
     let failed: Vec<String> =
         verdict.gates.iter().filter(|gate| !gate.passed).map(|gate| tame(&gate.name, 40)).collect();
     let failed = if failed.is_empty() { String::new() } else { format!("; failed: {}", failed.join(", ")) };
-    lines.push(format!("  {:LABEL$}{passed} of {} passed{failed}", "gates", verdict.gates.len()));
+    lines.extend(row("gates", &format!("{passed} of {} passed{failed}", verdict.gates.len())));
     if let Some(number) = report.history.truncated_at_line {
-        lines.push(format!("  {:LABEL$}cut off in line {number}", "history"));
+        lines.extend(row("history", &format!("cut off in line {number}")));
     }
 
     if let Some(incident) = story.incidents.first() {
@@ -99,15 +138,22 @@ pub fn summary(report: &Report, color: bool) -> String {
             if incident.claimed { "Incident" } else { "Seen, not claimed" },
             tame(incident.key, 20)
         );
-        let mut told = wrap(&text, WIDTH - 2);
+        let mut told = wrap(&text, width - 2);
         // The page has the whole story.
-        if told.len() > 7 {
-            told.truncate(7);
-            told[6].push_str(" …");
+        if told.len() > STORY_LINES {
+            told.truncate(STORY_LINES);
+            told[STORY_LINES - 1] = goes_on(&told[STORY_LINES - 1], width - 2);
         }
         lines.extend(told.into_iter().map(|line| format!("  {line}")));
     }
     lines.join("\n") + "\n"
+}
+
+/// A line that says that there is more, without its last word if there is no room for both.
+fn goes_on(line: &str, width: usize) -> String {
+    let fits = line.chars().count() + 2 <= width;
+    let shown = if fits { line } else { line.rsplit_once(' ').map_or(line, |(shown, _)| shown) };
+    format!("{shown} …")
 }
 
 /// Where to read on, if the report is `written`, and how to repeat the run.
@@ -127,18 +173,4 @@ pub fn point_to(page: &str, repeat: &str) -> String {
 /// The path of a file in the run folder, as the user can open it.
 pub fn in_folder(folder: &str, file: &str) -> String {
     if folder.is_empty() { file.to_string() } else { format!("{}/{file}", folder.trim_end_matches('/')) }
-}
-
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_string()),
-        }
-    }
-    lines
 }

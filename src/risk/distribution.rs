@@ -131,6 +131,8 @@ fn profile(name: &str, file: &str) -> Result<Distribution, DistributionError> {
 pub fn measured(name: &str, text: &str, over: Option<Duration>) -> Result<Distribution, DistributionError> {
     let mut lengths = Vec::new();
     let (mut said, mut span) = (None, None::<(Duration, Duration)>);
+    // What Excel writes begins with a mark of the byte order.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
         let wrong = |reason: String| DistributionError(format!("{name}, line {number}: {reason}"));
         if let Some(comment) = line.strip_prefix('#') {
@@ -208,6 +210,15 @@ mod tests {
         let one = measured("f", "# of a service\n# measured over 30d\n1.5s\n\n12.5ms\n", None).unwrap();
         assert_eq!(one.lengths, [(Duration::from_micros(12_500), 1.0), (ms(1500), 1.0)]);
         assert_eq!((one.over, one.longest(), one.count()), (Duration::from_secs(30 * 24 * 3600), ms(1500), 2.0));
+        assert_eq!(
+            measured("f", "\u{feff}# measured over 30d\n1.5s\n12.5ms\n", None).unwrap(),
+            one,
+            "as Excel writes it"
+        );
+        assert!(
+            measured("f", "1s\n\u{feff}2s\n", Some(Duration::from_secs(60))).is_err(),
+            "it is for the beginning only"
+        );
         let two = measured("f", "at,duration\n10,20ms\n20.5, 500ms\n", None).unwrap();
         assert_eq!(two.over, Duration::from_secs(11), "from the first to the end of the last");
         let three = measured("f", "10,20ms\n20.5,500ms\n", Some(Duration::from_secs(60))).unwrap();

@@ -29,7 +29,12 @@ pub fn all<J: Sync, T: Send, E: Send>(
         results
     };
     let mut results: Vec<(usize, Result<T, RiskError<E>>)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        // As many as the system gives; without one, this thread does it all.
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let workers: Vec<_> = (0..threads.max(1)).map_while(spawn).collect();
+        if workers.is_empty() {
+            return work();
+        }
         // A panic of a worker is a bug, and shows as a missing result here after it was printed.
         workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
     });

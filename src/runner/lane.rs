@@ -23,6 +23,8 @@ pub(super) struct Lane {
     interrupt: Interrupt,
     /// What this lane leaves if the program ends at once.
     remains: Remains,
+    /// What could not be removed after its process was killed, and why.
+    left: Vec<String>,
 }
 
 /// How a run ended.
@@ -38,7 +40,7 @@ pub(super) enum RunEnd {
 impl Lane {
     /// A lane of the suite in this folder.
     pub fn new(number: usize, folder: &Path, interrupt: Interrupt, remains: Remains) -> Lane {
-        Lane { number, log: log(folder, number), worker: None, interrupt, remains }
+        Lane { number, log: log(folder, number), worker: None, interrupt, remains, left: Vec::new() }
     }
 
     /// Makes a run, in the process of the last one if that waits for more. A run that takes longer than `limit` hangs.
@@ -59,6 +61,7 @@ impl Lane {
             Some(ended) => ended,
             None => End::Exited(worker.break_off().await?),
         };
+        self.left.append(&mut worker.left);
         let (code, why) = match ended {
             End::Answered(code) => {
                 self.worker = Some(worker);
@@ -77,6 +80,12 @@ impl Lane {
             Some(0..=2) => RunEnd::InOrder,
             _ => RunEnd::Failed(why),
         })
+    }
+
+    /// What its last runs left, of which nobody was told yet.
+    pub fn left(&mut self) -> Vec<String> {
+        let told = |left: String| format!("{left}; `redjepsen clean` tries again");
+        std::mem::take(&mut self.left).into_iter().map(told).collect()
     }
 
     /// Whether its process waits for the next run.

@@ -31,7 +31,7 @@ use tokio::task::JoinHandle;
 
 pub use checked::{Checked, Made};
 pub use installation::install;
-pub use pace::Jobs;
+pub use pace::{Jobs, MOST_JOBS};
 pub use run::{KeepCluster, Place, RunSettings, Runner};
 pub use series::{Ended, Outlook, Prepared, Series, SeriesProgress, prepare};
 

@@ -27,8 +27,8 @@ impl Jobs {
     pub const ALONE: Jobs = Jobs::Fixed(NonZeroUsize::MIN);
 }
 
-/// More are a typo.
-const MOST_JOBS: usize = 256;
+/// How many runs can be made at the same time, here and elsewhere. More are a typo.
+pub const MOST_JOBS: usize = 256;
 /// `auto` has at most this many lanes for each processor.
 const LANES_PER_PROCESSOR: usize = 4;
 /// The memory that a lane takes: servers, clients, and the process that checks and reports. At most 62 MB with five Redis

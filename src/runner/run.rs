@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use super::log::RunLog;
 use super::signals::{self, Remains};
+use super::simulate::can_be_simulated;
 use super::{Checked, Console, Made, RunnerError, installation, repeat_saved};
 use crate::cluster::{
     ClientCommand, ClientSource, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform,
@@ -98,6 +99,10 @@ impl ClusterRequest {
                 let text = "--keep makes no sense with --cluster local: a local cluster ends with this process";
                 return Err(RunnerError::request(text));
             }
+            (ClusterKind::Sim, KeepCluster::ForUser) => {
+                let text = "--keep makes no sense with --cluster sim: there are no servers that could be kept";
+                return Err(RunnerError::request(text));
+            }
             (_, KeepCluster::ForUser) => ClusterKind::Docker,
             (kind, _) => kind,
         };
@@ -157,6 +162,11 @@ impl Runner {
         self.interrupt.clone()
     }
 
+    /// What follows is made although the user may want to stop, but then in no more time than this. To be called in a runtime.
+    pub fn goes_on_for(&mut self, grace: Duration) {
+        self.interrupt = self.interrupt.later_by(grace);
+    }
+
     /// Whether the last run's cluster was kept for the next one.
     pub fn has_cluster(&self) -> bool {
         self.kept.is_some()
@@ -177,6 +187,10 @@ impl Runner {
 
     /// Makes one run, from its scenario to its verdict. The report is still to be written.
     pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Made, RunnerError> {
+        if scenario.cluster_kind() == ClusterKind::Sim {
+            // Before anything is installed for it.
+            can_be_simulated(scenario)?;
+        }
         let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
         let installed = installation::client_of(scenario, &self.interrupt, self.console.say).await?;
         let request = ClusterRequest::of(scenario, installed, settings.keep_cluster)?;

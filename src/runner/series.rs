@@ -296,6 +296,14 @@ enum Step<'s> {
     Closed(Lane, Option<String>),
 }
 
+impl Step<'_> {
+    /// What is left of runs, of which nobody was told yet.
+    fn left(&mut self) -> Vec<String> {
+        let (Step::Made(lane, _, _) | Step::Closed(lane, _)) = self;
+        lane.left()
+    }
+}
+
 impl<'s> Lanes<'s> {
     fn new(series: &'s Series<'s>, queue: Queue<'s>, pace: Pace, again: bool) -> Lanes<'s> {
         let (idle, running, mut processors) = (Vec::new(), BTreeMap::new(), Processors::default());
@@ -335,23 +343,26 @@ impl<'s> Lanes<'s> {
             }
             tokio::select! {
                 biased;
-                Some(step) = at_work.next() => match step {
-                    Step::Made(lane, _, None) => {
-                        self.running.remove(&lane.number);
-                        ready = Some(lane);
-                        stop = stop.or(Some(Ok(Ended::Interrupted)));
-                    }
-                    Step::Made(lane, due, Some(outcome)) => {
-                        stop = stop.or(self.made(lane.number, &due, *outcome, state, progress));
-                        ready = Some(lane);
-                    }
-                    Step::Closed(lane, left) => {
-                        if let Some(left) = left {
-                            progress.warns(&left);
+                Some(mut step) = at_work.next() => {
+                    step.left().iter().for_each(|left| progress.warns(left));
+                    match step {
+                        Step::Made(lane, _, None) => {
+                            self.running.remove(&lane.number);
+                            ready = Some(lane);
+                            stop = stop.or(Some(Ok(Ended::Interrupted)));
                         }
-                        self.closed(lane);
+                        Step::Made(lane, due, Some(outcome)) => {
+                            stop = stop.or(self.made(lane.number, &due, *outcome, state, progress));
+                            ready = Some(lane);
+                        }
+                        Step::Closed(lane, left) => {
+                            if let Some(left) = left {
+                                progress.warns(&left);
+                            }
+                            self.closed(lane);
+                        }
                     }
-                },
+                }
                 () = sleep(LOOK_EVERY) => {
                     for lane in self.running.keys() {
                         progress.says(*lane, last_words(&folder, *lane));

@@ -50,9 +50,17 @@ impl Remains {
         Remains { all: Arc::clone(&self.all), number, told: Arc::clone(&self.told) }
     }
 
-    /// From now on `last` is called before the process ends at once.
+    /// From now on `last` is called before the process ends at once. Does not return in the last moment, so that nothing is
+    /// made of which nobody was told.
     pub fn are(&self, last: impl Fn() -> String + Send + 'static) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(self.number, Some(Box::new(last)));
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.told.load(Ordering::SeqCst) {
+            drop(all);
+            loop {
+                thread::park();
+            }
+        }
+        all.insert(self.number, Some(Box::new(last)));
     }
 
     pub fn are_gone(&self) {
@@ -68,8 +76,8 @@ impl Remains {
     }
 
     fn told(&self) -> String {
-        self.told.store(true, Ordering::SeqCst);
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        self.told.store(true, Ordering::SeqCst);
         let told: Vec<String> = all.values().flatten().map(|last| last()).collect();
         if told.is_empty() { format!("{AT_ONCE}; nothing is left behind") } else { told.join("\nredjepsen: ") }
     }
@@ -212,9 +220,9 @@ mod tests {
 
     #[test]
     fn all_that_is_left_is_told_and_nothing_that_is_gone() {
+        assert_eq!(Remains::default().told(), "stopped at once; nothing is left behind");
         let one = Remains::default();
         let (other, third) = (one.beside(), one.beside());
-        assert_eq!(third.told(), "stopped at once; nothing is left behind");
         for (remains, name) in [(&one, "a"), (&other, "b"), (&third, "c")] {
             remains.are(move || left_behind(name));
         }
@@ -227,5 +235,21 @@ mod tests {
         one.are_gone();
         third.are_gone();
         assert_eq!(other.told(), "stopped at once; nothing is left behind");
+    }
+
+    #[test]
+    fn nothing_is_made_after_the_last_moment() {
+        let remains = Remains::default();
+        let begins = |remains: Remains| {
+            let (begun, is_begun) = mpsc::channel();
+            thread::spawn(move || {
+                remains.are(|| left_behind("a folder"));
+                let _ = begun.send(());
+            });
+            is_begun.recv_timeout(Duration::from_millis(300)).is_ok()
+        };
+        assert!(begins(remains.beside()));
+        assert!(remains.told().contains("a folder"));
+        assert!(!begins(remains.beside()), "nobody would be told of it");
     }
 }

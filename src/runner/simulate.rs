@@ -14,22 +14,37 @@ use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::report::RunFacts;
 use crate::scenario::Scenario;
+use crate::topology::InstalledClient;
 
 /// The name of a history that is in no file, for messages.
 const IN_MEMORY: &str = "the simulated history";
 const RUN_ID: &str = "simulated";
 
-/// Makes a run of this scenario in virtual time and checks it. The scenario's own kind of cluster does not matter.
-pub fn simulate(scenario: &Scenario) -> Result<Checked, RunnerError> {
-    simulate_on(usual(scenario), scenario)
+/// Whether runs of this scenario can be simulated. The error says what can't be, in the same words for every command.
+pub fn can_be_simulated(scenario: &Scenario) -> Result<(), RunnerError> {
+    // A client of its own is one, installed or not.
+    let own = scenario.workload.client.as_ref().map(|_| InstalledClient::default());
+    let request = ClusterRequest::of(scenario, own, KeepCluster::No)?;
+    usual(scenario).check(&request.spec).map_err(RunnerError::request)
 }
 
-/// The same on a cluster that draws by a seed of its own, or whose members are at another distance.
-pub fn simulate_on(cluster: Simulated, scenario: &Scenario) -> Result<Checked, RunnerError> {
+/// Makes a run of this scenario in virtual time and checks it. The scenario's own kind of cluster does not matter.
+pub fn simulate(scenario: &Scenario) -> Result<Checked, RunnerError> {
+    let cut_short = || RunnerError::could_not_run("a simulated run was cut short, and nobody wanted it");
+    simulate_unless(&never(), usual(scenario), scenario)?.ok_or_else(cut_short)
+}
+
+/// The same on a cluster that draws by a seed of its own, or whose members are at another distance. None if the run was cut
+/// short, since the user wants to stop: it shows nothing then.
+pub fn simulate_unless(
+    interrupt: &Interrupt,
+    cluster: Simulated,
+    scenario: &Scenario,
+) -> Result<Option<Checked>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-    let history = history_of(scenario, &plan, cluster, None)?;
+    let Some(history) = history_of(interrupt, scenario, &plan, cluster, None)? else { return Ok(None) };
     let history = history::load_reader(&history[..], IN_MEMORY).map_err(RunnerError::could_not_run)?;
-    Ok(Checked::new(history, Some(scenario.clone()), RunFacts::default()))
+    Ok(Some(Checked::new(history, Some(scenario.clone()), RunFacts::default())))
 }
 
 /// Makes a run of this scenario in virtual time. Returns its history as a file would have it: the same bytes for the same
@@ -41,25 +56,33 @@ pub fn simulated_history(scenario: &Scenario) -> Result<Vec<u8>, RunnerError> {
 /// The same, with something between the cluster's parts.
 fn history_with(scenario: &Scenario, between: Option<Arc<dyn Between>>) -> Result<Vec<u8>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-    history_of(scenario, &plan, usual(scenario), between)
+    Ok(history_of(&never(), scenario, &plan, usual(scenario), between)?.unwrap_or_default())
 }
 
 /// Makes a run of this scenario in virtual time, with a plan whose faults somebody else has placed.
 pub fn simulate_plan(scenario: &Scenario, plan: &Plan) -> Result<History, RunnerError> {
-    history::load_reader(&history_of(scenario, plan, usual(scenario), None)?[..], IN_MEMORY)
-        .map_err(RunnerError::could_not_run)
+    let history = history_of(&never(), scenario, plan, usual(scenario), None)?.unwrap_or_default();
+    history::load_reader(&history[..], IN_MEMORY).map_err(RunnerError::could_not_run)
 }
 
-fn usual(scenario: &Scenario) -> Simulated {
+/// An interrupt that nobody raises.
+fn never() -> Interrupt {
+    Interrupt::new().1
+}
+
+/// A cluster that draws by the scenario's seed.
+pub fn usual(scenario: &Scenario) -> Simulated {
     Simulated::new(scenario.seed)
 }
 
+/// None if it was cut short.
 fn history_of(
+    interrupt: &Interrupt,
     scenario: &Scenario,
     plan: &Plan,
     cluster: Simulated,
     between: Option<Arc<dyn Between>>,
-) -> Result<Vec<u8>, RunnerError> {
+) -> Result<Option<Vec<u8>>, RunnerError> {
     let request = ClusterRequest::of(scenario, None, KeepCluster::No)?;
     let spec = ClusterSpec { run_id: RUN_ID.to_string(), ..request.spec };
     let memory = Memory::default();
@@ -72,17 +95,19 @@ fn history_of(
             header: header(scenario, plan, true),
             recorder: Recorder::to(recorded),
             presence: None,
-            // Nobody raises it: such a run is over before anybody could.
-            interrupt: Interrupt::new().1,
+            // Who wants to stop drops the run: healing a simulated cluster helps nobody.
+            interrupt: never(),
             status: watch::channel(Status::default()).0,
         };
         // A run that breaks off is not an error here: its history says so.
         let _ = controller::run(&cluster, request).await;
         Ok::<(), RunnerError>(())
     };
-    in_virtual_time(run).map_err(RunnerError::could_not_run)??;
+    let ended = in_virtual_time(async || interrupt.unless(run()).await).map_err(RunnerError::could_not_run)?;
+    let Ok(ended) = ended else { return Ok(None) };
+    ended?;
     let mut bytes = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(std::mem::take(&mut *bytes))
+    Ok(Some(std::mem::take(&mut *bytes)))
 }
 
 #[cfg(test)]

@@ -27,12 +27,16 @@ use tokio::time::timeout;
 use super::run::{KeepCluster, Place, RunSettings, Runner};
 use super::signals::{self, Remains, is_left_behind};
 use super::{Checked, Console, PROGRAM, RunnerError};
+use crate::cluster::{self, CleanOptions};
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::report;
 use crate::scenario::Scenario;
 
 /// How long a run that was told to stop may take to heal and to remove its cluster.
 const FAREWELL: Duration = Duration::from_secs(60);
+/// The same once the user wants to stop: most clusters are removed in less than a second, and an engine that hangs is given up
+/// before that.
+const SHORT_FAREWELL: Duration = Duration::from_secs(15);
 /// How long a process that is to end at once may take to say what it leaves.
 const LAST_WORDS: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// How much of a line that makes no sense a message shows.
@@ -111,6 +115,8 @@ pub(super) struct Worker {
     interrupt: Interrupt,
     /// What is left if both processes end at once; none once this one has ended.
     remains: Remains,
+    /// What could not be removed after it was killed, and why.
+    pub left: Vec<String>,
 }
 
 /// How a run's process answered or ended.
@@ -142,7 +148,7 @@ impl Worker {
         let process = pidfd_open(pid, PidfdFlags::empty())?;
         let log_path = log_path.to_path_buf();
         remains.are(move || last_words(&process, &log_path));
-        Ok(Worker { child, orders, answers, interrupt, remains })
+        Ok(Worker { child, orders, answers, interrupt, remains, left: Vec::new() })
     }
 
     /// None if it has ended.
@@ -173,23 +179,33 @@ impl Worker {
         }
     }
 
-    /// Stops the process in an orderly way in the middle of a run; kills it if it does not end.
+    /// Stops the process in an orderly way in the middle of a run. If it does not end, kills it, and removes what it leaves.
     pub async fn break_off(&mut self) -> io::Result<ExitStatus> {
         let pid = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         if let Some(pid) = pid {
-            // If it has ended, there is nobody to signal.
+            // If it has ended, there is nobody to signal. One that was stopped must go on to hear it.
             let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, Signal::CONT);
         }
-        let ended = match timeout(FAREWELL, self.child.wait()).await {
-            Ok(status) => status,
-            Err(_) => {
-                if let Some(pid) = pid {
-                    let _ = kill_process_group(pid, Signal::KILL);
-                }
-                self.child.wait().await
-            }
+        let interrupt = self.interrupt.clone();
+        let ended = match interrupt.within(SHORT_FAREWELL, timeout(FAREWELL, self.child.wait())).await {
+            Ok(Ok(status)) => status,
+            Ok(Err(_)) | Err(Interrupted) => self.kill(pid).await,
         };
         self.remains.unless_told().await;
+        ended
+    }
+
+    async fn kill(&mut self, pid: Option<Pid>) -> io::Result<ExitStatus> {
+        if let Some(pid) = pid {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        let ended = self.child.wait().await;
+        let of = pid.map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
+        if of.is_some() {
+            let (cleaned, _) = cluster::clean(&CleanOptions { of, ..CleanOptions::default() }).await;
+            self.left = cleaned.failed;
+        }
         ended
     }
 }

@@ -333,7 +333,7 @@ async fn clean_takes_the_dead_and_leaves_the_living() {
     let elsewhere = start(&docker, spec).await.unwrap();
 
     let removed = async |all: bool| {
-        let cleaned = docker.clean(&CleanOptions { all, images: false }).await;
+        let cleaned = docker.clean(&CleanOptions { all, ..CleanOptions::default() }).await;
         eprintln!("{cleaned:?}");
         cleaned.removed.into_iter().map(|run| run.run_id).collect::<Vec<_>>()
     };

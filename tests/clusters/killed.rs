@@ -427,18 +427,16 @@ fn a_run_in_docker_whose_engine_hangs_ends_and_says_what_clean_removes() {
     clean(&mut traces, "the engine hung");
 }
 
-#[test]
-fn a_suite_that_is_told_twice_ends_at_once_with_its_run() {
-    let _turn = turns::cleaning();
+/// A suite whose only run is in progress, and the process that makes it.
+fn suite_at_work() -> (Running, u32) {
     let own = tempfile::tempdir().unwrap();
     // Its holders think for so long that no operation is over at once.
     let with = "cluster = \"local\"\ntime_limit = \"60s\"\nttl = \"5s\"\nhold = \"3s\"\n";
     let cells = "[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\n";
     let suite = format!("description = \"mine\"\n[with]\n{with}{cells}");
     fs::write(own.path().join("mine.toml"), suite).unwrap();
-    let mut run = Running::start(own, "suite ./mine.toml", None);
+    let run = Running::start(own, "suite ./mine.toml", None);
     let folder = run.folder.clone();
-    let mut traces = run.traces(&folder);
     let deadline = Instant::now() + Duration::from_secs(30);
     let log = folder.join("store/suites/mine/latest/lane-1.log");
     while !fs::read_to_string(&log).is_ok_and(|log| log.contains("running")) {
@@ -446,6 +444,49 @@ fn a_suite_that_is_told_twice_ends_at_once_with_its_run() {
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_secs(1));
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let lane = pids.find(|pid| parent(*pid) == Some(run.child.id())).expect("a process that makes the run");
+    (run, lane)
+}
+
+#[test]
+fn a_suite_whose_run_is_stopped_ends_when_it_is_told_to_and_leaves_nothing() {
+    let _turn = turns::cleaning();
+    let (mut run, lane) = suite_at_work();
+    let folder = run.folder.clone();
+    let mut traces = run.traces(&folder);
+    said_by("kill", &["-STOP", &lane.to_string()]);
+    run.signal("-INT");
+    let code = run.end();
+    assert!(code.is_some_and(|code| code != 0), "{code:?}: {}", run.said);
+    assert_eq!(traces.left(), Vec::<String>::new(), "{}", run.said);
+}
+
+#[test]
+fn a_suite_whose_run_does_not_end_kills_it_and_removes_what_it_leaves() {
+    let _turn = turns::cleaning();
+    let (mut run, lane) = suite_at_work();
+    let folder = run.folder.clone();
+    let mut traces = run.traces(&folder);
+    run.signal("-INT");
+    // Whatever it is told, it does not go on.
+    let began = Instant::now();
+    while run.child.try_wait().unwrap().is_none() {
+        said_by("kill", &["-STOP", &lane.to_string()]);
+        assert!(began.elapsed() < Duration::from_secs(40), "{}", run.said);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    run.end();
+    assert_eq!(traces.left(), Vec::<String>::new(), "{}", run.said);
+}
+
+#[test]
+fn a_suite_that_is_told_twice_ends_at_once_with_its_run() {
+    let _turn = turns::cleaning();
+    let (mut run, _) = suite_at_work();
+    let folder = run.folder.clone();
+    let mut traces = run.traces(&folder);
     run.signal("-INT");
     std::thread::sleep(Duration::from_millis(150));
     run.signal("-INT");

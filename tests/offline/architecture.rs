@@ -71,7 +71,10 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "words",
         ],
     ),
-    ("fuzz", &["checker", "cluster", "history", "nemesis", "plan", "runner", "scenario", "topology", "units"]),
+    (
+        "fuzz",
+        &["checker", "cluster", "history", "interrupt", "nemesis", "plan", "runner", "scenario", "topology", "units"],
+    ),
     (
         "cli",
         &[
@@ -84,6 +87,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "files",
             "fuzz",
             "history",
+            "interrupt",
             "nemesis",
             "report",
             "risk",

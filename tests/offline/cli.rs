@@ -73,6 +73,8 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--subnet", "10.0.0.0/99"], "10.0.0.0/99");
     refused(&["--cluster", "docker", "--client-cmd", "./client"], "--client-image");
     refused(&["--cluster", "local", "--image", "redis:7"], "--image makes no sense with --cluster local");
+    refused(&["--cluster", "local", "--keep"], "--keep makes no sense with --cluster local");
+    refused(&["--cluster", "sim", "--keep"], "--keep makes no sense with --cluster sim");
     refused(&["--image", "redis:7", "--redis-server", "redis-server"], "cannot be used with");
     refused(&["--client-cmd", "'open", "--client-image", "x"], "a quote is not closed");
     refused(&["--client-cmd", ""], "--client-cmd: it is empty");
@@ -295,6 +297,41 @@ fn a_suite_is_planned_without_anything_being_started() {
     let (all, minutes) = cells("1/1");
     assert_eq!(parts.iter().map(|(lines, _)| lines).sum::<usize>(), all);
     assert!(parts.iter().all(|(_, part)| part.abs_diff(minutes / 3) <= 1), "{parts:?} of {minutes} minutes");
+}
+
+#[test]
+fn what_is_simulated_is_refused_in_the_same_words_everywhere() {
+    for workload in ["etcd", "redis-py"] {
+        let sentence = |arguments: &[&str]| {
+            let assert = redjepsen().args(arguments).args(["--workload", workload]).assert().code(254);
+            String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+        };
+        let said = sentence(&["run", "--cluster", "sim", "--nemesis", "none"]);
+        assert!(said.contains("this cannot be simulated") && said.contains("--cluster docker or local"), "{said}");
+        assert_eq!(said, sentence(&["fuzz"]));
+        assert_eq!(said, sentence(&["fuzz", "--nemesis", "pause"]));
+        assert_eq!(said, sentence(&["risk"]));
+    }
+    let client = ["--client-cmd", "./client", "--workload", "single"];
+    redjepsen().arg("fuzz").args(client).assert().code(254).stderr(contains("only redjepsen's own clients"));
+    let folder = tempfile::tempdir().unwrap();
+    let accepted = ["fuzz", "--workload", "perfect", "--runs", "1", "--jobs", "256", "--cluster", "any"];
+    redjepsen().current_dir(&folder).args(accepted).assert().stdout(contains("1 simulated run,"));
+}
+
+#[test]
+fn a_hunt_that_could_not_be_one_is_refused() {
+    for (arguments, words) in [
+        (["--time", "0s"], "--time 0s leaves no time"),
+        (["--runs", "0"], "0 is not in 1.."),
+        (["--jobs", "0"], "it may be 1 to 256"),
+        (["--jobs", "257"], "it may be 1 to 256"),
+        (["--jobs", "many"], "it may be 1 to 256"),
+        (["--cluster", "local"], "`redjepsen replay` carries out on real servers"),
+        (["--cluster", "docker"], "`redjepsen replay` carries out on real servers"),
+    ] {
+        redjepsen().arg("fuzz").args(arguments).assert().code(254).stderr(contains(words));
+    }
 }
 
 #[test]

@@ -15,6 +15,17 @@ fn explore(flags: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
+fn memory_that_is_not_to_be_had_ends_the_search_and_not_the_program() {
+    let search = "explore --nodes 4 --clients 3 --time 12 --clocks perfect --holding while-valid --memory 64GiB";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -v 600000; exec \"$0\" {search}"), env!("CARGO_BIN_EXE_redjepsen")]);
+    let output = shell.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("UNDECIDED") && said.contains("the memory that this machine gives ran out"), "{said}");
+}
+
+#[test]
 fn the_first_line_is_the_answer_and_the_last_the_way_to_real_redis() {
     let (code, text, _) = explore(&[]);
     let first = "VIOLATED  two clients hold the lock at once after 14 steps (15 states), and no way is shorter";

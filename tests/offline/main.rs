@@ -8,6 +8,7 @@ mod docs;
 mod explore;
 mod files;
 mod formats;
+mod hunts;
 mod install;
 mod matrix;
 mod report;
@@ -15,6 +16,7 @@ mod repro;
 mod risk;
 mod simulated;
 mod support;
+mod terminal;
 mod way_out;
 mod words;
 

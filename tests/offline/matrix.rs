@@ -5,13 +5,16 @@ use std::path::Path;
 
 use redjepsen::checker::Validity;
 use redjepsen::nemesis::Expectation::{self, Valid, Violation};
-use redjepsen::report::matrix as pages;
+use redjepsen::report::{Look, matrix as pages};
 use redjepsen::scenario::{Cause, Finding, Library, Options};
 use redjepsen::suite::file::Found;
 use redjepsen::suite::matrix::{Circumstances, Matrix, Overall};
 use redjepsen::suite::outcome::{Numbers, RunOutcome, Timing};
 use redjepsen::suite::plan::{PlannedCell, Suite};
 use redjepsen::suite::shard::{Durations, Shard};
+
+/// A terminal of the usual width, with colours.
+const COLORED: Look = Look { color: true, width: Some(96) };
 
 fn cell(workload: &str, nemesis: &str, expected: Option<Expectation>, runs: u64) -> PlannedCell {
     let scripted = nemesis.contains('-');
@@ -99,10 +102,10 @@ fn mixed() -> Matrix {
 #[test]
 fn each_page_says_what_came_out() {
     let matrix = mixed();
-    let text =
-        [pages::terminal(&matrix, false), pages::markdown(&matrix), pages::junit(&matrix)].join("\n----------\n\n");
+    let text = [pages::terminal(&matrix, Look::PLAIN), pages::markdown(&matrix), pages::junit(&matrix)]
+        .join("\n----------\n\n");
     insta::assert_snapshot!(text);
-    assert!(pages::terminal(&matrix, true).starts_with("\u{1b}[1;31mSURPRISE"));
+    assert!(pages::terminal(&matrix, COLORED).starts_with("\u{1b}[1;31mSURPRISE"));
     // Except for the last digits of numbers, the JSON is complete.
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!((again.verdict, again.counts), (matrix.verdict, matrix.counts));
@@ -147,7 +150,7 @@ fn what_strangers_wrote_is_text() {
     assert!(!text.contains("<script") && !text.contains("[x](javascript") && !text.contains("\n# z"));
     let junit = pages::junit(&matrix);
     assert!(!junit.contains("<script") && !junit.contains('\u{1}') && junit.contains("&lt;script"));
-    assert!(!pages::terminal(&matrix, false).contains('\u{1}'));
+    assert!(!pages::terminal(&matrix, Look::PLAIN).contains('\u{1}'));
 }
 
 #[test]
@@ -175,17 +178,17 @@ fn a_run_that_was_late_or_made_again_is_named_on_every_page() {
         let runs = [first.clone(), found.clone(), in_time.clone()];
         Matrix::new(&suite(vec![cell.clone()]), &runs, Circumstances::default())
     };
-    assert!(pages::terminal(&matrix(&missed), false).starts_with("UNKNOWN"), "until it is made again");
+    assert!(pages::terminal(&matrix(&missed), Look::PLAIN).starts_with("UNKNOWN"), "until it is made again");
     let matrix = matrix(&again);
     let words = "seed 1: made again alone with the same seed: the first attempt was valid, and its timing was not kept: \
                  timers were 130 ms late, where 50 ms are allowed; this time too, its timing was not kept";
     let also = "seed 2: its timing was not kept";
-    for page in [pages::terminal(&matrix, false), pages::markdown(&matrix)] {
+    for page in [pages::terminal(&matrix, Look::PLAIN), pages::markdown(&matrix)] {
         assert!(page.contains(words) && page.contains(also) && !page.contains("seed 3"), "{page}");
     }
     let page = pages::html(&matrix);
     assert!(page.contains("id=\"timing\"") && page.contains(&words[8..]) && page.contains("1 made again alone"));
-    assert!(pages::terminal(&matrix, false).contains("broken in 3 of 3, 1 made again alone"));
+    assert!(pages::terminal(&matrix, Look::PLAIN).contains("broken in 3 of 3, 1 made again alone"));
     assert!(!pages::html(&mixed()).contains("id=\"timing\""));
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!(again.cells[0].runs[0].first_attempt, matrix.cells[0].runs[0].first_attempt);
@@ -196,7 +199,7 @@ fn nothing_expected_is_nothing_passed() {
     let cell = cell("redlock", "clock", None, 1);
     let run = run(&cell, 1, Some(Validity::Valid));
     let matrix = Matrix::new(&suite(vec![cell]), &[run], Circumstances::default());
-    assert!(pages::terminal(&matrix, false).starts_with("UNKNOWN  Nothing is expected of any cell"));
+    assert!(pages::terminal(&matrix, Look::PLAIN).starts_with("UNKNOWN  Nothing is expected of any cell"));
 }
 
 #[test]
@@ -363,7 +366,7 @@ fn simulated_runs_are_marked_on_every_page_and_join_no_real_ones() {
     let first = |text: String, line: usize| text.lines().nth(line).unwrap_or_default().to_string();
     let marked = |matrix: &Matrix| {
         [
-            first(pages::terminal(matrix, false), 0).contains("Simulated"),
+            first(pages::terminal(matrix, Look::PLAIN), 0).contains("Simulated"),
             first(pages::markdown(matrix), 0).contains("(simulated)"),
             first(pages::junit(matrix), 1).contains("(simulated)"),
             first(pages::json(matrix), 1).contains("\"simulated\": 1"),

@@ -6,8 +6,11 @@ use redjepsen::checker::*;
 use redjepsen::history::ResourceKind;
 use redjepsen::history::*;
 use redjepsen::locks::{LockSpec, NoOptions};
-use redjepsen::report::{self, Counterexample, Report, RunFacts, Story};
+use redjepsen::report::{self, Counterexample, Look, Report, RunFacts, Story};
 use redjepsen::scenario::Fencing;
+
+/// A terminal of the usual width, with colours.
+const COLORED: Look = Look { color: true, width: Some(96) };
 
 /// Writes sample reports for people to look at: `REPORTS_TO=/tmp/rep cargo test --test offline samples`.
 #[test]
@@ -25,7 +28,7 @@ fn samples() {
         let folder = std::path::Path::new(&folder).join(name);
         std::fs::create_dir_all(&folder).expect("a folder for the samples");
         report::write(&folder, &run.report()).expect("a report");
-        println!("{}", report::terminal(&run.report(), false));
+        println!("{}", report::terminal(&run.report(), Look::PLAIN));
     }
 }
 
@@ -63,13 +66,19 @@ fn many() -> Run {
 
 #[test]
 fn the_terminal_tells_the_verdict_first_and_in_few_lines() {
-    let told = [invalid(), harmless(), valid(), unknown()].map(|run| report::terminal(&run.report(), false));
+    let look = Look { color: false, ..COLORED };
+    let told = [invalid(), harmless(), valid(), unknown()].map(|run| {
+        let plain = report::terminal(&run.report(), Look::PLAIN);
+        let second = plain.lines().nth(1).unwrap();
+        assert!(second.is_empty() || second.starts_with("  - "), "the verdict is one line in a pipe: {plain}");
+        report::terminal(&run.report(), look)
+    });
     for text in &told {
         assert!(text.lines().count() <= 22, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     }
     insta::assert_snapshot!(told.join("\n----------\n\n"));
-    assert!(report::terminal(&invalid().report(), true).starts_with("\u{1b}[1;31mINVALID"));
+    assert!(report::terminal(&invalid().report(), COLORED).starts_with("\u{1b}[1;31mINVALID"));
 }
 
 #[test]
@@ -180,7 +189,7 @@ fn counters_and_lists_are_told_by_where_they_end() {
     let told = |kind, ends: &[_]| {
         let run = over(kind, ends);
         let headline = report::headline(&run.report());
-        let terminal = report::terminal(&run.report(), false);
+        let terminal = report::terminal(&run.report(), Look::PLAIN);
         let resource = terminal.lines().find_map(|line| line.strip_prefix("  resource          ")).map(String::from);
         (headline.split_once(": ").map(|(_, end)| end.to_string()), resource)
     };
@@ -231,7 +240,7 @@ fn a_page_lists_what_several_keys_came_to_and_never_all_of_many() {
     assert!(many.contains("4,988 more keys") && many.contains("<th>ends at</th>"));
     assert!(many.len() < several.len() + 10_000);
     let terminal =
-        report::terminal(&over(ResourceKind::Register, &[(100, 0, 0, None), (82, 8, 0, None)]).report(), false);
+        report::terminal(&over(ResourceKind::Register, &[(100, 0, 0, None), (82, 8, 0, None)]).report(), Look::PLAIN);
     assert!(terminal.contains("  keys              1 of 2 lost updates\n"), "{terminal}");
 }
 
@@ -333,7 +342,7 @@ fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
         for sign_of_trouble in ["could not be drawn", "\"NaN", " NaN", ">NaN", ",NaN", "\"inf\"", ">inf<"] {
             assert!(!page.contains(sign_of_trouble), "{name}: {sign_of_trouble}");
         }
-        assert!(report::terminal(&report, true).lines().count() <= 25, "{name}");
+        assert!(report::terminal(&report, COLORED).lines().count() <= 25, "{name}");
     }
 }
 

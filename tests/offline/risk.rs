@@ -177,6 +177,10 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         (&["--crashes-per-day", "-1"], "--crashes-per-day -1 is out of range"),
         (&["--workload", "nothing"], "nothing"),
         (&["--runs", "1"], "--runs"),
+        (&["--jobs", "0"], "it may be 1 to 256"),
+        (&["--jobs", "100000"], "it may be 1 to 256"),
+        (&["--workload", "etcd"], "this cannot be simulated: etcd is not simulated"),
+        (&["--workload", "redis-py"], "this cannot be simulated: only redjepsen's own clients live in virtual time"),
     ] {
         let (code, _, errors) = risk(flags);
         assert_eq!(code, Some(254), "{flags:?}: {errors}");

@@ -4,7 +4,9 @@
 //! batch for each thread; then each adds its batches to its own part of the set of states. So the answer, the number of
 //! states and the counterexample do not depend on the number of threads.
 
+use std::collections::TryReserveError;
 use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::layout::State;
@@ -56,6 +58,14 @@ pub enum Verdict {
 pub enum GaveUp {
     Time,
     Memory,
+    /// The system gave no more memory, though the limit was not reached.
+    NoMoreMemory,
+}
+
+impl From<TryReserveError> for GaveUp {
+    fn from(_: TryReserveError) -> GaveUp {
+        GaveUp::NoMoreMemory
+    }
 }
 
 /// How many states a thread expands before it hands on what it found. Small enough that what waits is no large part of
@@ -95,7 +105,8 @@ impl<'a> Search<'a> {
     fn new(model: &'a Model, limits: &'a Limits) -> Search<'a> {
         let mut parts: Vec<Visited> = (0..limits.threads.get()).map(|_| Visited::new()).collect();
         let initial = model.initial();
-        parts[part_of(initial, limits.threads.get())].insert(initial);
+        // It has room for the first one.
+        let _ = parts[part_of(initial, limits.threads.get())].insert(initial);
         Search { model, limits, parts, levels: vec![vec![initial]], steps: 0 }
     }
 
@@ -113,9 +124,10 @@ impl<'a> Search<'a> {
                 return Err(GaveUp::Memory);
             }
             let to = (from + BATCH * threads).min(self.levels[level].len());
-            let (steps, batches) = expand(self.model, &self.levels[level][from..to], threads);
+            let (steps, batches) = expand(self.model, &self.levels[level][from..to], threads)?;
             self.steps += steps;
-            for (new, broken) in absorb(self.model, &mut self.parts, &batches) {
+            for (new, broken) in absorb(self.model, &mut self.parts, &batches)? {
+                next.try_reserve(new.len())?;
                 next.extend(new);
                 violated.extend(broken);
             }
@@ -146,54 +158,82 @@ pub(crate) fn shares(states: &[State], threads: usize) -> impl Iterator<Item = &
     states.chunks(states.len().div_ceil(threads).max(256))
 }
 
+/// What can come after these states, by thread and part of the set.
+type Batches = Vec<Vec<Vec<State>>>;
+
 /// What can come after these states: how many steps, and by expanding thread and part of the set the states.
-fn expand(model: &Model, states: &[State], threads: usize) -> (u64, Vec<Vec<Vec<State>>>) {
-    let work = |share: &[State]| {
-        let mut batches = vec![Vec::with_capacity(share.len() * 4 / threads); threads];
-        let mut steps = 0;
+fn expand(model: &Model, states: &[State], threads: usize) -> Result<(u64, Batches), TryReserveError> {
+    let work = |share: &[State]| -> Result<(u64, Vec<Vec<State>>), TryReserveError> {
+        let mut batches = vec![Vec::new(); threads];
+        for batch in &mut batches {
+            batch.try_reserve(share.len() * 4 / threads)?;
+        }
+        let (mut steps, mut full) = (0, Ok(()));
         for state in share {
             model.steps(*state, |_, next| {
                 steps += 1;
-                batches[part_of(next, threads)].push(next);
+                if let Err(error) = push(&mut batches[part_of(next, threads)], next) {
+                    full = Err(error);
+                }
             });
+            full.clone()?;
         }
-        (steps, batches)
+        Ok((steps, batches))
     };
-    let results = in_parallel(shares(states, threads), work);
-    (results.iter().map(|(steps, _)| steps).sum(), results.into_iter().map(|(_, batches)| batches).collect())
+    let results = in_parallel(shares(states, threads), work).into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok((results.iter().map(|(steps, _)| steps).sum(), results.into_iter().map(|(_, batches)| batches).collect()))
 }
 
-/// Adds each part's batches to it. Which of them were new, and which of those break the property.
-fn absorb(model: &Model, parts: &mut [Visited], batches: &[Vec<Vec<State>>]) -> Vec<(Vec<State>, Vec<State>)> {
-    let work = |(number, part): (usize, &mut Visited)| {
+/// For one part of the set: which states were new, and which of those break the property.
+type New = (Vec<State>, Vec<State>);
+
+/// Adds each part's batches to it.
+fn absorb(model: &Model, parts: &mut [Visited], batches: &[Vec<Vec<State>>]) -> Result<Vec<New>, TryReserveError> {
+    let work = |(number, part): (usize, &mut Visited)| -> Result<New, TryReserveError> {
         let (mut new, mut violated) = (Vec::new(), Vec::new());
         for state in batches.iter().flat_map(|batches| &batches[number]) {
-            if part.insert(*state) {
-                new.push(*state);
+            if part.insert(*state)? {
+                push(&mut new, *state)?;
                 if model.is_violated(*state) {
-                    violated.push(*state);
+                    push(&mut violated, *state)?;
                 }
             }
         }
-        (new, violated)
+        Ok((new, violated))
     };
     if batches.len() < 2 {
         parts.iter_mut().enumerate().map(work).collect()
     } else {
-        in_parallel(parts.iter_mut().enumerate(), work)
+        in_parallel(parts.iter_mut().enumerate(), work).into_iter().collect()
     }
 }
 
-/// The results of `work` on each item, in their order, on a thread for each; one alone needs no other thread.
-pub(crate) fn in_parallel<I: Send, R: Send>(items: impl Iterator<Item = I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
-    let mut items: Vec<I> = items.collect();
-    if items.len() == 1 {
-        return items.pop().map(work).into_iter().collect();
+/// Adds a state, unless there is no memory for it.
+fn push(states: &mut Vec<State>, state: State) -> Result<(), TryReserveError> {
+    if states.len() == states.capacity() {
+        states.try_reserve(1)?;
     }
-    let work = &work;
+    states.push(state);
+    Ok(())
+}
+
+/// The results of `work` on each item, in their order, on a thread for each as far as the system gives them; one alone
+/// needs no other thread.
+pub(crate) fn in_parallel<I: Send, R: Send>(items: impl Iterator<Item = I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
+    let items: Vec<Mutex<Option<I>>> = items.map(|item| Mutex::new(Some(item))).collect();
+    // Whoever comes first does it.
+    let once = |item: &Mutex<Option<I>>| item.lock().unwrap_or_else(PoisonError::into_inner).take().map(&work);
+    if let [item] = &items[..] {
+        return once(item).into_iter().collect();
+    }
+    let once = &once;
     thread::scope(|scope| {
-        let threads: Vec<_> = items.into_iter().map(|item| scope.spawn(move || work(item))).collect();
-        let ended = threads.into_iter().map(|thread| thread.join());
-        ended.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        let spawn = |item| thread::Builder::new().spawn_scoped(scope, move || once(item)).map_err(|_| item);
+        let threads: Vec<_> = items.iter().map(spawn).collect();
+        let ended = threads.into_iter().map(|thread| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(item) => once(item),
+        });
+        ended.flatten().collect()
     })
 }

@@ -1,5 +1,7 @@
 //! A set of states: open addressing in one vector, since a state is never 0.
 
+use std::collections::TryReserveError;
+
 use crate::layout::State;
 
 /// The states that were seen.
@@ -14,18 +16,18 @@ impl Visited {
         Visited { slots: vec![0; 1024], len: 0 }
     }
 
-    /// Adds a state; whether it was new.
-    pub fn insert(&mut self, state: State) -> bool {
+    /// Adds a state; whether it was new. Fails if there is no memory for it.
+    pub fn insert(&mut self, state: State) -> Result<bool, TryReserveError> {
         if self.len * 8 >= self.slots.len() * 5 {
-            self.grow();
+            self.grow()?;
         }
         let place = place(&self.slots, state);
         if self.slots[place] == state {
-            return false;
+            return Ok(false);
         }
         self.slots[place] = state;
         self.len += 1;
-        true
+        Ok(true)
     }
 
     pub fn len(&self) -> usize {
@@ -38,13 +40,16 @@ impl Visited {
         if self.len * 2 >= self.slots.len() { now * 3 } else { now }
     }
 
-    fn grow(&mut self) {
-        let mut slots = vec![0; self.slots.len() * 2];
+    fn grow(&mut self) -> Result<(), TryReserveError> {
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(self.slots.len() * 2)?;
+        slots.resize(self.slots.len() * 2, 0);
         for state in self.slots.drain(..).filter(|state| *state != 0) {
             let place = place(&slots, state);
             slots[place] = state;
         }
         self.slots = slots;
+        Ok(())
     }
 }
 
@@ -77,8 +82,8 @@ mod tests {
     fn a_state_is_new_once_also_after_the_set_has_grown() {
         let mut visited = Visited::new();
         let states = || (1..50_000u128).map(|number| number << 40 | 1);
-        assert!(states().all(|state| visited.insert(state)));
-        assert!(!states().any(|state| visited.insert(state)));
+        assert!(states().all(|state| visited.insert(state).unwrap()));
+        assert!(!states().any(|state| visited.insert(state).unwrap()));
         assert_eq!(visited.len(), 49_999);
     }
 

@@ -2,11 +2,10 @@
 
 mod choose;
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use super::check::{CheckFlags, NilReads};
-use super::{Exit, Failure, exit_for, print};
+use super::{Exit, Failure, exit_for, look, print};
 use crate::checker::Validity;
 use crate::history::{self, HistoryError};
 use crate::report::linear::{KeyAnswer, LinearReport};
@@ -83,7 +82,7 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
     if flags.json {
         print(report.json())?;
     } else {
-        print(report.text(std::io::stdout().is_terminal()))?;
+        print(report.text(look()))?;
     }
     let svg = || report.counterexample().map(Counterexample::standalone);
     flags.pages.write(|| linear_html(&report), svg)?;

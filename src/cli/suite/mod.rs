@@ -4,14 +4,13 @@ mod merge;
 mod progress;
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sha2::{Digest, Sha256};
 
 use self::progress::Progress;
-use super::{CONSOLE, Exit, Failure, despite, print, tell};
+use super::{CONSOLE, Exit, Failure, despite, look, print, tell};
 use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::runs;
@@ -216,7 +215,7 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
         Overall::Surprise => Exit::Invalid,
         Overall::Unknown => Exit::Unknown,
     };
-    let shown = print(pages::terminal(matrix, std::io::stdout().is_terminal()));
+    let shown = print(pages::terminal(matrix, look()));
     let written = pages::write(folder, matrix).map_err(Failure::could_not_run);
     let page = folder.join("matrix.html");
     match shown.and(written).and_then(|()| print(format!("\n  matrix  {}\n", page.display()))) {

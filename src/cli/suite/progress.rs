@@ -2,13 +2,12 @@
 //! run is doing, or which ones are in progress if there are several.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::checker::Validity;
-use crate::cli::tell;
+use crate::cli::{is_live, tell};
 use crate::nemesis::Expectation;
 use crate::runner::{Outlook, SeriesProgress};
 use crate::suite::file::Found;
@@ -37,7 +36,7 @@ impl SeriesProgress for Progress {
     fn starts(&mut self, outlook: Outlook) {
         let Outlook { all, due, clusters, planned, lanes } = outlook;
         (self.all, self.done, self.began, self.left) = (all, all - due, Instant::now(), planned);
-        if std::io::stderr().is_terminal() {
+        if is_live() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{spinner} {prefix} · {wide_msg}");
             self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));

@@ -45,6 +45,10 @@ impl Docker {
             BTreeMap::new()
         });
         for (run_id, remains) in remains {
+            let pid = remains.owner.as_ref().map(|owner| owner.pid);
+            if options.of.is_some() && options.of != pid {
+                continue;
+            }
             match remains.reason_to_keep(options.all) {
                 Some(reason) => cleaned.kept.push(KeptRun { run_id, reason }),
                 None => match self.remove_run(&run_id).await {

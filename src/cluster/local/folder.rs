@@ -33,6 +33,9 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(ClusterError::RunExists { run_id: run_id.to_string() });
             }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ClusterError::NoTemporaryFolder { path: std::env::temp_dir() });
+            }
             other => other.map_err(failed)?,
         }
         let folder = Folder(path.clone());
@@ -126,7 +129,11 @@ fn clean_in(place: &Path, options: &CleanOptions, remove: fn(&Path) -> Result<()
         // Skips links and files, which somebody else may have put there.
         let Some(there) = entry.metadata().ok().filter(fs::Metadata::is_dir) else { continue };
         let run_id = run_id.to_string();
-        match reason_to_keep(&entry.path(), there.uid(), options.all) {
+        let owner = owner_of(&entry.path());
+        if options.of.is_some() && options.of != owner.as_ref().ok().map(|owner| owner.pid) {
+            continue;
+        }
+        match reason_to_keep(owner, there.uid(), options.all) {
             Some(reason) => cleaned.kept.push(KeptRun { run_id, reason }),
             None => match remove(&entry.path()) {
                 Ok(()) => {
@@ -141,17 +148,14 @@ fn clean_in(place: &Path, options: &CleanOptions, remove: fn(&Path) -> Result<()
 
 /// Every user can put folders where these are looked for, so nothing in one is believed or removed that is not this
 /// user's own.
-fn reason_to_keep(folder: &Path, user: u32, all: bool) -> Option<String> {
+fn reason_to_keep(owner: Result<Owner, String>, user: u32, all: bool) -> Option<String> {
     if user != rustix::process::geteuid().as_raw() {
         return Some(format!("its folder belongs to user {user}, who can remove it with `redjepsen clean`"));
     }
-    let labels = files::read_own(&folder.join(OWNER), LONGEST_OWNER).map_err(|error| error.to_string());
-    let labels = labels.and_then(|text| serde_json::from_str(&text).map_err(|error| format!("{OWNER}: {error}")));
-    let owner = match labels.map(|labels| Owner::from_labels(&labels)) {
-        Ok(Some(owner)) => owner,
-        _ if all => return None,
-        Ok(None) => return Some("its owner is not known; --all removes it".to_string()),
-        Err(reason) => return Some(format!("its owner is not known ({reason}); --all removes it")),
+    let owner = match owner {
+        Ok(owner) => owner,
+        Err(_) if all => return None,
+        Err(reason) => return Some(format!("its owner is not known{reason}; --all removes it")),
     };
     match owner.liveness() {
         Liveness::Alive => Some(format!("process {} on this machine is running it", owner.pid)),
@@ -163,6 +167,13 @@ fn reason_to_keep(folder: &Path, user: u32, all: bool) -> Option<String> {
             Some(format!("process {} on {} may still be running it; --all removes it", owner.pid, owner.host))
         }
     }
+}
+
+/// Who owns a run's folder; the error says why that is not known, as the end of a sentence.
+fn owner_of(folder: &Path) -> Result<Owner, String> {
+    let labels = files::read_own(&folder.join(OWNER), LONGEST_OWNER).map_err(|error| format!(" ({error})"))?;
+    let labels = serde_json::from_str(&labels).map_err(|error| format!(" ({OWNER}: {error})"))?;
+    Owner::from_labels(&labels).ok_or_else(String::new)
 }
 
 /// Removes the folder, with the owner's name last: a removal that is cut short leaves what `clean` knows.
@@ -210,10 +221,15 @@ mod tests {
             ids.sort();
             ids
         };
+        let of = |pid| CleanOptions { of: Some(pid), ..CleanOptions::default() };
+        assert_eq!(clean_in(place.path(), &of(1), files::remove_folder), Cleaned::default(), "nothing is another's");
         let cleaned = clean_in(place.path(), &CleanOptions::default(), files::remove_folder);
         assert_eq!(run_ids(&cleaned), ["before-the-boot", "dead"]);
+        folder("of-mine", Some(Owner { start_ticks: Owner::current().start_ticks + 1, ..Owner::current() }));
+        assert_eq!(run_ids(&clean_in(place.path(), &of(std::process::id()), files::remove_folder)), ["of-mine"]);
         assert_eq!(cleaned.kept.len(), 3);
-        let cleaned = clean_in(place.path(), &CleanOptions { all: true, images: false }, files::remove_folder);
+        let cleaned =
+            clean_in(place.path(), &CleanOptions { all: true, ..CleanOptions::default() }, files::remove_folder);
         assert_eq!(run_ids(&cleaned), ["elsewhere", "unsigned"]);
         assert!(place.path().join("a-strangers").exists() && place.path().join(format!("{PREFIX}living")).exists());
     }
@@ -228,7 +244,7 @@ mod tests {
             true => Err(FileError::remove(path, io::ErrorKind::ResourceBusy.into())),
             false => files::remove_folder(path),
         };
-        let cleaned = clean_in(place.path(), &CleanOptions { all: true, images: false }, stuck);
+        let cleaned = clean_in(place.path(), &CleanOptions { all: true, ..CleanOptions::default() }, stuck);
         assert_eq!((cleaned.removed.len(), cleaned.failed.len()), (2, 1), "{cleaned:?}");
         assert!(cleaned.failed[0].starts_with("run stuck: cannot remove /"), "{cleaned:?}");
         let nowhere = clean_in(Path::new("/nowhere"), &CleanOptions::default(), files::remove_folder);
@@ -262,9 +278,10 @@ mod tests {
             assert!(kept.reason.contains(words) && kept.reason.ends_with("--all removes it"), "{kept:?}");
         }
         let me = rustix::process::geteuid().as_raw();
-        let reason = reason_to_keep(&place.path().join(format!("{PREFIX}words")), me + 1, true).unwrap();
+        let reason = reason_to_keep(owner_of(&place.path().join(format!("{PREFIX}words"))), me + 1, true).unwrap();
         assert!(reason.contains(&format!("belongs to user {}", me + 1)), "{reason}");
-        let cleaned = clean_in(place.path(), &CleanOptions { all: true, images: false }, files::remove_folder);
+        let cleaned =
+            clean_in(place.path(), &CleanOptions { all: true, ..CleanOptions::default() }, files::remove_folder);
         assert_eq!((cleaned.removed.len(), cleaned.kept.len()), (4, 0), "{cleaned:?}");
     }
 }

@@ -94,11 +94,11 @@ impl Exploration<'_> {
                 let (what, remedy) = match limit {
                     GaveUp::Time => ("time", "--timeout 10m"),
                     GaveUp::Memory => ("memory", "--memory 16GiB"),
+                    GaveUp::NoMoreMemory => ("the memory that this machine gives", ""),
                 };
                 let depth = plural(u64::from(self.outcome.depth), "step");
-                format!(
-                    "no violation within {depth}; then {what} ran out: take smaller bounds, or more, such as {remedy}"
-                )
+                let more = if remedy.is_empty() { String::new() } else { format!(", or more, such as {remedy}") };
+                format!("no violation within {depth}; then {what} ran out: take smaller bounds{more}")
             }
         }
     }

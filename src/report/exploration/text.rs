@@ -4,20 +4,21 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::Exploration;
+use crate::report::Look;
 
 /// Where files go in a command that nobody has typed yet.
 const FOLDER: &str = "explored";
 
 impl Exploration<'_> {
     /// The report as text for people. `folder` is where its files were written, if they were.
-    pub fn text(&self, folder: Option<&Path>, color: bool) -> String {
+    pub fn text(&self, folder: Option<&Path>, look: Look) -> String {
         let (word, class) = self.verdict();
         let paint = match class {
             "valid" => "32",
             "invalid" => "31",
             _ => "33",
         };
-        let word = if color { format!("\x1b[1;{paint}m{word}\x1b[0m") } else { word.to_string() };
+        let word = look.paint(&format!("1;{paint}"), word);
         let mut text = format!("{word}  {}\n\n", self.headline());
         if let Some(counterexample) = self.counterexample() {
             let mut last = None;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{KeyAnswer, LinearReport};
 use crate::checker::Validity;
+use crate::report::Look;
 use crate::report::counterexample::Counterexample;
 use crate::words;
 use linearizability::Answer;
@@ -17,14 +18,14 @@ const ORDER: usize = 5;
 
 impl LinearReport<'_> {
     /// The report as text for people.
-    pub fn text(&self, color: bool) -> String {
+    pub fn text(&self, look: Look) -> String {
         let mut text = String::new();
         let (verdict, paint) = match self.valid {
             Validity::Valid => ("VALID", "32"),
             Validity::Invalid => ("INVALID", "31"),
             Validity::Unknown => ("UNKNOWN", "33"),
         };
-        let verdict = if color { format!("\x1b[1;{paint}m{verdict}\x1b[0m") } else { verdict.to_string() };
+        let verdict = look.paint(&format!("1;{paint}"), verdict);
         let _ = writeln!(text, "{verdict}  {}", self.summary());
         let _ = writeln!(text);
         let troubled = self.troubled();

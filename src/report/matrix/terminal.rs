@@ -1,14 +1,15 @@
 //! The matrix on a terminal: one line per cell, grouped by workload.
 
 use super::phrases;
+use crate::report::Look;
 use crate::suite::matrix::Matrix;
 use crate::suite::outcome::CellStatus;
 use crate::suite::plan::Suite;
 use crate::words::{length, tame};
 
-/// The verdict, one line per cell, and what a surprise showed; with ANSI colours if `color`.
-pub fn terminal(matrix: &Matrix, color: bool) -> String {
-    let paint = |code: &str, text: &str| if color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() };
+/// The verdict, one line per cell, and what a surprise showed.
+pub fn terminal(matrix: &Matrix, look: Look) -> String {
+    let paint = |code: &str, text: &str| look.paint(code, text);
     let (word, class) = phrases::verdict(matrix.verdict);
     let code = match class {
         "valid" => "1;32",

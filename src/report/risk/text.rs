@@ -4,11 +4,12 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::RiskReport;
+use crate::report::Look;
 
 impl RiskReport<'_> {
     /// The report as text for people. `folder` is where its files were written, if they were.
-    pub fn text(&self, folder: Option<&Path>, color: bool) -> String {
-        let word = if color { "\x1b[1;33mSIMULATED\x1b[0m" } else { "SIMULATED" };
+    pub fn text(&self, folder: Option<&Path>, look: Look) -> String {
+        let word = look.paint("1;33", "SIMULATED");
         let mut text = format!("{word}  {}\n", self.headline());
         if let Some(guard) = self.with_guard() {
             let _ = writeln!(text, "           {guard}");
