@@ -235,9 +235,12 @@ mod tests {
         let saved = scenario("--workload several-keys --seed 9 --expect violation --client-cmd ./client").unwrap();
         std::fs::write(folder.path().join("scenario.toml"), toml::to_string(&saved).unwrap()).unwrap();
         let path = folder.path().display();
-        assert_eq!(scenario(&format!("--scenario {path}")).unwrap(), saved);
-        assert_eq!(scenario(&format!("--scenario {path}/scenario.toml --store elsewhere --verbose")).unwrap(), saved);
-        let other = scenario(&format!("--scenario {path} --seed 10 --expect valid")).unwrap();
+        let refused = scenario(&format!("--scenario {path}")).unwrap_err();
+        assert!(refused.text.contains("./client") && refused.text.contains("--trust"), "{}", refused.text);
+        assert_eq!(scenario(&format!("--scenario {path} --trust")).unwrap(), saved);
+        let elsewhere = format!("--scenario {path}/scenario.toml --trust --store elsewhere --verbose");
+        assert_eq!(scenario(&elsewhere).unwrap(), saved);
+        let other = scenario(&format!("--scenario {path} --trust --seed 10 --expect valid")).unwrap();
         assert_eq!(other, Scenario { seed: 10, expect: Some(Expectation::Valid), ..saved });
     }
 

@@ -395,7 +395,7 @@ fn it_is_told_in_words() {
         nth,
         command: "SET".to_string(),
         key: "lock:k0".to_string(),
-        answer: if nth == 2 { "`OK`".to_string() } else { String::new() },
+        answer: if nth == 2 { "OK".to_string() } else { String::new() },
     };
     let told = call(OnCall::HoldReply, Some(2)).tell(&strike(2), "c0", "n1");
     assert_eq!(told, "c0's 2nd SET of lock:k0 to n1 was answered with OK, and the reply is held");
