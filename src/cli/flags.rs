@@ -79,7 +79,8 @@ impl RunFlags {
         let mut scenario = match &self.scenario {
             Some(saved) => {
                 let failed = |text: String| Failure::arguments(format!("--scenario {text}"));
-                let mut scenario = Scenario::read_to_run(saved, self.trust).map_err(|error| failed(error.to_string()))?;
+                let mut scenario =
+                    Scenario::read_to_run(saved, self.trust).map_err(|error| failed(error.to_string()))?;
                 scenario.seed = self.seed.unwrap_or(scenario.seed);
                 scenario.check().map_err(|error| failed(format!("{}: {error}", saved.display())))?;
                 scenario

@@ -35,14 +35,16 @@ impl Cache {
     /// The cache, which is made if there is none.
     pub fn open() -> Result<Cache, String> {
         let base = base().ok_or("it is installed in the user's cache: set HOME or XDG_CACHE_HOME")?;
-        
+
         fs::create_dir_all(&base).map_err(|error| format!("{}: {error}", base.display()))?;
         nobody_can_replace(&base)?;
         let ours = base.join("redjepsen");
         let clients = ours.join("clients");
         for folder in [&ours, &clients] {
             match DirBuilder::new().mode(0o700).create(folder) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(format!("{}: {error}", folder.display())),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(format!("{}: {error}", folder.display()));
+                }
                 _ => must_be_own(folder)?,
             }
         }

@@ -172,13 +172,8 @@ async fn python(client: &PythonClient, folder: &Path, cache: &Cache) -> Result<R
     let mut folders = vec![adapter.parent().unwrap_or(folder).to_path_buf()];
     folders.retain(|folder| !folder.starts_with(&package));
     folders.push(package);
-    let client = InstalledClient {
-        command,
-        environment: BTreeMap::new(),
-        image: None,
-        folders,
-        runtime: about.library,
-    };
+    let client =
+        InstalledClient { command, environment: BTreeMap::new(), image: None, folders, runtime: about.library };
     Ok(Recipe { install, made_of, client })
 }
 

@@ -134,7 +134,10 @@ mod tests {
             (refusal(|s| s.cluster.image = Some("evil/image".into())), "image of the nodes: evil/image"),
             (refusal(|s| s.cluster.client_image = Some("evil/image".into())), "image of the clients: evil/image"),
             (
-                refusal(|s| s.client = Some(OwnClient { command: vec!["./c".into()], image: None, mounts: vec![], folder: None })),
+                refusal(|s| {
+                    s.client =
+                        Some(OwnClient { command: vec!["./c".into()], image: None, mounts: vec![], folder: None })
+                }),
                 "client: ./c",
             ),
         ];

@@ -1,7 +1,7 @@
 //! A suite's result as one value: the content of `matrix.json`, from which pages are made and shards are joined.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 

@@ -85,10 +85,16 @@ fn a_saved_run_has_nothing_of_others_run_unless_the_user_trusts_it() {
         let place = Place::new();
         let folder = place.send(&hostile(&place, cluster));
         let file = format!("{folder}/scenario.toml");
-        for words in [&["replay", &folder, "--cluster", cluster][..], &["run", "--scenario", &folder], &["run", "--scenario", &file]] {
+        for words in [
+            &["replay", &folder, "--cluster", cluster][..],
+            &["run", "--scenario", &folder],
+            &["run", "--scenario", &file],
+        ] {
             let (code, said) = place.call(words);
             assert_eq!(code, 254, "{words:?}: {said}");
-            for part in ["does not come with this redjepsen", "installed by: sh -c 'touch ", "client: /bin/true", "add --trust"] {
+            for part in
+                ["does not come with this redjepsen", "installed by: sh -c 'touch ", "client: /bin/true", "add --trust"]
+            {
                 assert!(said.contains(part), "{part} in {said}");
             }
         }
@@ -137,7 +143,11 @@ fn a_name_in_a_saved_run_leads_nowhere() {
             let good = saved("redlock", "sim");
             let line = good.lines().find(|line| line.starts_with(key)).unwrap();
             let folder = place.send(&good.replace(line, &format!("{key} = \"{name}\"")));
-            for words in [&["run", "--scenario", &folder, "--store", "store/deep/er"][..], &["replay", &folder], &["report", &folder]] {
+            for words in [
+                &["run", "--scenario", &folder, "--store", "store/deep/er"][..],
+                &["replay", &folder],
+                &["report", &folder],
+            ] {
                 let (code, said) = place.call(words);
                 assert!([254, 255].contains(&code), "{said}");
             }
@@ -174,7 +184,8 @@ fn python_in_the_working_directory_is_not_imported() {
     let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
     // The client as well.
     let mut client = std::process::Command::new(words[0]);
-    let output = client.args(&words[1..]).current_dir(&place.here).env("PYTHONPATH", place.here.path()).output().unwrap();
+    let output =
+        client.args(&words[1..]).current_dir(&place.here).env("PYTHONPATH", place.here.path()).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "redjepsen beside ['--slow']\n", "{:?}", output.stderr);
     assert!(!ran.exists(), "{}", ran.display());
 }
