@@ -221,9 +221,12 @@ mod tests {
         let saved = scenario("--workload several-keys --seed 9 --expect violation --client-cmd ./client").unwrap();
         std::fs::write(folder.path().join("scenario.toml"), toml::to_string(&saved).unwrap()).unwrap();
         let path = folder.path().display();
-        assert_eq!(scenario(&format!("--scenario {path}")).unwrap(), saved);
-        assert_eq!(scenario(&format!("--scenario {path}/scenario.toml --store elsewhere --verbose")).unwrap(), saved);
-        let other = scenario(&format!("--scenario {path} --seed 10 --expect valid")).unwrap();
+        // It has a client of its own, for which only the user's word is good.
+        assert!(scenario(&format!("--scenario {path}")).is_err());
+        assert_eq!(scenario(&format!("--scenario {path} --trust")).unwrap(), saved);
+        let flags = "--store elsewhere --verbose --trust";
+        assert_eq!(scenario(&format!("--scenario {path}/scenario.toml {flags}")).unwrap(), saved);
+        let other = scenario(&format!("--scenario {path} --seed 10 --expect valid --trust")).unwrap();
         assert_eq!(other, Scenario { seed: 10, expect: Some(Expectation::Valid), ..saved });
     }
 
