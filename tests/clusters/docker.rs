@@ -506,6 +506,9 @@ async fn members_have_each_other_and_nobody_else_has_them() {
         "while read -r name value; do [[ $name = NoNewPrivs: ]] && break; done </proc/self/status; (( value ))";
     assert!(tried(no_more.to_string()).await);
 
+    // Its own folder is there as in a local cluster.
+    assert!(tried("echo something > /redjepsen/file && echo more > /redjepsen/data/file".to_string()).await);
+
     // Users of this machine, apart from root.
     let as_user = |user: u32| {
         let mut bash = std::process::Command::new("timeout");
@@ -521,6 +524,41 @@ async fn members_have_each_other_and_nobody_else_has_them() {
     let service = format!("{machine}:{}", service.local_addr().unwrap().port());
     assert!(std::net::TcpStream::connect(&service).is_ok(), "it listens");
     assert!(!tried(connects_to(&service)).await);
+
+    cluster.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_has_no_more_processes_than_it_may() {
+    let _turn = turns::docker();
+    let docker = engine().await;
+    // Each waits for the shell's own input, which nobody writes to.
+    let script = "while read -r number; do for (( i = 0; i < number; i++ )); do (read -rt 9 <&3) & done 3<>/dev/tcp/$0/6379; \
+        echo $number; done";
+    let mut spec = spec("processes", 1, 1, &["/bin/bash", "-c", script]);
+    let address = {
+        let probe = start(&docker, ClusterSpec { run_id: run_id("where"), ..spec.clone() }).await.unwrap();
+        let subnet = probe.describe().subnet;
+        let url = probe.node_urls()[0].clone();
+        probe.stop().await.unwrap();
+        spec.subnet = Some(subnet);
+        url.trim_start_matches("redis://").trim_end_matches(":6379").to_string()
+    };
+    if let ClientCommand::Own(own) = &mut spec.client {
+        own.command.push(address);
+    }
+    let cluster = start(&docker, spec).await.unwrap();
+    let mut client = cluster.start_client(0).await.unwrap();
+    echo(&mut client, "20").await;
+    client.stdin.write_all(b"600\n").await.unwrap();
+    client.stdin.flush().await.unwrap();
+    loop {
+        match next(&mut client).await {
+            ClientOutput::Stderr(line) if String::from_utf8_lossy(&line).contains("fork: ") => break,
+            ClientOutput::Stderr(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
     cluster.stop().await.unwrap();
 }
 

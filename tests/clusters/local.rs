@@ -345,6 +345,13 @@ async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_mac
     let sockets = folders.each_ref().map(|folder| folder.path().join("socket"));
     let _listeners = sockets.each_ref().map(|socket| std::os::unix::net::UnixListener::bind(socket).unwrap());
     fs::write(folders[1].path().join("program"), "").unwrap();
+    // The same listener by other names.
+    let linked = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::os::unix::fs::symlink(folders[0].path(), linked.path().join("folder")).unwrap();
+    fs::hard_link(&sockets[0], sockets[0].with_file_name("hard")).unwrap();
+    let renamed = sockets[0].with_file_name("renamed");
+    let _renamed = std::os::unix::net::UnixListener::bind(sockets[0].with_file_name("first")).unwrap();
+    fs::rename(sockets[0].with_file_name("first"), &renamed).unwrap();
     for socket in &sockets {
         assert!(Command::new("sh").args(["-c", &connects_to(socket)]).status().unwrap().success(), "it listens");
     }
@@ -354,7 +361,16 @@ async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_mac
     let node = cluster.node_urls()[0].trim_start_matches("redis://").replace(':', "/");
     let program = folders[1].path().join("program").display().to_string();
     let mark = format!("redjepsen-test-{}", std::process::id());
+    let python = |text: &str| format!("python3 -c '{text}'");
     for command in [
+        python("import socket; a, b = socket.socketpair(); a.send(b\"x\"); assert b.recv(1) == b\"x\""),
+        python(
+            "import asyncio, multiprocessing.pool; asyncio.run(asyncio.sleep(0)); multiprocessing.pool.ThreadPool(2)",
+        ),
+        python(
+            "import resource as r; assert r.getrlimit(r.RLIMIT_NOFILE)[1] <= 4096 and r.getrlimit(r.RLIMIT_CORE) == (0, 0)",
+        ),
+        "echo something > /redjepsen/file && head -c 1000000 /dev/zero > /redjepsen/data/more".to_string(),
         format!("exec 3<>/dev/tcp/{node} && echo PING >&3 && read -r reply <&3 && test ${{reply%?}} = +PONG"),
         "echo something > /redjepsen/data/file && cat /redjepsen/data/file".to_string(),
         format!("echo something > /tmp/{mark} && grep something /tmp/{mark}"),
@@ -389,6 +405,21 @@ async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_mac
         connects_to("/var/run/docker.sock".as_ref()),
         connects_to(&sockets[0]),
         connects_to(&sockets[1]),
+        // Whatever it is called, and whatever network its listener is in: no such socket can be made.
+        connects_to(&linked.path().join("folder/socket")),
+        connects_to(&renamed),
+        connects_to(&sockets[0].with_file_name("hard")),
+        python("import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)"),
+        python("import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)"),
+        python("import socket; socket.socket(40, socket.SOCK_STREAM)"),
+        "rm /dev/stdout".to_string(),
+        "echo something > /dev/file".to_string(),
+        "ln -s /tmp/evil /dev/evil".to_string(),
+        "rm /dev/null".to_string(),
+        "head -c 300M /dev/zero > /redjepsen/fill".to_string(),
+        "head -c 300M /dev/zero > /tmp/fill".to_string(),
+        python("open(\"/dev/zero\"); bytearray(5 << 30)"),
+        python("held = [open(\"/dev/null\") for _ in range(5000)]"),
     ] {
         assert_eq!(say(&mut client, &command).await, "failed", "{command}");
     }
@@ -401,6 +432,47 @@ async fn a_client_has_its_members_and_its_own_files_and_nothing_else_of_this_mac
         assert!(!own.exists(), "what it wrote there was its own");
     }
     assert_eq!(fs::read_to_string(program).unwrap(), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_runs_wild_is_killed_and_the_machine_stays_usable() {
+    let _turn = turns::alone();
+    let memory = "python3 -c 'import os, time; os.fork(); os.fork(); held = bytearray(700 << 20); time.sleep(60)'";
+    for (wild, why) in [("f() { f | f & }; f; sleep 60", "processes and threads"), (memory, "MiB in memory")] {
+        let cluster = local().start(spec("wild", 1, 2, &["/bin/bash", "-c", OBEDIENT])).await.unwrap();
+        let mut calm = cluster.start_client(1).await.unwrap();
+        let mut client = cluster.start_client(0).await.unwrap();
+        client.stdin.write_all(format!("{wild}\n").as_bytes()).await.unwrap();
+        client.stdin.flush().await.unwrap();
+        let began = Instant::now();
+        let mut said = String::new();
+        loop {
+            match next(&mut client).await {
+                ClientOutput::Stderr(line) => said.push_str(&String::from_utf8_lossy(&line)),
+                ClientOutput::Closed(_) => break,
+                _ => {}
+            }
+        }
+        assert!(said.contains("redjepsen killed this client: it had ") && said.contains(why), "{said}");
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        assert_eq!(say(&mut calm, "true").await, "did", "the other one goes on");
+        cluster.stop().await.unwrap();
+    }
+}
+
+#[test]
+fn a_run_whose_clients_run_wild_is_unknown_and_says_why() {
+    let _turn = turns::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let client = folder.path().join("wild.sh");
+    let ready = r#"{"type":"ready","protocol":1,"name":"wild 1","capabilities":[]}"#;
+    fs::write(&client, format!("read -r hello\necho '{ready}'\nread -r invoke\nf() {{ f | f & }}\nf\nsleep 60\n"))
+        .unwrap();
+    let flags = "--workload single --nemesis none --time-limit 3s --clients 2 --client-cmd";
+    let (code, text, _store) = run(|_| {}, &format!("{flags} 'bash {}'", client.display()));
+    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(in_one_line.contains("redjepsen killed this client: it had "), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

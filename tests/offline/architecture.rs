@@ -199,6 +199,7 @@ const MAY_BE_UNREPEATABLE: &[(&str, &str, &str)] = &[
     ("cluster/local", "HashMap", "looked up by name"),
     ("cluster/owner.rs", "HashMap", "looked up by name"),
     ("cluster/sandbox", "HashMap", "a process of its own, and looked up by name"),
+    ("cluster/sandbox", "thread::sleep", "a process of its own, which looks at what clients take of the real machine"),
 ];
 
 /// The words of [`UNREPEATABLE`] that the code names, and `select!` if the order of its branches is random.

@@ -23,6 +23,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     let mut pages: Vec<PathBuf> = docs.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
     let others = [
         "README.md",
+        "SECURITY.md",
         "docker/README.md",
         "crates/linearizability/README.md",
         "crates/redlock-model/README.md",

@@ -32,11 +32,16 @@ const SERVER_CAPABILITIES: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETG
 /// A client's mounted files may belong to anybody.
 const CLIENT_CAPABILITIES: [&str; 1] = ["DAC_OVERRIDE"];
 
+/// What a client may take of the engine's machine: one that runs wild must cost its run, not the machine. As in local clusters.
+const MOST_TASKS: i64 = 500;
+const MOST_MEMORY: i64 = 2 << 30;
+
 /// All members of a cluster, the agent first. Addresses go by place: nodes, Sentinels, the resource, clients.
 pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short_rto: bool) -> Vec<Plan> {
     let mut plans: Vec<Plan> = (spec.members(network.subnet).into_iter())
         .map(|member| {
             let upload = Upload {
+                own: member.role == Role::Client,
                 data: member.server.as_ref().is_some_and(|server| server.data),
                 files: member.server.iter().flat_map(|server| server.files.clone()).collect(),
                 preload: spec.preloads(member.role),
@@ -109,7 +114,10 @@ fn client(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
         }
     };
     let mut body = with_stdio(image, argv);
-    body.host_config.get_or_insert_default().mounts = Some(mounts);
+    let host = body.host_config.get_or_insert_default();
+    host.mounts = Some(mounts);
+    host.pids_limit = Some(MOST_TASKS);
+    host.memory = Some(MOST_MEMORY);
     if let ClientCommand::Installed(client) = &spec.client {
         body.env = Some(client.environment.iter().map(|(name, value)| format!("{name}={value}")).collect());
     }

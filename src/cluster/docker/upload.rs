@@ -14,6 +14,8 @@ use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 pub(crate) struct Upload {
     /// The folder [`server::DATA`].
     pub data: bool,
+    /// Our folder, for a client to write in, whatever user its image has.
+    pub own: bool,
     /// The files that a server starts with.
     pub files: Vec<ServerFile>,
     /// The preload library, with its control file.
@@ -41,8 +43,8 @@ impl Upload {
             builder.append_data(&mut header, path.trim_start_matches('/'), content)
         };
         // The image's processes must be able to write, whatever user they run as.
-        add(FILES, 0o755, None)?;
-        if self.data {
+        add(FILES, if self.own { 0o777 } else { 0o755 }, None)?;
+        if self.data || self.own {
             add(server::DATA, 0o777, None)?;
         }
         for file in &self.files {

@@ -6,17 +6,19 @@
 //! stream of the agent's orders ends.
 //!
 //! - [`channel`]: its orders
-//! - `namespaces`, `root`, `links`: what members live in; `privileges`: what they may do there
+//! - `namespaces`, `root`, `links`: what members live in; `privileges`, `sockets`, `limits`: what they may do there
 //! - `members`: their processes
 //!
 //! There are two processes because a process cannot move into another PID namespace; only its children can.
 
 pub(crate) mod channel;
+mod limits;
 pub(crate) mod links;
 mod members;
 mod namespaces;
 mod privileges;
 mod root;
+mod sockets;
 
 use std::fs::File;
 use std::io;
@@ -87,6 +89,8 @@ fn hold(channel: Channel, id: u64, begin: Begin, sockets: &[PathBuf], agent: Uni
     };
     let members = Arc::new(Members::new(bridge, begin));
     channel.send(&Reply { id, answer: Answer::Done }, &[])?;
+    let watched = Arc::clone(&members);
+    thread::Builder::new().name("limits".to_string()).spawn(move || watched.keep_within_limits())?;
     thread::Builder::new().name("members".to_string()).spawn(move || take_orders(&Arc::new(channel), &members))?;
 
     agent.set_nonblocking(false)?;

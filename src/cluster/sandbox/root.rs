@@ -14,11 +14,12 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change, unmount,
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, mount_change,
+    mount_remount, unmount,
 };
 use rustix::process::{chdir, chroot};
 
-use crate::cluster::FILES;
+use crate::cluster::{FILES, server};
 
 /// Devices that hold nothing.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
@@ -90,6 +91,8 @@ pub(super) fn build(root: &Path, files: &Path, sockets: &[PathBuf]) -> io::Resul
             mount_bind(devices.join(DEVICES[0]), &here)?;
         }
     }
+    // Furnished; from here on it is the same for all members, and nobody's to write in.
+    mount_remount(&devices, MountFlags::BIND | MountFlags::NOSUID | MountFlags::RDONLY, "")?;
     mount_bind(files, below(FILES))?;
     chroot(root)?;
     chdir("/")?;
@@ -171,9 +174,16 @@ pub(super) fn mount_proc(more: MountFlags) -> io::Result<()> {
     Ok(mount(c"proc", c"/proc", c"proc", flags, None)?)
 }
 
+/// Whose files they are: what a client fills stays in memory, and within bounds; a server's are on the disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    Client,
+    Server,
+}
+
 /// Gives a member what it may write: its files, which it sees over our folder, and empty shared memory. In /tmp it sees
 /// what this machine has there, but not the `run`'s own folder; what it writes there nobody else sees.
-pub(super) fn mount_own(member: &str, run: &Path) -> io::Result<()> {
+pub(super) fn mount_own(member: &str, owner: Owner, run: &Path) -> io::Result<()> {
     mount("redjepsen", "/dev/shm", "tmpfs", PLAIN, ROOM)?;
     if Path::new(TEMPORARY).is_dir()
         && let Err(error) = mount_temporary()
@@ -184,7 +194,32 @@ pub(super) fn mount_own(member: &str, run: &Path) -> io::Result<()> {
     if run.is_dir() {
         mount("redjepsen", run, "tmpfs", PLAIN | MountFlags::RDONLY, c"mode=0755")?;
     }
-    Ok(mount_bind(Path::new(FILES).join(member), FILES)?)
+    let own = Path::new(FILES).join(member);
+    match owner {
+        Owner::Server => Ok(mount_bind(own, FILES)?),
+        Owner::Client => mount_in_memory(&own),
+    }
+}
+
+/// Mounts over our folder one of a limited size, in which the files of `own` are.
+fn mount_in_memory(own: &Path) -> io::Result<()> {
+    let name = Path::new(server::DATA).file_name().unwrap_or_default();
+    // Where nobody sees it until it is furnished.
+    let new = own.join(name);
+    mount("redjepsen", &new, "tmpfs", PLAIN, ROOM)?;
+    for entry in fs::read_dir(own)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            let here = new.join(entry.file_name());
+            fs::write(&here, "")?;
+            // The agent writes there too, and what it wrote outlasts a client's process.
+            mount_bind(entry.path(), &here)?;
+        }
+    }
+    let data = new.join(name);
+    fs::create_dir(&data)?;
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o777))?;
+    Ok(mount_bind_recursive(&new, FILES)?)
 }
 
 /// Mounts over /tmp what lets a member write there, and shows what is there below that.

@@ -1,0 +1,136 @@
+//! How much of this machine a client may take. A client is anybody's program, and one that runs wild must cost its run, not
+//! the machine.
+//!
+//! The kernel's own limits are for single processes, and those on how many there are do not hold for root, except for the
+//! numbers that a namespace has. So a client's processes are also counted, all together, a few times a second; one that
+//! has more than it may is killed as a whole and told why in its log, and then it is a client that died, as any other.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Processes and threads of one client together. A JVM has some fifty.
+const TASKS: u64 = 500;
+/// What all its processes have in memory.
+const MEMORY: u64 = 2 << 30;
+/// What one process may ask for, so that none outruns the counting.
+const MEMORY_OF_ONE: u64 = 2 * MEMORY;
+/// The highest number of a process in a client's namespace: more than [`TASKS`] are never there, even before they are counted. The
+/// kernel keeps the first 300 numbers for itself once all were used.
+const HIGHEST_PID: &[u8] = b"800";
+/// The first Linux in which that number is a namespace's own. In an older one it would be the machine's.
+const OWN_PIDS_SINCE: (u32, u32) = (6, 14);
+const OPEN_FILES: u64 = 4096;
+/// Where a client writes to a disk, and not to memory.
+const LARGEST_FILE: u64 = 256 << 20;
+
+/// Whether a namespace has its own highest number of a process.
+pub(super) fn pids_are_own() -> bool {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= OWN_PIDS_SINCE)
+}
+
+/// Has this thread run before what it watches: a client with hundreds of processes would leave it little time.
+pub(super) fn run_first() {
+    // SAFETY: no pointers are involved. Only root may do this; others watch as fast as they can.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+}
+
+/// Lowers the limits of this process, the first of its namespace, and of all that it starts. Allocates nothing, so that it
+/// may be called between fork and exec.
+pub(super) fn lower(pids_are_own: bool) -> io::Result<()> {
+    if pids_are_own {
+        File::options().write(true).open("/proc/sys/kernel/pid_max")?.write_all(HIGHEST_PID)?;
+    }
+    // Should memory run out all the same, a client goes before anything else on the machine.
+    if let Ok(mut score) = File::options().write(true).open("/proc/self/oom_score_adj") {
+        // Where it cannot be said, the kernel decides by itself.
+        let _ = score.write(b"1000");
+    }
+    for (resource, most) in [
+        (Resource::Data, MEMORY_OF_ONE),
+        (Resource::Nofile, OPEN_FILES),
+        (Resource::Fsize, LARGEST_FILE),
+        (Resource::Core, 0),
+    ] {
+        let Rlimit { current, maximum } = getrlimit(resource);
+        let lower = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
+        setrlimit(resource, Rlimit { current: lower(current), maximum: lower(maximum) })?;
+    }
+    Ok(())
+}
+
+/// What all processes of a namespace have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    tasks: u64,
+    /// In bytes.
+    memory: u64,
+}
+
+impl Usage {
+    /// Why this is more than a client may have; None if it is not.
+    pub fn too_much(self) -> Option<String> {
+        let Usage { tasks, memory } = self;
+        if tasks > TASKS {
+            return Some(format!("it had {tasks} processes and threads, and a client may have {TASKS}"));
+        }
+        let mib = |bytes: u64| bytes >> 20;
+        let text = || format!("it had {} MiB in memory, and a client may have {}", mib(memory), mib(MEMORY));
+        (memory > MEMORY).then(text)
+    }
+}
+
+/// The PID namespace of a process, by which members are told apart.
+pub(super) fn namespace_of(pid: u32) -> Option<u64> {
+    let link = fs::read_link(format!("/proc/{pid}/ns/pid")).ok()?;
+    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// What the processes of each namespace have, of all that this process sees.
+pub(super) fn usages() -> HashMap<u64, Usage> {
+    // SAFETY: no pointers are involved.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let mut usages: HashMap<u64, Usage> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // It may have ended meanwhile.
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        let (Some((tasks, pages)), Some(namespace)) = (counts(&stat), namespace_of(pid)) else { continue };
+        let usage = usages.entry(namespace).or_default();
+        usage.tasks += tasks;
+        usage.memory += pages.saturating_mul(page);
+    }
+    usages
+}
+
+/// Threads and resident pages, out of `/proc/PID/stat`. The name, in parentheses, may contain anything.
+fn counts(stat: &str) -> Option<(u64, u64)> {
+    let fields: Vec<&str> = stat.get(stat.rfind(')')? + 1..)?.split_whitespace().collect();
+    // The 20th and the 24th field, of which the first here is the third.
+    Some((fields.get(17)?.parse().ok()?, fields.get(21)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_counted_and_has_not_too_much() {
+        let own = namespace_of(std::process::id()).unwrap();
+        let usage = usages()[&own];
+        assert!(usage.tasks >= 1 && usage.memory > 1 << 20, "{usage:?}");
+        let stat = "7 (a) b) c) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 99 4096 12 0";
+        assert_eq!(counts(stat), Some((3, 12)));
+        assert_eq!(counts("7 (cut"), None);
+        assert_eq!(Usage { tasks: TASKS, memory: MEMORY }.too_much(), None);
+        let processes = Usage { tasks: TASKS + 1, memory: 0 }.too_much().unwrap();
+        assert_eq!(processes, "it had 501 processes and threads, and a client may have 500");
+        let memory = Usage { tasks: 1, memory: MEMORY + (1 << 20) }.too_much().unwrap();
+        assert_eq!(memory, "it had 2049 MiB in memory, and a client may have 2048");
+    }
+}
