@@ -46,11 +46,11 @@ impl Scenario {
     /// Its names become names of folders, so they must not lead elsewhere nor steer a terminal.
     pub(super) fn check_names(&self) -> Result<(), ScenarioError> {
         for (key, name) in [("workload_name", &self.workload_name), ("nemesis_name", &self.nemesis_name)] {
-            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_+".contains(c));
-            if !plain || name.is_empty() || name.len() > LONGEST_NAME {
+            let plain = name.chars().all(|c| c.is_alphanumeric() || "-_+. ".contains(c));
+            if !plain || name.is_empty() || name.starts_with('.') || name.len() > LONGEST_NAME {
                 let shown: String = name.escape_default().take(LONGEST_NAME).collect();
                 return Err(ScenarioError(format!(
-                    "`{key} = \"{shown}\"` is no name; it has 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `+`"
+                    "`{key} = \"{shown}\"` is no name; it has 1 to {LONGEST_NAME} letters, digits, blanks, `-`, `_`, `+` and, not at first, `.`"
                 )));
             }
         }
@@ -153,10 +153,12 @@ mod tests {
             let workload_name = name.to_string();
             Scenario { workload_name, ..of("redis-py") }.check_names().map_err(|error| error.to_string())
         };
-        for name in ["redlock", "mine_2", "pause+kill-node", "-"] {
+        for name in ["redlock", "mine_2", "pause+kill-node", "-", "my.lock", "ä b"] {
             assert_eq!(named(name), Ok(()));
         }
-        for name in ["", ".", "..", "../x", "a/b", "a\\b", "x\u{1b}[2J", "a b", "ä", "a\0b", &"x".repeat(121)] {
+        for name in
+            ["", ".", "..", "../x", "a/b", "a\\b", "x\u{1b}[2J", "a\u{202e}b", ".x", "a\nb", "a\0b", &"x".repeat(121)]
+        {
             let error = named(name).unwrap_err();
             assert!(error.contains("is no name") && !error.contains('\u{1b}'), "{error}");
         }
