@@ -122,6 +122,14 @@ fn listed(path: &str) -> Vec<Value> {
 fn redjepsen(arguments: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
     command.args(arguments).stdin(Stdio::null()).current_dir(folder).env("TMPDIR", folder);
+    // Under `nohup`, these tests would pass on that SIGHUP is ignored, and the program heeds that.
+    let heed = || {
+        // SAFETY: `signal` is safe to call between fork and exec.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+        Ok(())
+    };
+    // SAFETY: see above; nothing else is done there.
+    unsafe { command.pre_exec(heed) };
     command
 }
 
