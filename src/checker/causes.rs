@@ -167,24 +167,13 @@ impl<'h> Overlap<'h> {
         if let Some(seen) = self.promotion() {
             return Causes { how: promoted(seen), fault: trigger(self.history, seen) };
         }
-        let fault = self.most_telling(|window| match window.kind {
-            FaultKind::Kill
-            | FaultKind::PowerLoss
-            | FaultKind::Clock
-            | FaultKind::Evict
-            | FaultKind::Flush
-            | FaultKind::Failover
-                if window.hits(Role::Node) =>
-            {
-                overlaps(window, asked(first), at(self.taken))
+        let fault = self.most_telling(|window| {
+            let of_the_first = window.kind == FaultKind::Call && self.hits(window, self.first);
+            if window.hits(Role::Node) && (may_forget(window.kind) || of_the_first) {
+                return overlaps(window, asked(first), at(self.taken));
             }
-            FaultKind::Call if self.hits(window, self.first) && window.hits(Role::Node) => {
-                overlaps(window, asked(first), at(self.taken))
-            }
-            _ => {
-                self.hits(window, self.second) && overlaps(window, asked(second), at(self.taken))
-                    || self.hits(window, self.first) && overlaps(window, asked(first), at(self.began))
-            }
+            self.hits(window, self.second) && overlaps(window, asked(second), at(self.taken))
+                || self.hits(window, self.first) && overlaps(window, asked(first), at(self.began))
         });
         if let Some(how) = self.without_validity() {
             return Causes { how: Some(how), fault };
@@ -206,11 +195,14 @@ impl<'h> Overlap<'h> {
         })
     }
 
-    /// The last promotion for this key before the second client got the lock.
+    /// The last promotion for this key before the second client got the lock, unless it was over and done with when the
+    /// first one asked: it came after that, or what had brought it about still kept the old primary apart.
     fn promotion(&self) -> Option<&'h SeenPromotion> {
-        let key = &self.operation(self.first).key;
-        let mut of_key = self.history.promotions.iter().filter(|seen| seen.promotion.key == *key);
-        of_key.rfind(|seen| seen.time <= at(self.taken))
+        let (first, taken) = (self.operation(self.first), at(self.taken));
+        let mut of_key = self.history.promotions.iter().filter(|seen| seen.promotion.key == first.key);
+        let seen = of_key.rfind(|seen| seen.time <= taken)?;
+        let still_apart = || trigger(self.history, seen).is_some_and(|window| overlaps(window, asked(first), taken));
+        (asked(first) <= seen.time || still_apart()).then_some(seen)
     }
 
     /// A client that had the lock by its own account for no time at all.
@@ -277,6 +269,12 @@ impl<'h> Overlap<'h> {
         let seen = self.history.faults.iter().filter(|window| window.was_observed() && fits(window));
         seen.min_by_key(|window| (telling(window.kind, !window.hits(Role::Node)), Reverse(window.inject)))
     }
+}
+
+/// Whether a node that is hit may forget a lock, or judge wrongly whether it has run out.
+fn may_forget(kind: FaultKind) -> bool {
+    use FaultKind::{Clock, Evict, Failover, Flush, Kill, PowerLoss};
+    matches!(kind, Kill | PowerLoss | Clock | Evict | Flush | Failover)
 }
 
 /// A stamp in run time.

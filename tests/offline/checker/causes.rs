@@ -134,6 +134,22 @@ fn a_promotion_before_the_second_holder_is_told_with_what_struck_the_primary() {
 }
 
 #[test]
+fn a_promotion_that_was_over_before_either_asked_explains_nothing() {
+    let promoted_before = |cut_until: Option<u64>| {
+        let mut build = two(900, 400);
+        if let Some(until) = cut_until {
+            build.fault(7, "n0", 10, until);
+            build.history.faults[0].kind = FaultKind::Partition;
+        }
+        promoted(&mut build, "k0", 20, 40);
+        how(&build).map(|(kind, _)| kind)
+    };
+    assert_eq!(promoted_before(None), None, "nothing kept the old primary apart");
+    assert_eq!(promoted_before(Some(60)), None, "it was together again");
+    assert_eq!(promoted_before(Some(300)), Some(HowKind::Promoted), "the old primary gave the lock away as well");
+}
+
+#[test]
 fn what_is_replicated_goes_with_its_primary() {
     let lost = |seen: u64| {
         let mut build = Build::new();
