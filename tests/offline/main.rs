@@ -5,6 +5,7 @@ mod checker;
 mod cli;
 mod counterexample;
 mod docs;
+mod engine_miscounts;
 mod explore;
 mod files;
 mod formats;
