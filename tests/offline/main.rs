@@ -14,6 +14,7 @@ mod matrix;
 mod report;
 mod repro;
 mod risk;
+mod sides;
 mod simulated;
 mod support;
 mod terminal;
