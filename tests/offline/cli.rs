@@ -209,7 +209,8 @@ fn a_report_is_named_only_where_it_is() {
     fs::write(folder.path().join("history.jsonl"), history).unwrap();
     let told = |arguments: &[&str], stdin: &str| {
         let mut command = redjepsen();
-        let assert = command.current_dir(folder.path()).arg("check").args(arguments).write_stdin(stdin).assert().code(1);
+        let assert =
+            command.current_dir(folder.path()).arg("check").args(arguments).write_stdin(stdin).assert().code(1);
         String::from_utf8(assert.get_output().stdout.clone()).unwrap()
     };
     for (arguments, stdin) in [(["history.jsonl"], ""), (["-"], history), (["."], "")] {
