@@ -32,27 +32,31 @@ pub(crate) fn inject(member: &mut Member, skew: Skew) -> io::Result<Observation>
         }
         thread::sleep(LOOK_AGAIN);
     }
+    // Before it is: whatever happens from here on, a heal must follow.
+    member.skewed = true;
     change(member, |control| control.set(skew))
 }
 
 /// Makes the member's clock show the true time and observes that it does.
 pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
-    if member.control.is_none() {
+    if !member.skewed {
         let text = format!("{}: nothing was done to its clock", member.name);
         return Ok(Observation { observed: true, ..Observation::unseen(text) });
     }
-    if !member.init.runs() {
+    let seen = if member.init.runs() {
+        change(member, |control| {
+            control.heal();
+            Ok(())
+        })?
+    } else {
         // It will be restarted with the same control file, so the file is healed all the same.
         if let Some(control) = &member.control {
             control.heal();
         }
-        let gone = Observation::gone(&member.name);
-        return Ok(Observation { observed: true, ..gone });
-    }
-    change(member, |control| {
-        control.heal();
-        Ok(())
-    })
+        Observation { observed: member.control.is_some(), ..Observation::gone(&member.name) }
+    };
+    member.skewed = !seen.observed;
+    Ok(seen)
 }
 
 /// Why the member's clock cannot be made wrong; `None` if it can.
@@ -62,10 +66,12 @@ fn out_of_reach(member: &Member) -> io::Result<Option<String>> {
     let mut waits = None;
     for held in member.processes()? {
         let pid = held.pid;
-        // It may end meanwhile.
-        let (Ok(asks), Ok(stat)) = (asks(pid), process::stat(pid)) else { continue };
-        let program = stat.name;
-        match asks {
+        let (asked, program) = (asks(pid), process::stat(pid).map(|stat| stat.name).unwrap_or_default());
+        // What has ended, or does meanwhile, has no memory to look at.
+        if !held.runs() {
+            continue;
+        }
+        match asked? {
             Asks::Library => anybody_asked = true,
             // A shell or an init that has started the program.
             Asks::Nobody if process::waits_for_children(pid) => waits = Some(program),

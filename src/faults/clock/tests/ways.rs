@@ -69,6 +69,27 @@ fn a_program_that_reads_its_clock_is_skewed_also_while_it_is_idle() {
 }
 
 #[test]
+fn a_child_that_has_ended_and_was_not_waited_for_refuses_nothing() {
+    let root = Root::new();
+    let mut command = root.command("sh");
+    command.args(["-c", "true & exec \"$@\"", "sh"]).arg(std::env::current_exe().unwrap());
+    let mut reader = Reader::start(command);
+    reader.assert_ahead(0);
+    let mut member = root.member(&reader.process);
+    let states = |member: &Member| -> String {
+        member.processes().unwrap().iter().filter_map(|held| Some(held.describe()?.states)).collect()
+    };
+    let from = Instant::now();
+    while !states(&member).contains('Z') {
+        assert!(from.elapsed() < Duration::from_secs(20), "{}", states(&member));
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(skew::inject(&mut member, Skew::Jump { ms: 30_000 }).unwrap().observed);
+    assert!(member.skewed);
+    assert!(skew::heal(&mut member).unwrap().observed && !member.skewed);
+}
+
+#[test]
 fn a_program_that_does_not_ask_the_library_is_refused() {
     let root = Root::new();
     let (linked, never) = (root.without_libc("linked", &["-static"]), root.without_libc("never", &["-pie"]));
