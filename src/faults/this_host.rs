@@ -67,6 +67,8 @@ impl Host for ThisHost {
                 pause::heal(&mut earlier).map_err(|error| error.to_string())?;
             }
             member.durable = mem::take(&mut earlier.durable);
+            // It starts with the same control file.
+            member.skewed = earlier.skewed;
         }
         lock(&self.members).insert(name.to_string(), Arc::new(Mutex::new(member)));
         Ok(())

@@ -15,6 +15,7 @@ mod matrix;
 mod report;
 mod repro;
 mod risk;
+mod sides;
 mod simulated;
 mod support;
 mod terminal;
