@@ -8,6 +8,7 @@ mod docs;
 mod explore;
 mod files;
 mod formats;
+mod hostile;
 mod hunts;
 mod install;
 mod matrix;
