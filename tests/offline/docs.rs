@@ -422,6 +422,29 @@ fn every_file_that_is_named_exists() {
     assert_eq!(found.iter().filter(|target| !target.exists()).count(), 2, "{found:?}");
 }
 
+/// The tests that a page names, such as `local::nobody_special_can_run_it`, and that are not there.
+fn missing_tests(text: &str) -> Vec<&str> {
+    let there = |name: &str| {
+        let (module, function) = name.rsplit_once("::").unwrap();
+        let module = module.replace("::", "/");
+        ["offline", "clusters"].iter().any(|program| {
+            let file = root().join("tests").join(program).join(format!("{module}.rs"));
+            fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("fn {function}()")))
+        })
+    };
+    let names = text.split('`').skip(1).step_by(2).filter(|name| name.contains("::"));
+    names.filter(|name| !there(name)).collect()
+}
+
+#[test]
+fn what_is_said_about_security_is_tried_by_the_tests_that_are_named() {
+    let text = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    assert_eq!(missing_tests(&text), Vec::<&str>::new());
+    let named = text.split('`').filter(|name| name.contains("::")).count();
+    assert!(named > 20, "{named} tests are named");
+    assert_eq!(missing_tests("`trust::no_such_test`, `docs::the_readme_is_short`"), ["trust::no_such_test"]);
+}
+
 #[test]
 fn the_readme_is_short() {
     let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();

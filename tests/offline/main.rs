@@ -9,6 +9,7 @@ mod engine_miscounts;
 mod explore;
 mod files;
 mod formats;
+mod hostile;
 mod hunts;
 mod install;
 mod matrix;
