@@ -42,7 +42,7 @@ pub(crate) const WRITE: u8 = 1;
 pub(crate) const GROWS: u8 = 2;
 /// Run at once even between MULTI and EXEC.
 pub(crate) const AT_ONCE: u8 = 4;
-/// Allowed for a RESP2 client that has subscribed to something.
+/// Allowed for a client that has subscribed to something.
 pub(crate) const WHILE_SUBSCRIBED: u8 = 8;
 
 /// Which words of a command behind its name are keys.
