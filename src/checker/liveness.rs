@@ -9,16 +9,11 @@
 //! may have held the lock, so it accuses nobody; but if the key would be stuck without it, evidence is missing.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use super::evidence::Evidence;
 use super::verdict::{Anomaly, AnomalyKind, Gap};
 use super::words::{count, length, list, seconds};
-use crate::history::{
-    ClientStep, FactName, FaultKind, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process,
-};
-use crate::members::Role;
-use crate::nemesis::{Change, Fault};
+use crate::history::{ClientStep, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process};
 
 /// A free lock gets this many TTLs to be acquired before it counts as stuck: one for a node that expires a key late,
 /// the others for contenders, which need several attempts.
@@ -26,7 +21,7 @@ pub const STUCK_AFTER_TTLS: u64 = 3;
 /// The minimum for very short TTLs, in nanoseconds.
 const STUCK_AFTER_NS: u64 = 2_000_000_000;
 /// Attempts that follow each other so closely ask for the lock without a break: clients think in between.
-const BREATH_NS: u64 = 100_000_000;
+const RETRY_GAP_NS: u64 = 100_000_000;
 /// This many attempts show that a lock was asked for, however short they were.
 const ATTEMPTS: usize = 5;
 
@@ -225,33 +220,14 @@ impl Lasts {
     }
 }
 
-/// When faults were or may have been in effect.
+/// When faults were or may have been in effect, or may have kept a lock after their heal.
 fn faults(history: &History) -> Vec<Span> {
-    let ttl = Duration::from_millis(history.run.as_ref().map_or(0, |run| run.ttl_ms));
-    let until = |window: &FaultWindow| match window.healed {
-        Some((time, true)) => time.saturating_add(aftermath(window, time, ttl)),
+    let until = |window: &FaultWindow| match (window.healed, window.aftermath_ns) {
+        (Some((time, true)), Some(aftermath)) => time.saturating_add(aftermath),
         _ => u64::MAX,
     };
     let windows = history.faults.iter().filter(|window| window.skipped.is_none());
     windows.map(|window| (window.inject, until(window))).collect()
-}
-
-/// For how long after its heal a fault may still keep a lock, in nanoseconds: a node whose clock was ahead holds keys that
-/// end by that clock, so once it is set right they live for as much longer.
-fn aftermath(window: &FaultWindow, healed: u64, ttl: Duration) -> u64 {
-    if window.kind != FaultKind::Clock || !window.hits(Role::Node) {
-        return 0;
-    }
-    let ahead = match window.what.parse() {
-        Ok(Fault::Clock(_, Change::Ahead(by) | Change::Strobe(by, _))) => by.resolve(ttl),
-        Ok(Fault::Clock(_, Change::Rate(factor))) => {
-            Duration::from_nanos(healed.saturating_sub(window.inject)).mul_f64((factor - 1.0).max(0.0))
-        }
-        Ok(Fault::Clock(_, Change::Behind(_))) => Duration::ZERO,
-        // The history does not say by how much.
-        _ => return u64::MAX,
-    };
-    u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A time in which the lock was free and asked for, and nobody got it for too long.
@@ -307,7 +283,7 @@ fn longest_gap(name: &str, key: &Case, last_time: u64) -> Option<Gap> {
         for &(began, ended) in &open {
             let (began, ended) = (began.max(free_from), ended.min(from));
             stretch = match stretch {
-                Some((start, end)) if began <= end.saturating_add(BREATH_NS) => Some((start, end.max(ended))),
+                Some((start, end)) if began <= end.saturating_add(RETRY_GAP_NS) => Some((start, end.max(ended))),
                 _ => Some((began, ended)).filter(|(began, ended)| began < ended),
             };
             if let Some((from, to)) = stretch

@@ -7,6 +7,7 @@ use std::path::Path;
 use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn, Source};
 
 use super::contradiction::{Said, refute, void};
+use super::earlier;
 use super::*;
 
 /// Loads `history.jsonl` from a file, or from the run folder that holds one.
@@ -112,7 +113,7 @@ impl Builder {
             Body::Phase(report) => self.phase(event.index, event.time, report)?,
             Body::Nemesis(nemesis) => self.nemesis(event.index, event.time, nemesis)?,
             Body::Step(mut step) => {
-                step.expects = step.expects.or_else(|| Expects::of_text(&step.step));
+                step.expects = step.expects.or_else(|| earlier::expects(&step.step));
                 self.history.steps.push((event.time, step));
             }
             Body::Stall(stall) => {
@@ -219,6 +220,9 @@ impl Builder {
             injected: None,
             heal: None,
             healed: None,
+            aftermath_ns: None,
+            links: None,
+            on_call: None,
             skipped: None,
             texts: Vec::new(),
             lines: Vec::new(),
@@ -229,6 +233,7 @@ impl Builder {
             FaultStep::Inject => {
                 window.inject = time;
                 window.what = event.text;
+                (window.links, window.on_call) = (event.links, event.on_call);
                 return Ok(());
             }
             FaultStep::Injected => {
@@ -238,7 +243,10 @@ impl Builder {
                 }
             }
             FaultStep::Heal => window.heal = Some(time),
-            FaultStep::Healed => window.healed = Some((time, event.observed)),
+            FaultStep::Healed => {
+                window.healed = Some((time, event.observed));
+                window.aftermath_ns = event.aftermath_ns;
+            }
             FaultStep::Skipped => window.skipped = Some(event.text.clone()),
         }
         if !event.text.is_empty() {
@@ -249,6 +257,9 @@ impl Builder {
 
     fn finish(mut self) -> History {
         self.history.faults = self.faults.into_values().collect();
+        for window in &mut self.history.faults {
+            earlier::complete(window, self.history.run.as_ref());
+        }
         for (&place, contradiction) in &self.contradicted {
             void(&mut self.history.operations[place], &contradiction.text);
         }

@@ -42,7 +42,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "words",
         ],
     ),
-    ("checker", &["history", "members", "nemesis", "words"]),
+    ("checker", &["history", "members", "words"]),
     ("suite", &["checker", "files", "nemesis", "plan", "scenario", "topology", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
