@@ -11,6 +11,7 @@ mod formats;
 mod hunts;
 mod install;
 mod matrix;
+mod replay;
 mod report;
 mod repro;
 mod risk;
