@@ -11,11 +11,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
 use super::answers::{Answer, judge, report};
+use super::excerpt::{shorten, told};
 use super::flood::{Allowance, StderrLog};
 use super::grants::Holder;
-use super::messages::{Broken, next_message, receive, send, shorten, shown, told};
+use super::messages::{Broken, next_message, receive, send, shown};
 use super::{Run, RunError};
-use crate::client::protocol::{FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient};
+use crate::client::protocol::{Breakpoints, FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient};
 use crate::cluster::{ClientOutput, ClientProcess};
 use crate::history::{
     Body, ClientEvent, ClientStep, Completion, Function, Invocation, Orders, Outcome, Phase, Process, Reading,
@@ -258,7 +259,7 @@ impl Run<'_> {
             value: new.clone(),
             hold_ms: operation.hold_ms,
             acquire_timeout_ms,
-            breakpoints: options.breakpoints,
+            breakpoints: Breakpoints::at(options.breakpoints),
         });
         let answer = match send(&mut client.link, &invoke).await {
             Ok(()) => self.follow(client, id, operation).await?,

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::messages::shorten;
+use super::excerpt::shorten;
 use crate::client::protocol::FromClient;
 use crate::words;
 
