@@ -12,7 +12,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::*;
+use super::{
+    Amount, Body, ClientEvent, ClientStep, ClockBound, Completion, End, Event, Fact, FaultStep, Function, Header,
+    Invocation, NemesisEvent, OnCall, Orders, Outcome, Phase, PhaseReport, Process, Promotion, Reading, Stall,
+    StepEvent,
+};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Line {
@@ -389,6 +393,7 @@ fn targets(value: Option<Value>) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::{Expects, FactName, FaultKind, Opened, StepOutcome};
 
     fn survives(body: Body) {
         let event = Event { index: 3, time: 17, body };

@@ -2,18 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Read};
-use std::path::Path;
 
-use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn, Source};
+use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn};
 
 use super::contradiction::{Said, refute, void};
-use super::earlier;
-use super::*;
-
-/// Loads `history.jsonl` from a file, or from the run folder that holds one.
-pub fn load(path: &Path) -> Result<History, HistoryError> {
-    run(Source::open(path)?)
-}
+use super::{
+    Body, ClientStep, ClockBound, Completion, Contradiction, Event, FORMAT, FaultKind, FaultStep, FaultWindow, History,
+    HistoryError, Invocation, NemesisEvent, Operation, Outcome, Phase, PhaseReport, PhaseStamp, Process, Reading,
+    SeenPromotion, earlier, line,
+};
 
 /// Loads a history from any reader; `name` stands for it in messages.
 pub fn load_reader(mut reader: impl BufRead, name: &str) -> Result<History, HistoryError> {

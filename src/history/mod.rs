@@ -31,12 +31,12 @@ pub use contradiction::Contradiction;
 pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind};
 pub use linearizability::formats::HistoryError;
 pub use linearizability::history::Outcome;
-pub use load::{load, load_reader};
+pub use load::load_reader;
 pub use locks::lock_table;
 pub use operations::operation_table;
 pub use presence::Presence;
 pub use record::{Recorder, SharedRecorder};
-pub use source::{CONTROLLER, lock_operations, operations, run};
+pub use source::{CONTROLLER, load, lock_operations, operations, run};
 
 /// One line of a history.
 #[derive(Clone, Debug, PartialEq)]
@@ -609,6 +609,12 @@ impl FaultWindow {
     /// Whether the fault was undone and seen to be undone.
     pub fn was_healed(&self) -> bool {
         matches!(self.healed, Some((_, true)))
+    }
+
+    /// From when to when it was certainly in effect, if it was observed: up to the order to heal it, or for ever.
+    pub fn certain_span(&self) -> Option<(u64, u64)> {
+        let (since, _) = self.injected.filter(|(_, observed)| *observed)?;
+        Some((since, self.heal.or(self.healed.map(|(time, _)| time)).unwrap_or(u64::MAX).max(since)))
     }
 
     /// From when to when the fault may have been in effect; open-ended if no heal was recorded.

@@ -58,7 +58,7 @@ pub(super) fn refuted(history: &History, faults: &[&FaultWindow]) -> Option<Stri
 
 /// When an observed fault was certainly in effect, by the clients' stamps.
 fn certain_span(history: &History, window: &FaultWindow) -> Option<Span> {
-    let (since, until) = super::faults::in_effect(window)?;
+    let (since, until) = window.certain_span()?;
     let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
     let margin = |time: i64| error.saturating_add(time / DRIFT);
     let (since, until) = (run_time(since), run_time(until));
@@ -225,7 +225,7 @@ fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
 
 /// What is said of a fault.
 fn reported(window: &FaultWindow, target: &str) -> String {
-    let (since, until) = super::faults::in_effect(window).unwrap_or((window.inject, u64::MAX));
+    let (since, until) = window.certain_span().unwrap_or((window.inject, u64::MAX));
     let what = match window.kind {
         FaultKind::Pause => "pause",
         FaultKind::Kill => "kill",
