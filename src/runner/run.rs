@@ -15,9 +15,7 @@ use super::request::{ClusterRequest, KeepCluster, header};
 use super::signals::{self, Remains};
 use super::simulate::can_be_simulated;
 use super::{Checked, Console, Made, RunnerError, installation, repeat_saved};
-use crate::cluster::{
-    Cluster, ClusterError, ClusterSpec, InitialState, Platform, PlatformRequest, in_virtual_time,
-};
+use crate::cluster::{Cluster, ClusterError, ClusterSpec, InitialState, Platform, PlatformRequest, in_virtual_time};
 use crate::controller::{self, Request, RunError, Status};
 use crate::files::{FileError, Unwritten};
 use crate::history::{self, Presence, Recorder};

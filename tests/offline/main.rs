@@ -2,6 +2,7 @@
 
 mod architecture;
 mod checker;
+mod circles;
 mod cli;
 mod counterexample;
 mod docs;

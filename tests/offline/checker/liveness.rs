@@ -44,7 +44,7 @@ fn a_lock_must_come_back_after_the_faults() {
     assert_eq!(
         verdict.reasons,
         [
-            "nobody got the lock of k0 for 3 s from 0.100 s, though it was free: 1 attempt failed, with no fault in effect"
+            "no client acquired the lock of k0 for 3 s from 0.100 s, though it was free: 1 attempt failed, with no fault in effect"
         ]
     );
     assert_eq!(stuck(&after_the_heal(PATIENCE, false)), [""; 0], "what an expiry explains is not held against it");
@@ -166,7 +166,10 @@ fn liveness_is_unknown_where_nobody_asked_after_the_heal_or_nobody_got_it() {
     };
     assert_eq!(missing(&after_the_heal(500, true)), None);
     let reason = missing(&after_the_heal(500, false)).unwrap();
-    assert!(reason.starts_with("nobody got the lock of k0 (1 attempt) after the last heal at 0.100 s"), "{reason}");
+    assert!(
+        reason.starts_with("no client acquired the lock of k0 (1 attempt) after the last heal at 0.100 s"),
+        "{reason}"
+    );
     let mut silent = after_the_heal(500, false);
     silent.history.operations.retain(|operation| operation.index != 110);
     let reason = missing(&silent).unwrap();
@@ -205,7 +208,7 @@ fn an_attempt_without_the_lock_is_in_vain_whatever_its_word_and_one_in_doubt_sho
     for in_doubt in [in_vain(Outcome::Info, "timeout", &[]), in_vain(Outcome::Fail, "lock-lost", &[])] {
         assert_eq!(stuck(&in_doubt), [""; 0], "it may have had the lock");
         let reason = missing(&in_doubt).unwrap();
-        assert!(reason.starts_with("nobody is known to have had the lock of k0 for 5"), "{reason}");
+        assert!(reason.starts_with("no client is known to have held the lock of k0 for 5"), "{reason}");
     }
     let mut brief = in_vain(Outcome::Info, "timeout", &[]);
     brief.history.operations.retain(|operation| operation.index < 2_000);
