@@ -155,8 +155,8 @@ fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> 
     }
     let outcome = |outcome: StepOutcome| match outcome {
         StepOutcome::Happened => "happened",
-        StepOutcome::WentOn => "did not happen in time, and the script went on",
-        StepOutcome::NotLive => "timed out, which breaks liveness,",
+        StepOutcome::WentOn => "timed out",
+        StepOutcome::NotLive => "timed out (liveness violated)",
         StepOutcome::Failed => "failed",
     };
     let steps = original.steps.iter().zip(&run.history.steps);
@@ -164,7 +164,7 @@ fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> 
     if let Some(((_, before), (_, now))) = different.next() {
         let text = if now.text.is_empty() { String::new() } else { format!(" ({})", words::line(&now.text, 200)) };
         return Some(format!(
-            "step {}, `{}`, {} then and {} now{text}",
+            "step {}, `{}`: {} then, {} now{text}",
             now.number,
             now.step,
             outcome(before.outcome),
@@ -173,7 +173,7 @@ fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> 
     }
     let unseen = run.history.faults.iter().find(|window| !window.was_observed());
     if let Some(window) = unseen {
-        return Some(format!("fault {} had no effect that was seen", window.fault));
+        return Some(format!("fault {} had no observed effect", window.fault));
     }
     Some(match run.verdict.valid {
         Validity::Valid => "every step went as before, and the lock held".to_string(),

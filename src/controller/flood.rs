@@ -93,7 +93,7 @@ impl StderrLog {
         debug!(stderr = %line);
         self.left = self.left.saturating_sub(line.len() + 1);
         if self.left == 0 {
-            debug!("what else this client writes to standard error is only in its own log");
+            debug!("further lines of this client's standard error are only in its own log");
         }
     }
 }

@@ -10,14 +10,19 @@ use std::time::Duration;
 use super::{Expects, FaultKind, FaultWindow, Header, OnCall};
 use crate::members::{Role, client_name, node_name};
 
+/// No fault of a run is on more links: it has at most 100 clients, 31 nodes, their Sentinels and a resource. A history from
+/// anywhere may say anything.
+const MOST_LINKS: usize = 20_000;
+
 /// Says of a fault what its lines left to its words.
 pub(super) fn complete(window: &mut FaultWindow, run: Option<&Header>) {
     if window.aftermath_ns.is_none() {
         window.aftermath_ns = aftermath(window, run);
     }
     if window.links.is_none() && window.kind == FaultKind::Partition {
-        window.links = run.and_then(|run| cut(window, run));
+        window.links = cut(window);
     }
+    window.links.take_if(|links| links.len() > MOST_LINKS);
     if window.on_call.is_none() && window.kind == FaultKind::Call {
         window.on_call = ON_CALL.iter().find(|(words, _)| window.what.starts_with(words)).map(|(_, action)| *action);
     }
@@ -117,14 +122,17 @@ fn target(word: &str) -> Option<Target> {
 }
 
 /// Who is cut off from whom by `partition A from B; C to D`, as pairs of sender and receiver, as far as it is certain.
-fn cut(window: &FaultWindow, run: &Header) -> Option<Vec<(String, String)>> {
+fn cut(window: &FaultWindow) -> Option<Vec<(String, String)>> {
     let parts = window.what.trim().strip_prefix("partition ")?;
     let mut links = Vec::new();
     for part in parts.split(';') {
         let between = [(" from ", true), (" and ", true), (" to ", false)];
         let split = between.iter().find_map(|(word, both)| Some((part.split_once(word)?, *both)));
         let ((one, other), both) = split?;
-        let (one, other) = (members(one, window, run)?, members(other, window, run)?);
+        let (one, other) = (members(one, window)?, members(other, window)?);
+        if one.len().saturating_mul(other.len()) > MOST_LINKS.saturating_sub(links.len()) {
+            return None;
+        }
         for (from, to) in one.iter().flat_map(|one| other.iter().map(move |other| (one, other))) {
             links.push((from.clone(), to.clone()));
             if both {
@@ -136,7 +144,7 @@ fn cut(window: &FaultWindow, run: &Header) -> Option<Vec<(String, String)>> {
 }
 
 /// The names of the members that are meant; of those that were found out at the moment, only what is certain.
-fn members(targets: &str, window: &FaultWindow, run: &Header) -> Option<Vec<String>> {
+fn members(targets: &str, window: &FaultWindow) -> Option<Vec<String>> {
     let hit = |role: Role| -> Vec<String> {
         window.targets.iter().filter(|target| Role::of(target) == Some(role)).cloned().collect()
     };
@@ -144,9 +152,9 @@ fn members(targets: &str, window: &FaultWindow, run: &Header) -> Option<Vec<Stri
     let targets: Option<Vec<Target>> = targets.split(',').map(target).collect();
     let named = targets?.into_iter().flat_map(|target| match target {
         Target::Client(number) => vec![client_name(number)],
-        Target::Clients => (0..run.clients).map(client_name).collect(),
+        Target::Clients => hit(Role::Client),
         Target::Node(number) => vec![node_name(number)],
-        Target::Nodes => (0..run.nodes).map(node_name).collect(),
+        Target::Nodes => hit(Role::Node),
         Target::Resource => hit(Role::Resource),
         Target::Holder => only(Role::Client),
         Target::OneNode => only(Role::Node),

@@ -302,7 +302,7 @@ impl RunOnCluster<'_> {
             Ok(Ok(())) => {}
             Ok(Err(ClusterError::File(error))) => self.unwritten().note(Err(error)),
             Ok(Err(error)) => warn!(%error, "not every log could be collected"),
-            Err(Interrupted) => warn!("not every log could be collected before the user wanted to leave"),
+            Err(Interrupted) => warn!("interrupted before every log was collected"),
         }
         outcome.map_err(RunnerError::could_not_run)
     }

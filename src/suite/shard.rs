@@ -67,7 +67,7 @@ pub const LAUNCHERS: [Launcher; 5] = [
 
 /// Why the environment does not name a shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("--shard auto: {0}; `REDJEPSEN_SHARD=2/4` or `--shard 2/4` says it plainly")]
+#[error("--shard auto: {0}; set `REDJEPSEN_SHARD=2/4` or pass `--shard 2/4`")]
 pub struct EnvironmentError(String);
 
 /// The shard that the environment names, and the variables that say so. `variable` looks one up.
@@ -179,7 +179,9 @@ impl Environment<'_> {
         let [Some(least), Some(most), Some(of)] = of_array else {
             return Err(format!("of {least}, {most} and {of}, one is not set"));
         };
-        let refused = Err(format!("an array of {of} from {least} to {most} has no even steps, so places are not told"));
+        let refused = Err(format!(
+            "an array of {of} from {least} to {most} has no even steps, so the position of a task is ambiguous"
+        ));
         if of <= 1 {
             return if number == least && least == most { Ok((0, of)) } else { refused };
         }

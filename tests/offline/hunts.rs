@@ -179,7 +179,7 @@ fn a_nemesis_is_run_seed_after_seed_and_its_first_violation_kept() {
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("BROKEN  none in 2 of 2 simulated runs") && said.contains("seed 3"), "{said}");
     assert!(!said.contains("shrinking"), "there is no script to shrink: {said}");
-    assert_eq!(files_in(folder.path().join("store/fuzz"), ".toml"), [PathBuf::new(); 0]);
+    assert!(files_in(folder.path().join("store/fuzz"), ".toml").is_empty(), "{said}");
     assert_eq!(files_in(folder.path().join("store/none-pause"), "Z").len(), 1, "{said}");
 }
 

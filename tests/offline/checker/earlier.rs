@@ -145,6 +145,10 @@ fn a_partition_cuts_whom_its_words_named() {
         });
         assert_eq!(named.as_deref(), links, "{what}");
     }
+    // A history from anywhere may name more members than any run has.
+    let crowd: Vec<String> = (0..300).flat_map(|number| [format!("c{number}"), format!("n{number}")]).collect();
+    let crowd: Vec<&str> = crowd.iter().map(String::as_str).collect();
+    assert_eq!(fault("partition", "partition clients from nodes", &crowd).links, None);
     assert_eq!(fault("loss", "loss 30% client:0 and node:1", &["c0", "n1"]).links, None, "nobody asks that of these");
 }
 
