@@ -1,6 +1,6 @@
 //! Counters and lists: do the amounts that were read agree with the updates, and what is the final amount?
 //!
-//! A counter or list stores the identity of its last update next to its amount ([`crate::stored`]), so lost updates
+//! A counter or list stores the identity of its last update next to its amount (`resource`), so lost updates
 //! follow from the identities as for any register. Amounts are separate evidence, against faulty clients and resources:
 //! - whoever reads a value reads the amount that its writer left: one more than the writer had read, with any lock;
 //! - in a list read whole, each element follows the one that its writer had read. So the elements are exactly the line

@@ -189,7 +189,7 @@ impl<'h> Overlap<'h> {
     fn late_command(&self) -> Option<&'h FaultWindow> {
         self.most_telling(|window| {
             window.kind == FaultKind::Call
-                && window.what.starts_with(OnCall::HoldRequest.words())
+                && window.on_call == Some(OnCall::HoldRequest)
                 && window.hits(Role::Node)
                 && window.healed.is_some_and(|(time, _)| (at(self.began)..=at(self.taken)).contains(&time))
         })

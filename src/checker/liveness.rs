@@ -5,20 +5,15 @@
 //! no fault that is or may still be in effect, such as one whose heal nobody saw. A machine that stood still keeps it as
 //! a fault does. A dead holder keeps nothing: a lock must get over it.
 //!
-//! An attempt that failed without the lock was in vain, whatever word it failed with. One that nobody knows the end of
-//! may have held the lock, so it accuses nobody; but if the key would be stuck without it, evidence is missing.
+//! An attempt that failed without the lock did not get it, whatever word it failed with. One whose end is not known may
+//! have held the lock, so it accuses nobody; but if the key would be stuck without it, evidence is missing.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use super::evidence::Evidence;
 use super::verdict::{Anomaly, AnomalyKind, Gap};
 use super::words::{count, length, list, seconds};
-use crate::history::{
-    ClientStep, FactName, FaultKind, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process,
-};
-use crate::members::Role;
-use crate::nemesis::{Change, Fault};
+use crate::history::{ClientStep, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process};
 
 /// A free lock gets this many TTLs to be acquired before it counts as stuck: one for a node that expires a key late,
 /// the others for contenders, which need several attempts.
@@ -26,7 +21,7 @@ pub const STUCK_AFTER_TTLS: u64 = 3;
 /// The minimum for very short TTLs, in nanoseconds.
 const STUCK_AFTER_NS: u64 = 2_000_000_000;
 /// Attempts that follow each other so closely ask for the lock without a break: clients think in between.
-const BREATH_NS: u64 = 100_000_000;
+const RETRY_GAP_NS: u64 = 100_000_000;
 /// This many attempts show that a lock was asked for, however short they were.
 const ATTEMPTS: usize = 5;
 
@@ -35,7 +30,7 @@ pub(super) struct Liveness {
     /// One anomaly for each time that a key was stuck.
     pub anomalies: Vec<Anomaly>,
     pub evidence: Evidence,
-    /// The longest time in which a lock was free and asked for, and nobody had it.
+    /// The longest time for which a lock was free and requested.
     pub longest_gap: Option<Gap>,
     /// Nanoseconds from the last heal to the next acquisition of any key; None if there was no heal or no acquisition.
     pub reacquired_after_ns: Option<u64>,
@@ -72,7 +67,7 @@ pub(super) fn check(history: &History) -> Liveness {
     let worst: Vec<(&str, Case)> = keys.iter().map(|(name, key)| (*name, key.at_worst())).collect();
     let mut anomalies = Vec::new();
     let mut doubts = Vec::new();
-    // If nobody ever got any lock, a stuck lock can't be told from clients that can't use it.
+    // If no client ever got any lock, a stuck lock can't be told from clients that can't use it.
     if healthy && acquired().next().is_some() {
         for (name, key) in &certain {
             anomalies.extend(stuck(history, key, &faults).map(|stretch| stretch.anomaly(name)));
@@ -127,13 +122,13 @@ fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
 }
 
 impl<'h> Key<'h> {
-    /// What counts where nobody may be accused wrongly: whoever may have had the lock had it.
+    /// What counts where no lock may be accused wrongly: every client that may have had it had it.
     fn for_certain(&self) -> Case<'h> {
         let held = self.held.iter().chain(&self.perhaps_held).copied();
         Case::new(held.collect(), self.failed.clone(), &self.asked)
     }
 
-    /// What may have been: attempts in doubt were in vain.
+    /// What may have been: attempts in doubt did not get it.
     fn at_worst(&self) -> Case<'h> {
         let mut failed: Vec<_> = self.failed.iter().chain(&self.in_doubt).copied().collect();
         failed.sort_by_key(|(attempt, _)| *attempt);
@@ -165,7 +160,7 @@ fn is_of_a_holder(stamp: &PhaseStamp) -> bool {
 
 /// Whether an attempt that did not report the lock certainly ended without it; None if its client had the lock.
 ///
-/// Whoever fails without having had the lock has none, whatever the word; but these words are for holders.
+/// A client that fails without having had the lock has none, whatever the word; but these words are for holders.
 fn without_the_lock(operation: &Operation) -> Option<bool> {
     let of_a_holder = ["fenced", "conflict", "lock-lost"];
     let word = operation.error.as_deref().unwrap_or_default();
@@ -211,7 +206,7 @@ impl Lasts {
             (Some(over), _) => over.received,
             (None, Some(completed)) if operation.outcome != Outcome::Info => completed,
             (None, None) => u64::MAX,
-            // Nobody knows whether it gave the lock back. If locks run out, this one does at some time after that.
+            // It is not known whether it gave the lock back. If locks run out, this one does at some time after that.
             (None, Some(completed)) if self.expires => {
                 let asked_last = completed.saturating_add(self.ttl_ns);
                 runs_out.filter(|_| !self.is_renewed).unwrap_or(asked_last)
@@ -225,36 +220,17 @@ impl Lasts {
     }
 }
 
-/// When faults were or may have been in effect.
+/// When faults were or may have been in effect, or may have kept a lock after their heal.
 fn faults(history: &History) -> Vec<Span> {
-    let ttl = Duration::from_millis(history.run.as_ref().map_or(0, |run| run.ttl_ms));
-    let until = |window: &FaultWindow| match window.healed {
-        Some((time, true)) => time.saturating_add(aftermath(window, time, ttl)),
+    let until = |window: &FaultWindow| match (window.healed, window.aftermath_ns) {
+        (Some((time, true)), Some(aftermath)) => time.saturating_add(aftermath),
         _ => u64::MAX,
     };
     let windows = history.faults.iter().filter(|window| window.skipped.is_none());
     windows.map(|window| (window.inject, until(window))).collect()
 }
 
-/// For how long after its heal a fault may still keep a lock, in nanoseconds: a node whose clock was ahead holds keys that
-/// end by that clock, so once it is set right they live for as much longer.
-fn aftermath(window: &FaultWindow, healed: u64, ttl: Duration) -> u64 {
-    if window.kind != FaultKind::Clock || !window.hits(Role::Node) {
-        return 0;
-    }
-    let ahead = match window.what.parse() {
-        Ok(Fault::Clock(_, Change::Ahead(by) | Change::Strobe(by, _))) => by.resolve(ttl),
-        Ok(Fault::Clock(_, Change::Rate(factor))) => {
-            Duration::from_nanos(healed.saturating_sub(window.inject)).mul_f64((factor - 1.0).max(0.0))
-        }
-        Ok(Fault::Clock(_, Change::Behind(_))) => Duration::ZERO,
-        // The history does not say by how much.
-        _ => return u64::MAX,
-    };
-    u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// A time in which the lock was free and asked for, and nobody got it for too long.
+/// A time in which the lock was free and requested, and not acquired for too long.
 struct Stretch<'h> {
     from: u64,
     /// When the last attempt meanwhile was over.
@@ -262,7 +238,7 @@ struct Stretch<'h> {
     attempts: Vec<&'h Operation>,
 }
 
-/// Each time at which the lock was free and asked for, but nobody got it for too long.
+/// Each time at which the lock was free and requested, but not acquired for too long.
 fn stuck<'h>(history: &History, key: &Case<'h>, faults: &[Span]) -> impl Iterator<Item = Stretch<'h>> {
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
     let patience = ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(STUCK_AFTER_NS);
@@ -292,7 +268,7 @@ fn stuck<'h>(history: &History, key: &Case<'h>, faults: &[Span]) -> impl Iterato
     found.into_iter()
 }
 
-/// The longest time in which the lock of a key was not held for all that is known, and somebody asked for it at nearly
+/// The longest time in which the lock of a key was not held for all that is known, and it was requested at nearly
 /// every moment.
 fn longest_gap(name: &str, key: &Case, last_time: u64) -> Option<Gap> {
     let mut longest: Option<Gap> = None;
@@ -302,12 +278,12 @@ fn longest_gap(name: &str, key: &Case, last_time: u64) -> Option<Gap> {
     let mut free_from = 0;
     for (from, until) in key.held.iter().copied().chain([(last_time, u64::MAX)]) {
         open.extend(std::iter::from_fn(|| asked.next_if(|(began, _)| *began < from)));
-        // Stretches in which somebody asks, as long as the lock is free.
+        // Stretches in which the lock is requested, as long as it is free.
         let mut stretch: Option<Span> = None;
         for &(began, ended) in &open {
             let (began, ended) = (began.max(free_from), ended.min(from));
             stretch = match stretch {
-                Some((start, end)) if began <= end.saturating_add(BREATH_NS) => Some((start, end.max(ended))),
+                Some((start, end)) if began <= end.saturating_add(RETRY_GAP_NS) => Some((start, end.max(ended))),
                 _ => Some((began, ended)).filter(|(began, ended)| began < ended),
             };
             if let Some((from, to)) = stretch
@@ -336,7 +312,7 @@ fn unavailable(gap: &Gap) -> Anomaly {
         lost: Vec::new(),
         how: None,
         summary: format!(
-            "the lock of {} was free and asked for from {} on, and nobody got it for {}, which is longer than the workload allows",
+            "the lock of {} was free and requested from {} on, yet no client acquired it for {}, which is longer than the workload allows",
             gap.key,
             seconds(gap.from),
             length(length_of(gap)),
@@ -367,7 +343,7 @@ impl Stretch<'_> {
             lost: Vec::new(),
             how: None,
             summary: format!(
-                "nobody got the lock of {key} for {} from {}, though it was free: {} failed, with no fault in effect",
+                "no client acquired the lock of {key} for {} from {}, though it was free: {} failed, with no fault in effect",
                 length(self.last - self.from),
                 seconds(self.from),
                 count(self.attempts.len() as u64, "attempt"),
@@ -383,8 +359,8 @@ impl Stretch<'_> {
 
 fn doubt(key: &str, from: u64, to: u64) -> String {
     format!(
-        "nobody is known to have had the lock of {key} for {} from {}, and attempts of which nobody knows whether they \
-         asked for it, or got it, are all that speaks for it",
+        "no client is known to have held the lock of {key} for {} from {}, and only attempts with an unknown outcome may \
+         have",
         length(to.saturating_sub(from)),
         seconds(from),
     )
@@ -405,7 +381,7 @@ fn evidence(keys: &BTreeMap<&str, Key>, faults: &[Span], last_heal: Option<u64>)
     };
     let obtained: u64 = keys.values().map(acquired).sum();
     let attempts = obtained + keys.values().map(without).sum::<u64>();
-    let in_vain: Vec<String> = keys
+    let failed: Vec<String> = keys
         .iter()
         .filter(|(_, key)| without(key) > 0 && acquired(key) == 0)
         .map(|(name, key)| format!("{name} ({})", count(without(key), "attempt")))
@@ -414,10 +390,10 @@ fn evidence(keys: &BTreeMap<&str, Key>, faults: &[Span], last_heal: Option<u64>)
         Some("a fault was not seen to be healed and may still be in effect".to_string())
     } else if attempts == 0 {
         Some(format!("no client is known to have asked for the lock {when}"))
-    } else if !in_vain.is_empty() {
+    } else if !failed.is_empty() {
         Some(format!(
-            "nobody got the lock of {} {when}, but it was held, or not free for long enough to blame the lock",
-            list(&in_vain)
+            "no client acquired the lock of {} {when}, but it was held, or not free for long enough to blame the lock",
+            list(&failed)
         ))
     } else {
         None

@@ -1,64 +1,25 @@
 //! `redjepsen check` and `redjepsen report`: from an existing history to its verdict and its pages.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
-
-use super::pages::PageFlags;
-use super::{Exit, Failure, despite, exit_of, look, print};
+use super::linear::{self, CheckFlags};
+use super::{Exit, Failure, exit_despite, exit_of, look, print};
 use crate::files;
 use crate::history;
 use crate::report::{self, Counterexample, RunFacts};
 use crate::runner::Checked;
 use crate::runs;
 use crate::scenario::{self, Scenario};
-use linearizability::FailedCas;
 use linearizability::formats::{Format, Source};
-
-/// What the user wants checked, and how.
-#[derive(Debug, Args)]
-pub struct CheckFlags {
-    /// Run folder, history file of any known format, or - for standard input
-    path: PathBuf,
-    /// What the history is of, such as register, cas-register, owner-mutex or semaphore:3 [default: a run of redjepsen
-    /// gets its own verdict, another history the model that fits its operations]
-    #[arg(long)]
-    pub model: Option<String>,
-    /// What a register or counter holds at first [default: nothing]
-    #[arg(long, value_name = "V", allow_hyphen_values = true)]
-    pub initial: Option<String>,
-    /// What a failed compare-and-set says about the value
-    #[arg(long, value_parser = failed_cas(), default_value = "drop")]
-    pub failed_cas: FailedCas,
-    /// What a read of nil says about a register [default: empty in runs of redjepsen, else unknown]
-    #[arg(long, value_enum)]
-    pub nil_reads: Option<NilReads>,
-    /// Read values that are pairs as a key and its value, as jepsen.independent writes them
-    #[arg(long)]
-    pub independent: bool,
-    /// How long to search for an order before the answer is unknown
-    #[arg(long, default_value = "60s", value_parser = super::flags::absolute)]
-    pub timeout: Duration,
-    /// How much memory the search may use before the answer is unknown
-    #[arg(long, default_value = "4GiB", value_parser = super::linear::bytes)]
-    pub memory: u64,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub pages: PageFlags,
-}
 
 /// Checks a history: a run's as `run` did, any other against a model.
 pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
-    let model = flags.model.as_deref().map(super::linear::known).transpose()?;
+    let model = flags.model.as_deref().map(linear::known).transpose()?;
     flags.pages.refuse(&flags.path)?;
     refuse_suite(&flags.path)?;
     let source = Source::open(&flags.path).map_err(Failure::could_not_run)?;
     if model.is_some() || source.format() != Format::Run {
-        return super::linear::check(source, model, flags);
+        return linear::check(source, model, flags);
     }
     let history = history::run(source).map_err(Failure::could_not_run)?;
     let from_file = flags.path.as_os_str() != "-";
@@ -85,7 +46,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
             show_pages(flags, &page, &checked)?;
             Ok(exit_of(&checked))
         }
-        Err(failure) => despite(exit_of(&checked), failure),
+        Err(failure) => exit_despite(exit_of(&checked), failure),
     }
 }
 
@@ -132,21 +93,4 @@ fn beside(path: &Path) -> Result<(Option<Scenario>, RunFacts), Failure> {
         serde_json::from_str(&text).map_err(|error| Failure::could_not_run(format!("{}: {error}", path.display())))
     });
     Ok((scenario.transpose()?, facts.transpose()?.unwrap_or_default()))
-}
-
-/// What a read of nil says about a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum NilReads {
-    /// The register was empty
-    Empty,
-    /// Nothing, as in Knossos
-    Unknown,
-}
-
-/// What a failed compare-and-set says, as a flag.
-fn failed_cas() -> impl TypedValueParser<Value = FailedCas> {
-    let check = PossibleValue::new("check").help("At some moment of the operation the value was a different one");
-    let drop = PossibleValue::new("drop").help("Only that it did not happen, as in Knossos");
-    let of = |word: String| if word == "check" { FailedCas::Check } else { FailedCas::Drop };
-    PossibleValuesParser::new([check, drop]).map(of)
 }

@@ -8,7 +8,7 @@ use redlock_model::{
     Bounds, Claim, Clocks, Crash, Fencing, Holding, Limits, Memory, Model, Restart, Settings, SettingsError, Verdict,
 };
 
-use super::{Exit, Failure, despite, exit_for, look, print};
+use super::{Exit, Failure, exit_despite, exit_for, look, print};
 use crate::checker::Validity;
 use crate::explore;
 use crate::files;
@@ -62,9 +62,9 @@ pub struct ExploreFlags {
     #[arg(long, default_value = "60s", value_parser = super::flags::absolute)]
     timeout: Duration,
     /// How much memory to use
-    #[arg(long, default_value = "4GiB", value_parser = super::linear::bytes)]
+    #[arg(long, default_value = "4GiB", value_parser = super::flags::bytes)]
     memory: u64,
-    /// What must come out: with `violation` a violation exits 0 and its absence 1
+    /// The expected outcome: with `violation`, a violation exits 0 and its absence 1
     #[arg(long, value_enum)]
     expect: Option<Expectation>,
 }
@@ -151,7 +151,7 @@ pub fn explore(flags: &ExploreFlags) -> Result<Exit, Failure> {
     let report = Exploration { settings: &settings, outcome: &outcome, took_ns, script, command: flags.command() };
     print(report.text(flags.out.as_deref(), look()))?;
     match flags.out.as_deref().map(|folder| report.write(folder)) {
-        Some(Err(unwritten)) => despite(exit, Failure::could_not_run(unwritten)),
+        Some(Err(unwritten)) => exit_despite(exit, Failure::could_not_run(unwritten)),
         _ => Ok(exit),
     }
 }
@@ -185,8 +185,7 @@ impl ExploreFlags {
         };
         let claim = match (self.claim, self.fencing) {
             (Some(ClaimFlag::MutualExclusion), Some(_)) => {
-                let text =
-                    "--fencing saves updates, whoever holds the lock; give --claim updates, or leave --fencing out";
+                let text = "--fencing protects updates, not the lock; give --claim updates, or leave --fencing out";
                 return Err(Failure::arguments(text));
             }
             (Some(ClaimFlag::Updates), _) | (None, Some(_)) => Claim::Updates(fencing),

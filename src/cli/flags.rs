@@ -10,6 +10,7 @@ use crate::nemesis::Expectation;
 use crate::runner::MOST_JOBS;
 use crate::scenario::{Options, Scenario, catalogue, quoted};
 use crate::units::{Length, LengthError};
+use crate::words::plural;
 
 /// Flags that a saved scenario stands for. Named one by one: of a group, clap would tell all where one is given.
 const SAID_BY_A_SCENARIO: [&str; 18] = [
@@ -33,6 +34,9 @@ const SAID_BY_A_SCENARIO: [&str; 18] = [
     "mount",
 ];
 
+/// Nothing can be searched with less memory; a number that is smaller lacks its unit.
+const LEAST_MEMORY: u64 = 1 << 20;
+
 #[derive(Debug, Args)]
 pub struct RunFlags {
     /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file
@@ -44,7 +48,7 @@ pub struct RunFlags {
     /// Repeat a saved run in every detail: its folder, or the scenario.toml in it
     #[arg(long, value_name = "FILE", conflicts_with_all = SAID_BY_A_SCENARIO)]
     scenario: Option<PathBuf>,
-    /// Also run the programs of others that the saved run names, such as its client: they may do whatever you may
+    /// Also run other people's programs that the saved run names, such as its client, with your permissions
     #[arg(long, requires = "scenario")]
     trust: bool,
     /// Repeat the plan of an earlier run [default: drawn, and printed; with --scenario the one that it says]
@@ -52,7 +56,7 @@ pub struct RunFlags {
     seed: Option<u64>,
     #[command(flatten)]
     options: Options,
-    /// Folder that keeps the runs
+    /// Folder for the runs
     #[arg(long, default_value = "store")]
     pub store: PathBuf,
     /// Exit 0 only if the run shows this
@@ -61,7 +65,7 @@ pub struct RunFlags {
     /// Keep the cluster running afterwards, in Docker (`redjepsen clean` removes it)
     #[arg(long)]
     pub keep: bool,
-    /// Show the log on standard error as well
+    /// Also show the log on stderr
     #[arg(short, long)]
     pub verbose: bool,
     /// Names without an option, which are refused with the option that they need
@@ -123,6 +127,31 @@ pub(super) fn absolute(text: &str) -> Result<Duration, LengthError> {
     Length::without_ttl(text)
 }
 
+/// An amount of memory: `4GiB`, `512MiB`, `2GB`, `1000000`.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        _ => 0,
+    };
+    match number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
+        Some(bytes) if (1..LEAST_MEMORY).contains(&bytes) => {
+            let bytes = plural(bytes, "byte");
+            Err(format!("`{text}` is {bytes}, with which nothing can be searched; for example `4GiB` or `512MiB`"))
+        }
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err(format!("`{text}` is no amount of memory; expected for example `4GiB` or `512MiB`")),
+    }
+}
+
 /// A whole number, such as a seed.
 pub(super) fn whole(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "a whole number is expected, such as 7".to_string())
@@ -166,6 +195,16 @@ mod tests {
         let file: SuiteFile = toml::from_str(&format!("description = \"mine\"\n{text}")).unwrap();
         let source = Source { name: "mine", file: &file, folder: Path::new("") };
         Suite::plan(&source, Clusters { instead: None, auto: ClusterKind::Auto }).unwrap().cells
+    }
+
+    #[test]
+    fn amounts_of_memory_are_read_as_people_write_them() {
+        for (text, amount) in [("4GiB", Some(4 << 30)), ("512 mib", Some(512 << 20)), ("2GB", Some(2_000_000_000))] {
+            assert_eq!(bytes(text).ok(), amount, "{text}");
+        }
+        for text in ["", "0", "7", "10", "1000k", "GiB", "-1", "4 furlongs", "99999999999999GiB", "1.5GiB"] {
+            assert!(bytes(text).is_err_and(|error| error.contains("for example")), "{text}");
+        }
     }
 
     #[test]

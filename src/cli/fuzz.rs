@@ -1,21 +1,20 @@
-//! `redjepsen fuzz`: what breaks a lock, searched for in virtual time.
+//! `redjepsen fuzz`: finds a failing scenario in virtual time, and shrinks it. The search itself is in [`crate::fuzz`].
 
 use std::fmt::Write;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use tokio::task::block_in_place;
 
 use super::flags::{jobs, processors};
-use super::{CONSOLE, Exit, Failure, despite, exit_for, is_live, print, tell};
+use super::{CONSOLE, Exit, Failure, exit_despite, exit_for, is_live, print, tell};
 use crate::checker::{Validity, wilson_95};
 use crate::files;
-use crate::fuzz::{self, Cause, Found, Hunt, Shrunk, Until, draw};
+use crate::fuzz::{Cause, Found, Hunt, Progress, Search, Shrunk, Until, Violation, draw};
 use crate::history::FaultKind;
-use crate::interrupt::Interrupt;
-use crate::nemesis::{Expectation, Nemesis};
+use crate::nemesis::Expectation;
 use crate::runner::simulate::can_be_simulated;
 use crate::runner::{KeepCluster, Place, RunSettings, Runner};
 use crate::scenario::{Options, Scenario, quoted};
@@ -23,10 +22,6 @@ use crate::topology::ClusterKind;
 use crate::units::Length;
 use crate::words;
 
-/// How long a hunt goes on unless the user says.
-const TIME: Duration = Duration::from_secs(60);
-/// A shorter one would make hardly a run.
-const SHORTEST_HUNT: Duration = Duration::from_millis(100);
 /// How long keeping what was found may take once the user wants to stop.
 const KEEPING: Duration = Duration::from_secs(1);
 
@@ -38,41 +33,29 @@ pub struct FuzzFlags {
     /// Only these kinds of faults, with commas [default: all]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "nemesis")]
     faults: Vec<FaultKind>,
-    /// The faults of this nemesis, seed after seed, instead of scripts drawn from the whole language
+    /// Run this nemesis, seed after seed, instead of random scripts
     #[arg(long)]
     nemesis: Option<String>,
-    /// Go on after a violation, until this many runs are made
+    /// Go on after a violation until this many runs are done
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
-    /// Go on after a violation for this long, with what it takes to make violations smaller [default: up to a minute, until
-    /// the first violation]
+    /// Go on after a violation for this long, shrinking included [default: up to a minute, until the first violation]
     #[arg(long, value_name = "LENGTH")]
     time: Option<Length>,
     /// The first seed [default: 1]
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many runs to make at the same time [default: as many as there are processors]
+    /// Runs at the same time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = jobs)]
     jobs: Option<usize>,
-    /// What must come out: with `violation` a violation exits 0 and its absence 1
+    /// The expected outcome: with `violation`, a violation exits 0 and its absence 1
     #[arg(long, value_enum)]
     expect: Option<Expectation>,
     #[command(flatten)]
     options: Options,
-    /// Folder that keeps the runs
+    /// Folder for the runs
     #[arg(long, default_value = "store")]
     store: PathBuf,
-}
-
-/// What is looked for, and where.
-struct Search {
-    base: Scenario,
-    /// Seeds of a nemesis, in place of scripts.
-    nemesis: bool,
-    kinds: Vec<FaultKind>,
-    first_seed: u64,
-    threads: usize,
-    until: Until,
 }
 
 /// Hunts, makes what it found as small as possible, and keeps it, also if the user wants to stop meanwhile.
@@ -80,7 +63,7 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     let search = flags.search()?;
     let mut runner = Runner::new(false, CONSOLE)?;
     let user = runner.interrupt();
-    let (hunted, found) = search.carry_out(&user)?;
+    let (hunted, found) = block_in_place(|| search.run(&user, show))?;
     let interrupted = user.is_raised();
     let mut failures: Vec<Failure> = print(told(&search.base, &hunted, interrupted)).err().into_iter().collect();
     runner.goes_on_for(KEEPING);
@@ -89,14 +72,14 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     }
     let came_out = match (hunted.violations(), hunted.unclear, hunted.valid) {
         (1.., _, _) => Validity::Invalid,
-        // Somebody must look at a violation before the lock can be said to have held, and a hunt that was broken off has
-        // not looked for as long as it was to.
+        // A violation that is not understood must be looked at before the lock can be said to have held, and an interrupted
+        // search has not looked for as long as it was to.
         (0, 0, 1..) if !interrupted => Validity::Valid,
         _ => Validity::Unknown,
     };
     let exit = exit_for(came_out, flags.expect);
     let texts: Vec<String> = failures.into_iter().map(|failure| failure.text).collect();
-    if texts.is_empty() { Ok(exit) } else { despite(exit, Failure::could_not_run(texts.join("\nredjepsen: "))) }
+    if texts.is_empty() { Ok(exit) } else { exit_despite(exit, Failure::could_not_run(texts.join("\nredjepsen: "))) }
 }
 
 impl FuzzFlags {
@@ -104,8 +87,8 @@ impl FuzzFlags {
     fn search(&self) -> Result<Search, Failure> {
         if let Some(kind) = self.options.cluster.filter(|kind| !matches!(kind, ClusterKind::Sim | ClusterKind::Any)) {
             return Err(Failure::arguments(format!(
-                "--cluster {} makes no sense here: `fuzz` is simulated, and `redjepsen replay` carries out on real servers \
-                 what it found",
+                "--cluster {} makes no sense here: `fuzz` is simulated; `redjepsen replay` runs what it found on real \
+                 servers",
                 kind.word()
             )));
         }
@@ -127,7 +110,7 @@ impl FuzzFlags {
         }
         Ok(Search {
             base,
-            nemesis: self.nemesis.is_some(),
+            own_nemesis: self.nemesis.is_some(),
             kinds: if self.faults.is_empty() { draw::KINDS.to_vec() } else { self.faults.clone() },
             first_seed: self.seed,
             threads: self.jobs.unwrap_or_else(processors),
@@ -136,83 +119,21 @@ impl FuzzFlags {
     }
 }
 
-impl Search {
-    /// Hunts, and makes the first violation of each cause smaller. The time that the user gave is for both: half of what is
-    /// left is for hunting, then what was found is made smaller, and so on.
-    fn carry_out(&self, user: &Interrupt) -> Result<(Hunt, Vec<Kept>), Failure> {
-        let began = Instant::now();
-        let over = self.until.time.map_or_else(|| user.clone(), |time| user.or_after(time));
-        let live = is_live();
-        let mut show = |hunt: &Hunt| {
-            if live {
-                let _ = write!(io::stderr(), "\r\x1b[K{}", progress(hunt));
-            }
-        };
-        let (mut hunted, mut found, mut robust) = (Hunt::default(), Vec::<Kept>::new(), false);
-        loop {
-            let left = self.until.time.unwrap_or(TIME).saturating_sub(began.elapsed());
-            let time = match (self.until.time, self.until.first_violation) {
-                (Some(_), _) => Some((left / 2).max(SHORTEST_HUNT)),
-                (None, true) => Some(left),
-                (None, false) => None,
-            };
-            let runs = self.until.runs.map(|runs| runs.saturating_sub(hunted.runs));
-            let (first, until) = (self.first_seed.wrapping_add(hunted.runs), Until { runs, time, ..self.until });
-            let scenario_of = |seed| self.scenario(seed);
-            let more = block_in_place(|| fuzz::hunt(scenario_of, first, self.threads, until, &over, &mut show));
-            if live {
-                let _ = write!(io::stderr(), "\r\x1b[K");
-            }
-            let more = more?;
-            hunted.add(&more);
-            for (cause, seen) in more.found {
-                found.retain(|kept: &Kept| kept.cause != cause || kept.shrunk.is_some());
-                if !found.iter().any(|kept| kept.cause == cause) {
-                    let smaller = block_in_place(|| self.smaller(&cause, &seen.seeds, &over));
-                    // One that needs a lucky delay of the network is told of, and is not what the hunt was for.
-                    robust |= smaller.as_ref().is_some_and(|kept| self.is_enough(kept));
-                    found.extend(smaller);
-                }
-            }
-            let all_made = self.until.runs.is_some_and(|runs| hunted.runs >= runs);
-            let is_over = over.is_raised() || all_made || left.is_zero();
-            if is_over || (self.until.first_violation && robust) {
-                return Ok((hunted, found));
-            }
+/// Shows how far a search is, on one line where that is possible.
+fn show(progress: Progress) {
+    let over_again = |text: &str| {
+        if is_live() {
+            let _ = write!(io::stderr(), "\r\x1b[K{text}");
         }
-    }
-
-    fn scenario(&self, seed: u64) -> Scenario {
-        match self.nemesis {
-            true => Scenario { seed, ..self.base.clone() },
-            false => draw::scenario(&self.base, &self.kinds, seed),
-        }
-    }
-
-    /// The first of these seeds whose scenario can be made smaller, or else the last one that was tried.
-    fn smaller(&self, cause: &Cause, seeds: &[u64], over: &Interrupt) -> Option<Kept> {
-        if !self.nemesis {
-            tell(&format!("making it smaller: {cause}"));
-        }
-        let mut last = None;
-        for seed in seeds {
-            let scenario = self.scenario(*seed);
-            let shrunk = if self.nemesis { None } else { fuzz::shrink(&scenario, cause, over) };
-            let kept = Kept { scenario, cause: cause.clone(), seed: *seed, shrunk };
-            if self.is_enough(&kept) || over.is_raised() {
-                return Some(kept);
-            }
-            last = Some(kept);
-        }
-        last
-    }
-
-    fn is_enough(&self, kept: &Kept) -> bool {
-        kept.shrunk.is_some() || self.nemesis
+    };
+    match progress {
+        Progress::Hunting(hunt) => over_again(&so_far(hunt)),
+        Progress::Paused => over_again(""),
+        Progress::Shrinking(cause) => tell(&format!("shrinking: {cause}")),
     }
 }
 
-fn progress(hunt: &Hunt) -> String {
+fn so_far(hunt: &Hunt) -> String {
     let rate = hunt.runs as f64 / hunt.took.as_secs_f64().max(0.001);
     let runs = words::plural(hunt.runs, "simulated run");
     format!("{runs}, {rate:.0} a second · {}", words::plural(hunt.violations(), "violation"))
@@ -229,22 +150,22 @@ fn told(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     };
     let _ = writeln!(
         text,
-        "{verdict}, in {seconds:.1} s ({} valid, {} that show nothing). Nothing of this was real.",
+        "{verdict}, in {seconds:.1} s ({} valid, {} unknown).",
         words::count(hunt.valid),
         words::count(hunt.unknown())
     );
     if interrupted {
-        let _ = writeln!(text, "  interrupted: what it found until then is kept, and it was to look for more");
+        let _ = writeln!(text, "  interrupted: what was found so far is kept");
     }
     if hunt.unknown() > 0 {
         let mut gates: Vec<(&String, &u64)> = hunt.nothing.iter().collect();
         gates.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let gates: Vec<String> =
             gates.into_iter().map(|(gate, count)| format!("{gate} {}", words::count(*count))).collect();
-        let _ = writeln!(text, "  gates that failed  {}", gates.join(", "));
+        let _ = writeln!(text, "  failed gates  {}", gates.join(", "));
     }
     if hunt.unclear > 0 {
-        let _ = writeln!(text, "  violations that the script does not explain  {}", words::count(hunt.unclear));
+        let _ = writeln!(text, "  violations outside the script  {}", words::count(hunt.unclear));
     }
     for (cause, found) in &hunt.found {
         let _ = writeln!(text, "\n  {cause}: {}", rate(found, hunt.runs));
@@ -266,19 +187,10 @@ fn rate(found: &Found, runs: u64) -> String {
     )
 }
 
-/// A violation to keep.
-struct Kept {
-    scenario: Scenario,
-    cause: Cause,
-    seed: u64,
-    /// The smallest scenario with this cause; None if there is no script, or if it breaks the lock by luck only.
-    shrunk: Option<Shrunk>,
-}
-
 /// Keeps a violation as a run, and as a file if it has a script. What it shows is printed first; returns what could not be
 /// kept.
-async fn keep(runner: &mut Runner, flags: &FuzzFlags, kept: Kept) -> Vec<Failure> {
-    let Kept { scenario, cause, seed, shrunk } = kept;
+async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<Failure> {
+    let Violation { scenario, cause, seed, shrunk } = found;
     if scenario.nemesis.script.is_empty() {
         return match report(runner, flags, &scenario, &cause).await {
             Ok(folder) => {
@@ -291,17 +203,16 @@ async fn keep(runner: &mut Runner, flags: &FuzzFlags, kept: Kept) -> Vec<Failure
         };
     }
     let Some(shrunk) = shrunk else {
-        let text = format!("\n{cause}: with seed {seed}, but only with some delays of the network\n");
+        let text = format!("\n{cause}: seed {seed}; it depends on network timing, so it is not kept\n");
         return print(text).err().into_iter().collect();
     };
     let mut failures: Vec<Failure> = print(steps(&shrunk)).err().into_iter().collect();
     let mut text = String::from("\n");
-    let (name, written) = write(flags, &shrunk, seed);
-    match written {
+    match write(flags, &shrunk, seed) {
         Ok(file) => _ = writeln!(text, "  scenario  {}", file.display()),
         Err(failure) => failures.push(failure),
     }
-    let scenario = Scenario { nemesis_name: name, ..shrunk.scenario };
+    let scenario = Scenario { nemesis_name: shrunk.name(), ..shrunk.scenario };
     match report(runner, flags, &scenario, &cause).await {
         Ok(folder) => {
             let replay = quoted(&folder);
@@ -317,7 +228,7 @@ async fn keep(runner: &mut Runner, flags: &FuzzFlags, kept: Kept) -> Vec<Failure
 /// The steps of a script, for people.
 fn steps(shrunk: &Shrunk) -> String {
     let script = &shrunk.scenario.nemesis.script;
-    let larger = if shrunk.finished { "" } else { " (there was no time to make it as small as possible)" };
+    let larger = if shrunk.finished { "" } else { " (no time to shrink it further)" };
     let mut text = format!("\n{}, in {} steps{larger}:\n", shrunk.cause, script.len());
     for (number, step) in (1..).zip(script) {
         let _ = writeln!(text, "  {number:>2}. {step}");
@@ -328,7 +239,7 @@ fn steps(shrunk: &Shrunk) -> String {
 /// Makes the run of a violation again, with its report. Returns its folder.
 async fn report(runner: &mut Runner, flags: &FuzzFlags, of: &Scenario, cause: &Cause) -> Result<String, Failure> {
     let no_report = |why: &str| Failure::could_not_run(format!("there is no report of `{cause}`: {why}"));
-    let no_time = "there was no time left to make its run again";
+    let no_time = "no time was left to repeat its run";
     if runner.interrupt().is_raised() {
         return Err(no_report(no_time));
     }
@@ -345,35 +256,12 @@ fn settings(flags: &FuzzFlags) -> RunSettings {
     RunSettings { place: Place::Store(flags.store.clone()), repeat: None, keep_cluster: KeepCluster::No }
 }
 
-/// Writes a scenario as a nemesis file. Returns its name and, if that went well, its path.
-fn write(flags: &FuzzFlags, shrunk: &Shrunk, seed: u64) -> (String, Result<PathBuf, Failure>) {
-    let Shrunk { scenario, cause, tried, finished } = shrunk;
-    let workload = &scenario.workload_name;
-    let story = if *finished {
-        format!(
-            "The smallest scenario with this outcome that was found from seed {seed}, after {tried} smaller ones were tried in \
-             virtual time."
-        )
-    } else {
-        format!(
-            "Found with seed {seed} in virtual time. There was no time to make it as small as possible: {tried} smaller ones \
-             were tried."
-        )
-    };
-    let nemesis = Nemesis {
-        description: format!("Found by fuzzing {workload}: {cause}"),
-        story,
-        expect: [(workload.clone(), Expectation::Violation)].into(),
-        ..scenario.nemesis.clone()
-    };
+/// Writes a scenario as a nemesis file. Returns its path.
+fn write(flags: &FuzzFlags, shrunk: &Shrunk, seed: u64) -> Result<PathBuf, Failure> {
     let folder = flags.store.join("fuzz");
-    let name: String = cause.to_string().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let name = name.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
-    let name = format!("{workload}-{name}");
-    let file = folder.join(format!("{name}.toml"));
-    let written = toml::to_string(&nemesis).map_err(Failure::could_not_run).and_then(|text| {
-        let folders = files::create_folder(&flags.store).and_then(|()| files::create_folder(&folder));
-        folders.and_then(|()| files::write(&file, text)).map_err(Failure::could_not_run)
-    });
-    (name, written.map(|()| file))
+    let file = folder.join(format!("{}.toml", shrunk.name()));
+    let text = toml::to_string(&shrunk.nemesis(seed)).map_err(Failure::could_not_run)?;
+    let folders = files::create_folder(&flags.store).and_then(|()| files::create_folder(&folder));
+    folders.and_then(|()| files::write(&file, text)).map_err(Failure::could_not_run)?;
+    Ok(file)
 }

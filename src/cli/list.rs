@@ -51,9 +51,9 @@ fn everything() -> Result<String, Failure> {
         ("Workloads, each a lock and what it protects (--workload)", workloads),
         ("Libraries, published locks as they ship (--workload)", libraries),
         ("Locks, and the workloads that use them", locks),
-        ("Nemeses, which break things again and again (--nemesis, several with commas)", nemeses),
-        ("Scenarios, which bring about one moment step by step (--nemesis)", scenarios),
-        ("Suites, which are many runs (redjepsen suite NAME)", suites),
+        ("Nemeses, whose faults recur (--nemesis, several with commas)", nemeses),
+        ("Scenarios, scripts that create one moment step by step (--nemesis)", scenarios),
+        ("Suites of many runs (redjepsen suite NAME)", suites),
         ("Models, for histories from anywhere (redjepsen check --model)", models),
     ];
     let mut text: String = sections.iter().map(|(title, entries)| section(title, entries, look().width)).collect();

@@ -42,7 +42,7 @@ use crate::words;
                   A suite exits 0 if all came out as expected, 1 with a surprise, 2 if too little was shown."
 )]
 struct Arguments {
-    /// Show no progress on standard error; what is wrong is told all the same
+    /// Show no progress on stderr; errors and warnings are still shown
     #[arg(short, long, global = true)]
     quiet: bool,
     #[command(subcommand)]
@@ -55,17 +55,17 @@ enum Command {
     Run(Box<flags::RunFlags>),
     /// Run a suite: many workloads under many nemeses, each compared with what is expected
     Suite(Box<suite::SuiteFlags>),
-    /// Carry a run out again on real servers, such as one that `fuzz` found, and count how often its violation comes back
+    /// Replay a run on real servers, such as one that `fuzz` found, and count how often its violation comes back
     Replay(replay::ReplayFlags),
-    /// Look for what breaks a lock in virtual time, and make it as small as possible; needs neither Docker nor Redis
+    /// Find a failing scenario in virtual time and shrink it; needs neither Docker nor Redis
     Fuzz(Box<fuzz::FuzzFlags>),
-    /// Check a history: a run's again, or one from elsewhere against a model of a lock, register, counter, set or list
-    Check(Box<check::CheckFlags>),
+    /// Check a history: a run's, or one from elsewhere against a model of a lock, register, counter, set or list
+    Check(Box<linear::CheckFlags>),
     /// Search a small model of Redlock exhaustively, without Redis: the shortest violation, or none within the bounds
     Explore(Box<explore::ExploreFlags>),
-    /// Estimate how many updates a lock loses a year, given how often and how long its clients stand still; needs no Redis
+    /// Estimate how many updates a lock loses a year, from how often and how long its clients pause; needs no Redis
     Risk(Box<risk::RiskFlags>),
-    /// Write the report of a run folder again
+    /// Rewrite the report of a run
     Report {
         /// Run folder
         folder: PathBuf,
@@ -84,20 +84,20 @@ enum Command {
         #[arg(long)]
         images: bool,
     },
-    /// Install the clients of workloads that test a published library, which their first run does otherwise
+    /// Install the clients that test published libraries ahead of their first run
     Install {
         /// Names or paths of workloads; all that come with redjepsen if left out
         workloads: Vec<String>,
     },
-    /// Make an image of this program and the servers installed here, in which local clusters run; print its name
+    /// Build an image with this program and the servers installed here, for local clusters; print its name
     Image,
-    /// Makes the runs that it is told on standard input (started by `suite`)
+    /// Runs the scenarios it reads from stdin (started by `suite`)
     #[command(hide = true, name = "make-runs")]
     Runs,
-    /// A lock client on standard input and output (started by `run`)
+    /// A lock client on stdin and stdout (started by `run`)
     #[command(hide = true)]
     Client,
-    /// Carries faults out (started by `run`, in a container)
+    /// Injects and heals faults (started by `run`, in a container)
     #[command(hide = true)]
     Agent,
     /// Holds a local cluster (started by `run`)
@@ -287,7 +287,7 @@ fn in_this_runtime(mut runtime: Builder, work: impl Future<Output = Result<Exit,
 
 /// The exit code of a command that showed its verdict and then failed, for example because the disk is full. A violation
 /// stays one, whatever became of its files.
-fn despite(exit: Exit, failure: Failure) -> Result<Exit, Failure> {
+fn exit_despite(exit: Exit, failure: Failure) -> Result<Exit, Failure> {
     if exit == Exit::Invalid {
         tell(&format!("redjepsen: {}", failure.text));
         return Ok(exit);

@@ -1,11 +1,11 @@
-//! `redjepsen replay`: a run carried out again on real servers, in how many of several runs its violation came back, and
-//! what differed where it did not.
+//! `redjepsen replay`: a run made again on real servers, in how many of several runs its violation came back, and what
+//! differed where it did not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{CONSOLE, Exit, Failure, despite, print, tell_progress};
+use super::{CONSOLE, Exit, Failure, exit_despite, print, tell_progress};
 use crate::checker::{Validity, wilson_95};
 use crate::fuzz::Cause;
 use crate::history::{self, History, StepOutcome};
@@ -17,29 +17,30 @@ use crate::words;
 
 #[derive(Debug, Args)]
 pub struct ReplayFlags {
-    /// The run: its folder, simulated or real
+    /// The run, simulated or real: its folder, or a file in it
     run: PathBuf,
-    /// What to carry it out on
+    /// What to replay it on
     #[arg(long, value_enum, default_value = "auto")]
     cluster: ClusterKind,
-    /// Also run the programs of others that the saved run names, such as its client: they may do whatever you may
+    /// Also run other people's programs that the saved run names, such as its client, with your permissions
     #[arg(long)]
     trust: bool,
-    /// How often
+    /// How many times
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     times: u32,
-    /// Folder that keeps the runs
+    /// Folder for the runs
     #[arg(long, default_value = "store")]
     store: PathBuf,
 }
 
-/// Exits 0 if the violation came back every time, 1 if not, 2 if the run was none.
+/// Exits 0 if the violation came back every time, 1 if not, 2 if the run has none.
 pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
-    let mut scenario = Scenario::read_to_run(&flags.run, flags.trust).map_err(Failure::arguments)?;
-    let history = history::load(&flags.run).map_err(Failure::arguments)?;
+    let folder = flags.folder();
+    let mut scenario = Scenario::read_to_run(folder, flags.trust).map_err(Failure::arguments)?;
+    let history = history::load(folder).map_err(Failure::arguments)?;
     let original = Checked::new(history, None, RunFacts::default());
     let Some(cause) = Cause::of(&original.history, &original.verdict) else {
-        print(format!("NOTHING TO BRING BACK  {} is no violation\n", flags.run.display()))?;
+        print(format!("NOTHING TO REPLAY  {} has no violation\n", folder.display()))?;
         return Ok(Exit::Unknown);
     };
     scenario.cluster.kind = flags.cluster;
@@ -53,10 +54,25 @@ pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
     let failures = told.failures.iter().cloned().chain(removed.err().map(|error| error.to_string()));
     let failures: Vec<String> = failures.chain(shown.err().map(|failure| failure.text)).collect();
     let exit = told.exit(flags.times);
-    if failures.is_empty() { Ok(exit) } else { despite(exit, Failure::could_not_run(failures.join("\nredjepsen: "))) }
+    if failures.is_empty() {
+        Ok(exit)
+    } else {
+        exit_despite(exit, Failure::could_not_run(failures.join("\nredjepsen: ")))
+    }
 }
 
-/// What the repetitions came to.
+impl ReplayFlags {
+    /// The run's folder.
+    fn folder(&self) -> &Path {
+        match self.run.parent() {
+            Some(folder) if self.run.is_file() && folder.as_os_str().is_empty() => Path::new("."),
+            Some(folder) if self.run.is_file() => folder,
+            _ => &self.run,
+        }
+    }
+}
+
+/// What the replays came to.
 #[derive(Default)]
 struct Told {
     made: u32,
@@ -71,15 +87,15 @@ impl Told {
     fn verdict(&self, cause: &Cause) -> String {
         let Told { made, came_back, cluster, .. } = self;
         let word = match (came_back == made, made) {
-            (_, 0) => return format!("NOT REPEATED  {cause}: no run of it was made\n"),
+            (_, 0) => return format!("NOT REPLAYED  {cause}: no run was made\n"),
             (true, _) => "CAME BACK",
-            (false, _) => "DID NOT ALWAYS COME BACK",
+            (false, _) => "FLAKY",
         };
         let interval = wilson_95(u64::from(*came_back), u64::from(*made)).map_or(String::new(), |(low, high)| {
             format!(" ({:.0} to {:.0} % of such runs, 95 %)", low * 100.0, high * 100.0)
         });
         let runs = words::plural(u64::from(*made), "run");
-        format!("{word}  {cause}: in {came_back} of {runs} on a cluster of the kind {cluster}{interval}\n")
+        format!("{word}  {cause}: in {came_back} of {runs}, cluster {cluster}{interval}\n")
     }
 
     fn exit(&self, wanted: u32) -> Exit {
@@ -93,7 +109,7 @@ impl Told {
     }
 }
 
-/// Carries the run out as often as it was asked for, until the user wants to stop or one cannot be made.
+/// Replays the run as often as it was asked for, until the user wants to stop or one cannot be made.
 async fn replay_all(
     runner: &mut Runner,
     flags: &ReplayFlags,
@@ -139,8 +155,8 @@ fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> 
     }
     let outcome = |outcome: StepOutcome| match outcome {
         StepOutcome::Happened => "happened",
-        StepOutcome::WentOn => "did not happen in time, and the script went on",
-        StepOutcome::NotLive => "did not happen, though a live lock owes it",
+        StepOutcome::WentOn => "timed out",
+        StepOutcome::NotLive => "timed out (liveness violated)",
         StepOutcome::Failed => "failed",
     };
     let steps = original.steps.iter().zip(&run.history.steps);
@@ -148,7 +164,7 @@ fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> 
     if let Some(((_, before), (_, now))) = different.next() {
         let text = if now.text.is_empty() { String::new() } else { format!(" ({})", words::line(&now.text, 200)) };
         return Some(format!(
-            "step {}, `{}`, {} then and {} now{text}",
+            "step {}, `{}`: {} then, {} now{text}",
             now.number,
             now.step,
             outcome(before.outcome),
@@ -157,10 +173,10 @@ fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> 
     }
     let unseen = run.history.faults.iter().find(|window| !window.was_observed());
     if let Some(window) = unseen {
-        return Some(format!("fault {} had no effect that was seen", window.fault));
+        return Some(format!("fault {} had no observed effect", window.fault));
     }
     Some(match run.verdict.valid {
-        Validity::Valid => "each step was as before, and the lock held".to_string(),
+        Validity::Valid => "every step went as before, and the lock held".to_string(),
         Validity::Invalid => "a violation outside the script".to_string(),
         Validity::Unknown => format!("unknown: {}", run.verdict.reasons.first().map_or("", String::as_str)),
     })

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::flags::{jobs, processors};
-use super::{Exit, Failure, despite, is_live, look, print};
+use super::{Exit, Failure, exit_despite, is_live, look, print};
 use crate::files;
 use crate::report::risk::RiskReport;
 use crate::risk::distribution::PROFILES;
@@ -31,11 +31,11 @@ pub struct RiskFlags {
     /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file
     #[arg(long, default_value = "redlock")]
     workload: String,
-    /// How long a client stands still, and how often: a file of measured lengths, or a profile that is an example (jvm-g1,
+    /// How long a client pauses, and how often: a file of measured lengths, or a profile that is an example (jvm-g1,
     /// jvm-parallel-old, quiet, vm-migration) [default: jvm-g1, unless other faults are given]
     #[arg(long, value_name = "FILE")]
     pauses: Option<String>,
-    /// For how long nothing passes between a client and the resource, as above
+    /// How long a client is cut off from the resource, and how often, as above
     #[arg(long, value_name = "FILE")]
     delays: Option<String>,
     /// By how much the clock of a node jumps ahead, as above
@@ -68,16 +68,16 @@ pub struct RiskFlags {
     /// How long an operation may wait for the lock [default: 4ttl]
     #[arg(long)]
     acquire_timeout: Option<Length>,
-    /// How often each client dies, a day
+    /// How often each client dies per day
     #[arg(long, default_value_t = 0.1, value_name = "N", allow_negative_numbers = true)]
     crashes_per_day: f64,
     /// Simulated runs with a fault, for each TTL and kind of fault
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(20..=1_000_000), value_name = "N")]
     runs: u32,
-    /// How many runs to make at the same time [default: as many as there are processors]
+    /// Runs at the same time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = jobs)]
     jobs: Option<usize>,
-    /// Draws everything that is random
+    /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write a page and the plot into this folder
@@ -95,7 +95,7 @@ pub fn risk(flags: &RiskFlags) -> Result<Exit, Failure> {
     let report = RiskReport { question: &question, risk: &risk, command: flags.command() };
     print(report.text(flags.out.as_deref(), look()))?;
     match flags.out.as_deref().map(|folder| report.write(folder)) {
-        Some(Err(unwritten)) => despite(Exit::Valid, Failure::could_not_run(unwritten)),
+        Some(Err(unwritten)) => exit_despite(Exit::Valid, Failure::could_not_run(unwritten)),
         _ => Ok(Exit::Valid),
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::flags::{self, RunFlags};
-use super::{CONSOLE, Exit, Failure, despite, exit_of, look, print};
+use super::{CONSOLE, Exit, Failure, exit_despite, exit_of, look, print};
 use crate::report;
 use crate::runner::{KeepCluster, Place, RunSettings, Runner, worker};
 
@@ -23,11 +23,11 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     let told = print(report::pointers(&made.checked.facts, written.is_ok()));
     match written.map_err(Failure::could_not_run).and(shown).and(told) {
         Ok(()) => Ok(exit_of(&made.checked)),
-        Err(failure) => despite(exit_of(&made.checked), failure),
+        Err(failure) => exit_despite(exit_of(&made.checked), failure),
     }
 }
 
-/// Makes the runs ordered on standard input; answers with a run's exit code as a line on standard output.
+/// Runs the scenarios it reads from stdin; answers each with its exit code, a line on stdout.
 pub async fn runs() -> Result<Exit, Failure> {
     let mut answer = |checked: &_| {
         let mut out = io::stdout().lock();

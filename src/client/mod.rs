@@ -374,7 +374,7 @@ impl Phases<'_> {
     /// Reports a phase; at a breakpoint, reports it again once it may continue, since only then does the request leave.
     async fn report(&self, phase: Phase, fill: impl Fn(&mut PhaseMessage)) -> anyhow::Result<()> {
         self.say(phase, &fill).await?;
-        if !self.invoke.breakpoints.contains(&phase) {
+        if !self.invoke.breakpoints.contains(phase) {
             return Ok(());
         }
         loop {

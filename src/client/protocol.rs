@@ -23,7 +23,7 @@ pub enum ToClient {
     Hello(Hello),
     /// Perform one operation; sent one at a time.
     Invoke(Invoke),
-    /// Continue from a phase that the operation's `gates` name.
+    /// Continue from a phase that the operation's `breakpoints` name.
     Go { id: u64, phase: Phase },
     /// The immediate answer to [`FromClient::Acquire`]: whether the operation now has the lock.
     Granted { id: u64, granted: bool },
@@ -64,9 +64,29 @@ pub struct Invoke {
     /// How long to try to acquire the lock.
     #[serde(default)]
     pub acquire_timeout_ms: u64,
-    /// Phases at which to wait for `go`. Version 1 of the protocol calls them gates.
-    #[serde(rename = "gates", default, skip_serializing_if = "Vec::is_empty")]
-    pub breakpoints: Vec<Phase>,
+    /// Phases at which to wait for `go`.
+    #[serde(flatten)]
+    pub breakpoints: Breakpoints,
+}
+
+/// The phases at which to wait for `go`, sent under two names: `breakpoints`, and `gates` for clients from before that.
+/// Either is understood.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Breakpoints {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    breakpoints: Vec<Phase>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gates: Vec<Phase>,
+}
+
+impl Breakpoints {
+    pub fn at(phases: Vec<Phase>) -> Breakpoints {
+        Breakpoints { gates: phases.clone(), breakpoints: phases }
+    }
+
+    pub fn contains(&self, phase: Phase) -> bool {
+        self.breakpoints.contains(&phase) || self.gates.contains(&phase)
+    }
 }
 
 /// What a client sends.
@@ -204,6 +224,7 @@ mod tests {
             assert_eq!(serde_json::from_str::<FromClient>(&to_line(&message)).unwrap(), message, "{line}");
         }
         for line in [
+            r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","breakpoints":["before-write"]}"#,
             r#"{"type":"hello","protocol":1,"client":"c3","lock":{"name":"redlock","ttl_ms":1000,"nodes":["redis://a"],"options":{}},"resource":{"kind":"register","url":"redis://b","fencing":"none"},"seed":7}"#,
             r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","hold_ms":120,"acquire_timeout_ms":2000,"gates":["before-write"]}"#,
             r#"{"type":"go","id":17,"phase":"before-write"}"#,
@@ -213,6 +234,27 @@ mod tests {
             let message: ToClient = serde_json::from_str(line).unwrap();
             assert_eq!(serde_json::from_str::<ToClient>(&to_line(&message)).unwrap(), message, "{line}");
         }
+    }
+
+    #[test]
+    fn breakpoints_have_two_names_and_both_are_sent() {
+        let invoke = |more: &str| match serde_json::from_str(&format!(
+            r#"{{"type":"invoke","id":1,"f":"rmw","key":"k"{more}}}"#
+        )) {
+            Ok(ToClient::Invoke(invoke)) => invoke,
+            other => panic!("{other:?}"),
+        };
+        for named in
+            [r#","breakpoints":["read"]"#, r#","gates":["read"]"#, r#","breakpoints":["read"],"gates":["read"]"#]
+        {
+            let breakpoints = invoke(named).breakpoints;
+            assert!(breakpoints.contains(Phase::Read) && !breakpoints.contains(Phase::Written), "{named}");
+        }
+        assert!(!invoke("").breakpoints.contains(Phase::Read));
+        let sent = to_line(&ToClient::Invoke(Invoke { breakpoints: Breakpoints::at(vec![Phase::Read]), ..invoke("") }));
+        assert!(sent.contains(r#""breakpoints":["read"],"gates":["read"]"#), "{sent}");
+        let none = to_line(&ToClient::Invoke(invoke("")));
+        assert!(!none.contains("breakpoints") && !none.contains("gates"), "{none}");
     }
 
     #[test]

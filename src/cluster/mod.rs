@@ -111,7 +111,7 @@ impl ClusterSpec {
             Member { name, role, address, server: None, container: None }
         };
         let mut members: Vec<Member> = (0..).zip(named).map(member).collect();
-        server::equip(self, &mut members);
+        server::assign_servers(self, &mut members);
         members
     }
 

@@ -13,7 +13,7 @@ use super::simulated::Simulated;
 use super::{ClusterSpec, redis_program};
 use crate::topology::{ClusterKind, Program};
 
-/// How long a removal may take that somebody waits for who wants to leave. A small cluster takes less than a second.
+/// How long an interrupted user waits for cleanup. A small cluster takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PATIENCE_PER_MEMBER: Duration = Duration::from_millis(500);
 /// An engine that does not even answer a ping for this long hangs.
@@ -101,8 +101,8 @@ impl Platform {
         }
     }
 
-    /// How long a removal is waited for by somebody who wants to leave: until it has had more than enough time, or an
-    /// engine does not answer.
+    /// Resolves when it is pointless to wait longer for cleanup: it has had more than enough time, or the engine does not
+    /// answer.
     pub async fn patience(&self, members: u64) {
         let enough = sleep(PATIENCE + PATIENCE_PER_MEMBER * u32::try_from(members).unwrap_or(u32::MAX));
         match self {

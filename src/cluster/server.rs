@@ -1,4 +1,4 @@
-//! What a server member runs: one description that both kinds of clusters carry out.
+//! What a server member runs: one description that every kind of cluster runs.
 
 use std::net::Ipv4Addr;
 
@@ -71,7 +71,7 @@ impl Server {
 }
 
 /// Sets what each server among the members runs.
-pub(crate) fn equip(spec: &ClusterSpec, members: &mut [Member]) {
+pub(crate) fn assign_servers(spec: &ClusterSpec, members: &mut [Member]) {
     let group = Group::new(spec, members);
     let numbered = |role: Role, members: &mut [Member], server: &dyn Fn(usize) -> Server| {
         let of_role = members.iter_mut().filter(|member| member.role == role);

@@ -1,6 +1,7 @@
 //! What a client's messages mean for the history.
 
-use super::messages::{Broken, shorten, shown};
+use super::excerpt::shorten;
+use super::messages::{Broken, shown};
 use crate::client::protocol::{CERTAIN_ERRORS, FromClient, PhaseMessage, Problem};
 use crate::history::{Amount, Completion, Function, Outcome, PhaseReport, Reading};
 
@@ -12,7 +13,7 @@ pub(super) enum Answer {
 }
 
 /// What a client's answer means for its operation. When in doubt, the operation is indeterminate. That it contradicts
-/// what the client said before is found by whoever reads the history.
+/// what the client said before is in the history.
 pub(super) fn judge(answer: Result<Answer, Broken>, completion: &mut Completion) -> Result<(), Broken> {
     let mut indeterminate = |error: &str, text: String| {
         completion.error = Some(error.to_string());

@@ -11,11 +11,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
 use super::answers::{Answer, judge, report};
+use super::excerpt::{shorten, told};
 use super::flood::{Allowance, StderrLog};
 use super::grants::Holder;
-use super::messages::{Broken, next_message, receive, send, shorten, shown, told};
+use super::messages::{Broken, next_message, receive, send, shown};
 use super::{Run, RunError};
-use crate::client::protocol::{FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient};
+use crate::client::protocol::{Breakpoints, FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient};
 use crate::cluster::{ClientOutput, ClientProcess};
 use crate::history::{
     Body, ClientEvent, ClientStep, Completion, Function, Invocation, Orders, Outcome, Phase, Process, Reading,
@@ -151,7 +152,7 @@ impl Run<'_> {
             (Some(FromClient::Failed { text }), _) => Err(Broken::new(format!("it can't take part: {}", told(&text)))),
             (_, Some(closed)) => Err(closed),
             (Some(FromClient::Ready(ready)), None) if ready.protocol == PROTOCOL => {
-                self.is_the_library(&ready.name).map_err(Broken::new)?;
+                self.check_library_version(&ready.name).map_err(Broken::new)?;
                 Ok(shorten(&ready.name))
             }
             (Some(FromClient::Ready(ready)), None) => {
@@ -164,7 +165,7 @@ impl Run<'_> {
 
     /// Refuses a client that says that its library has another version than the workload says: reports would name the
     /// wrong one.
-    fn is_the_library(&self, name: &str) -> Result<(), String> {
+    fn check_library_version(&self, name: &str) -> Result<(), String> {
         let Some(library) = &self.scenario.workload.library else { return Ok(()) };
         let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
         match name.split(' ').find(is_version) {
@@ -258,7 +259,7 @@ impl Run<'_> {
             value: new.clone(),
             hold_ms: operation.hold_ms,
             acquire_timeout_ms,
-            breakpoints: options.breakpoints,
+            breakpoints: Breakpoints::at(options.breakpoints),
         });
         let answer = match send(&mut client.link, &invoke).await {
             Ok(()) => self.follow(client, id, operation).await?,

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::messages::shorten;
+use super::excerpt::shorten;
 use crate::client::protocol::FromClient;
 use crate::words;
 
@@ -93,7 +93,7 @@ impl StderrLog {
         debug!(stderr = %line);
         self.left = self.left.saturating_sub(line.len() + 1);
         if self.left == 0 {
-            debug!("what else this client writes to standard error is only in its own log");
+            debug!("further lines of this client's standard error are only in its own log");
         }
     }
 }

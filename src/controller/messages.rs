@@ -5,15 +5,13 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout_at};
 
+use super::excerpt::told;
 use super::flood::StderrLog;
 use crate::client::protocol::{FromClient, LONGEST_LINE, ToClient, to_line};
 use crate::cluster::{ClientOutput, ClientProcess};
-use crate::words;
 
 /// How long a client may take to read a line.
 const READ_LIMIT: Duration = Duration::from_secs(8);
-/// How much of a client's own text is kept, in characters.
-const LONGEST_TEXT: usize = 500;
 
 /// Why a client's process can no longer be used.
 #[derive(Debug)]
@@ -84,7 +82,7 @@ pub(super) fn shown(message: &FromClient) -> String {
     told(&serde_json::to_string(message).unwrap_or_default())
 }
 
-/// What is wrong with a line, for somebody who writes a client in any language. Where in the line it is does not help:
+/// What is wrong with a line, for the author of a client in any language. Where in the line it is does not help:
 /// the line is shown.
 fn in_words_of_the_protocol(error: &serde_json::Error) -> String {
     let text = error.to_string();
@@ -103,16 +101,4 @@ fn in_words_of_the_protocol(error: &serde_json::Error) -> String {
         text = text.replace(of_rust, plain);
     }
     text
-}
-
-/// A client's own words in a sentence of ours.
-pub(super) fn told(text: &str) -> String {
-    words::line(text, LONGEST_TEXT)
-}
-
-pub(super) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_TEXT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_string(),
-    }
 }

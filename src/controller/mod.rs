@@ -11,6 +11,7 @@
 mod answers;
 mod board;
 mod clients;
+mod excerpt;
 mod facts;
 mod flag;
 mod flood;
@@ -56,7 +57,7 @@ pub struct Request<'a> {
     pub presence: Option<Presence>,
     /// Raised when the user wants the run to end now.
     pub interrupt: Interrupt,
-    /// For whoever shows the run's progress.
+    /// For showing the run's progress.
     pub status: watch::Sender<Status>,
 }
 
@@ -164,9 +165,9 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
     };
     let outcome = tokio::select! {
         biased;
-        // Nobody could heal or observe anything from here on.
+        // Without the agent nothing can be healed or observed.
         lost = cluster.agent.lost() => Err(lost.into()),
-        outcome = run.story(request.header, &request.interrupt) => outcome,
+        outcome = run.run_phases(request.header, &request.interrupt) => outcome,
         path = lost(request.presence.as_ref()) => Err(RunError::HistoryLost { path }),
     };
     let outcome = match outcome {
@@ -204,7 +205,7 @@ async fn lost(presence: Option<&Presence>) -> String {
 
 impl Run<'_> {
     /// From a started cluster to the last read. True if the user ended the run early.
-    async fn story(&self, header: Header, interrupt: &Interrupt) -> Result<bool, RunError> {
+    async fn run_phases(&self, header: Header, interrupt: &Interrupt) -> Result<bool, RunError> {
         self.recorder.append(Body::Run(Box::new(header)))?;
         let Ok(clients) = interrupt.unless(self.prepare()).await else { return Ok(true) };
 
@@ -230,8 +231,8 @@ impl Run<'_> {
         }
     }
 
-    /// Heals, waits until nothing can write any more, and reads every key. Somebody who ended the run does not wait
-    /// until every node is well again; the final reads are made all the same, since they may show what was lost.
+    /// Heals, waits until nothing can write any more, and reads every key. A run that the user ended does not
+    /// wait until every node is well again; the final reads are made all the same, since they may show what was lost.
     async fn settle(&self, clients: Vec<Client>, interrupted: bool) -> Result<(), RunError> {
         self.heal_everything().await;
         let _ = timeout(FAREWELL, join_all(clients.into_iter().map(Client::dismiss))).await;

@@ -51,6 +51,11 @@ struct Moment {
 pub(super) struct InEffect {
     fault: u32,
     kind: FaultKind,
+    what: Fault,
+    /// When it was ordered.
+    ordered: Instant,
+    /// From whom to whom packets are affected, if it is on links.
+    links: Option<Vec<(String, String)>>,
     /// Names of the members it hits.
     members: Vec<String>,
     /// The clients among them, with how often each had been replaced before.
@@ -291,6 +296,12 @@ impl Run<'_> {
         let in_effect = InEffect {
             fault,
             kind: injection.kind(),
+            what: what.clone(),
+            ordered: Instant::now(),
+            links: match &injection {
+                Injection::Network { pairs, .. } | Injection::Call { pairs, .. } => Some(pairs.clone()),
+                _ => None,
+            },
             members,
             clients,
             armed: false,
@@ -505,17 +516,28 @@ impl Run<'_> {
         let step = FaultStep::Skipped;
         let (armed, observed) = (false, false);
         let (members, clients) = (Vec::new(), Vec::new());
-        let never = InEffect { fault, kind: what.kind(), members, clients, armed, observed, step };
+        let (kind, what, ordered, links) = (what.kind(), what.clone(), Instant::now(), None);
+        let never = InEffect { fault, kind, what, ordered, links, members, clients, armed, observed, step };
         self.record(&never, FaultStep::Skipped, false, reason.to_string())
     }
 
     fn record(&self, fault: &InEffect, step: FaultStep, observed: bool, text: String) -> Result<(), RunError> {
-        let InEffect { fault, kind, members, .. } = fault;
+        let InEffect { fault, kind, what, ordered, links, members, .. } = fault;
+        let on_inject = step == FaultStep::Inject;
+        let links = links.clone().filter(|_| on_inject);
+        let on_call = match what {
+            Fault::Call(call) if on_inject => Some(call.action),
+            _ => None,
+        };
+        // The agent has answered, so it lasted for no longer than this.
+        let aftermath = (step == FaultStep::Healed).then(|| what.aftermath(self.scenario.ttl, ordered.elapsed()));
+        let aftermath_ns = aftermath.map(|length| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
         if let Some(in_effect) = lock(&self.in_effect).get_mut(fault) {
             in_effect.step = step;
             in_effect.observed |= observed;
         }
-        let event = NemesisEvent { fault: *fault, kind: *kind, step, targets: members.clone(), observed, text };
+        let (fault, kind, targets) = (*fault, *kind, members.clone());
+        let event = NemesisEvent { fault, kind, step, targets, observed, links, on_call, aftermath_ns, text };
         self.recorder.append(Body::Nemesis(event))?;
         Ok(())
     }

@@ -146,7 +146,7 @@ impl Run<'_> {
             };
             let opens = match step.action {
                 Action::Go { client, from, kept: meant, .. } => vec![Opened { client, from, meant }],
-                // Whoever waits is let go.
+                // A client that waits goes on.
                 _ if outcome == StepOutcome::Failed => clients.left(),
                 _ => Vec::new(),
             };

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::all_or_first_error;
 use super::flood::StderrLog;
 use super::messages::{receive, send};
-use crate::client::protocol::{FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient, to_line};
+use crate::client::protocol::{Breakpoints, FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient, to_line};
 use crate::client::serve;
 use crate::cluster::ClientProcess;
 use crate::history::{Function, Phase, ResourceKind};
@@ -146,7 +146,7 @@ async fn update(seed: u64) -> (Vec<FromClient>, String) {
         value: Some("c0:1".into()),
         hold_ms: HOLD.as_millis() as u64,
         acquire_timeout_ms: 1000,
-        breakpoints: vec![Phase::BeforeWrite],
+        breakpoints: Breakpoints::at(vec![Phase::BeforeWrite]),
     };
     let deadline = Instant::now() + 2 * HOLD;
     send(&mut link, &hello(seed)).await.unwrap();

@@ -2,6 +2,7 @@
 //! thousands of them, and makes the smallest that still breaks the lock out of one that does.
 //!
 //! - [`draw`]: a scenario from a seed; the script says where in an operation each fault strikes
+//! - [`Search`]: hunting and making smaller by turns, in the time that there is
 //! - [`hunt`](hunt()): runs seed after seed on all processors, and groups what breaks the lock by its cause
 //! - [`shrink`](shrink()): the smallest scenario with the same cause, as a file that any cluster can carry out
 //!
@@ -12,8 +13,10 @@ mod cause;
 pub mod draw;
 mod fair;
 mod hunt;
+mod search;
 mod shrink;
 
 pub use cause::Cause;
 pub use hunt::{Found, Hunt, Until, hunt};
+pub use search::{Progress, Search, Violation};
 pub use shrink::{Shrunk, shrink};

@@ -11,7 +11,7 @@ use super::cause::Cause;
 use super::fair::is_fair;
 use crate::cluster::{Distance, Simulated};
 use crate::interrupt::Interrupt;
-use crate::nemesis::{Fault, Nemesis, Step, Target, Targets};
+use crate::nemesis::{Expectation, Fault, Nemesis, Step, Target, Targets};
 use crate::plan::Plan;
 use crate::runner::simulate::simulate_unless;
 use crate::scenario::Scenario;
@@ -36,6 +36,38 @@ pub struct Shrunk {
     pub tried: u64,
     /// Whether there was time for all that could be tried.
     pub finished: bool,
+}
+
+impl Shrunk {
+    /// As a nemesis file, whose story says where it comes from: a scenario that was drawn from `seed`.
+    pub fn nemesis(&self, seed: u64) -> Nemesis {
+        let Shrunk { scenario, cause, tried, finished } = self;
+        let workload = &scenario.workload_name;
+        let story = if *finished {
+            format!(
+                "The smallest scenario with this outcome that was found from seed {seed}, after {tried} smaller ones were \
+                 tried in virtual time."
+            )
+        } else {
+            format!(
+                "Found with seed {seed} in virtual time. There was no time to make it as small as possible: {tried} smaller \
+                 ones were tried."
+            )
+        };
+        Nemesis {
+            description: format!("Found by fuzzing {workload}: {cause}"),
+            story,
+            expect: [(workload.clone(), Expectation::Violation)].into(),
+            ..scenario.nemesis.clone()
+        }
+    }
+
+    /// The name of that file: letters, digits and hyphens.
+    pub fn name(&self) -> String {
+        let cause = self.cause.to_string();
+        let words = cause.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        format!("{}-{}", self.scenario.workload_name, words.collect::<Vec<_>>().join("-"))
+    }
 }
 
 /// Shrinks a scripted scenario that breaks the lock with this cause. None if what is left does so only with some delays of

@@ -22,7 +22,7 @@ pub struct Header {
     /// Whether the lock runs out by itself.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub expires: bool,
-    /// Whether somebody may take the lock from its holder, by its design.
+    /// Whether the lock may be taken from its holder, by its design.
     #[serde(default, skip_serializing_if = "is_no")]
     pub steals: bool,
     /// How long an attempt to get the lock may wait, in milliseconds; the longest if they differ.
@@ -31,7 +31,7 @@ pub struct Header {
     /// The shortest time for which a client was told to hold the lock, in milliseconds; None if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_hold_ms: Option<u64>,
-    /// For how long a free lock may be asked for in vain, in milliseconds, if the workload says so.
+    /// The longest time for which a free lock that is requested may stay free, in milliseconds, if the workload says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap_ms: Option<u64>,
     /// How long clients were to be kept busy, in milliseconds.
@@ -52,7 +52,7 @@ pub struct Header {
     /// What at least one fault must outlast while somebody holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlives: Option<Outlives>,
-    /// Whether nothing of it was real: servers, network, processes and time were simulated.
+    /// Whether the run was simulated: servers, network, processes and time.
     #[serde(default, skip_serializing_if = "is_no")]
     pub simulated: bool,
     /// Start of the run by the wall clock, RFC 3339, for people.

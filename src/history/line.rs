@@ -5,13 +5,18 @@
 //! not say what was read; null would mean an empty key), `acquire_timeout_ms` and `breakpoints` (on an `invoke`, how long
 //! it may wait for the lock if not for as long as the header says, and where it is to wait for `go`), `count` (how much was read, of a counter or list) and
 //! `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's `info`
-//! lines of `process: "nemesis"`, with `value` naming the targets. The rest (`run`, `clock`, `fact`, `client`, `step`,
+//! lines of `process: "nemesis"`, with `value` naming the targets, `links` and `on_call` when they are ordered, and
+//! `aftermath_ns` when they are healed. The rest (`run`, `clock`, `fact`, `client`, `step`,
 //! `promotion`, `stall`, `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::*;
+use super::{
+    Amount, Body, ClientEvent, ClientStep, ClockBound, Completion, End, Event, Fact, FaultStep, Function, Header,
+    Invocation, NemesisEvent, OnCall, Orders, Outcome, Phase, PhaseReport, Process, Promotion, Reading, Stall,
+    StepEvent,
+};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Line {
@@ -56,6 +61,12 @@ struct Line {
     step: Option<FaultStep>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     observed: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    links: Option<Vec<(String, String)>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    on_call: Option<OnCall>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    aftermath_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client: Option<ClientStep>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,6 +174,8 @@ pub(super) fn to_line(event: &Event) -> String {
             line.step = Some(event.step);
             line.value = Some(event.targets.clone().into());
             line.observed = matches!(event.step, FaultStep::Injected | FaultStep::Healed).then_some(event.observed);
+            line.links.clone_from(&event.links);
+            (line.on_call, line.aftermath_ns) = (event.on_call, event.aftermath_ns);
             line.text = (!event.text.is_empty()).then(|| event.text.clone());
         }
         Body::Step(step) => {
@@ -210,6 +223,9 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             step: need(line.step, "step")?,
             targets: targets(line.value)?,
             observed: line.observed.unwrap_or(false),
+            links: line.links,
+            on_call: line.on_call,
+            aftermath_ns: line.aftermath_ns,
             text: line.text.unwrap_or_default(),
         }),
         "ok" | "fail" | "info" => {
@@ -377,6 +393,7 @@ fn targets(value: Option<Value>) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::{Expects, FactName, FaultKind, Opened, StepOutcome};
 
     fn survives(body: Body) {
         let event = Event { index: 3, time: 17, body };
@@ -453,6 +470,9 @@ mod tests {
             step: FaultStep::Injected,
             targets: vec!["c3".into()],
             observed: true,
+            links: Some(vec![("c3".into(), "n0".into())]),
+            on_call: Some(OnCall::HoldReply),
+            aftermath_ns: Some(700),
             text: "1 process in state T".into(),
         }));
         survives(Body::Step(StepEvent {

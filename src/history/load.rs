@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Read};
-use std::path::Path;
 
-use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn, Source};
+use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn};
 
 use super::contradiction::{Said, refute, void};
-use super::*;
-
-/// Loads `history.jsonl` from a file, or from the run folder that holds one.
-pub fn load(path: &Path) -> Result<History, HistoryError> {
-    run(Source::open(path)?)
-}
+use super::{
+    Body, ClientStep, ClockBound, Completion, Contradiction, Event, FORMAT, FaultKind, FaultStep, FaultWindow, History,
+    HistoryError, Invocation, NemesisEvent, Operation, Outcome, Phase, PhaseReport, PhaseStamp, Process, Reading,
+    SeenPromotion, earlier, line,
+};
 
 /// Loads a history from any reader; `name` stands for it in messages.
 pub fn load_reader(mut reader: impl BufRead, name: &str) -> Result<History, HistoryError> {
@@ -121,7 +119,7 @@ impl Builder {
             Body::Phase(report) => self.phase(event.index, event.time, report)?,
             Body::Nemesis(nemesis) => self.nemesis(event.index, event.time, nemesis)?,
             Body::Step(mut step) => {
-                step.expects = step.expects.or_else(|| Expects::of_text(&step.step));
+                step.expects = step.expects.or_else(|| earlier::expects(&step.step));
                 self.history.steps.push((event.time, step));
             }
             Body::Stall(stall) => {
@@ -228,6 +226,9 @@ impl Builder {
             injected: None,
             heal: None,
             healed: None,
+            aftermath_ns: None,
+            links: None,
+            on_call: None,
             skipped: None,
             texts: Vec::new(),
             lines: Vec::new(),
@@ -238,6 +239,7 @@ impl Builder {
             FaultStep::Inject => {
                 window.inject = time;
                 window.what = event.text;
+                (window.links, window.on_call) = (event.links, event.on_call);
                 return Ok(());
             }
             FaultStep::Injected => {
@@ -247,7 +249,10 @@ impl Builder {
                 }
             }
             FaultStep::Heal => window.heal = Some(time),
-            FaultStep::Healed => window.healed = Some((time, event.observed)),
+            FaultStep::Healed => {
+                window.healed = Some((time, event.observed));
+                window.aftermath_ns = event.aftermath_ns;
+            }
             FaultStep::Skipped => window.skipped = Some(event.text.clone()),
         }
         if !event.text.is_empty() {
@@ -258,6 +263,9 @@ impl Builder {
 
     fn finish(mut self) -> History {
         self.history.faults = self.faults.into_values().collect();
+        for window in &mut self.history.faults {
+            earlier::complete(window, self.history.run.as_ref());
+        }
         for (&place, contradiction) in &self.contradicted {
             void(&mut self.history.operations[place], &contradiction.text);
         }

@@ -9,6 +9,7 @@
 
 mod call;
 mod contradiction;
+mod earlier;
 mod header;
 mod line;
 mod load;
@@ -30,12 +31,12 @@ pub use contradiction::Contradiction;
 pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind};
 pub use linearizability::formats::HistoryError;
 pub use linearizability::history::Outcome;
-pub use load::{load, load_reader};
+pub use load::load_reader;
 pub use locks::lock_table;
 pub use operations::operation_table;
 pub use presence::Presence;
 pub use record::{Recorder, SharedRecorder};
-pub use source::{CONTROLLER, lock_operations, operations, run};
+pub use source::{CONTROLLER, load, lock_operations, operations, run};
 
 /// One line of a history.
 #[derive(Clone, Debug, PartialEq)]
@@ -337,6 +338,12 @@ pub struct NemesisEvent {
     pub targets: Vec<String>,
     /// On `injected` and `healed`: whether the effect was observed, not only ordered.
     pub observed: bool,
+    /// On `inject`, of a fault on links: from whom to whom packets are affected, as pairs of sender and receiver.
+    pub links: Option<Vec<(String, String)>>,
+    /// On `inject`, of a fault at a command: what it does.
+    pub on_call: Option<OnCall>,
+    /// On `healed`: see [`FaultWindow::aftermath_ns`].
+    pub aftermath_ns: Option<u64>,
     /// What was seen, in words.
     pub text: String,
 }
@@ -381,16 +388,6 @@ pub struct Expects {
     /// The phase that its operation must reach; `None` if the operation must end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-}
-
-impl Expects {
-    /// Derived from the text of a step, for histories from before this field: `expect client:1 acquired within 0.5ttl`.
-    fn of_text(step: &str) -> Option<Expects> {
-        let mut words = step.strip_prefix("expect client:")?.split(' ');
-        let client = words.next()?.parse().ok()?;
-        let phase = serde_json::from_value(words.next()?.into()).ok();
-        Some(Expects { client, phase })
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -567,6 +564,14 @@ pub struct FaultWindow {
     pub injected: Option<(u64, bool)>,
     pub heal: Option<u64>,
     pub healed: Option<(u64, bool)>,
+    /// For how long after its heal it may still keep a lock, such as a key on a node whose clock was ahead, in
+    /// nanoseconds; `None` if that is not known.
+    pub aftermath_ns: Option<u64>,
+    /// From whom to whom packets are affected, as pairs of sender and receiver; `None` if that is not known, or it is not
+    /// on links.
+    pub links: Option<Vec<(String, String)>>,
+    /// What it does at its command, if it is at one and that is known.
+    pub on_call: Option<OnCall>,
     /// Why nothing was injected.
     pub skipped: Option<String>,
     /// What was seen at injection and at heal.
@@ -604,6 +609,12 @@ impl FaultWindow {
     /// Whether the fault was undone and seen to be undone.
     pub fn was_healed(&self) -> bool {
         matches!(self.healed, Some((_, true)))
+    }
+
+    /// From when to when it was certainly in effect, if it was observed: up to the order to heal it, or for ever.
+    pub fn certain_span(&self) -> Option<(u64, u64)> {
+        let (since, _) = self.injected.filter(|(_, observed)| *observed)?;
+        Some((since, self.heal.or(self.healed.map(|(time, _)| time)).unwrap_or(u64::MAX).max(since)))
     }
 
     /// From when to when the fault may have been in effect; open-ended if no heal was recorded.

@@ -1,6 +1,8 @@
 //! A history of any kind as operations: one of our runs through its own reader, any other through the formats of
 //! [`linearizability`].
 
+use std::path::Path;
+
 use linearizability::formats::{FIRST_NAMED, Format, HistoryError, Loaded, Options, Source};
 use linearizability::history::Table;
 
@@ -21,6 +23,11 @@ pub fn operations(source: Source, options: &Options) -> Result<Loaded, HistoryEr
 /// is not a redjepsen run.
 pub fn lock_operations(source: Source, options: &Options) -> Result<Loaded, HistoryError> {
     of_run(source, options, lock_table)
+}
+
+/// Loads the history of a run from a file, or from the run folder that holds one.
+pub fn load(path: &Path) -> Result<History, HistoryError> {
+    run(Source::open(path)?)
 }
 
 /// Reads the history of a run, which contains more than operations.

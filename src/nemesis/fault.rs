@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::call::CallFault;
 use super::partition::{Between, Partition};
@@ -121,6 +122,17 @@ impl Fault {
         self.all_targets().iter().any(|targets| targets.0.iter().any(|target| is_such(*target)))
     }
 
+    /// For how long after its heal it may still keep a lock of this TTL, if it was in effect for `lasted`: a node whose
+    /// clock was ahead holds keys that end by that clock, so once it is set right they live for as much longer.
+    pub fn aftermath(&self, ttl: Duration, lasted: Duration) -> Duration {
+        match self {
+            Fault::Clock(targets, change) if targets.0.iter().any(|target| target.is_node()) => {
+                change.ahead(ttl, lasted)
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Refuses targets for which it makes no sense.
     fn check(self) -> Result<Fault, PhraseError> {
         let refuse = |targets: &Targets, expected: &str| {
@@ -188,6 +200,20 @@ impl FromStr for Fault {
             _ => return Err(PhraseError::expected(text, EXPECTED)),
         };
         fault.check()
+    }
+}
+
+impl Change {
+    /// By how much it has brought a clock ahead at the most, after `lasted`.
+    fn ahead(self, ttl: Duration, lasted: Duration) -> Duration {
+        match self {
+            Change::Ahead(by) | Change::Strobe(by, _) => by.resolve(ttl),
+            Change::Rate(factor) => {
+                let ahead = lasted.as_secs_f64() * (factor - 1.0).max(0.0);
+                Duration::try_from_secs_f64(ahead).unwrap_or(Duration::MAX)
+            }
+            Change::Behind(_) => Duration::ZERO,
+        }
     }
 }
 
@@ -349,5 +375,26 @@ mod tests {
             let error = text.parse::<Fault>().map(|fault| panic!("{text} became {fault}")).unwrap_err();
             assert!(error.to_string().contains(expected), "{text}: {error}");
         }
+    }
+
+    /// Keys end by their node's clock, so they outlive a heal by as much as that clock was ahead.
+    #[test]
+    fn only_a_nodes_clock_that_was_ahead_has_an_aftermath() {
+        let aftermath = |text: &str, ttl: Duration| {
+            text.parse::<Fault>().unwrap().aftermath(ttl, Duration::from_millis(70)).as_millis()
+        };
+        for (text, millis) in [
+            ("clock node:0 x11", 700),
+            ("clock node:0 x0.5", 0),
+            ("clock voter +2ttl", 2_000),
+            ("clock nodes strobe 200ms every 1ms", 200),
+            ("clock node:0 -2ttl", 0),
+            ("clock clients +2ttl", 0),
+            ("clock sentinels +2ttl", 0),
+            ("pause nodes", 0),
+        ] {
+            assert_eq!(aftermath(text, Duration::from_secs(1)), millis, "{text}");
+        }
+        assert_eq!(aftermath("clock node +1000ttl", Duration::MAX), Duration::MAX.as_millis());
     }
 }

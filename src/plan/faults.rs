@@ -88,7 +88,7 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
             let faults_of_series = &recurring.fault.0;
             let which = if faults_of_series.len() == 1 { 0 } else { rng.random_range(0..faults_of_series.len()) };
             let what = resolve(&mut rng, &faults_of_series[which], scenario)?;
-            let several = is_about_one_of_several_keys(&what, scenario);
+            let several = needs_key(&what, scenario);
             faults.push(PlannedFault {
                 fault: 0,
                 what,
@@ -108,7 +108,7 @@ pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> 
 }
 
 /// Whether a fault hits other nodes for another key. One that names the holder is always about the holder's key.
-pub(super) fn is_about_one_of_several_keys(fault: &Fault, scenario: &Scenario) -> bool {
+pub(super) fn needs_key(fault: &Fault, scenario: &Scenario) -> bool {
     let each_has_its_own = |target| match target {
         Target::Voter => true,
         Target::Primary | Target::Replica => has_primaries(scenario),
@@ -236,7 +236,7 @@ fn no_nodes(what: &str, scenario: &Scenario) -> PlanError {
 }
 
 fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec<Target>, PlanError> {
-    no_minority(count as usize, scenario)?;
+    require_minority(count as usize, scenario)?;
     let mut nodes: Vec<u32> = (0..scenario.nodes).collect();
     nodes.shuffle(rng);
     nodes.truncate(count as usize);
@@ -244,7 +244,7 @@ fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec
     Ok(nodes.into_iter().map(Target::Node).collect())
 }
 
-fn no_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
+fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
     match count {
         0 => Err(PlanError::Nemesis(format!(
             "there is no minority of {}, and workload {} has no more; it takes 3. {}",
@@ -296,7 +296,7 @@ fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<B
         Shape::MajoritiesRing => {
             let (clients, nodes) = shuffled(rng, scenario);
             let minority = (nodes.len() - 1) / 2;
-            no_minority(minority, scenario)?;
+            require_minority(minority, scenario)?;
             let lost = |at: usize| (0..minority).map(|next| nodes[(at + next) % nodes.len()]).collect();
             Ok(clients.iter().enumerate().map(|(at, client)| cut(Targets::one(*client), Targets(lost(at)))).collect())
         }

@@ -418,7 +418,7 @@ mod tests {
             let mut script = on(workload, 3, fault);
             script.nemesis.script = vec![fault.parse().unwrap()];
             let error = Plan::draw(&script).unwrap_err().to_string();
-            assert!(error.contains("which of the 3 keys is meant?"), "{error}");
+            assert!(error.contains("ambiguous with 3 keys"), "{error}");
             script.keys = 1;
             Plan::draw(&script).unwrap();
         }

@@ -104,11 +104,8 @@ fn patience(scenario: &Scenario) -> Duration {
     scenario.acquire_timeout + scenario.ttl * 2 + Duration::from_secs(5)
 }
 
-fn of_one_key(scenario: &Scenario) -> String {
-    format!(
-        "which of the {} keys is meant? each has nodes of its own, and a script is about one; give --keys 1",
-        scenario.keys
-    )
+fn ambiguous_key(scenario: &Scenario) -> String {
+    format!("ambiguous with {} keys, since each has nodes of its own; pass --keys 1", scenario.keys)
 }
 
 pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
@@ -177,7 +174,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                 return Err(wrong("the lock's nodes are independent, and none of them is a primary of others"));
             }
             Step::AwaitPrimary { .. } if scenario.keys > 1 && faults::has_primaries(scenario) => {
-                return Err(wrong(&of_one_key(scenario)));
+                return Err(wrong(&ambiguous_key(scenario)));
             }
             Step::AwaitPrimary { within } => Action::AwaitPrimary { within_ms: millis(within.resolve(ttl)) },
             Step::AwaitStrike { fault, within, or_go_on } => {
@@ -194,8 +191,8 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             Step::Inject(fault) => {
                 in_effect.push((next_fault, fault));
                 let what = faults::resolve(&mut rng, fault, scenario)?;
-                if faults::is_about_one_of_several_keys(&what, scenario) {
-                    return Err(wrong(&of_one_key(scenario)));
+                if faults::needs_key(&what, scenario) {
+                    return Err(wrong(&ambiguous_key(scenario)));
                 }
                 next_fault += 1;
                 Action::Inject { fault: next_fault - 1, what }

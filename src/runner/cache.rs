@@ -109,7 +109,7 @@ impl Unfinished {
         let content = self.content();
         files::write(&content.join(COMPLETE), "").map_err(|error| error.to_string())?;
         if fs::rename(&content, &self.place).is_err() && !self.place.join(COMPLETE).is_file() {
-            // Something incomplete is there, which an earlier version or somebody by hand has left.
+            // Something incomplete is there, left by an earlier version or by hand.
             files::remove_folder(&self.place).map_err(|error| error.to_string())?;
             fs::rename(&content, &self.place).map_err(|error| format!("{}: {error}", self.place.display()))?;
         }
@@ -164,7 +164,7 @@ fn is_own(found: &Metadata) -> bool {
     found.uid() == geteuid().as_raw()
 }
 
-/// Refuses a folder in which somebody else could have put, or could put, what is run from it.
+/// Refuses a folder to which another user could have added, or could add, what is run from it.
 fn must_be_own(folder: &Path) -> Result<(), String> {
     let found = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let why = if !found.is_dir() {

@@ -17,6 +17,7 @@ mod lane;
 mod log;
 mod pace;
 mod queue;
+mod request;
 mod run;
 mod said;
 mod series;
@@ -34,7 +35,8 @@ pub use cache::clean_cache;
 pub use checked::{Checked, Made};
 pub use installation::install;
 pub use pace::{Jobs, MOST_JOBS};
-pub use run::{KeepCluster, Place, RunSettings, Runner};
+pub use request::KeepCluster;
+pub use run::{Place, RunSettings, Runner};
 pub use series::{Ended, Outlook, Prepared, Series, SeriesProgress, prepare};
 
 use crate::controller::Status;

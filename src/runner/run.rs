@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tokio::sync::watch;
@@ -11,22 +11,20 @@ use tokio::task::{JoinSet, block_in_place};
 use tracing::{info, warn};
 
 use super::log::RunLog;
+use super::request::{ClusterRequest, KeepCluster, header};
 use super::signals::{self, Remains};
 use super::simulate::can_be_simulated;
 use super::{Checked, Console, Made, RunnerError, installation, repeat_saved};
-use crate::cluster::{
-    ClientCommand, ClientSource, Cluster, ClusterError, ClusterSpec, InitialState, NodeSource, Owner, Platform,
-    PlatformRequest, START_OF_TIME, in_virtual_time,
-};
+use crate::cluster::{Cluster, ClusterError, ClusterSpec, InitialState, Platform, PlatformRequest, in_virtual_time};
 use crate::controller::{self, Request, RunError, Status};
 use crate::files::{FileError, Unwritten};
-use crate::history::{self, FORMAT, Header, Presence, Recorder};
+use crate::history::{self, Presence, Recorder};
 use crate::interrupt::{Interrupt, Interrupted};
-use crate::plan::{Action, Plan};
+use crate::plan::Plan;
 use crate::report::RunFacts;
 use crate::runs::RunFolder;
 use crate::scenario::{self, Scenario};
-use crate::topology::{ClusterKind, InstalledClient};
+use crate::topology::ClusterKind;
 use crate::words;
 
 /// Makes runs, one after the other.
@@ -52,14 +50,6 @@ const LOGS_GRACE: Duration = Duration::from_millis(500);
 /// How long the last line of a run's progress may take, on a terminal that takes no more output.
 const SHOWN_LIMIT: Duration = Duration::from_secs(1);
 
-/// The cluster that a run needs. Runs with equal requests can share it if it can be [reset](ClusterSpec::can_be_reset).
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct ClusterRequest {
-    pub platform: PlatformRequest,
-    /// Without the run's id.
-    pub spec: ClusterSpec,
-}
-
 /// How a run is made, apart from its scenario.
 #[derive(Clone, Debug)]
 pub struct RunSettings {
@@ -76,76 +66,6 @@ pub enum Place {
     Store(PathBuf),
     /// Into this folder, which exists.
     Folder(PathBuf),
-}
-
-/// Whether a cluster stays up after the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeepCluster {
-    No,
-    /// The user wants to inspect it.
-    ForUser,
-    /// If it can be reset, and the run ended normally.
-    ForNextRun,
-}
-
-impl ClusterRequest {
-    /// `installed` is the client of the scenario's workload, if it has one.
-    pub fn of(
-        scenario: &Scenario,
-        installed: Option<InstalledClient>,
-        keep: KeepCluster,
-    ) -> Result<ClusterRequest, RunnerError> {
-        let kind = match (scenario.cluster_kind(), keep) {
-            (ClusterKind::Local, KeepCluster::ForUser) => {
-                let text = "--keep makes no sense with --cluster local: a local cluster ends with this process";
-                return Err(RunnerError::request(text));
-            }
-            (ClusterKind::Sim, KeepCluster::ForUser) => {
-                let text = "--keep makes no sense with --cluster sim: there are no servers that could be kept";
-                return Err(RunnerError::request(text));
-            }
-            (_, KeepCluster::ForUser) => ClusterKind::Docker,
-            (kind, _) => kind,
-        };
-        let seed = match kind {
-            ClusterKind::Sim | ClusterKind::Any => scenario.seed,
-            ClusterKind::Docker | ClusterKind::Local | ClusterKind::Auto => 0,
-        };
-        let program = scenario.workload.lock.program();
-        let node = match (&scenario.cluster.image, &scenario.cluster.redis_server) {
-            (Some(image), _) => NodeSource::Named(image.clone()),
-            (None, Some(program)) => NodeSource::Program(program.clone()),
-            (None, None) => NodeSource::Default,
-        };
-        let (client, source) = match (&scenario.client, installed) {
-            (Some(own), _) => {
-                let source = own.image.clone().map_or(ClientSource::Runtime, ClientSource::Named);
-                (ClientCommand::Own(own.clone()), source)
-            }
-            (None, Some(client)) => {
-                let source = match &client.image {
-                    Some(image) => ClientSource::Named(image.clone()),
-                    None => ClientSource::Installed(client.clone()),
-                };
-                (ClientCommand::Installed(client), source)
-            }
-            (None, None) => (ClientCommand::BuiltIn, ClientSource::Runtime),
-        };
-        let spec = ClusterSpec {
-            run_id: String::new(),
-            nodes: scenario.nodes,
-            program,
-            topology: scenario.workload.topology.clone(),
-            clients: scenario.clients,
-            client,
-            subnet: scenario.cluster.subnet,
-            owner: Owner::current(),
-            persistence: scenario.persistence,
-            preload: scenario.nemesis.needs_preload(),
-            network_faults: scenario.nemesis.touches_the_network(),
-        };
-        Ok(ClusterRequest { platform: PlatformRequest { kind, node, program, client: source, seed }, spec })
-    }
 }
 
 impl Runner {
@@ -383,7 +303,7 @@ impl RunOnCluster<'_> {
             Ok(Ok(())) => {}
             Ok(Err(ClusterError::File(error))) => self.unwritten().note(Err(error)),
             Ok(Err(error)) => warn!(%error, "not every log could be collected"),
-            Err(Interrupted) => warn!("not every log could be collected before the user wanted to leave"),
+            Err(Interrupted) => warn!("interrupted before every log was collected"),
         }
         outcome.map_err(RunnerError::could_not_run)
     }
@@ -477,7 +397,7 @@ impl RunOnCluster<'_> {
 }
 
 impl OwnedCluster {
-    /// Removes whatever is there. Somebody who wants to leave waits only as long as that makes sense.
+    /// Removes the cluster. An interrupted user waits for that only as long as it makes sense.
     async fn remove(self, platform: &Platform, interrupt: &Interrupt, remains: &Remains) -> Result<(), ClusterError> {
         let removal = async {
             match &self.made {
@@ -509,50 +429,6 @@ pub(super) async fn find_platform(
     let found = interrupt.unless(task.join_next()).await?;
     let lost = || RunnerError::could_not_run("the search for a cluster's place got lost");
     found.ok_or_else(lost)?.map_err(RunnerError::could_not_run)?.map_err(RunnerError::could_not_run)
-}
-
-pub(super) fn header(scenario: &Scenario, plan: &Plan, simulated: bool) -> Header {
-    let script_steps = u32::try_from(plan.script.len()).unwrap_or(u32::MAX);
-    Header {
-        format: FORMAT,
-        redjepsen: env!("CARGO_PKG_VERSION").to_string(),
-        workload: scenario.workload_name.clone(),
-        nemesis: scenario.nemesis_name.clone(),
-        seed: scenario.seed,
-        clients: scenario.clients,
-        nodes: scenario.nodes,
-        keys: scenario.keys,
-        ttl_ms: scenario.ttl.as_millis() as u64,
-        expires: scenario.workload.lock.expires(),
-        steals: scenario.workload.lock.steals(),
-        acquire_timeout_ms: Some(longest_acquire_timeout(scenario, plan)),
-        least_hold_ms: scenario.hold.resolve(scenario.ttl).ok().map(|(shortest, _)| shortest.as_millis() as u64),
-        longest_gap_ms: scenario.workload.longest_gap.map(|gap| gap.resolve(scenario.ttl).as_millis() as u64),
-        time_limit_ms: scenario.time_limit.as_millis() as u64,
-        resource: scenario.workload.resource.kind,
-        claims: scenario.workload.claims.clone(),
-        faults_expected: scenario.nemesis.injects(),
-        script_steps,
-        progress: scenario.nemesis.progress,
-        outlives: scenario.nemesis.outlives,
-        simulated,
-        // By the clock of those who took part.
-        started: humantime::format_rfc3339_seconds(if simulated {
-            SystemTime::UNIX_EPOCH + START_OF_TIME
-        } else {
-            SystemTime::now()
-        })
-        .to_string(),
-    }
-}
-
-/// In milliseconds: a script may have clients give up earlier or later than the scenario says.
-fn longest_acquire_timeout(scenario: &Scenario, plan: &Plan) -> u64 {
-    let scripted = plan.script.iter().map(|step| match step.action {
-        Action::Start { acquire_timeout_ms, .. } => acquire_timeout_ms,
-        _ => 0,
-    });
-    scripted.chain([scenario.acquire_timeout.as_millis() as u64]).max().unwrap_or_default()
 }
 
 fn describe(cluster: &Cluster, facts: &mut RunFacts) {

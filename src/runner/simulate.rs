@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::run::{ClusterRequest, header};
-use super::{Checked, KeepCluster, RunnerError};
+use super::request::{ClusterRequest, KeepCluster, header};
+use super::{Checked, RunnerError};
 use crate::cluster::{Between, ClusterSpec, Simulated, in_virtual_time};
 use crate::controller::{self, Request, Status};
 use crate::history::{self, History, Recorder};
@@ -30,7 +30,7 @@ pub fn can_be_simulated(scenario: &Scenario) -> Result<(), RunnerError> {
 
 /// Makes a run of this scenario in virtual time and checks it. The scenario's own kind of cluster does not matter.
 pub fn simulate(scenario: &Scenario) -> Result<Checked, RunnerError> {
-    let cut_short = || RunnerError::could_not_run("a simulated run was cut short, and nobody wanted it");
+    let cut_short = || RunnerError::could_not_run("a simulated run was cut short, though it was not interrupted");
     simulate_unless(&never(), usual(scenario), scenario)?.ok_or_else(cut_short)
 }
 
@@ -59,7 +59,7 @@ fn history_with(scenario: &Scenario, between: Option<Arc<dyn Between>>) -> Resul
     Ok(history_of(&never(), scenario, &plan, usual(scenario), between)?.unwrap_or_default())
 }
 
-/// Makes a run of this scenario in virtual time, with a plan whose faults somebody else has placed.
+/// Makes a run of this scenario in virtual time, with a plan whose faults the caller has placed.
 pub fn simulate_plan(scenario: &Scenario, plan: &Plan) -> Result<History, RunnerError> {
     let history = history_of(&never(), scenario, plan, usual(scenario), None)?.unwrap_or_default();
     history::load_reader(&history[..], IN_MEMORY).map_err(RunnerError::could_not_run)

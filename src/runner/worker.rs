@@ -24,7 +24,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::run::{KeepCluster, Place, RunSettings, Runner};
+use super::request::KeepCluster;
+use super::run::{Place, RunSettings, Runner};
 use super::signals::{self, Remains, is_left_behind};
 use super::{Checked, Console, PROGRAM, RunnerError};
 use crate::cluster::{self, CleanOptions};

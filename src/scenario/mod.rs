@@ -101,7 +101,8 @@ pub struct Workload {
     pub operations: Option<OperationMix>,
     /// The properties that decide the verdict.
     pub claims: Vec<Claim>,
-    /// For how long a free lock may be asked for in vain, whatever happens; liveness is broken beyond that.
+    /// The longest time for which a free lock that is requested may stay free, whatever happens; beyond it, liveness is
+    /// broken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap: Option<Length>,
     /// What is expected under a nemesis, by the nemesis's name.

@@ -384,7 +384,7 @@ impl CellNumbers {
         let fraction = if acknowledged > 0 { count as f64 / acknowledged as f64 } else { 0.0 };
         CellNumbers {
             lost_updates: LostUpdates { count, acknowledged, fraction },
-            // More than all were lost only in a file that somebody has changed.
+            // More than all were lost only in a file that was changed by hand.
             lost_95: wilson_95(count.min(acknowledged), acknowledged),
             overlaps: sum(|run| run.numbers.overlaps),
             holds: sum(|run| run.numbers.holds),

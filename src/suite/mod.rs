@@ -4,7 +4,7 @@
 //!
 //! - [`mod@file`]: a suite file
 //! - [`plan`]: the cells that it means, complete, with their planned duration
-//! - [`shard`]: the part of it that one machine runs
+//! - [`shard`]: the part of it that one machine runs; [`cut`]: which cells that are
 //! - [`outcome`]: what a run showed, and the status of its cell that follows
 //! - [`state`]: the finished runs, written to disk one by one, so that an interrupted suite can continue
 //! - [`matrix`]: everything as one value, from which pages are made and shards are joined
@@ -12,6 +12,7 @@
 //! Everything but [`state`] is pure. A suite repeats runs to see how often something is found, never to get a result
 //! that it likes better; what other runs on the same machine may have made late is made again once, see [`outcome`].
 
+pub mod cut;
 pub mod file;
 pub mod matrix;
 pub mod outcome;

@@ -17,6 +17,7 @@ mod languages;
 mod local;
 mod power;
 mod protocol;
+mod replay;
 mod reset;
 mod suite;
 mod turns;

@@ -1,5 +1,5 @@
-//! `redjepsen fuzz` as a program: it ends when it is told to, in the time that it was given, and what it found stays found,
-//! whatever becomes of its files.
+//! `redjepsen fuzz` as a program: what it finds, writes and answers; it ends when it is told to, in the time that it was
+//! given, and what it found stays found, whatever becomes of its files.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 /// What ends, ends within two seconds on an idle machine.
 const SOON: Duration = Duration::from_secs(6);
 
-fn fuzz(folder: &Path, arguments: &str) -> Command {
+pub fn fuzz(folder: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
     command.arg("fuzz").args(arguments.split(' ')).current_dir(folder);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// How a hunt ended: its exit code, and what it said on both its outputs.
-fn ended(child: Child) -> (Option<i32>, String) {
+/// How a command ended: its exit code, and what it said on both its outputs.
+pub fn ended(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
     (output.status.code(), said)
 }
 
-/// Tells a hunt to stop, and expects that it soon does.
-fn stopped(child: Child, signal: &str) -> (Option<i32>, String) {
+/// Tells a command to stop, and expects that it soon does.
+pub fn stopped(child: Child, signal: &str) -> (Option<i32>, String) {
     let asked = Instant::now();
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     let (code, said) = ended(child);
@@ -33,8 +33,8 @@ fn stopped(child: Child, signal: &str) -> (Option<i32>, String) {
     (code, said)
 }
 
-/// Waits until a hunt says this on its standard error.
-fn wait_for(child: &mut Child, words: &str) {
+/// Waits until a command says this on its standard error.
+pub fn wait_for(child: &mut Child, words: &str) {
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains(words) {
@@ -45,7 +45,7 @@ fn wait_for(child: &mut Child, words: &str) {
     std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
 }
 
-fn files_in(folder: PathBuf, end: &str) -> Vec<PathBuf> {
+pub fn files_in(folder: PathBuf, end: &str) -> Vec<PathBuf> {
     let all = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     all.filter(|path| path.to_string_lossy().ends_with(end)).collect()
 }
@@ -55,10 +55,10 @@ fn who_stops_a_hunt_keeps_what_it_found() {
     for signal in ["-INT", "-TERM", "-HUP"] {
         let folder = tempfile::tempdir().unwrap();
         let mut child = fuzz(folder.path(), "--workload none --time 60s --jobs 1 --seed 3").spawn().unwrap();
-        wait_for(&mut child, "making it smaller");
+        wait_for(&mut child, "shrinking:");
         let (code, said) = stopped(child, signal);
         assert_eq!(code, Some(1), "{signal}: {said}");
-        for words in ["BROKEN  none", "interrupted", "there was no time to make it as small as possible", "for real"] {
+        for words in ["BROKEN  none", "interrupted", "no time to shrink it further", "for real"] {
             assert!(said.contains(words), "{signal}, {words}: {said}");
         }
         let store = folder.path().join("store");
@@ -139,5 +139,94 @@ fn a_replay_tells_its_verdict_though_the_disk_is_full() {
         assert_eq!(output.status.code(), Some(code), "{blocks}: {said}");
         assert!(said.contains(verdict), "{blocks}: {said}");
         assert_eq!(said.contains("File too large"), code != 0, "{blocks}: {said}");
+    }
+}
+
+/// A hunt of one run, which breaks the lock in five steps.
+pub const ONE_RUN: &str = "--workload none --runs 1 --seed 6 --jobs 1";
+
+#[test]
+fn a_seed_finds_the_same_again_and_writes_it_down() {
+    let hunt = || {
+        let folder = tempfile::tempdir().unwrap();
+        let (code, said) = ended(fuzz(folder.path(), ONE_RUN).spawn().unwrap());
+        assert_eq!(code, Some(1), "{said}");
+        for words in ["BROKEN  none in 1 of 1 simulated run", "lost update, without a fault", "   1. start client:0"] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        let scripts = files_in(folder.path().join("store/fuzz"), ".toml");
+        assert_eq!(scripts.len(), 1, "{said}");
+        assert!(
+            said.contains(&format!("  scenario  store/fuzz/{}", scripts[0].file_name().unwrap().to_str().unwrap()))
+        );
+        let kept = said.lines().find_map(|line| line.split("redjepsen replay ").nth(1)).unwrap();
+        for file in ["scenario.toml", "history.jsonl", "report.html"] {
+            assert!(folder.path().join(kept).join(file).is_file(), "{file}");
+        }
+        let history = fs::read(folder.path().join(kept).join("history.jsonl")).unwrap();
+        (fs::read_to_string(&scripts[0]).unwrap(), history)
+    };
+    let (script, history) = hunt();
+    assert!(
+        script.contains("Found by fuzzing none: lost update") && script.contains("none = \"violation\""),
+        "{script}"
+    );
+    assert!((script, history) == hunt(), "the same script, and the same run of it");
+}
+
+#[test]
+fn what_was_expected_decides_how_a_hunt_ends() {
+    let nothing = "--workload perfect --runs 3 --faults pause --jobs 1";
+    for (hunt, expected, code) in [
+        (ONE_RUN, "", 1),
+        (ONE_RUN, " --expect valid", 1),
+        (ONE_RUN, " --expect violation", 0),
+        (nothing, "", 0),
+        (nothing, " --expect valid", 0),
+        (nothing, " --expect violation", 1),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (ended_with, said) = ended(fuzz(folder.path(), &format!("{hunt}{expected}")).spawn().unwrap());
+        assert_eq!(ended_with, Some(code), "{hunt}{expected}: {said}");
+        let found = said.contains("BROKEN  none in 1 of 1 simulated run");
+        assert_eq!(found, hunt == ONE_RUN, "{said}");
+        assert_eq!(said.contains("NOTHING FOUND  perfect was not broken in 3 simulated runs"), !found, "{said}");
+        assert_eq!(folder.path().join("store").exists(), found, "only what was found is kept: {said}");
+    }
+}
+
+#[test]
+fn a_nemesis_is_run_seed_after_seed_and_its_first_violation_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let hunt = "--workload none --nemesis pause --time-limit 6s --runs 2 --seed 3 --jobs 1";
+    let (code, said) = ended(fuzz(folder.path(), hunt).spawn().unwrap());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("BROKEN  none in 2 of 2 simulated runs") && said.contains("seed 3"), "{said}");
+    assert!(!said.contains("shrinking"), "there is no script to shrink: {said}");
+    assert!(files_in(folder.path().join("store/fuzz"), ".toml").is_empty(), "{said}");
+    assert_eq!(files_in(folder.path().join("store/none-pause"), "Z").len(), 1, "{said}");
+}
+
+#[test]
+fn a_hunt_that_makes_no_sense_is_refused_with_what_would() {
+    for (hunt, expected) in [
+        ("--workload nothing", "unknown workload `nothing`"),
+        ("--nemesis nothing", "unknown nemesis `nothing`"),
+        ("--runs 0", "0 is not in 1.."),
+        ("--jobs 0", "it may be 1 to 256"),
+        ("--time 0s", "give a length such as 30s"),
+        ("--time 1ttl", "--time: a multiple of the TTL makes no sense here"),
+        ("--time soon", "`soon` is not a length of time"),
+        ("--faults pause --nemesis pause", "cannot be used with"),
+        ("--faults nonsense", "[possible values: pause, kill"),
+        ("--cluster docker", "`redjepsen replay` runs what it found on real"),
+        ("--clients 0", "--clients 0"),
+        ("--expect something", "[possible values: valid, violation]"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (code, said) = ended(fuzz(folder.path(), hunt).spawn().unwrap());
+        assert_eq!(code, Some(254), "{hunt}: {said}");
+        assert!(said.contains(expected), "{hunt}: {said}");
+        assert!(!folder.path().join("store").exists(), "{hunt}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod architecture;
 mod checker;
+mod circles;
 mod cli;
 mod counterexample;
 mod docs;
@@ -13,6 +14,7 @@ mod hostile;
 mod hunts;
 mod install;
 mod matrix;
+mod replay;
 mod report;
 mod repro;
 mod risk;

@@ -7,11 +7,12 @@ use redjepsen::checker::Validity;
 use redjepsen::nemesis::Expectation::{self, Valid, Violation};
 use redjepsen::report::{Look, matrix as pages};
 use redjepsen::scenario::{Cause, Finding, Library, Options};
+use redjepsen::suite::cut::Durations;
 use redjepsen::suite::file::Found;
 use redjepsen::suite::matrix::{Circumstances, Matrix, Overall};
 use redjepsen::suite::outcome::{Numbers, RunOutcome, Timing};
 use redjepsen::suite::plan::{PlannedCell, Suite};
-use redjepsen::suite::shard::{Durations, Shard};
+use redjepsen::suite::shard::Shard;
 
 /// A terminal of the usual width, with colours.
 const COLORED: Look = Look { color: true, width: Some(96) };

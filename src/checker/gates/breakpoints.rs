@@ -13,7 +13,6 @@ use super::super::words::{Words, seconds};
 use super::gate;
 use crate::history::{FaultKind, History, Opened, Operation, Phase};
 use crate::members::client_name;
-use crate::nemesis::Milestone;
 
 /// A holder whose lock ran out while it stood at a breakpoint.
 struct Kept<'h> {
@@ -40,7 +39,7 @@ pub(crate) fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Ga
     let what = format!(
         "{} stood at `{}` until {}, though its lock ran out at {}, and no fault kept it there but the script",
         words.process(first.operation.process),
-        Milestone::Phase(first.from),
+        first.from.word(),
         seconds(first.opened),
         seconds(first.ended),
     );

@@ -66,7 +66,7 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
         .collect();
     let clients = started(history);
     let (mut met, mut outlived) = (0, 0);
-    for (window, (since, until)) in faults.iter().filter_map(|window| Some((window, in_effect(window)?))) {
+    for (window, (since, until)) in faults.iter().filter_map(|window| Some((window, window.certain_span()?))) {
         // A fault on a server, or on a link to one, affects every holder; a fault on clients affects only them.
         let of_clients = window.targets.iter().all(|target| clients.contains(target));
         let mut covered = holds
@@ -88,12 +88,6 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
         }
     };
     gate("faults-met-holds", passed, text)
-}
-
-/// When an observed fault was certainly in effect, as start and end.
-pub(super) fn in_effect(window: &FaultWindow) -> Option<(u64, u64)> {
-    let (since, _) = window.injected.filter(|(_, observed)| *observed)?;
-    Some((since, window.heal.or(window.healed.map(|(time, _)| time)).unwrap_or(u64::MAX).max(since)))
 }
 
 /// Updates were acknowledged before the first fault, while faults were in effect, and after the last heal.
@@ -128,7 +122,7 @@ pub(super) fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> 
 /// Whether as many updates were acknowledged during faults as the nemesis leaves possible.
 fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
     let name = "progress-during";
-    let windows: Vec<(u64, u64)> = faults.iter().filter_map(|window| in_effect(window)).collect();
+    let windows: Vec<(u64, u64)> = faults.iter().filter_map(|window| window.certain_span()).collect();
     let within = |from: u64, to: u64| windows.iter().any(|&(since, until)| since <= from && to <= until);
     let ended_within =
         |operation: &&Operation| operation.completed.is_some_and(|completed| within(completed, completed));
@@ -162,7 +156,7 @@ fn leaves_nothing(history: &History, window: &FaultWindow) -> bool {
     let hit = window.targets.iter().filter(|target| Role::of(target) == Some(Role::Node)).count() as u32;
     let stands_still = matches!(window.kind, FaultKind::Pause | FaultKind::Kill | FaultKind::PowerLoss);
     let of_all = hit * 2 > nodes || window.hits(Role::Resource);
-    (stands_still && of_all) || in_effect(window).is_none_or(|span| kept_throughout(history, span))
+    (stands_still && of_all) || window.certain_span().is_none_or(|span| kept_throughout(history, span))
 }
 
 /// Whether one client held a lock that was valid from the start to the end of a fault, so that nobody else could have

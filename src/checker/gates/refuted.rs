@@ -5,14 +5,13 @@
 //! the moment of an act is the client's own stamp; without one it lies between the order to begin the operation and the
 //! report. A reply may have been on its way when the fault began, so a server acted only if it was asked after that.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::super::words::{Words, seconds};
 use crate::history::{
-    FaultKind, FaultWindow, Function, Header, History, Operation, Outcome, Phase, PhaseStamp, Process, ResourceKind,
+    FaultKind, FaultWindow, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, ResourceKind,
 };
 use crate::members::{Role, client_name, node_name};
-use crate::nemesis::{Between, Fault, Partition, Target, Targets};
 
 /// The clocks of two machines part by less than one part in this many.
 const DRIFT: i64 = 5_000;
@@ -59,7 +58,7 @@ pub(super) fn refuted(history: &History, faults: &[&FaultWindow]) -> Option<Stri
 
 /// When an observed fault was certainly in effect, by the clients' stamps.
 fn certain_span(history: &History, window: &FaultWindow) -> Option<Span> {
-    let (since, until) = super::faults::in_effect(window)?;
+    let (since, until) = window.certain_span()?;
     let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
     let margin = |time: i64| error.saturating_add(time / DRIFT);
     let (since, until) = (run_time(since), run_time(until));
@@ -78,49 +77,23 @@ fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>>
         let stopped = window.targets.iter().filter(alone);
         return stopped.map(|target| Outage { window, target, cut_from: None, span }).collect();
     }
-    let (Some(parts), Some(header)) = (cuts(window), &history.run) else { return Vec::new() };
-    let mut found = Vec::new();
-    for part in &parts {
-        let (one, other) = (members(&part.one, header, window), members(&part.other, header, window));
-        // Whoever gets no request, or no reply, gets nothing done.
-        for (from, to) in one.iter().flat_map(|one| other.iter().flat_map(move |other| [(one, other), (other, one)])) {
-            if let Some(target) = window.targets.iter().find(|target| *target == from) {
-                found.push(Outage { window, target, cut_from: Some(to.clone()), span });
-            }
-        }
-    }
-    found
+    // Whoever gets no request, or no reply, gets nothing done.
+    let apart: BTreeSet<(&String, &String)> =
+        cut(window).iter().flat_map(|(one, other)| [(one, other), (other, one)]).collect();
+    let target = |name: &String| window.targets.iter().find(|target| *target == name);
+    let outage = |(from, to): (&String, &String)| {
+        Some(Outage { window, target: target(from)?, cut_from: Some(to.clone()), span })
+    };
+    apart.into_iter().filter_map(outage).collect()
 }
 
 fn overlap((from, to): (u64, Option<u64>), (other_from, other_to): (u64, Option<u64>)) -> bool {
     to.is_none_or(|to| other_from <= to) && other_to.is_none_or(|to| from <= to)
 }
 
-/// Who is cut off from whom, as far as the words of the fault say it.
-fn cuts(window: &FaultWindow) -> Option<Vec<Between>> {
-    match window.what.parse().ok()? {
-        Fault::Partition(Partition::Between(parts)) => Some(parts),
-        _ => None,
-    }
-}
-
-/// The names of the members that are meant; of those that were found out at the moment, only what is certain.
-fn members(targets: &Targets, header: &Header, window: &FaultWindow) -> Vec<String> {
-    let hit = |role: Role| -> Vec<String> {
-        window.targets.iter().filter(|target| Role::of(target) == Some(role)).cloned().collect()
-    };
-    let only = |role: Role| Some(hit(role)).filter(|hit| hit.len() == 1).unwrap_or_default();
-    let named = targets.0.iter().flat_map(|target| match target {
-        Target::Client(number) => vec![client_name(*number)],
-        Target::Clients => (0..header.clients).map(client_name).collect(),
-        Target::Node(number) => vec![node_name(*number)],
-        Target::Nodes => (0..header.nodes).map(node_name).collect(),
-        Target::Resource => hit(Role::Resource),
-        Target::Holder => only(Role::Client),
-        Target::Voter | Target::Primary | Target::Replica => only(Role::Node),
-        _ => Vec::new(),
-    });
-    named.collect()
+/// Who is cut off from whom, as pairs of sender and receiver, as far as it is known.
+fn cut(window: &FaultWindow) -> &[(String, String)] {
+    window.links.as_deref().filter(|_| window.kind == FaultKind::Partition).unwrap_or_default()
 }
 
 /// What a client did while it stood still, or after its process was gone.
@@ -200,7 +173,7 @@ fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<St
 /// from the only node, and if it names no node, also reached the resource: then nobody was cut off from anything.
 fn nobody_was_cut_off(history: &History, window: &FaultWindow, answers: &[Answered]) -> Option<String> {
     let header = history.run.as_ref().filter(|run| run.nodes == 1 && window.kind == FaultKind::Partition)?;
-    let span = certain_span(history, window).filter(|_| cuts(window).is_none())?;
+    let span = certain_span(history, window).filter(|_| window.links.is_none())?;
     let names = |role: Role| window.targets.iter().filter(move |target| Role::of(target) == Some(role)).cloned();
     let mut clients: Vec<String> = names(Role::Client).collect();
     if clients.is_empty() {
@@ -252,7 +225,7 @@ fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
 
 /// What is said of a fault.
 fn reported(window: &FaultWindow, target: &str) -> String {
-    let (since, until) = super::faults::in_effect(window).unwrap_or((window.inject, u64::MAX));
+    let (since, until) = window.certain_span().unwrap_or((window.inject, u64::MAX));
     let what = match window.kind {
         FaultKind::Pause => "pause",
         FaultKind::Kill => "kill",

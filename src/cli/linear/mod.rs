@@ -1,10 +1,11 @@
 //! `redjepsen check --model`: a history from anywhere against a model.
 
 mod choose;
+mod flags;
 
 use std::time::{Duration, Instant};
 
-use super::check::{CheckFlags, NilReads};
+pub use self::flags::{CheckFlags, NilReads};
 use super::{Exit, Failure, exit_for, look, print};
 use crate::checker::Validity;
 use crate::history::{self, HistoryError};
@@ -106,8 +107,6 @@ fn answers(loaded: &mut Loaded, spec: ModelSpec, flags: &CheckFlags) -> Vec<KeyA
 }
 
 /// How long the search for small counterexamples may take; one that is not shrunk by then is shown as it is.
-/// Nothing can be searched with less memory; a number that is smaller lacks its unit.
-const LEAST_MEMORY: u64 = 1 << 20;
 const EXPLAINING: Duration = Duration::from_secs(5);
 
 /// The answer for one object, with its counterexample minimized and its places counted in the whole history.
@@ -178,44 +177,9 @@ fn no_model(reason: &str) -> Failure {
     Failure::arguments(format!("{reason}; --model takes one of\n{}", models.join("\n")))
 }
 
-/// An amount of memory: `4GiB`, `512MiB`, `2GB`, `1000000`.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        _ => 0,
-    };
-    match number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
-        Some(bytes) if (1..LEAST_MEMORY).contains(&bytes) => {
-            let bytes = crate::words::plural(bytes, "byte");
-            Err(format!("`{text}` is {bytes}, with which nothing can be searched; for example `4GiB` or `512MiB`"))
-        }
-        Some(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err(format!("`{text}` is no amount of memory; expected for example `4GiB` or `512MiB`")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn amounts_of_memory_are_read_as_people_write_them() {
-        for (text, amount) in [("4GiB", Some(4 << 30)), ("512 mib", Some(512 << 20)), ("2GB", Some(2_000_000_000))] {
-            assert_eq!(bytes(text).ok(), amount, "{text}");
-        }
-        for text in ["", "0", "7", "10", "1000k", "GiB", "-1", "4 furlongs", "99999999999999GiB", "1.5GiB"] {
-            assert!(bytes(text).is_err_and(|error| error.contains("for example")), "{text}");
-        }
-    }
 
     #[test]
     fn a_model_is_one_of_the_list_and_a_semaphore_has_permits() {

@@ -10,16 +10,17 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use self::progress::Progress;
-use super::{CONSOLE, Exit, Failure, despite, look, print, tell, tell_progress};
+use super::{CONSOLE, Exit, Failure, exit_despite, look, print, tell, tell_progress};
 use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::runs;
 use crate::scenario::quoted;
+use crate::suite::cut::Durations;
 use crate::suite::file;
 use crate::suite::matrix::{Circumstances, Matrix, Overall};
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
-use crate::suite::shard::{self, Durations, Shard, ShardChoice};
+use crate::suite::shard::{self, Shard, ShardChoice};
 use crate::suite::state::{Earlier, Identity, State};
 use crate::topology::ClusterKind;
 use crate::words::{length, plural};
@@ -29,34 +30,34 @@ pub struct SuiteFlags {
     /// A name from `redjepsen list`, or the path of a .toml file
     #[arg(required_unless_present = "merge")]
     suite: Option<String>,
-    /// Show the cells, what is expected and how long they take; run nothing
+    /// List the cells with what is expected and how long they take; run nothing
     #[arg(long)]
     dry_run: bool,
     /// Stop at the first surprise
     #[arg(long)]
     fail_fast: bool,
-    /// How many runs to make at the same time, each on its own cluster; `auto` as many as the machine carries
+    /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
     #[arg(long, value_name = "N", default_value = "1")]
     jobs: Jobs,
-    /// Run only one part of the suite, such as 2/4, or `auto` if what runs this tells it which; the others run elsewhere
+    /// Run one shard of the suite, such as 2/4; `auto`: the one that CI or the scheduler names
     #[arg(long, value_name = "I/N")]
     shard: Option<ShardChoice>,
-    /// Cut the parts by what the runs of an earlier night took: its folder or its matrix.json, the same for each part
+    /// Balance the shards by the durations of an earlier suite: its folder or matrix.json, the same for each shard
     #[arg(long, value_name = "DIR", requires = "shard")]
     durations: Option<PathBuf>,
     /// Start again, even if an interrupted suite could be continued
     #[arg(long)]
     fresh: bool,
-    /// Give each run a new cluster, instead of resetting one for the next run that needs the same
+    /// Start a new cluster for each run, instead of reusing one
     #[arg(long)]
     new_clusters: bool,
-    /// What the clusters are made of, instead of what the suite says
+    /// The kind of cluster, instead of what the suite says
     #[arg(long, value_enum)]
     cluster: Option<ClusterKind>,
-    /// Folder that keeps the runs
+    /// Folder for the runs
     #[arg(long, default_value = "store")]
     store: PathBuf,
-    /// Join the shards in or below these folders into one matrix, instead of running anything
+    /// Merge the shards in or below these folders into one matrix; run nothing
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "jobs", "shard", "durations", "fresh", "new_clusters", "cluster"])]
     merge: Vec<PathBuf>,
 }
@@ -95,7 +96,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let matrix = Matrix::new(&suite, &state.runs, circumstances);
     let exit = conclude(&matrix, state.folder())?;
     if let Some(error) = unmarked {
-        return despite(exit, Failure::could_not_run(error));
+        return exit_despite(exit, Failure::could_not_run(error));
     }
     match ended {
         Ended::Done => {
@@ -112,7 +113,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
             print("interrupted; the same command goes on where it was\n")?;
             Ok(exit)
         }
-        Ended::CannotRun(reason) => despite(exit, Failure::could_not_run(reason)),
+        Ended::CannotRun(reason) => exit_despite(exit, Failure::could_not_run(reason)),
     }
 }
 
@@ -220,7 +221,7 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
     let page = folder.join("matrix.html");
     match shown.and(written).and_then(|()| print(format!("\n  matrix  {}\n", page.display()))) {
         Ok(()) => Ok(exit),
-        Err(failure) => despite(exit, failure),
+        Err(failure) => exit_despite(exit, failure),
     }
 }
 

@@ -54,9 +54,8 @@ impl SeriesProgress for Progress {
         (self.all, self.done, self.began, self.left) = (due, 0, Instant::now(), planned);
         (self.passed, self.again) = (Duration::ZERO, "again ");
         let runs = plural(due as u64, "run");
-        self.bar.suspend(|| {
-            tell_progress(&format!("{runs} again, alone: others beside them may have kept their results from them"))
-        });
+        self.bar
+            .suspend(|| tell_progress(&format!("{runs} again, alone: parallel load may have hidden their results")));
     }
 
     fn changes_lanes(&mut self, lanes: usize, why: &str) {

@@ -175,7 +175,7 @@ impl Keeper {
                         }
                         // The session is closed.
                         Some((_, None)) => return Ok(()),
-                        None => return Err(Trouble::Other("the server answers what nobody asked".into())),
+                        None => return Err(Trouble::Other("unexpected reply from the server".into())),
                     }
                     continue;
                 }

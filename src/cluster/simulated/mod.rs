@@ -4,7 +4,8 @@
 //! is random is drawn from one seed, so the same scenario makes the same history, byte for byte.
 //!
 //! - `world`: machines with their clocks, what runs on them, and what will happen when
-//! - `network`: connections, their segments, and how faults change their way
+//! - `network`: connections, their segments, and what faults do to them; what follows from it is an effect that the world
+//!   carries out
 //! - `stream`: a client's end of a connection; `machine`: what a client sees of its machine
 //! - `between`: where tests plant bugs that the tester must find
 //! - `host`: faults on members; `run`: how members are started, and the agent as a task

@@ -3,6 +3,8 @@
 //! A connection is a [`Link`] with a lane in each direction. A segment either flies, and arrives after those before it,
 //! or is lost, and then it and all behind it wait until it is sent again. Timeouts are those of Linux: a second for what
 //! opens a connection, 200 ms for anything else, and twice as long each time.
+//!
+//! The network knows no machines: what follows outside of it from what happens here is an [`Effect`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -11,11 +13,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 use simulated_redis::Connection;
 use tokio::io::ReadBuf;
 
 use super::Distance;
-use super::world::{Due, Happened, State};
+use super::servers::Happened;
 use crate::faults::{LetGo, Pair, Passage, Segment, SimulatedWays};
 
 /// When what opens a connection is sent again, at first.
@@ -35,6 +39,55 @@ const FIRST_PORT: u16 = 40_000;
 pub(super) enum Direction {
     Onward,
     Back,
+}
+
+/// What the network does by itself at a certain time.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Due {
+    /// A segment, or several, may arrive.
+    Arrive(u64, Direction),
+    /// Segments that were lost are sent again.
+    SendAgain(u64, Direction),
+}
+
+/// What follows from what happened to the network, to be carried out in this order.
+pub(super) enum Effect {
+    At(Duration, Due),
+    /// The server with this PID at this address is told.
+    Tell(SocketAddrV4, u32, Happened),
+}
+
+/// What a machine does with a request to open a connection.
+pub(super) enum Listens {
+    /// This process takes it.
+    Process(u32),
+    Refuses,
+    /// Nothing at all.
+    Silent,
+}
+
+/// The moment at which something happens to the network.
+pub(super) struct Moment<'w> {
+    /// Since the world began.
+    pub now: Duration,
+    pub rng: &'w mut ChaCha8Rng,
+    pub listens: &'w dyn Fn(SocketAddrV4) -> Listens,
+    pub effects: Vec<Effect>,
+}
+
+impl Moment<'_> {
+    /// A number from 0 to 1.
+    fn draw(&mut self) -> f64 {
+        self.rng.random()
+    }
+
+    fn schedule(&mut self, at: Duration, due: Due) {
+        self.effects.push(Effect::At(at, due));
+    }
+
+    fn tell(&mut self, server: SocketAddrV4, pid: u32, happened: Happened) {
+        self.effects.push(Effect::Tell(server, pid, happened));
+    }
 }
 
 pub(super) struct Network {
@@ -207,22 +260,29 @@ impl TaskEnd {
     }
 }
 
-impl State {
+impl Network {
     /// Begins to open a connection for a task on this machine.
-    pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4) -> u64 {
-        let link = self.network.open(from, to, Side::Task(TaskEnd::default()));
-        self.send(link, Direction::Onward, Content::Open);
+    pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4, moment: &mut Moment) -> u64 {
+        let link = self.open(from, to, Side::Task(TaskEnd::default()));
+        self.send(link, Direction::Onward, Content::Open, moment);
         link
     }
 
     /// The same for a server.
-    pub fn connect_process(&mut self, from: Ipv4Addr, pid: u32, connection: Connection, to: SocketAddrV4) {
-        let link = self.network.open(from, to, Side::Process { pid, connection });
-        self.send(link, Direction::Onward, Content::Open);
+    pub fn connect_process(
+        &mut self,
+        from: Ipv4Addr,
+        pid: u32,
+        connection: Connection,
+        to: SocketAddrV4,
+        moment: &mut Moment,
+    ) {
+        let link = self.open(from, to, Side::Process { pid, connection });
+        self.send(link, Direction::Onward, Content::Open, moment);
     }
 
     pub fn poll_connected(&mut self, link: u64, context: &Context<'_>) -> Poll<io::Result<()>> {
-        let Some(end) = self.network.link(link).and_then(Link::task) else { return Poll::Ready(Err(broken())) };
+        let Some(end) = self.link(link).and_then(Link::task) else { return Poll::Ready(Err(broken())) };
         match end.opened {
             Some(opened) => Poll::Ready(opened.map_err(io::Error::from)),
             None => {
@@ -233,7 +293,7 @@ impl State {
     }
 
     pub fn poll_read(&mut self, link: u64, context: &Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Some(end) = self.network.link(link).and_then(Link::task) else { return Poll::Ready(Ok(())) };
+        let Some(end) = self.link(link).and_then(Link::task) else { return Poll::Ready(Ok(())) };
         if !end.unread.is_empty() {
             let length = end.unread.len().min(into.remaining());
             into.put_slice(&end.unread[..length]);
@@ -249,35 +309,35 @@ impl State {
         }
     }
 
-    pub fn send_from_task(&mut self, link: u64, bytes: &[u8]) -> io::Result<usize> {
-        let Some(end) = self.network.link(link).and_then(Link::task) else { return Err(broken()) };
+    pub fn send_from_task(&mut self, link: u64, bytes: &[u8], moment: &mut Moment) -> io::Result<usize> {
+        let Some(end) = self.link(link).and_then(Link::task) else { return Err(broken()) };
         if let Some(ended) = end.ended {
             return Err(ended.err().map_or_else(broken, io::Error::from));
         }
-        self.send_bytes(link, Direction::Onward, bytes);
+        self.send_bytes(link, Direction::Onward, bytes, moment);
         Ok(bytes.len())
     }
 
-    pub fn close_from_task(&mut self, link: u64) {
-        self.close(link, Direction::Onward);
+    pub fn close_from_task(&mut self, link: u64, moment: &mut Moment) {
+        self.close(link, Direction::Onward, moment);
     }
 
-    pub fn send_from_process(&mut self, _: Ipv4Addr, pid: u32, connection: Connection, bytes: Vec<u8>) {
-        if let Some((link, direction)) = self.network.of_process(pid, connection) {
-            self.send_bytes(link, direction, &bytes);
+    pub fn send_from_process(&mut self, pid: u32, connection: Connection, bytes: &[u8], moment: &mut Moment) {
+        if let Some((link, direction)) = self.of_process(pid, connection) {
+            self.send_bytes(link, direction, bytes, moment);
         }
     }
 
-    pub fn close_from_process(&mut self, _: Ipv4Addr, pid: u32, connection: Connection) {
-        if let Some((link, direction)) = self.network.of_process(pid, connection) {
-            self.close(link, direction);
+    pub fn close_from_process(&mut self, pid: u32, connection: Connection, moment: &mut Moment) {
+        if let Some((link, direction)) = self.of_process(pid, connection) {
+            self.close(link, direction, moment);
         }
     }
 
     /// Closes all connections of a server that ended.
-    pub fn close_all_of(&mut self, ended: u32) {
+    pub fn close_all_of(&mut self, ended: u32, moment: &mut Moment) {
         let is_its = |side: &Side| matches!(side, Side::Process { pid, .. } if *pid == ended);
-        let links = self.network.links.iter();
+        let links = self.links.iter();
         let its: Vec<(u64, Direction)> = links
             .filter_map(|(number, link)| match &link.sides {
                 [one, _] if is_its(one) => Some((number, Direction::Onward)),
@@ -286,50 +346,50 @@ impl State {
             })
             .collect();
         for (link, direction) in its {
-            self.close(link, direction);
+            self.close(link, direction, moment);
         }
     }
 
-    fn close(&mut self, number: u64, direction: Direction) {
-        let Some(link) = self.network.link(number) else { return };
+    fn close(&mut self, number: u64, direction: Direction, moment: &mut Moment) {
+        let Some(link) = self.link(number) else { return };
         if matches!(link.sides[direction.from()], Side::Gone) {
             return;
         }
         link.sides[direction.from()] = Side::Gone;
         if link.is_over() {
-            self.network.links.remove(number);
+            self.links.remove(number);
         } else {
-            self.send(number, direction, Content::Close);
+            self.send(number, direction, Content::Close, moment);
         }
     }
 
-    fn send_bytes(&mut self, link: u64, direction: Direction, bytes: &[u8]) {
+    fn send_bytes(&mut self, link: u64, direction: Direction, bytes: &[u8], moment: &mut Moment) {
         for piece in bytes.chunks(LONGEST_SEGMENT) {
-            self.send(link, direction, Content::Bytes(piece.to_vec()));
+            self.send(link, direction, Content::Bytes(piece.to_vec()), moment);
         }
     }
 
-    fn send(&mut self, number: u64, direction: Direction, content: Content) {
-        let Some(link) = self.network.link(number) else { return };
+    fn send(&mut self, number: u64, direction: Direction, content: Content, moment: &mut Moment) {
+        let Some(link) = self.link(number) else { return };
         let lane = &mut link.lanes[direction.from()];
         lane.unsent.push_back(content);
         if !lane.waits {
-            self.transmit(number, direction);
+            self.transmit(number, direction, moment);
         }
     }
 
-    pub fn send_again(&mut self, number: u64, direction: Direction) {
-        let Some(link) = self.network.link(number) else { return };
+    pub fn send_again(&mut self, number: u64, direction: Direction, moment: &mut Moment) {
+        let Some(link) = self.link(number) else { return };
         link.lanes[direction.from()].waits = false;
-        self.transmit(number, direction);
+        self.transmit(number, direction, moment);
     }
 
     /// Sends whatever a lane has to send, until something is lost.
-    fn transmit(&mut self, number: u64, direction: Direction) {
-        let now = self.now();
+    fn transmit(&mut self, number: u64, direction: Direction, moment: &mut Moment) {
+        let now = moment.now;
         loop {
-            let (first, second) = (self.draw(), self.draw());
-            let Some(link) = self.network.links.get_mut(number) else { return };
+            let (first, second) = (moment.draw(), moment.draw());
+            let Some(link) = self.links.get_mut(number) else { return };
             let (from, to) = (link.ends[direction.from()], link.ends[direction.to()]);
             let expected = link.lanes[direction.to()].expected;
             let lane = &mut link.lanes[direction.from()];
@@ -338,8 +398,8 @@ impl State {
             let opens = matches!(content, Content::Open | Content::Accept | Content::Refuse);
             let acknowledged = if matches!(content, Content::Open) { 0 } else { expected };
             let segment = Segment { from, to, sequence: lane.sequence, acknowledged, opens, payload };
-            let transit = self.network.distance.transit(first);
-            match self.network.ways.pass(&segment, || second) {
+            let transit = self.distance.transit(first);
+            match self.ways.pass(&segment, || second) {
                 Passage::Late(later) => {
                     let Some(content) = lane.unsent.pop_front() else { return };
                     lane.sequence = lane.sequence.wrapping_add(content.length());
@@ -348,12 +408,12 @@ impl State {
                     }
                     let at = (now + transit + later).max(lane.flying.back().map_or(now, |(last, _)| *last));
                     lane.flying.push_back((at, content));
-                    self.schedule(at, Due::Arrive(number, direction));
+                    moment.schedule(at, Due::Arrive(number, direction));
                 }
                 Passage::Lost => {
                     let timeout = lane.timeout.unwrap_or(if opens { OPENING_TIMEOUT } else { TIMEOUT });
                     (lane.waits, lane.timeout) = (true, Some((timeout * 2).min(LONGEST_TIMEOUT)));
-                    self.schedule(now + timeout, Due::SendAgain(number, direction));
+                    moment.schedule(now + timeout, Due::SendAgain(number, direction));
                     return;
                 }
                 Passage::Withheld => {
@@ -361,32 +421,31 @@ impl State {
                     lane.sequence = lane.sequence.wrapping_add(content.length());
                     lane.withheld_close |= matches!(content, Content::Close);
                 }
-                Passage::Reset => return self.reset(number),
+                Passage::Reset => return self.reset(number, moment),
             }
         }
     }
 
-    /// Lets everything arrive that is due.
-    pub fn arrive(&mut self, number: u64, direction: Direction) {
-        let now = self.now();
-        loop {
-            let Some(link) = self.network.link(number) else { return };
-            let lane = &mut link.lanes[direction.from()];
-            if lane.flying.front().is_none_or(|(at, _)| *at > now) {
-                return;
-            }
-            let Some((_, content)) = lane.flying.pop_front() else { return };
-            lane.expected = lane.expected.wrapping_add(content.length());
-            self.deliver(number, direction, content);
+    /// Lets the next content of a lane arrive that is due; false if there is none. What follows from it comes before what
+    /// is next.
+    pub fn arrive(&mut self, number: u64, direction: Direction, moment: &mut Moment) -> bool {
+        let Some(link) = self.link(number) else { return false };
+        let lane = &mut link.lanes[direction.from()];
+        if lane.flying.front().is_none_or(|(at, _)| *at > moment.now) {
+            return false;
         }
+        let Some((_, content)) = lane.flying.pop_front() else { return false };
+        lane.expected = lane.expected.wrapping_add(content.length());
+        self.deliver(number, direction, content, moment);
+        true
     }
 
-    fn deliver(&mut self, number: u64, direction: Direction, content: Content) {
-        let Some(link) = self.network.links.get_mut(number) else { return };
+    fn deliver(&mut self, number: u64, direction: Direction, content: Content, moment: &mut Moment) {
+        let Some(link) = self.links.get_mut(number) else { return };
         let (peer, local) = (link.ends[direction.from()], link.ends[direction.to()]);
         let side = &mut link.sides[direction.to()];
         if let Content::Open = content {
-            return self.accept(number, peer, local);
+            return self.accept(number, peer, local, moment);
         }
         match (side, content) {
             (Side::Task(end), Content::Accept) => {
@@ -406,14 +465,8 @@ impl State {
             (Side::Process { .. }, Content::Bytes(bytes)) if bytes.is_empty() => {}
             (Side::Process { pid, connection }, content) => {
                 let (pid, connection) = (*pid, *connection);
-                let mut arrives = true;
                 let happened = match content {
-                    Content::Bytes(mut bytes) => {
-                        if let Some(between) = &self.between {
-                            arrives = between.arrives(local, &mut bytes);
-                        }
-                        Happened::Received(connection, bytes)
-                    }
+                    Content::Bytes(bytes) => Happened::Received(connection, bytes),
                     Content::Accept => Happened::Connected(connection),
                     Content::Refuse => Happened::Refused(connection),
                     Content::Close | Content::Open => Happened::Closed(connection),
@@ -421,108 +474,98 @@ impl State {
                 if matches!(happened, Happened::Refused(_) | Happened::Closed(_)) {
                     link.sides[direction.to()] = Side::Gone;
                 }
-                if arrives {
-                    self.happens(*local.ip(), pid, happened);
-                }
+                moment.tell(local, pid, happened);
             }
             (Side::NotYet | Side::Gone, _) | (Side::Task(_), Content::Open) => {}
         }
-        if self.network.link(number).is_some_and(|link| link.is_over()) {
-            self.network.links.remove(number);
+        if self.link(number).is_some_and(|link| link.is_over()) {
+            self.links.remove(number);
         }
     }
 
-    /// A request to open a connection has arrived. A machine on which nothing runs refuses, if its process has just ended,
-    /// or says nothing; one whose process stands still accepts all the same, since its kernel does.
-    fn accept(&mut self, number: u64, peer: SocketAddrV4, local: SocketAddrV4) {
-        let listens = self.machines.get(local.ip()).and_then(|machine| {
-            let program = machine.program.as_ref()?;
-            machine.running.as_ref().filter(|_| program.listens_on(local.port())).map(|running| running.pid)
-        });
-        let Some(pid) = listens else {
-            let refuses = self
-                .machines
-                .get(local.ip())
-                .is_some_and(|machine| machine.running.is_some() || self.now() < machine.refuses_until);
-            if !refuses {
-                return self.ask_again(number);
+    /// A request to open a connection has arrived.
+    fn accept(&mut self, number: u64, peer: SocketAddrV4, local: SocketAddrV4, moment: &mut Moment) {
+        let pid = match (moment.listens)(local) {
+            Listens::Process(pid) => pid,
+            Listens::Silent => return self.ask_again(number, moment),
+            Listens::Refuses => {
+                if let Some(link) = self.link(number) {
+                    link.sides[1] = Side::Gone;
+                }
+                return self.send(number, Direction::Back, Content::Refuse, moment);
             }
-            if let Some(link) = self.network.link(number) {
-                link.sides[1] = Side::Gone;
-            }
-            return self.send(number, Direction::Back, Content::Refuse);
         };
         let connection = Connection::Accepted(number);
-        if let Some(link) = self.network.link(number) {
+        if let Some(link) = self.link(number) {
             link.sides[1] = Side::Process { pid, connection };
         }
         // Before anything that the server says at once.
-        self.send(number, Direction::Back, Content::Accept);
-        self.happens(*local.ip(), pid, Happened::Accepted { connection, peer, local });
+        self.send(number, Direction::Back, Content::Accept, moment);
+        moment.tell(local, pid, Happened::Accepted { connection, peer, local });
     }
 
     /// A request to open a connection found nobody: it is sent again after a while.
-    fn ask_again(&mut self, number: u64) {
-        let Some(link) = self.network.link(number) else { return };
+    fn ask_again(&mut self, number: u64, moment: &mut Moment) {
+        let Some(link) = self.link(number) else { return };
         let lane = &mut link.lanes[Direction::Onward.from()];
         let timeout = lane.timeout.unwrap_or(OPENING_TIMEOUT);
         lane.unsent.push_front(Content::Open);
         lane.sequence = lane.sequence.wrapping_sub(Content::Open.length());
         lane.expected = lane.expected.wrapping_sub(Content::Open.length());
         (lane.waits, lane.timeout) = (true, Some((timeout * 2).min(LONGEST_TIMEOUT)));
-        let at = self.now() + timeout;
-        self.schedule(at, Due::SendAgain(number, Direction::Onward));
+        let at = moment.now + timeout;
+        moment.schedule(at, Due::SendAgain(number, Direction::Onward));
     }
 
     /// Both ends are told to forget a connection. What has arrived at a task by then can still be read.
-    fn reset(&mut self, number: u64) {
-        let Some(link) = self.network.link(number) else { return };
+    fn reset(&mut self, number: u64, moment: &mut Moment) {
+        let Some(link) = self.link(number) else { return };
         link.lanes = Default::default();
         let mut told = Vec::new();
         for (side, end) in link.sides.iter_mut().zip(link.ends) {
             match side {
                 Side::Task(end) => end.end(Err(io::ErrorKind::ConnectionReset)),
                 Side::Process { pid, connection } => {
-                    told.push((*end.ip(), *pid, *connection));
+                    told.push((end, *pid, *connection));
                     *side = Side::Gone;
                 }
                 Side::NotYet | Side::Gone => *side = Side::Gone,
             }
         }
         if link.is_over() {
-            self.network.links.remove(number);
+            self.links.remove(number);
         }
         for (address, pid, connection) in told {
-            self.happens(address, pid, Happened::Closed(connection));
+            moment.tell(address, pid, Happened::Closed(connection));
         }
     }
 
     /// Lets go what a fault held that is no more on these ways.
-    pub fn let_go(&mut self, held: Vec<LetGo>, ways: &BTreeSet<Pair>) {
-        let now = self.now();
+    pub fn let_go(&mut self, held: Vec<LetGo>, ways: &BTreeSet<Pair>, moment: &mut Moment) {
+        let now = moment.now;
         for held in held {
             match held {
                 LetGo::Bytes { from, to, payload } => {
                     let Some((number, direction)) = self.between(from, to) else { continue };
-                    let Some(link) = self.network.link(number) else { continue };
+                    let Some(link) = self.link(number) else { continue };
                     let lane = &mut link.lanes[direction.from()];
                     if !payload.is_empty() {
                         lane.flying.push_back((now, Content::Bytes(payload)));
                     } else if std::mem::take(&mut lane.withheld_close) {
                         lane.flying.push_back((now, Content::Close));
                     }
-                    self.schedule(now, Due::Arrive(number, direction));
+                    moment.schedule(now, Due::Arrive(number, direction));
                 }
                 LetGo::Reset { from, to } => {
                     if let Some((number, _)) = self.between(from, to) {
-                        self.reset(number);
+                        self.reset(number, moment);
                     }
                 }
             }
         }
         // What was delayed arrives at once.
         let mut arrivals = Vec::new();
-        for (number, link) in self.network.links.iter_mut() {
+        for (number, link) in self.links.iter_mut() {
             for direction in [Direction::Onward, Direction::Back] {
                 let way = (*link.ends[direction.from()].ip(), *link.ends[direction.to()].ip());
                 let lane = &mut link.lanes[direction.from()];
@@ -533,13 +576,13 @@ impl State {
             }
         }
         for (number, direction) in arrivals {
-            self.schedule(now, Due::Arrive(number, direction));
+            moment.schedule(now, Due::Arrive(number, direction));
         }
     }
 
     /// The connection between these ends, and which way leads from the first.
     fn between(&self, from: SocketAddrV4, to: SocketAddrV4) -> Option<(u64, Direction)> {
-        self.network.links.iter().find_map(|(number, link)| match link.ends {
+        self.links.iter().find_map(|(number, link)| match link.ends {
             ends if ends == [from, to] => Some((number, Direction::Onward)),
             ends if ends == [to, from] => Some((number, Direction::Back)),
             _ => None,
@@ -548,12 +591,11 @@ impl State {
 
     /// Has each of these connections, given by its client and server, send a segment without content: a fault that chose
     /// it strikes at that.
-    pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)]) {
+    pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)], moment: &mut Moment) {
         let chosen = |link: &Link| connections.contains(&(*link.ends[0].ip(), link.ends[0].port(), *link.ends[1].ip()));
-        let links: Vec<u64> =
-            self.network.links.iter().filter(|(_, link)| chosen(link)).map(|(number, _)| number).collect();
+        let links: Vec<u64> = self.links.iter().filter(|(_, link)| chosen(link)).map(|(number, _)| number).collect();
         for number in links {
-            self.send(number, Direction::Back, Content::Bytes(Vec::new()));
+            self.send(number, Direction::Back, Content::Bytes(Vec::new()), moment);
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::net::SocketAddrV4;
 
 use simulated_redis::{
-    Action, Clocks, ClusterConfig, ClusterMember, Config, Disk, Event, Persistence, Process, Sentinel, SentinelConfig,
-    Server,
+    Action, Clocks, ClusterConfig, ClusterMember, Config, Connection, Disk, Event, Persistence, Process, Sentinel,
+    SentinelConfig, Server,
 };
 
 use super::super::group_files::{GROUP_NAME, Group};
@@ -26,6 +26,16 @@ pub(super) enum Program {
 pub(super) enum Running {
     Redis(Box<Server>),
     Sentinel(Box<Sentinel>),
+}
+
+/// An event of a server, with what it needs to wait.
+pub(super) enum Happened {
+    Accepted { connection: Connection, peer: SocketAddrV4, local: SocketAddrV4 },
+    Connected(Connection),
+    Refused(Connection),
+    Received(Connection, Vec<u8>),
+    Closed(Connection),
+    Wake,
 }
 
 impl Program {

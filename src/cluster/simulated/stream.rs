@@ -26,7 +26,8 @@ impl SimulatedStream {
     /// Resolves once the connection is open or was refused. While the network is silent, never.
     pub async fn connected(&self) -> io::Result<()> {
         std::future::poll_fn(|context| {
-            self.inside.unless_stopped(Waiting::Connection, context, |state| state.poll_connected(self.link, context))
+            self.inside
+                .unless_stopped(Waiting::Connection, context, |state| state.network.poll_connected(self.link, context))
         })
         .await
     }
@@ -34,7 +35,8 @@ impl SimulatedStream {
 
 impl AsyncRead for SimulatedStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.inside.unless_stopped(Waiting::Connection, context, |state| state.poll_read(self.link, context, into))
+        self.inside
+            .unless_stopped(Waiting::Connection, context, |state| state.network.poll_read(self.link, context, into))
     }
 }
 

@@ -1,16 +1,16 @@
 //! Machines with their clocks, what runs on them, and what will happen when.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use simulated_redis::{Action, Clocks, Connection, Disk, Event};
+use simulated_redis::{Action, Clocks, Disk, Event};
 use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -18,9 +18,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Distance;
 use super::between::Between;
-use super::network::{Direction, Network};
-use super::servers::{self, Program};
-use crate::faults::WrongClock;
+use super::network::{self, Effect, Listens, Moment, Network};
+use super::servers::{self, Happened, Program};
+use crate::faults::{LetGo, Pair, WrongClock};
 
 /// What monotonic clocks show when the world begins: machines have been up for a while.
 const UP_FOR: Duration = Duration::from_secs(1000);
@@ -111,23 +111,10 @@ pub(super) enum Waiting {
     Connection,
 }
 
-/// An event of a server, with what it needs to wait.
-pub(super) enum Happened {
-    Accepted { connection: Connection, peer: std::net::SocketAddrV4, local: std::net::SocketAddrV4 },
-    Connected(Connection),
-    Refused(Connection),
-    Received(Connection, Vec<u8>),
-    Closed(Connection),
-    Wake,
-}
-
 /// What happens by itself at a certain time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
-    /// A segment, or several, may arrive.
-    Arrive(u64, Direction),
-    /// Segments that were lost are sent again.
-    SendAgain(u64, Direction),
+    Network(network::Due),
     /// A server has something to do.
     Wake(Ipv4Addr, u32),
 }
@@ -251,8 +238,12 @@ impl State {
                 return Some(at);
             }
             match entry.remove() {
-                Due::Arrive(link, direction) => self.arrive(link, direction),
-                Due::SendAgain(link, direction) => self.send_again(link, direction),
+                Due::Network(network::Due::Arrive(link, direction)) => {
+                    while self.on_network(|network, moment| network.arrive(link, direction, moment)) {}
+                }
+                Due::Network(network::Due::SendAgain(link, direction)) => {
+                    self.on_network(|network, moment| network.send_again(link, direction, moment));
+                }
                 Due::Wake(address, pid) => {
                     let monotonic = self.monotonic();
                     let is_due = self.running(address).is_some_and(|running| match &mut running.what {
@@ -300,7 +291,7 @@ impl State {
         match running.what {
             What::Server { server, .. } => {
                 machine.disk = server.end(unsynced_too);
-                self.close_all_of(running.pid);
+                self.on_network(|network, moment| network.close_all_of(running.pid, moment));
             }
             // Its connections close as they are dropped with it.
             What::Client { task, .. } => task.iter().for_each(AbortHandle::abort),
@@ -377,11 +368,11 @@ impl State {
     }
 
     fn act(&mut self, address: Ipv4Addr, pid: u32, action: Action) {
-        match action {
-            Action::Connect { connection, to } => self.connect_process(address, pid, connection, to),
-            Action::Send { connection, bytes } => self.send_from_process(address, pid, connection, bytes),
-            Action::Close { connection } => self.close_from_process(address, pid, connection),
-        }
+        self.on_network(|network, moment| match action {
+            Action::Connect { connection, to } => network.connect_process(address, pid, connection, to, moment),
+            Action::Send { connection, bytes } => network.send_from_process(pid, connection, &bytes, moment),
+            Action::Close { connection } => network.close_from_process(pid, connection, moment),
+        });
     }
 
     /// Puts the next time at which a server wants to be woken on the agenda.
@@ -401,5 +392,67 @@ impl State {
                 self.schedule(at, Due::Wake(address, pid));
             }
         }
+    }
+}
+
+/// What happens to the network, with what follows from it.
+impl State {
+    fn on_network<T>(&mut self, work: impl FnOnce(&mut Network, &mut Moment) -> T) -> T {
+        let now = self.now();
+        let machines = &self.machines;
+        let listens = |at| listens(machines, at, now);
+        let mut moment = Moment { now, rng: &mut self.rng, listens: &listens, effects: Vec::new() };
+        let result = work(&mut self.network, &mut moment);
+        for effect in moment.effects {
+            match effect {
+                Effect::At(at, due) => self.schedule(at, Due::Network(due)),
+                Effect::Tell(server, pid, mut happened) => {
+                    let arrives = match (&mut happened, &self.between) {
+                        (Happened::Received(_, bytes), Some(between)) => between.arrives(server, bytes),
+                        _ => true,
+                    };
+                    if arrives {
+                        self.happens(*server.ip(), pid, happened);
+                    }
+                }
+            }
+        }
+        result
+    }
+
+    /// Begins to open a connection for a task on this machine.
+    pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4) -> u64 {
+        self.on_network(|network, moment| network.connect_task(from, to, moment))
+    }
+
+    pub fn send_from_task(&mut self, link: u64, bytes: &[u8]) -> io::Result<usize> {
+        self.on_network(|network, moment| network.send_from_task(link, bytes, moment))
+    }
+
+    pub fn close_from_task(&mut self, link: u64) {
+        self.on_network(|network, moment| network.close_from_task(link, moment));
+    }
+
+    /// Lets go what a fault held that is no more on these ways.
+    pub fn let_go(&mut self, held: Vec<LetGo>, ways: &BTreeSet<Pair>) {
+        self.on_network(|network, moment| network.let_go(held, ways, moment));
+    }
+
+    /// See [`Network::provoke`].
+    pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)]) {
+        self.on_network(|network, moment| network.provoke(connections, moment));
+    }
+}
+
+/// What a machine does with a request to open a connection. One on which nothing runs refuses, if its process has just
+/// ended, or says nothing; one whose process stands still accepts all the same, since its kernel does.
+fn listens(machines: &BTreeMap<Ipv4Addr, Machine>, at: SocketAddrV4, now: Duration) -> Listens {
+    let Some(machine) = machines.get(at.ip()) else { return Listens::Silent };
+    let has_it = machine.program.as_ref().is_some_and(|program| program.listens_on(at.port()));
+    match &machine.running {
+        Some(running) if has_it => Listens::Process(running.pid),
+        Some(_) => Listens::Refuses,
+        None if now < machine.refuses_until => Listens::Refuses,
+        None => Listens::Silent,
     }
 }

@@ -347,14 +347,18 @@ fn who_stands_still_does_nothing() {
     excused(&|build| build.fault(1, "c1", 1_100, 1_200).history.faults[1].kind = FaultKind::Kill);
 }
 
-/// Expects this of a fault from 1,010 to 1,500 ms: its kind, what was ordered, and whom it hits.
-fn speaks_against(kind: FaultKind, what: &str, targets: &[&str], reason: Option<&str>, change: &dyn Fn(&mut Build)) {
+/// Whom a fault cuts off from whom.
+type Links<'a> = &'a [(&'a str, &'a str)];
+
+/// Expects this of a fault from 1,010 to 1,500 ms: its kind, its links, and whom it hits.
+fn speaks_against(kind: FaultKind, links: Links, targets: &[&str], reason: Option<&str>, change: &dyn Fn(&mut Build)) {
     let changed = |build: &mut Build| {
         build.history.faults.clear();
         build.header().progress = Progress::Any;
         build.fault(0, "n0", 1_010, 1_500);
         let fault = &mut build.history.faults[0];
-        (fault.kind, fault.what) = (kind, what.to_string());
+        let pairs = links.iter().map(|(from, to)| (from.to_string(), to.to_string()));
+        (fault.kind, fault.links) = (kind, (!links.is_empty()).then(|| pairs.collect()));
         fault.targets = targets.iter().map(|target| target.to_string()).collect();
         change(build);
     };
@@ -364,7 +368,7 @@ fn speaks_against(kind: FaultKind, what: &str, targets: &[&str], reason: Option<
             let mut build = with_fault();
             changed(&mut build);
             let gates = failed(&build);
-            assert!(gates.is_empty(), "{what} {targets:?}: {gates:#?}");
+            assert!(gates.is_empty(), "{kind:?} {links:?} {targets:?}: {gates:#?}");
         }
     }
 }
@@ -374,35 +378,47 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
     use FaultKind::{Delay, Kill, Loss, Partition, Pause, PowerLoss};
     let as_it_is: &dyn Fn(&mut Build) = &|_| {};
     for kind in [Pause, Kill, PowerLoss] {
-        speaks_against(kind, "", &["n0"], Some("n0 from 1.010 s to 1.500 s, but c2 got a lock in that time"), as_it_is);
-        speaks_against(kind, "", &["resource"], Some("but resource acknowledged a write of c2 in that time"), as_it_is);
+        speaks_against(
+            kind,
+            &[],
+            &["n0"],
+            Some("n0 from 1.010 s to 1.500 s, but c2 got a lock in that time"),
+            as_it_is,
+        );
+        speaks_against(
+            kind,
+            &[],
+            &["resource"],
+            Some("but resource acknowledged a write of c2 in that time"),
+            as_it_is,
+        );
         // Of three nodes two go on; if all stand still, none of them answers.
         let three: &dyn Fn(&mut Build) = &|build| build.header().nodes = 3;
-        speaks_against(kind, "", &["n0"], None, three);
-        speaks_against(kind, "", &["n0", "n1", "n2"], Some("when no node could answer it"), three);
+        speaks_against(kind, &[], &["n0"], None, three);
+        speaks_against(kind, &[], &["n0", "n1", "n2"], Some("when no node could answer it"), three);
     }
-    speaks_against(Delay, "", &["n0"], None, as_it_is);
+    speaks_against(Delay, &[], &["n0"], None, as_it_is);
     let everybody = ["c0", "c1", "c2", "n0"];
-    let words = "partition clients from nodes";
-    speaks_against(Partition, words, &everybody, Some("to cut off n0 from 1.010 s to 1.500 s, but c2 got"), as_it_is);
-    speaks_against(Partition, "partition client:2 to node:0", &["c2", "n0"], Some("but c2 got a lock"), as_it_is);
-    speaks_against(Partition, "", &everybody, Some("but each client reached the node"), &|build| {
+    let all = [("c0", "n0"), ("c1", "n0"), ("n0", "c2")];
+    speaks_against(Partition, &all, &everybody, Some("to cut off n0 from 1.010 s to 1.500 s, but c2 got"), as_it_is);
+    speaks_against(Partition, &[("c2", "n0")], &["c2", "n0"], Some("but c2 got a lock"), as_it_is);
+    speaks_against(Partition, &[], &everybody, Some("but each client reached the node"), &|build| {
         build.history.faults[0].heal = Some(1_700 * MS);
         build.history.faults[0].healed = Some((1_700 * MS, true));
     });
     speaks_against(
         Partition,
-        "partition clients from resource",
+        &[("c0", "resource"), ("c1", "resource"), ("resource", "c2")],
         &["c0", "c1", "c2", "resource"],
         Some("of c2"),
         as_it_is,
     );
     // Nobody cuts off a client that does not exist, or a node from another.
-    speaks_against(Partition, "partition client:4 from node:0", &["c4", "n0"], None, &|build| {
+    speaks_against(Partition, &[("c4", "n0"), ("n0", "c4")], &["c4", "n0"], None, &|build| {
         build.header().progress = Progress::Any;
         build.history.faults[0].targets = vec!["c4".into(), "n0".into()];
     });
-    speaks_against(Loss, "loss 30% clients and nodes", &everybody, None, as_it_is);
+    speaks_against(Loss, &all, &everybody, None, as_it_is);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod brute;
 mod build;
 mod causes;
 mod contradictions;
+mod earlier;
 mod evidence;
 mod gates;
 mod holds;

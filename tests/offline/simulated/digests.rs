@@ -11,13 +11,13 @@ use super::{on_all_processors, scenario};
 
 /// SHA-256 of whole histories, by workload, nemesis and seed. See docs/contributing.md for when they may change.
 const DIGESTS: [(&str, &str, u64, &str); 8] = [
-    ("redlock", "pause", 7, "89b744b07bf6378feddb0ed278851b1c75fe2253f615488465480d5ef37a98b5"),
-    ("redlock", "clock", 7, "9ed03139374ac2be56d7cbeda9948e104c3c9062e2436fa96577f926a40e7681"),
-    ("redlock", "partition", 7, "8df3c408af56c472b9c0de318e01cd43d5db51f3dddf97ae0fd12af023ce92e2"),
-    ("redlock", "packets", 7, "36c787ef1da6d27026fed2834eb3ffb9e48e1c891b7d247225c289e33105c20b"),
-    ("redlock-guarded", "all", 7, "bf11ae6a88a6b3c5ed237d0020d04c0cf5a22ba3547caa44122294d9680434d8"),
-    ("redlock", "crash-everysec", 7, "1875bfd4692fb1a82284aab561c61459052c9721cec66b30b1dadd00f85aa788"),
-    ("single", "late-acquire-reply", 7, "06ae23048f3b7799f850d57eb27961d5b2656f871ef8dacfb29b79e4a4912bbb"),
+    ("redlock", "pause", 7, "6681bb05d66c1dfa43c5accb4e6ac64ef6b1fb04f0a8f5bb70a9eb5b7cd65f6a"),
+    ("redlock", "clock", 7, "54ae31610c73a5882dedcf1cc1d090f5fed9bf9e6b6e0fa0b2cd8ec120302659"),
+    ("redlock", "partition", 7, "4ea644b2c18710e1b9d8f4e01504a048f7433eede3f6fa248ee080fea3550b75"),
+    ("redlock", "packets", 7, "71a4ada4549d7a24d582f041b8fe926a5a306aa8685b56e44c1259ff8e24493a"),
+    ("redlock-guarded", "all", 7, "0de8b0f4b0ba02362bfb4441db10af850e0e3c72a65735443718e5470a6d1dc4"),
+    ("redlock", "crash-everysec", 7, "d6d1b91646dfbddf662a54cd54c569578bd4bca9aa3364d3f8b401f0e9ebc6ce"),
+    ("single", "late-acquire-reply", 7, "ed89d7cb589bcc87601275ecfbf76fcdbc3c4a31055ef11b7794dc5082efdf2a"),
     ("perfect", "none", 7, "77532addb12fc223b35ba6509cd5c38dffdaab2f88786e390e7233c18e363611"),
 ];
 

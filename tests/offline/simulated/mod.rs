@@ -13,7 +13,7 @@ use std::thread;
 use redjepsen::scenario::{Options, Scenario};
 
 /// A scenario of the catalogue, of this length.
-fn scenario(workload: &str, nemesis: &str, seed: u64, time_limit: &str) -> Scenario {
+pub fn scenario(workload: &str, nemesis: &str, seed: u64, time_limit: &str) -> Scenario {
     let options = Options { time_limit: Some(time_limit.parse().unwrap()), ..Options::default() };
     options.scenario(workload, nemesis, seed, Path::new("")).unwrap()
 }

@@ -38,9 +38,9 @@ pub const SUMMARIES: &[&str] = &[
     "{c} asked for the lock at {t} and got it {l} later, though it was to wait for {l} at most.",
     "{c} asked for the lock at {t} and gave up {l} later, though it was to wait for {l} at most.",
     "after the last client had gone, a lock was left that outlasts its TTL: {x}.",
-    "the lock of {w=key} was free and asked for from {t=free} on, and nobody got it for {l=long}, which is longer than the workload allows.",
-    "nobody got the lock of {w=key} for {l=long} from {t=free}, though it was free: {n} attempt failed, with no fault in effect.",
-    "nobody got the lock of {w=key} for {l=long} from {t=free}, though it was free: {n} attempts failed, with no fault in effect.",
+    "the lock of {w=key} was free and requested from {t=free} on, yet no client acquired it for {l=long}, which is longer than the workload allows.",
+    "no client acquired the lock of {w=key} for {l=long} from {t=free}, though it was free: {n} attempt failed, with no fault in effect.",
+    "no client acquired the lock of {w=key} for {l=long} from {t=free}, though it was free: {n} attempts failed, with no fault in effect.",
 ];
 
 /// Each client, time and value that a summary names belongs to a cited operation, or to one that the history has.

@@ -118,7 +118,7 @@ class Client {
       say({ type: "phase", id: invoke.id, phase: name, mono_ns: Number(process.hrtime.bigint()), ...facts });
     };
     report();
-    if (!(invoke.gates || []).includes(name)) return;
+    if (!(invoke.breakpoints || []).includes(name)) return;
     await new Promise((done) => (this.gone = { id: invoke.id, phase: name, done }));
     report(); // only now does what comes next happen
   }

@@ -79,7 +79,7 @@ type message struct {
 	Value            string   `json:"value"`
 	HoldMs           int64    `json:"hold_ms"`
 	AcquireTimeoutMs int64    `json:"acquire_timeout_ms"`
-	Breakpoints      []string `json:"gates"`
+	Breakpoints      []string `json:"breakpoints"`
 }
 
 type facts map[string]any

@@ -81,7 +81,7 @@ class Operation:
             self.hold = invoke.get("hold_ms", 0) / 1000
             #: How long to try to get the lock.
             self.within = invoke.get("acquire_timeout_ms", 0) / 1000
-            self._breakpoints: List[str] = invoke.get("gates", [])
+            self._breakpoints: List[str] = invoke.get("breakpoints", [])
         except (KeyError, TypeError) as error:
             raise Misunderstood(f"an invoke without {error}") from error
         #: The name of the lock.

@@ -211,7 +211,7 @@ redjepsen.serve(connect, name="asyncio lock")
 class Breakpoints(Case):
     def test_it_waits_for_its_own_go_and_reports_the_phase_again(self):
         self.start()
-        self.invoke(gates=["before-write"])
+        self.invoke(breakpoints=["before-write"])
         names = [self.receive()["phase"] for _ in range(4)]
         self.assertEqual(names[-1], "before-write")
         self.send(type="go", id=16, phase="before-write")
@@ -224,7 +224,7 @@ class Breakpoints(Case):
 
     def test_goodbye_at_a_breakpoint_is_the_end(self):
         self.start()
-        self.invoke(gates=["before-write"])
+        self.invoke(breakpoints=["before-write"])
         for _ in range(4):
             self.receive()
         self.assertEqual(self.end(), (0, ""))
@@ -232,7 +232,7 @@ class Breakpoints(Case):
 
     def test_another_operation_at_a_breakpoint_is_not_understood(self):
         self.start()
-        self.invoke(gates=["acquired"])
+        self.invoke(breakpoints=["acquired"])
         self.receive(), self.receive()
         self.invoke(id=18)
         _, errors = self.process.communicate()

@@ -70,7 +70,7 @@ struct Invoke {
     hold_ms: u64,
     #[serde(default)]
     acquire_timeout_ms: u64,
-    #[serde(rename = "gates", default)]
+    #[serde(default)]
     breakpoints: Vec<String>,
 }
 

@@ -242,7 +242,7 @@ public final class Client {
      */
     private void phase(JsonNode invoke, String name, ObjectNode facts) throws IOException {
         report(invoke, name, facts);
-        for (JsonNode breakpoint : invoke.path("gates")) {
+        for (JsonNode breakpoint : invoke.path("breakpoints")) {
             if (breakpoint.asText().equals(name)) {
                 JsonNode next;
                 do {

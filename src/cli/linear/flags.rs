@@ -1,0 +1,62 @@
+//! The flags of `redjepsen check`, most of which are about models.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+
+use crate::cli::flags::{absolute, bytes};
+use crate::cli::pages::PageFlags;
+use linearizability::FailedCas;
+
+/// What the user wants checked, and how.
+#[derive(Debug, Args)]
+pub struct CheckFlags {
+    /// Run folder, history file of any known format, or - for standard input
+    pub path: PathBuf,
+    /// What the history is of, such as register, cas-register, owner-mutex or semaphore:3 [default: a run of redjepsen
+    /// gets its own verdict, another history the model that fits its operations]
+    #[arg(long)]
+    pub model: Option<String>,
+    /// What a register or counter holds at first [default: nothing]
+    #[arg(long, value_name = "V", allow_hyphen_values = true)]
+    pub initial: Option<String>,
+    /// What a failed compare-and-set says about the value
+    #[arg(long, value_parser = failed_cas(), default_value = "drop")]
+    pub failed_cas: FailedCas,
+    /// What a read of nil says about a register [default: empty in runs of redjepsen, else unknown]
+    #[arg(long, value_enum)]
+    pub nil_reads: Option<NilReads>,
+    /// Read values that are pairs as a key and its value, as jepsen.independent writes them
+    #[arg(long)]
+    pub independent: bool,
+    /// How long to search for an order before the answer is unknown
+    #[arg(long, default_value = "60s", value_parser = absolute)]
+    pub timeout: Duration,
+    /// How much memory the search may use before the answer is unknown
+    #[arg(long, default_value = "4GiB", value_parser = bytes)]
+    pub memory: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub pages: PageFlags,
+}
+
+/// What a read of nil says about a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NilReads {
+    /// The register was empty
+    Empty,
+    /// Nothing, as in Knossos
+    Unknown,
+}
+
+/// What a failed compare-and-set says, as a flag.
+fn failed_cas() -> impl TypedValueParser<Value = FailedCas> {
+    let check = PossibleValue::new("check").help("At some moment of the operation the value was a different one");
+    let drop = PossibleValue::new("drop").help("Only that it did not happen, as in Knossos");
+    let of = |word: String| if word == "check" { FailedCas::Check } else { FailedCas::Drop };
+    PossibleValuesParser::new([check, drop]).map(of)
+}
