@@ -351,7 +351,7 @@ fn a_hunt_that_could_not_be_one_is_refused() {
         (["--jobs", "257"], "it may be 1 to 256"),
         (["--jobs", "many"], "it may be 1 to 256"),
         (["--cluster", "local"], "`redjepsen replay` runs what it found on real servers"),
-        (["--cluster", "docker"], "`redjepsen replay` carries out on real servers"),
+        (["--cluster", "docker"], "`redjepsen replay` runs what it found on real servers"),
     ] {
         redjepsen().arg("fuzz").args(arguments).assert().code(254).stderr(contains(words));
     }
