@@ -185,7 +185,7 @@ fn broken_liveness(anomalies: &[Anomaly]) -> String {
     stuck.unwrap_or_else(|| {
         let late = anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::AcquiredLate).count() as u64;
         format!(
-            "{} did not get the lock in the time in which it should have been available",
+            "{} did not acquire the lock when it should have been available",
             words::count(late, "client")
         )
     })

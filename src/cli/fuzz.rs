@@ -229,7 +229,7 @@ fn told(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
     };
     let _ = writeln!(
         text,
-        "{verdict}, in {seconds:.1} s ({} valid, {} that show nothing). Nothing of this was real.",
+        "{verdict}, in {seconds:.1} s ({} valid, {} that show nothing).",
         words::count(hunt.valid),
         words::count(hunt.unknown())
     );

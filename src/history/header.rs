@@ -52,7 +52,7 @@ pub struct Header {
     /// What at least one fault must outlast while somebody holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlives: Option<Outlives>,
-    /// Whether nothing of it was real: servers, network, processes and time were simulated.
+    /// Whether the run was simulated: servers, network, processes and time.
     #[serde(default, skip_serializing_if = "is_no")]
     pub simulated: bool,
     /// Start of the run by the wall clock, RFC 3339, for people.

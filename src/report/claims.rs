@@ -13,7 +13,7 @@ pub fn title(claim: Claim) -> &'static str {
         Claim::Tokens => "Fencing tokens rise",
         Claim::Liveness => "A free lock can be acquired",
         Claim::Amounts => "Amounts match the updates",
-        Claim::Promises => "Waits end in time, and locks by themselves",
+        Claim::Promises => "Attempts keep to their timeout, and locks expire",
     }
 }
 
@@ -44,14 +44,14 @@ pub fn found(story: &Story, claim: Claim) -> String {
             many => format!("{} of {} did not rise", count(many), plural(verdict.lock.tokens, "token")),
         },
         Claim::Liveness if story.has(AnomalyKind::AcquiredLate) => "not acquired in time".to_string(),
-        Claim::Liveness if seen > 0 => "free and asked for, but not obtained".to_string(),
+        Claim::Liveness if seen > 0 => "free, yet not acquired".to_string(),
         Claim::Liveness => {
             let stuck = match verdict.lock.reacquired_after_ns {
                 Some(after) => format!("acquired {} after the last heal", length(after)),
                 None => "never stuck".to_string(),
             };
             match &verdict.lock.longest_gap {
-                Some(gap) => format!("{stuck}; asked for in vain for {} at most", length(gap.to - gap.from)),
+                Some(gap) => format!("{stuck}; longest wait on a free lock: {}", length(gap.to - gap.from)),
                 None => stuck,
             }
         }

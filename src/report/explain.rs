@@ -203,7 +203,7 @@ fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Optio
     let left = expiry.checked_sub(taken).filter(|left| *left > 0)?;
     let still_held = moments::hold(earlier).is_some_and(|hold| hold.start < taken && taken < hold.end);
     let text =
-        format!("By its own count {} had the lock for another {} then.", story.name(earlier.process), length(left));
+        format!("By its own count {} still had the lock for another {}.", story.name(earlier.process), length(left));
     still_held.then(|| Sentence::new(text, [told.index, acquired.index])).flatten()
 }
 
@@ -298,7 +298,7 @@ fn went_on(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> 
     let struck_before = incident.fault_hits(&story.name(first.process))
         && incident.fault.is_some_and(|fault| fault.healed.is_some_and(|(time, _)| time <= sent));
     let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && moments::time_of(stamp) <= sent);
-    if struck_before && !told { "went on, still believing to hold it, and " } else { "" }
+    if struck_before && !told { "went on, believing that it still held the lock, and " } else { "" }
 }
 
 /// What became of an operation's write.
@@ -317,9 +317,9 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
     let text = match operation.outcome {
         Outcome::Ok => format!("wrote {new}{over} (acknowledged)"),
         Outcome::Fail if refused => format!("tried to write {new}, which the resource refused{error}"),
-        Outcome::Fail => format!("was to write {new}, which failed{error}"),
+        Outcome::Fail => format!("failed to write {new}{error}"),
         Outcome::Info if write.acknowledged.is_some() => {
-            format!("wrote {new}{over}, and did not answer for sure{error}")
+            format!("wrote {new}{over}, with no certain answer{error}")
         }
         Outcome::Info => format!("sent the write of {new}, with no certain answer{error}"),
     };
@@ -345,7 +345,7 @@ fn both_held(incident: &Incident) -> Option<Sentence> {
     let mut times: Vec<(u64, u64)> = of_all.collect();
     let text = match times[..] {
         [] => return None,
-        [(from, to)] => format!("For {} both believed to hold the lock.", length(to - from)),
+        [(from, to)] => format!("For {} both believed that they held the lock.", length(to - from)),
         _ => {
             times.sort_unstable();
             let (mut sum, mut until) = (0, 0);
@@ -353,7 +353,7 @@ fn both_held(incident: &Incident) -> Option<Sentence> {
                 sum += to.saturating_sub(from.max(until));
                 until = until.max(to);
             }
-            format!("Two clients at once believed to hold the lock for {} in all.", length(sum))
+            format!("For {} in all, two clients at once believed that they held the lock.", length(sum))
         }
     };
     let ends = |operation: &Operation| -> Vec<u64> {
@@ -374,7 +374,7 @@ fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
     if let Some(anomaly) = in_flight.filter(|_| !incident.has(AnomalyKind::LostUpdate)) {
         // The checker's last clause says whose write it was.
         let why = anomaly.summary.rsplit_once("; ").map_or(anomaly.summary.as_str(), |(_, why)| why);
-        return Sentence::new(format!("What was erased is no loss of the lock: {why}."), operations());
+        return Sentence::new(format!("This loss is not the lock's: {why}."), operations());
     }
     match incident.lost[..] {
         [] if !incident.claimed && story.resource_refuses() => {

@@ -69,18 +69,19 @@ fn told_of(story: &Story) -> String {
             format!("{lock} handed out {} that {rise}.", plural(tokens, "token"))
         }
         Validity::Invalid if story.has(AnomalyKind::NotObtained) => {
-            format!("{lock} was free and asked for, and nobody got it.")
+            format!("{lock} was free, yet no client acquired it.")
         }
         Validity::Invalid if story.has(AnomalyKind::AcquiredLate) => {
             format!("{lock} could not be acquired when it should have been available.")
         }
         Validity::Invalid if story.has(AnomalyKind::WaitedTooLong) => {
             let waits = verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::WaitedTooLong);
-            let attempts = plural(waits.count() as u64, "attempt");
-            format!("{lock} let {attempts} wait for longer than they were to{}.", cause(story, false))
+            let waits = waits.count() as u64;
+            let (attempts, their) = (plural(waits, "attempt"), if waits == 1 { "its" } else { "their" });
+            format!("{lock} let {attempts} overrun {their} timeout{}.", cause(story, false))
         }
         Validity::Invalid if story.has(AnomalyKind::LeftBehind) => {
-            format!("{lock} left a lock behind that never ends.")
+            format!("{lock} left a lock behind that outlasts its TTL.")
         }
         Validity::Invalid => {
             verdict.reasons.first().cloned().unwrap_or_else(|| format!("{lock} broke what the workload claims."))
@@ -99,7 +100,7 @@ fn told_of(story: &Story) -> String {
             let gap = story.report.verdict.lock.longest_gap.as_ref().filter(|gap| is_long(story, gap));
             let gap = gap.map_or_else(String::new, |gap| {
                 format!(
-                    " But for {} nobody got the lock of {}, though it was free and asked for.",
+                    " But for {} no client acquired the free lock of {}.",
                     length(gap.to - gap.from),
                     gap.key
                 )

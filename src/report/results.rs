@@ -18,7 +18,7 @@ use crate::words;
 /// The content of the file; fields are written in this order.
 #[derive(Serialize)]
 struct Results<'a> {
-    /// Whether nothing of the run was real; left out of one that was.
+    /// Whether the run was simulated; left out of a real one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     simulated: bool,
     /// `true`, `false` or `"unknown"`.

@@ -99,7 +99,7 @@ impl<'a> Story<'a> {
         operations.clone().any(|operation| operation.f.writes()) && operations.all(|operation| !operation.f.is_locked())
     }
 
-    /// Whether nothing of the run was real.
+    /// Whether the run was simulated.
     pub fn is_simulated(&self) -> bool {
         self.report.history.is_simulated()
     }

@@ -18,7 +18,7 @@ pub struct RunOutcome {
     pub seed: u64,
     /// None if the run could not be made, so that there is no verdict.
     pub valid: Option<Validity>,
-    /// Whether nothing of it was real.
+    /// Whether the run was simulated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated: bool,
     /// What happened, in one sentence.

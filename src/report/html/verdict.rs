@@ -85,8 +85,8 @@ fn notes(story: &Story) -> Vec<String> {
 }
 
 /// What a simulated run is, and how to get a real one.
-const SIMULATED: &str = "Nothing of this was real: servers, network, processes and time were simulated; the lock's code, the \
-    scenario and the checker are the same as in a real run. For real servers, run it with --cluster local or --cluster docker.";
+const SIMULATED: &str = "This run was simulated: its servers, network, processes and time. The lock's code, the scenario and the checker are those of \
+    a real run. For real servers, use --cluster local or --cluster docker.";
 
 fn claim(story: &Story, of: &ClaimVerdict) -> Markup {
     let claim = of.claim;

@@ -122,7 +122,7 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
     };
     let verdict = late(&[Claim::Updates, Claim::Liveness]);
     assert_eq!(verdict.valid, Validity::Invalid);
-    assert_eq!(verdict.reasons, ["1 client did not get the lock in the time in which it should have been available"]);
+    assert_eq!(verdict.reasons, ["1 client did not acquire the lock when it should have been available"]);
     let said = &verdict.anomalies[0].summary;
     assert!(said.starts_with("c1 asked for the lock at") && said.contains("`expect client:1"), "{said}");
     assert!(said.starts_with("c1 asked for the lock at 2.801 s"), "{said}");

@@ -32,10 +32,10 @@ const FORMS: &[(&str, &str, Check)] = &[
         "{x=lock} produced {n} observation[s] that no correct order of the updates explains[{x=why}].",
         explained,
     ),
-    ("headline: stuck", "{x=lock} was free and asked for, and nobody got it.", nothing_more),
+    ("headline: stuck", "{x=lock} was free, yet no client acquired it.", nothing_more),
     ("headline: stuck", "{x=lock} could not be acquired when it should have been available.", nothing_more),
-    ("headline: waited", "{x=lock} let {n} attempt[s] wait for longer than they were to[{x=why}].", explained),
-    ("headline: left behind", "{x=lock} left a lock behind that never ends.", nothing_more),
+    ("headline: waited", "{x=lock} let {n} attempt[s] overrun {w} timeout[{x=why}].", explained),
+    ("headline: left behind", "{x=lock} left a lock behind that outlasts its TTL.", nothing_more),
     ("headline: unknown", "This run proves nothing[ about the lock][: {x}]", nothing_more),
     ("headline: unknown", "This run proves nothing[ about the lock].", nothing_more),
 ];
