@@ -46,13 +46,8 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("suite", &["checker", "files", "nemesis", "plan", "scenario", "topology", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
-    (
-        "report",
-        &[
-            "checker", "explore", "files", "history", "locks", "nemesis", "risk", "scenario", "suite", "topology",
-            "words",
-        ],
-    ),
+    ("telling", &["checker", "history", "locks", "nemesis", "scenario", "suite", "topology", "words"]),
+    ("report", &["checker", "explore", "files", "history", "risk", "suite", "telling", "words"]),
     (
         "runner",
         &[

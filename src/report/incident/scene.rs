@@ -1,9 +1,9 @@
 //! What an incident's drawing shows, before layout: lanes, marks on them, the values of the register.
 
 use crate::history::{Function, Operation, Outcome, Phase, Reading, ResourceKind};
-use crate::report::explain::cast;
-use crate::report::moments::{self, Hold};
-use crate::report::story::{Incident, Story, fault_label};
+use crate::telling::moments::{self, Hold};
+use crate::telling::story::fault_label;
+use crate::telling::{Incident, Story, cast};
 use crate::words::{count, length, tame};
 
 /// If the resource's lane has more values than this, they are drawn as one.
@@ -239,7 +239,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         }
         arrows.push(Arrow { from: sent, to: effect, kind });
     }
-    let pauses = (story.report.history.faults.iter())
+    let pauses = (story.subject.history.faults.iter())
         .filter(|fault| fault.injected.is_some() && fault.targets.contains(&name))
         .filter_map(|fault| {
             let (from, to) = fault.span();

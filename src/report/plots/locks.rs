@@ -7,8 +7,9 @@ use super::frame::{Frame, Key, happened, widest};
 use super::picture::{Anchor, Ink, Picture};
 use crate::checker::AnomalyKind;
 use crate::history::Process;
-use crate::report::moments;
-use crate::report::story::{Story, fault_words};
+use crate::telling::Story;
+use crate::telling::moments;
+use crate::telling::story::fault_words;
 use crate::words::tame;
 
 /// If lanes are closer together than this, only some are named.
@@ -74,7 +75,7 @@ pub fn locks(story: &Story) -> Picture {
         }
     }
     let mut overlaps = 0;
-    for anomaly in &story.report.verdict.anomalies {
+    for anomaly in &story.subject.verdict.anomalies {
         if anomaly.kind != AnomalyKind::OverlappingHolders {
             continue;
         }
@@ -113,7 +114,7 @@ pub fn locks(story: &Story) -> Picture {
 /// The lane of each process, and the names of the lanes: all processes of one client share its lane.
 fn lanes(story: &Story) -> (BTreeMap<Process, usize>, Vec<String>) {
     let mut processes: Vec<Process> = story.client_operations().map(|operation| operation.process).collect();
-    if let Some(run) = &story.report.history.run {
+    if let Some(run) = &story.subject.history.run {
         // A client that never did anything gets an empty lane, which shows just that.
         processes.extend((0..run.clients.min(200)).map(Process::Client));
     }
