@@ -145,7 +145,8 @@ pub(super) fn nothing_wrong(story: &Story) -> String {
 /// The incident in a few words: what it cost, or else what was seen.
 fn what(incident: &Incident) -> String {
     let lost = incident.lost.len() as u64;
-    if lost > 0 {
+    // An update that its own client's write in flight erased is not counted as lost.
+    if lost > 0 && (incident.has(AnomalyKind::LostUpdate) || !incident.has(AnomalyKind::WriteInFlight)) {
         return format!("{} lost", plural(lost, "acknowledged update"));
     }
     let is_common = |kind: &AnomalyKind| matches!(kind, AnomalyKind::LostUpdate | AnomalyKind::OverlappingHolders);

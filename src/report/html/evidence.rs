@@ -105,13 +105,13 @@ pub fn terms(telling: &Telling) -> Markup {
         ),
         (
             "ok, fail, info",
-            "How an operation ended: it happened; it certainly did not; nobody knows, so it may still take effect later, or never.",
+            "How an operation ended: it happened; it certainly did not; or its outcome is unknown, and it may still take effect later, or never.",
         ),
         (
             "TTL, validity",
             "How long the lock lives on its nodes, and how much of that was left, by the client's own clock, when it had acquired the lock.",
         ),
-        ("observed", "The fault's effect was seen, not only ordered. A fault that nobody saw proves nothing."),
+        ("observed", "The fault's effect was seen, not only ordered. A fault that was not seen proves nothing."),
     ];
     html! {
         section id="terms" {

@@ -100,7 +100,7 @@ fn cited(account: &IncidentAccount) -> Markup {
     html! {
         @if !lines.is_empty() {
             p class="fine" {
-                "history.jsonl: what is told here follows from the lines with index " (list(&shown))
+                "This follows from the lines of history.jsonl with index " (list(&shown))
                 @if lines.len() > CITED { ", …" }
                 @if let Some(fault) = &account.fault { "; fault " (fault.fault) }
                 "."

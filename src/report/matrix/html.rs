@@ -276,7 +276,7 @@ fn terms() -> Markup {
             dl class="terms" {
                 dt { "expected" } dd { "What the files of the workload and the nemesis say, or the suite. A lock that is known to break must break: if it does not, suspect the test." }
                 dt { "as expected" } dd { "Where no violation is expected, every run is valid; where one is, every run, or some run, shows it. A run that proves too little never counts." }
-                dt { "surprise" } dd { "One run at least certainly contradicts what is expected. It ranks above everything that is unknown." }
+                dt { "surprise" } dd { "At least one run certainly contradicts what is expected. A surprise ranks above everything that is unknown." }
                 dt { "runs" } dd { "Each with a seed of its own, on a cluster that is new or was reset. They are repeated to see how often something is found, never until it looks right." }
                 dt { "made again alone" } dd { "Where several runs are made at the same time, one whose timers were late by more than a twentieth of the TTL, and that is unknown or lacks an expected violation, counts as unknown and is made again, once, alone, with the same seed, unless its cell is as expected anyway. A violation stays one." }
                 dt { "share (95 %)" } dd { "Of the acknowledged updates of all runs, with Wilson's score interval. It treats each update as lost independently. One late write may wipe out several, so the real uncertainty is larger." }

@@ -12,7 +12,7 @@ fn found(build: &Build, kind: AnomalyKind) -> Vec<String> {
 }
 
 /// One client has the lock for ten seconds; another gives up after `waited` milliseconds.
-fn waits(waited: u64) -> Build {
+pub fn waits(waited: u64) -> Build {
     let mut build = Build::new();
     build.header().claims = vec![Claim::Promises];
     build.header().acquire_timeout_ms = Some(1_000);
