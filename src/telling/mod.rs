@@ -41,7 +41,7 @@ pub use story::{Incident, Story};
 use crate::checker::{
     Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, Verdict, wilson_95,
 };
-use crate::history::History;
+use crate::history::{Claim, History};
 use crate::scenario::Scenario;
 
 /// What a run is told from.
@@ -67,7 +67,7 @@ pub struct Telling {
     pub summary: String,
     /// The run in one sentence.
     pub headline: String,
-    /// Why the verdict is not valid, most important first.
+    /// Why the verdict is not valid, most important first, each said once.
     pub reasons: Vec<String>,
     /// What a reader must know before believing the rest.
     pub notes: Vec<String>,
@@ -149,7 +149,7 @@ impl Telling {
             valid: verdict.valid,
             summary: headline::with_reason(&headline, verdict),
             headline,
-            reasons: verdict.reasons.clone(),
+            reasons: each_once(&verdict.reasons),
             notes: setting::notes(story),
             claims: verdict.claims.iter().map(|claim| ClaimAccount::new(story, claim)).collect(),
             lost_updates: verdict.lost_updates,
@@ -192,7 +192,18 @@ impl Telling {
     }
 
     /// How many contradictions of a claim were seen.
-    pub fn contradictions(&self, claim: crate::history::Claim) -> u64 {
+    pub fn contradictions(&self, claim: Claim) -> u64 {
         self.claims.iter().find(|account| account.claim == claim).map_or(0, |account| account.contradictions)
     }
+}
+
+/// Reasons without those that another one says as well: several gates may find that no fault was observed.
+fn each_once(reasons: &[String]) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for reason in reasons {
+        if !once.contains(reason) {
+            once.push(reason.clone());
+        }
+    }
+    once
 }

@@ -280,6 +280,28 @@ fn the_crates_need_no_runtime_engine_or_database() {
     }
 }
 
+/// What prints a run or a suite has its words from the telling; only drawings look at operations.
+#[test]
+fn pages_print_what_is_told() {
+    let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report");
+    for place in [
+        "terminal.rs",
+        "html/evidence.rs",
+        "html/incidents.rs",
+        "html/verdict.rs",
+        "matrix/badges.rs",
+        "matrix/html.rs",
+        "matrix/junit.rs",
+        "matrix/markdown.rs",
+        "matrix/terminal.rs",
+    ] {
+        let code = code_of(&report.join(place));
+        for word in ["Verdict", ".verdict.", "History", ".history", "Operation", "Matrix", "Cell,", "RunOutcome"] {
+            assert!(!code.contains(word), "{place} names `{word}`: say it in src/telling, and print that");
+        }
+    }
+}
+
 /// Cargo.toml says `doctest = false`, so an example in a comment would never be compiled.
 #[test]
 fn the_library_has_no_examples_in_its_comments() {

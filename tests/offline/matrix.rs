@@ -111,6 +111,9 @@ fn each_page_says_what_came_out() {
     .join("\n----------\n\n");
     insta::assert_snapshot!(text);
     assert!(pages::terminal(&Table::new(&matrix), COLORED).starts_with("\u{1b}[1;31mSURPRISE"));
+    let table = Table::new(&matrix);
+    let again: Table = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
+    assert_eq!(pages::html(&again), pages::html(&table), "a table reads back as it was written");
     // Except for the last digits of numbers, the JSON is complete.
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!((again.verdict, again.counts), (matrix.verdict, matrix.counts));

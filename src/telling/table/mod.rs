@@ -46,7 +46,7 @@ pub struct Table {
     pub repeat: String,
 }
 
-/// One workload under one nemesis. [`phrases::NOTHING`] stands where there is nothing to say.
+/// One workload under one nemesis. A dash stands where there is nothing to say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellAccount {
     pub name: String,
