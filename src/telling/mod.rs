@@ -7,13 +7,15 @@
 //! safe.
 //!
 //! - [`story`]: history and verdict indexed; anomalies grouped into incidents; the names of those involved
-//! - [`headline`], [`claims`], [`ends`], [`numbers`]: the run in a sentence, its claims, its resource, its counts
+//! - [`headline`], [`cause`]: the run in a sentence, and what most incidents have in common
+//! - [`claims`], [`ends`], [`numbers`]: its claims, its resource, its counts
 //! - [`explain`], [`incidents`]: each incident, sentence by sentence, with the lines that it follows from
 //! - [`setting`]: what was run, with what, and how to run it again
 //! - [`table`]: the same for a suite of runs
 //!
 //! Drawings are made from the [`Story`] too, since they show operations; [`moments`] says when those held the lock.
 
+mod cause;
 mod claims;
 mod ends;
 mod explain;
