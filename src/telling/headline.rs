@@ -61,10 +61,7 @@ fn violation(story: &Story) -> String {
         return stuck(story, &lock);
     }
     if broken(Claim::Amounts) {
-        return match story.contradictions(Claim::Amounts) {
-            1 => format!("{lock} left an amount that does not match the updates."),
-            many => format!("{lock} left {} amounts that do not match the updates.", count(many)),
-        };
+        return wrong_amount(story, &lock);
     }
     if story.has(AnomalyKind::WaitedTooLong) {
         let waits = verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::WaitedTooLong).count();
@@ -93,6 +90,16 @@ fn overlapped(story: &Story, lock: &str) -> String {
         plural(verdict.mutual_exclusion.comparable_holds, "hold"),
         if none_lost { "; no acknowledged update was lost" } else { "" }
     )
+}
+
+/// The first wrong amount, as the checker says it.
+fn wrong_amount(story: &Story, lock: &str) -> String {
+    let mut wrong = story.subject.verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::WrongAmount);
+    let first = wrong.next().map_or(String::new(), |anomaly| format!(": {}", line(&anomaly.summary, LONGEST_REASON)));
+    match wrong.count() as u64 {
+        0 => format!("{lock} left a wrong amount{first}."),
+        more => format!("{lock} left {} wrong amounts, the first{first}.", count(more + 1)),
+    }
 }
 
 /// How a live lock failed.

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::lines::{Lines, Operation, is_length};
 use super::pattern::{self, Holes};
 use super::sentences::{ensure, is_lost};
+use super::summaries::SUMMARIES;
 
 type Check = fn(&Lines, &Holes) -> Result<(), String>;
 
@@ -38,8 +39,8 @@ const FORMS: &[(&str, &str, Check)] = &[
     ("headline: stuck", "{x=lock} was free for {l=long}, yet no client acquired it.", out_of_reach),
     ("headline: stuck", "{x=lock} could not be acquired when it should have been available.", nothing_more),
     ("headline: waited", "{x=lock} let {n} attempt[s] overrun {w} timeout[{x=why}].", explained),
-    ("headline: amounts", "{x=lock} left an amount that does not match the updates.", nothing_more),
-    ("headline: amounts", "{x=lock} left {n} amounts that do not match the updates.", nothing_more),
+    ("headline: amounts", "{x=lock} left a wrong amount: {x=first}.", amount),
+    ("headline: amounts", "{x=lock} left {n} wrong amounts, the first: {x=first}.", amount),
     ("headline: left behind", "{x=lock} left a lock behind that outlasts its TTL.", nothing_more),
     ("headline: unknown", "This run proves nothing[ about the lock][: {x}]", nothing_more),
     ("headline: unknown", "This run proves nothing[ about the lock].", nothing_more),
@@ -190,6 +191,12 @@ fn out_of_reach(lines: &Lines, holes: &Holes) -> Result<(), String> {
         })
     };
     ensure(keys.iter().any(long_enough), || "every key was acquired sooner".to_string())
+}
+
+/// The first one is told in words of the checker.
+fn amount(_: &Lines, holes: &Holes) -> Result<(), String> {
+    let first = format!("{}.", holes["first"]);
+    ensure(SUMMARIES.iter().any(|form| pattern::read(form, &first).is_some()), || "no such amount".to_string())
 }
 
 fn nothing_more(_: &Lines, _: &Holes) -> Result<(), String> {
