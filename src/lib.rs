@@ -13,7 +13,8 @@
 //! - [`resource`]: what the resource keeps under a key, for clients and controller alike
 //! - [`history`]: what happened, event by event
 //! - [`checker`]: what follows from it: a verdict
-//! - [`report`]: pages, pictures and numbers
+//! - [`telling`]: what is said of it, once, in words and numbers
+//! - [`report`]: pages and pictures that print it
 //! - [`runs`], [`files`]: the folder that keeps it all, and how files are written and read there
 //! - [`fuzz`]: scripts drawn from a seed, run by the thousand in virtual time, and the smallest that breaks a lock
 //! - [`explore`]: from a counterexample of a model of Redlock to a script for a run
@@ -46,6 +47,7 @@ pub mod runs;
 pub mod scenario;
 pub mod slots;
 pub mod suite;
+pub mod telling;
 pub mod topology;
 pub mod units;
 pub mod words;

@@ -70,7 +70,7 @@ pub(super) fn updates(history: &History, happened: &[(usize, bool)]) -> Evidence
     let by_client = |operation: &&Operation| operation.process != Process::Controller;
     let is_read = |operation: &&Operation| operation.f == Function::Read && operation.outcome == Outcome::Ok;
     let reads = history.operations.iter().filter(is_read).filter(by_client).count() as u64;
-    let mut text = format!("{} that told what was replaced", count(updates, "update"));
+    let mut text = format!("{} with a known predecessor", count(updates, "update"));
     if reads > 0 {
         text = format!("{text}, and {}", count(reads, "read"));
     }
@@ -101,7 +101,7 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
         (all * all - of_clients.values().map(|of_one| of_one * of_one).sum::<u64>()) / 2
     };
     let pairs: u64 = keys.values().map(pairs).sum();
-    let text = format!("{} of different clients' holds to compare", count(pairs, "pair"));
+    let text = format!("{} of holds", count(pairs, "comparable pair"));
     let what = "each hold must carry `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
     let mut evidence = Evidence::new(pairs, text, &told, what);
     let whole = Told::of(history, held().map(|operation| (operation, !cut_short(&operation))));
@@ -145,14 +145,14 @@ fn is_extent_told(operation: &Operation) -> bool {
 pub(super) fn tokens(history: &History, comparable: u64) -> Evidence {
     let granted = history.operations.iter().filter(had_the_lock);
     let told = Told::of(history, granted.map(|operation| (operation, grant(0, operation).is_some())));
-    let text = format!("{} with a token, granted after another one", count(comparable, "grant"));
+    let text = count(comparable, "comparable token");
     Evidence::new(comparable, text, &told, "each grant must carry its token, and `mono_ns` where it begins and ends")
 }
 
 /// Amounts: updates whose amount can be compared with the line that they are on, as counted for each key in `measured`.
 pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence {
     let updates = measured.iter().map(|(_, updates)| updates).sum();
-    let text = format!("{} whose amount can be compared with the updates before it", count(updates, "update"));
+    let text = count(updates, "comparable amount");
     // A client that reports amounts must always report them.
     let counted = |operation: &&Operation| operation.amount.is_some();
     let counting: BTreeSet<Process> = history.operations.iter().filter(counted).map(|one| one.process).collect();

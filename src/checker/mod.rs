@@ -184,10 +184,7 @@ fn broken_liveness(anomalies: &[Anomaly]) -> String {
     let stuck = first_of(anomalies, AnomalyKind::NotObtained).or_else(|| first_of(anomalies, AnomalyKind::Unavailable));
     stuck.unwrap_or_else(|| {
         let late = anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::AcquiredLate).count() as u64;
-        format!(
-            "{} did not get the lock in the time in which it should have been available",
-            words::count(late, "client")
-        )
+        format!("{} did not acquire the lock when it should have been available", words::count(late, "client"))
     })
 }
 

@@ -23,8 +23,8 @@ pub(super) fn check(history: &History) -> Promises {
     let mut anomalies = Vec::new();
     let waits = waits(history, &mut anomalies);
     endless(history, &mut anomalies);
-    let text = format!("{} for the lock, each with a time limit", count(waits, "attempt"));
-    let missing = (waits == 0).then(|| "no attempt to get the lock is known to have had a time limit".to_string());
+    let text = format!("{} with a timeout", count(waits, "attempt"));
+    let missing = (waits == 0).then(|| "no attempt is known to have had a timeout".to_string());
     Promises { anomalies, evidence: Evidence { count: waits, text, missing } }
 }
 
@@ -63,7 +63,7 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
             lost: Vec::new(),
             how: None,
             summary: format!(
-                "{} asked for the lock at {} and {outcome} {} later, though it was to wait for {} at most",
+                "{} asked for the lock at {} and {outcome} {} later, past its timeout of {}",
                 words.client(place),
                 seconds(operation.invoked),
                 length(waited),

@@ -105,14 +105,14 @@ pub struct LockProperties {
     pub token_regressions: u64,
     /// Nanoseconds from the last heal to the next acquisition; None if nothing was healed or nobody acquired it after.
     pub reacquired_after_ns: Option<u64>,
-    /// The longest time for which a lock was free, asked for, and held by nobody, with faults or without.
+    /// The longest wait on a free lock, with faults or without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap: Option<Gap>,
     /// Holders that went on acting after another client had acquired their lock, without being told.
     pub untold_losses: Vec<UntoldLoss>,
 }
 
-/// A time in which a key's lock was free and asked for, and nobody had it.
+/// A time in which clients asked for a key's free lock, and none acquired it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     pub key: String,
@@ -213,7 +213,7 @@ pub enum AnomalyKind {
     OverlappingHolders,
     /// An acquisition had a token that is not greater than an earlier one's.
     TokenRegress,
-    /// Nobody acquired a lock that was free and asked for.
+    /// Clients asked for a free lock, and none acquired it.
     NotObtained,
     /// A counter's number or a list's length differs from the number of updates that it descends from.
     WrongAmount,
@@ -222,11 +222,11 @@ pub enum AnomalyKind {
     WriteInFlight,
     /// The lock was not acquired in the time that a script grants any live lock.
     AcquiredLate,
-    /// A lock that was free and asked for was obtained by nobody for longer than the workload allows.
+    /// Clients asked for a free lock for longer than the workload allows, and none acquired it.
     Unavailable,
-    /// An attempt to get the lock went on for much longer than it was told to.
+    /// An attempt to acquire the lock overran its timeout by far.
     WaitedTooLong,
-    /// A lock that no time and no client will ever end was left on a node.
+    /// A lock was left on a node that never expires, or long after its TTL.
     LeftBehind,
 }
 
@@ -248,13 +248,13 @@ impl AnomalyKind {
             AnomalyKind::OrderViolation => "order violation",
             AnomalyKind::OverlappingHolders => "two holders at once",
             AnomalyKind::TokenRegress => "token that does not rise",
-            AnomalyKind::NotObtained => "free lock that nobody got",
+            AnomalyKind::NotObtained => "free lock that no client acquired",
             AnomalyKind::WrongAmount => "wrong amount",
             AnomalyKind::WriteInFlight => "write in flight",
             AnomalyKind::AcquiredLate => "lock acquired late",
             AnomalyKind::Unavailable => "lock unavailable for too long",
-            AnomalyKind::WaitedTooLong => "attempt that took too long",
-            AnomalyKind::LeftBehind => "lock left behind for ever",
+            AnomalyKind::WaitedTooLong => "attempt past its timeout",
+            AnomalyKind::LeftBehind => "lock that outlasts its TTL",
         }
     }
 

@@ -1,12 +1,8 @@
 //! The run in a dozen lines: the verdict first, then the numbers, then the first incident and where to read on.
 
-use super::ends::{end_of_all, keys};
-use super::explain::explain_incident;
-use super::headline::headline_of;
-use super::results::{faults_in_words, per_second};
-use super::story::{PropertyOutcome, Story};
-use super::{Report, RunFacts, claims};
+use super::Report;
 use crate::checker::Validity;
+use crate::telling::{ClaimAccount, IncidentAccount, RunFacts, Standing, Telling};
 use crate::words;
 use crate::words::{count, length, tame, wrap};
 
@@ -17,6 +13,8 @@ const WIDTHS: std::ops::RangeInclusive<usize> = 50..=120;
 const LABEL: usize = 18;
 /// How much of a story is told.
 const STORY_LINES: usize = 7;
+/// How many reasons are told.
+const REASONS: usize = 3;
 
 /// How what is printed is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +35,11 @@ impl Look {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
+    /// A text in lines of at most this many characters; what programs read is on one line.
+    fn fit(self, text: &str, width: usize) -> Vec<String> {
+        if self.width.is_some() { wrap(text, width) } else { vec![text.to_string()] }
+    }
+
     /// How wide a line is.
     fn line(self) -> usize {
         self.width.map_or(WIDTH, |width| width.clamp(*WIDTHS.start(), *WIDTHS.end()))
@@ -45,108 +48,95 @@ impl Look {
 
 /// A run whose report is written: its [`summary`] and its [`pointers`].
 pub fn terminal(report: &Report, look: Look) -> String {
-    summary(report, look) + &pointers(report.facts, true)
+    summary(report, look) + &pointers(report.story.subject.facts, true)
 }
 
 /// The run in a few words for the terminal, at most about 20 lines.
 pub fn summary(report: &Report, look: Look) -> String {
-    let story = Story::new(report);
-    let verdict = report.verdict;
-    let (paint, width) = (|code: &str, text: &str| look.paint(code, text), look.line());
-    let mut lines = Vec::new();
+    let telling = &report.telling;
+    let mut lines = verdict(telling, look);
+    lines.push(String::new());
+    lines.extend(telling.claims.iter().flat_map(|of| claim(of, look)));
+    lines.extend(numbers(telling, look));
+    lines
+        .extend(telling.incidents.first().into_iter().flat_map(|first| incident(first, telling.incidents.len(), look)));
+    lines.join("\n") + "\n"
+}
 
-    let (word, code) = match verdict.valid {
+/// The verdict and the headline; if the run proves nothing, why.
+fn verdict(telling: &Telling, look: Look) -> Vec<String> {
+    let (word, code) = match telling.valid {
         Validity::Valid => ("VALID", "1;32"),
         Validity::Invalid => ("INVALID", "1;31"),
         Validity::Unknown => ("UNKNOWN", "1;33"),
     };
-    // What programs read is on one line.
-    let fit = |text: &str, width: usize| match look.width {
-        Some(_) => wrap(text, width),
-        None => vec![text.to_string()],
-    };
-    let headline = fit(&headline_of(&story), width - word.len() - 2);
-    for (number, line) in headline.iter().enumerate() {
-        let start = if number == 0 { paint(code, word) } else { " ".repeat(word.len()) };
-        lines.push(format!("{start}  {line}"));
-    }
-    if verdict.valid == Validity::Unknown {
-        for reason in verdict.reasons.iter().take(3) {
-            for (number, line) in wrap(&tame(reason, 400), width - 4).iter().enumerate() {
-                lines.push(format!("{}{line}", if number == 0 { "  - " } else { "    " }));
-            }
+    let headline = look.fit(&telling.headline, look.line() - word.len() - 2);
+    let starts = std::iter::once(look.paint(code, word)).chain(std::iter::repeat(" ".repeat(word.len())));
+    let mut lines: Vec<String> = headline.iter().zip(starts).map(|(line, start)| format!("{start}  {line}")).collect();
+    if telling.valid == Validity::Unknown {
+        for reason in telling.reasons.iter().take(REASONS) {
+            let wrapped = wrap(&tame(reason, 400), look.line() - 4).into_iter().enumerate();
+            lines.extend(wrapped.map(|(number, line)| format!("{}{line}", if number == 0 { "  - " } else { "    " })));
         }
-        if verdict.reasons.len() > 3 {
-            lines.push(format!("  - and {} more", verdict.reasons.len() - 3));
+        if telling.reasons.len() > REASONS {
+            lines.push(format!("  - and {} more", telling.reasons.len() - REASONS));
         }
     }
-    lines.push(String::new());
+    lines
+}
 
-    for claim in &verdict.claims {
-        let (word, code) = match story.standing(claim.claim) {
-            PropertyOutcome::Held if !claim.claimed => ("not claimed", "2"),
-            PropertyOutcome::Held => ("held", "32"),
-            PropertyOutcome::Broken => ("BROKEN", "1;31"),
-            PropertyOutcome::Unclaimed => ("not claimed", "33"),
-            PropertyOutcome::Unproven => ("unproven", "33"),
-        };
-        let label = claim.claim.name();
-        let found = claims::found(&story, claim.claim);
-        for (number, line) in fit(&found, width - LABEL - 15).iter().enumerate() {
-            let told = if number == 0 { format!("{word:12}") } else { " ".repeat(12) };
-            let label = if number == 0 { label } else { "" };
-            lines.push(format!("  {label:LABEL$}{} {line}", paint(code, &told)));
-        }
-        if claim.claimed {
-            let told = wrap(&claims::evidence(claim), width - LABEL - 15);
-            lines.extend(told.into_iter().map(|line| format!("  {:LABEL$}{:13}{}", "", "", paint("2", &line))));
-        }
-    }
-    let row = |label: &str, text: &str| -> Vec<String> {
-        let labels = std::iter::once(label).chain(std::iter::repeat(""));
-        let told = fit(text, width - LABEL - 2).into_iter().zip(labels);
-        told.map(|(line, label)| format!("  {label:LABEL$}{line}")).collect()
+/// A claim, how it came out, and what was found.
+fn claim(of: &ClaimAccount, look: Look) -> Vec<String> {
+    let code = match of.standing {
+        Standing::Held if !of.claimed => "2",
+        Standing::Held => "32",
+        Standing::Broken => "1;31",
+        Standing::Unclaimed | Standing::Unproven => "33",
     };
-    for (label, text) in [("keys", keys(&story)), ("resource", end_of_all(&story))] {
-        lines.extend(text.iter().flat_map(|text| row(label, text)));
-    }
-    let seconds = length((story.busy_seconds() * 1e9) as u64);
-    let rate = per_second(&story).map_or(String::new(), |rate| format!(", {rate:.1} acknowledged a second"));
-    let counts = verdict.counts;
+    let room = look.line() - LABEL - 15;
+    let starts = std::iter::once((of.claim.name(), of.word())).chain(std::iter::repeat(("", "")));
+    let found = look.fit(&of.found, room).into_iter().zip(starts);
+    let found = found
+        .map(|(line, (label, word))| format!("  {label:LABEL$}{} {line}", look.paint(code, &format!("{word:12}"))));
+    let why = if of.claimed { wrap(&of.why, room) } else { Vec::new() };
+    let why = why.into_iter().map(|line| format!("  {:LABEL$}{:13}{}", "", "", look.paint("2", &line)));
+    found.chain(why).collect()
+}
+
+/// What the resource came to, and the counts.
+fn numbers(telling: &Telling, look: Look) -> Vec<String> {
+    let (seconds, counts) = (length((telling.busy_s * 1e9) as u64), telling.counts);
+    let rate =
+        telling.acknowledged_per_second.map_or(String::new(), |rate| format!(", {rate:.1} acknowledged a second"));
     let (ok, fail, info) = (count(counts.ok), count(counts.fail), count(counts.info));
-    lines.extend(row("operations", &format!("{ok} ok, {fail} fail, {info} info in {seconds}{rate}")));
-    lines.extend(row("faults", &faults_in_words(&story)));
-    let passed = verdict.gates.iter().filter(|gate| gate.passed).count();
-    let failed: Vec<String> =
-        verdict.gates.iter().filter(|gate| !gate.passed).map(|gate| tame(&gate.name, 40)).collect();
-    let failed = if failed.is_empty() { String::new() } else { format!("; failed: {}", failed.join(", ")) };
-    lines.extend(row("gates", &format!("{passed} of {} passed{failed}", verdict.gates.len())));
-    if let Some(number) = report.history.truncated_at_line {
-        lines.extend(row("history", &format!("cut off in line {number}")));
-    }
+    let rows = [
+        ("keys", telling.keys_text.clone()),
+        ("resource", telling.resource_text.clone()),
+        ("operations", Some(format!("{ok} ok, {fail} fail, {info} info in {seconds}{rate}"))),
+        ("faults", Some(telling.faults.text.clone())),
+        ("gates", Some(telling.gates_text.clone())),
+        ("history", telling.truncated_at_line.map(|number| format!("cut off in line {number}"))),
+    ];
+    let row = |(label, text): (&'static str, Option<String>)| {
+        let labels = std::iter::once(label).chain(std::iter::repeat(""));
+        let lines = text.map_or_else(Vec::new, |text| look.fit(&text, look.line() - LABEL - 2));
+        lines.into_iter().zip(labels).map(|(line, label)| format!("  {label:LABEL$}{line}"))
+    };
+    rows.into_iter().flat_map(row).collect()
+}
 
-    if let Some(incident) = story.incidents.first() {
-        lines.push(String::new());
-        let of = if story.incidents.len() == 1 {
-            String::new()
-        } else {
-            format!(" 1 of {}", count(story.incidents.len() as u64))
-        };
-        let told = explain_incident(&story, incident).replace('`', "");
-        let text = format!(
-            "{}{of}, key {}: {told}",
-            if incident.claimed { "Incident" } else { "Seen, not claimed" },
-            tame(incident.key, 20)
-        );
-        let mut told = wrap(&text, width - 2);
-        // The page has the whole story.
-        if told.len() > STORY_LINES {
-            told.truncate(STORY_LINES);
-            told[STORY_LINES - 1] = goes_on(&told[STORY_LINES - 1], width - 2);
-        }
-        lines.extend(told.into_iter().map(|line| format!("  {line}")));
+/// The first of some incidents, as far as there is room.
+fn incident(first: &IncidentAccount, all: usize, look: Look) -> Vec<String> {
+    let of = if all == 1 { String::new() } else { format!(" 1 of {}", count(all as u64)) };
+    let what = if first.claimed { "Incident" } else { "Seen, not claimed" };
+    let text = format!("{what}{of}, key {}: {}", tame(&first.key, 20), first.text().replace('`', ""));
+    let mut lines = wrap(&text, look.line() - 2);
+    // The page has the whole story.
+    if lines.len() > STORY_LINES {
+        lines.truncate(STORY_LINES);
+        lines[STORY_LINES - 1] = goes_on(&lines[STORY_LINES - 1], look.line() - 2);
     }
-    lines.join("\n") + "\n"
+    std::iter::once(String::new()).chain(lines.into_iter().map(|line| format!("  {line}"))).collect()
 }
 
 /// A line that says that there is more, without its last word if there is no room for both.

@@ -7,7 +7,7 @@ use linearizability::Limits;
 use crate::checker::{self, Verdict};
 use crate::files::Unwritten;
 use crate::history::History;
-use crate::report::{self, Counterexample, Report, RunFacts};
+use crate::report::{self, Counterexample, Report, RunFacts, Subject};
 use crate::runs::RunFolder;
 use crate::scenario::Scenario;
 
@@ -35,14 +35,11 @@ impl Checked {
         self.minimal_counterexample = minimal_counterexample(&self.history, &self.verdict);
     }
 
+    /// Everything that is shown of it; made anew at each call.
     pub fn report(&self) -> Report<'_> {
-        Report {
-            scenario: self.scenario.as_ref(),
-            history: &self.history,
-            verdict: &self.verdict,
-            facts: &self.facts,
-            minimal_counterexample: self.minimal_counterexample.as_ref(),
-        }
+        let Checked { history, scenario, facts, verdict, minimal_counterexample } = self;
+        let subject = Subject { scenario: scenario.as_ref(), history, verdict, facts };
+        Report::new(subject, minimal_counterexample.as_ref())
     }
 }
 

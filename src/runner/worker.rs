@@ -30,7 +30,6 @@ use super::signals::{self, Remains, is_left_behind};
 use super::{Checked, Console, PROGRAM, RunnerError};
 use crate::cluster::{self, CleanOptions};
 use crate::interrupt::{Interrupt, Interrupted};
-use crate::report;
 use crate::scenario::Scenario;
 
 /// How long a run that was told to stop may take to heal and to remove its cluster.
@@ -95,8 +94,7 @@ async fn one_after_the_other(
         let mut made = runner.make(&scenario, &RunSettings { place, repeat, keep_cluster }).await?;
         // What the run showed must not be lost with its files.
         made.write_report().map_err(|error| {
-            let headline = report::headline(&made.checked.report());
-            RunnerError::could_not_run(format!("{} But {error}", headline))
+            RunnerError::could_not_run(format!("{} But {error}", made.checked.report().telling.summary))
         })?;
         let checked = made.checked;
         if !runner.has_cluster() {

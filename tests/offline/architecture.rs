@@ -49,13 +49,8 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("suite", &["checker", "files", "nemesis", "plan", "scenario", "topology", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
-    (
-        "report",
-        &[
-            "checker", "explore", "files", "history", "locks", "nemesis", "risk", "scenario", "suite", "topology",
-            "words",
-        ],
-    ),
+    ("telling", &["checker", "history", "locks", "nemesis", "scenario", "suite", "topology", "words"]),
+    ("report", &["checker", "explore", "files", "history", "risk", "suite", "telling", "words"]),
     (
         "runner",
         &[
@@ -282,6 +277,28 @@ fn the_crates_need_no_runtime_engine_or_database() {
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
         let names: Vec<&str> = dependencies.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
         assert_eq!(names, needs, "{name}");
+    }
+}
+
+/// What prints a run or a suite has its words from the telling; only drawings look at operations.
+#[test]
+fn pages_print_what_is_told() {
+    let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report");
+    for place in [
+        "terminal.rs",
+        "html/evidence.rs",
+        "html/incidents.rs",
+        "html/verdict.rs",
+        "matrix/badges.rs",
+        "matrix/html.rs",
+        "matrix/junit.rs",
+        "matrix/markdown.rs",
+        "matrix/terminal.rs",
+    ] {
+        let code = code_of(&report.join(place));
+        for word in ["Verdict", ".verdict.", "History", ".history", "Operation", "Matrix", "Cell,", "RunOutcome"] {
+            assert!(!code.contains(word), "{place} names `{word}`: say it in src/telling, and print that");
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use redjepsen::checker::Validity;
 use redjepsen::nemesis::Expectation::{self, Valid, Violation};
+use redjepsen::report::matrix::Table;
 use redjepsen::report::{Look, matrix as pages};
 use redjepsen::scenario::{Cause, Finding, Library, Options};
 use redjepsen::suite::cut::Durations;
@@ -103,20 +104,27 @@ fn mixed() -> Matrix {
 #[test]
 fn each_page_says_what_came_out() {
     let matrix = mixed();
-    let text = [pages::terminal(&matrix, Look::PLAIN), pages::markdown(&matrix), pages::junit(&matrix)]
-        .join("\n----------\n\n");
+    let text = [
+        pages::terminal(&Table::new(&matrix), Look::PLAIN),
+        pages::markdown(&Table::new(&matrix)),
+        pages::junit(&Table::new(&matrix)),
+    ]
+    .join("\n----------\n\n");
     insta::assert_snapshot!(text);
-    assert!(pages::terminal(&matrix, COLORED).starts_with("\u{1b}[1;31mSURPRISE"));
+    assert!(pages::terminal(&Table::new(&matrix), COLORED).starts_with("\u{1b}[1;31mSURPRISE"));
+    let table = Table::new(&matrix);
+    let again: Table = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
+    assert_eq!(pages::html(&again), pages::html(&table), "a table reads back as it was written");
     // Except for the last digits of numbers, the JSON is complete.
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!((again.verdict, again.counts), (matrix.verdict, matrix.counts));
-    assert_eq!(pages::html(&again), pages::html(&matrix));
+    assert_eq!(pages::html(&Table::new(&again)), pages::html(&Table::new(&matrix)));
 }
 
 #[test]
 fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     let matrix = mixed();
-    let page = pages::html(&matrix);
+    let page = pages::html(&Table::new(&matrix));
     for forbidden in ["<script", "<link", "src=\"", "href=\"http", "@import", "url("] {
         assert!(!page.contains(forbidden), "{forbidden} in the page");
     }
@@ -143,15 +151,15 @@ fn what_strangers_wrote_is_text() {
             (run.summary, run.repeat, run.folder) = (evil.into(), evil.into(), format!("javascript:{evil}"));
         }
     }
-    let page = pages::html(&matrix);
+    let page = pages::html(&Table::new(&matrix));
     assert!(!page.contains("<script") && !page.contains("onload=\"") && !page.contains("href=\"javascript:"));
-    let text = pages::markdown(&matrix);
+    let text = pages::markdown(&Table::new(&matrix));
     // Between backticks everything is plain text.
     let text: String = text.split('`').step_by(2).collect();
     assert!(!text.contains("<script") && !text.contains("[x](javascript") && !text.contains("\n# z"));
-    let junit = pages::junit(&matrix);
+    let junit = pages::junit(&Table::new(&matrix));
     assert!(!junit.contains("<script") && !junit.contains('\u{1}') && junit.contains("&lt;script"));
-    assert!(!pages::terminal(&matrix, Look::PLAIN).contains('\u{1}'));
+    assert!(!pages::terminal(&Table::new(&matrix), Look::PLAIN).contains('\u{1}'));
 }
 
 #[test]
@@ -160,7 +168,7 @@ fn a_summary_fits_into_a_ci_job_however_large_the_suite() {
         (0..3000).map(|number| cell("redlock", &format!("n{number}"), Some(Valid), 2)).collect();
     let runs: Vec<RunOutcome> = cells.iter().map(|cell| run(cell, 1, Some(Validity::Invalid))).collect();
     let matrix = Matrix::new(&suite(cells), &runs, Circumstances::default());
-    let text = pages::markdown(&matrix);
+    let text = pages::markdown(&Table::new(&matrix));
     assert!(text.len() < 250_000, "{} bytes", text.len());
     assert!(text.contains("3000 not as expected") && text.contains("more, in matrix.html"));
 }
@@ -179,18 +187,21 @@ fn a_run_that_was_late_or_made_again_is_named_on_every_page() {
         let runs = [first.clone(), found.clone(), in_time.clone()];
         Matrix::new(&suite(vec![cell.clone()]), &runs, Circumstances::default())
     };
-    assert!(pages::terminal(&matrix(&missed), Look::PLAIN).starts_with("UNKNOWN"), "until it is made again");
+    assert!(
+        pages::terminal(&Table::new(&matrix(&missed)), Look::PLAIN).starts_with("UNKNOWN"),
+        "until it is made again"
+    );
     let matrix = matrix(&again);
     let words = "seed 1: made again alone with the same seed: the first attempt was valid, and its timing was not kept: \
                  timers were 130 ms late, where 50 ms are allowed; this time too, its timing was not kept";
     let also = "seed 2: its timing was not kept";
-    for page in [pages::terminal(&matrix, Look::PLAIN), pages::markdown(&matrix)] {
+    for page in [pages::terminal(&Table::new(&matrix), Look::PLAIN), pages::markdown(&Table::new(&matrix))] {
         assert!(page.contains(words) && page.contains(also) && !page.contains("seed 3"), "{page}");
     }
-    let page = pages::html(&matrix);
+    let page = pages::html(&Table::new(&matrix));
     assert!(page.contains("id=\"timing\"") && page.contains(&words[8..]) && page.contains("1 made again alone"));
-    assert!(pages::terminal(&matrix, Look::PLAIN).contains("broken in 3 of 3, 1 made again alone"));
-    assert!(!pages::html(&mixed()).contains("id=\"timing\""));
+    assert!(pages::terminal(&Table::new(&matrix), Look::PLAIN).contains("broken in 3 of 3, 1 made again alone"));
+    assert!(!pages::html(&Table::new(&mixed())).contains("id=\"timing\""));
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!(again.cells[0].runs[0].first_attempt, matrix.cells[0].runs[0].first_attempt);
 }
@@ -200,7 +211,7 @@ fn nothing_expected_is_nothing_passed() {
     let cell = cell("redlock", "clock", None, 1);
     let run = run(&cell, 1, Some(Validity::Valid));
     let matrix = Matrix::new(&suite(vec![cell]), &[run], Circumstances::default());
-    assert!(pages::terminal(&matrix, Look::PLAIN).starts_with("UNKNOWN  Nothing is expected of any cell"));
+    assert!(pages::terminal(&Table::new(&matrix), Look::PLAIN).starts_with("UNKNOWN  Nothing is expected of any cell"));
 }
 
 #[test]
@@ -386,7 +397,7 @@ fn libraries() -> Matrix {
 #[test]
 fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
     let matrix = libraries();
-    let (page, text) = (pages::html(&matrix), pages::markdown(&matrix));
+    let (page, text) = (pages::html(&Table::new(&matrix)), pages::markdown(&Table::new(&matrix)));
     for shown in [
         "held in 1 of 3 scenarios, 1 defect of its own",
         "the library's own defect",
@@ -424,11 +435,11 @@ fn simulated_runs_are_marked_on_every_page_and_join_no_real_ones() {
     let first = |text: String, line: usize| text.lines().nth(line).unwrap_or_default().to_string();
     let marked = |matrix: &Matrix| {
         [
-            first(pages::terminal(matrix, Look::PLAIN), 0).contains("Simulated"),
-            first(pages::markdown(matrix), 0).contains("(simulated)"),
-            first(pages::junit(matrix), 1).contains("(simulated)"),
+            first(pages::terminal(&Table::new(matrix), Look::PLAIN), 0).contains("Simulated"),
+            first(pages::markdown(&Table::new(matrix)), 0).contains("(simulated)"),
+            first(pages::junit(&Table::new(matrix)), 1).contains("(simulated)"),
             first(pages::json(matrix), 1).contains("\"simulated\": 1"),
-            pages::html(matrix).contains("(simulated) \u{b7} "),
+            pages::html(&Table::new(matrix)).contains("(simulated) \u{b7} "),
         ]
     };
     assert_eq!(marked(&of(0, true).1), [true; 5]);

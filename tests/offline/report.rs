@@ -6,7 +6,7 @@ use redjepsen::checker::*;
 use redjepsen::history::ResourceKind;
 use redjepsen::history::*;
 use redjepsen::locks::{LockSpec, NoOptions};
-use redjepsen::report::{self, Counterexample, Look, Report, RunFacts, Story};
+use redjepsen::report::{self, Counterexample, Look, Report, RunFacts, Subject};
 use redjepsen::scenario::Fencing;
 
 /// A terminal of the usual width, with colours.
@@ -93,8 +93,9 @@ fn incidents_are_explained_so_that_a_person_understands() {
         crate::support::bare(play(&short)),
     ];
     for run in &runs {
-        let incidents = [0, 1].into_iter().filter_map(|number| report::explain(&run.report(), number));
-        told.extend(std::iter::once(report::headline(&run.report())).chain(incidents));
+        let telling = run.report().telling;
+        let incidents = telling.incidents.iter().take(2).map(|incident| incident.text());
+        told.extend(std::iter::once(telling.summary.clone()).chain(incidents));
         told.push(String::new());
     }
     insta::assert_snapshot!(told.join("\n"));
@@ -105,7 +106,7 @@ fn what_is_done_once_is_not_said_to_last() {
     let told = |kind| {
         let mut run = crate::support::of_a_node(invalid());
         run.history.faults.iter_mut().for_each(|fault| fault.kind = kind);
-        report::explain(&run.report(), 0).unwrap()
+        run.report().telling.incidents[0].text()
     };
     let lasts = |text: &str, past: &str| {
         let said = text.split_once(past).unwrap_or_else(|| panic!("{text}")).1;
@@ -121,7 +122,7 @@ fn the_headline_says_whose_claim_is_broken() {
     let headline = |change: &dyn Fn(&mut Run)| {
         let mut run = invalid();
         change(&mut run);
-        report::headline(&run.report())
+        run.report().telling.summary
     };
     let only_overlaps = |run: &mut Run| {
         run.verdict.anomalies.retain(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders);
@@ -164,7 +165,7 @@ fn a_client_that_is_not_ours_is_called_by_its_own_name() {
     for (ready, named) in [("my-node-lock 0.1", "my-node-lock 0.1"), ("redjepsen 0.1.0", "Redlock"), ("", "Redlock")] {
         let mut run = invalid();
         run.history.clients[0].1.text = ready.to_string();
-        let headline = report::headline(&run.report());
+        let headline = run.report().telling.summary;
         assert!(headline.starts_with(&format!("{named} lost 8 of 182")), "{headline}");
     }
 }
@@ -188,7 +189,7 @@ fn over(kind: ResourceKind, ends: &[(u64, u64, u64, Option<u64>)]) -> Run {
 fn counters_and_lists_are_told_by_where_they_end() {
     let told = |kind, ends: &[_]| {
         let run = over(kind, ends);
-        let headline = report::headline(&run.report());
+        let headline = run.report().telling.summary;
         let terminal = report::terminal(&run.report(), Look::PLAIN);
         let resource = terminal.lines().find_map(|line| line.strip_prefix("  resource          ")).map(String::from);
         (headline.split_once(": ").map(|(_, end)| end.to_string()), resource)
@@ -213,15 +214,15 @@ fn counters_and_lists_are_told_by_where_they_end() {
     // A register has no amount, and a value that was not read is not reported.
     assert_eq!(told(ResourceKind::Register, &[(182, 8, 0, None)]), (None, None));
     assert_eq!(told(ResourceKind::Counter, &[one, (18, 0, 0, None)]), (None, None));
-    let headline = report::headline(&over(ResourceKind::Counter, &[one]).report());
+    let headline = over(ResourceKind::Counter, &[one]).report().telling.summary;
     assert!(headline.starts_with("Redlock lost 8 of 182 acknowledged increments (4.4 %)"), "{headline}");
-    let incident = report::explain(&over(ResourceKind::Counter, &[one]).report(), 0).unwrap();
+    let incident = over(ResourceKind::Counter, &[one]).report().telling.incidents[0].text();
     let counted =
         |verb: &str| incident.split(&format!("{verb} 1,")).nth(1).is_some_and(|rest| rest[3..].starts_with(" (`c"));
     assert!(counted("read") && counted("wrote"), "{incident}");
     let drawing = report::drawing(&over(ResourceKind::Counter, &[one]).report(), 0).unwrap();
     assert!(drawing.contains(">reads 1,") && drawing.contains(">writes 1,"), "{drawing}");
-    let incident = report::explain(&over(ResourceKind::List, &[one]).report(), 0).unwrap();
+    let incident = over(ResourceKind::List, &[one]).report().telling.incidents[0].text();
     assert!(incident.contains(" elements up to `c"), "{incident}");
 }
 
@@ -247,8 +248,7 @@ fn a_page_lists_what_several_keys_came_to_and_never_all_of_many() {
 #[test]
 fn a_loss_and_its_overlap_are_one_incident() {
     let run = invalid();
-    let report = run.report();
-    let story = Story::new(&report);
+    let story = run.report().story;
     let told: usize = story.incidents.iter().map(|incident| incident.anomalies.len()).sum();
     assert_eq!(told, run.verdict.anomalies.len(), "each anomaly is told, and told once");
     assert_eq!(story.incidents.len(), run.history.faults.len(), "one incident for each pause");
@@ -334,8 +334,7 @@ fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
     for (name, history, verdict, run) in crate::support::oddities() {
         let facts = RunFacts::default();
         let scenario = run.as_ref().map(|run| &run.scenario);
-        let report =
-            Report { scenario, history: &history, verdict: &verdict, facts: &facts, minimal_counterexample: None };
+        let report = Report::new(Subject { scenario, history: &history, verdict: &verdict, facts: &facts }, None);
         let folder = tempfile::tempdir().unwrap();
         report::write(folder.path(), &report).unwrap_or_else(|error| panic!("{name}: {error}"));
         let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
@@ -356,13 +355,8 @@ fn the_shortest_proof_is_found_in_any_history_and_drawn() {
         let minimal_counterexample = minimal_counterexample(&history, &verdict, &Limits::default());
         let minimal_counterexample = minimal_counterexample
             .map(|minimal_counterexample| Counterexample::of_run(&history, &minimal_counterexample));
-        let report = Report {
-            scenario: None,
-            history: &history,
-            verdict: &verdict,
-            facts: &facts,
-            minimal_counterexample: minimal_counterexample.as_ref(),
-        };
+        let subject = Subject { scenario: None, history: &history, verdict: &verdict, facts: &facts };
+        let report = Report::new(subject, minimal_counterexample.as_ref());
         assert_eq!(
             report::html(&report).contains("id=\"minimal_counterexample\""),
             minimal_counterexample.is_some(),

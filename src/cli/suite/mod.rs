@@ -216,7 +216,7 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
         Overall::Surprise => Exit::Invalid,
         Overall::Unknown => Exit::Unknown,
     };
-    let shown = print(pages::terminal(matrix, look()));
+    let shown = print(pages::terminal(&pages::Table::new(matrix), look()));
     let written = pages::write(folder, matrix).map_err(Failure::could_not_run);
     let page = folder.join("matrix.html");
     match shown.and(written).and_then(|()| print(format!("\n  matrix  {}\n", page.display()))) {

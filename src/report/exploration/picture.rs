@@ -5,7 +5,7 @@
 use redlock_model::{Claim, Counterexample, Move, Settings, Step};
 
 use crate::report::incident::scene::{Arrow, ArrowKind, Lane, Mark, Overlap, Scale, Scene, Shade, ShadeKind, Value};
-use crate::report::moments::Hold;
+use crate::telling::moments::Hold;
 
 /// Everything that the drawing shows.
 pub fn scene(settings: &Settings, counterexample: &Counterexample) -> Scene {

@@ -4,12 +4,9 @@ use base64::Engine as _;
 use maud::{Markup, PreEscaped, html};
 
 use super::prose;
-use crate::history::{FaultWindow, ResourceKind};
 use crate::report::plots::{self, Plot};
-use crate::report::results::faults_in_words;
-use crate::report::story::{Story, fault_words};
 use crate::report::terminal::in_folder;
-use crate::scenario::{Fencing, Scenario};
+use crate::telling::{FaultAccount, Row, Story, Telling};
 use crate::words::{length, line, list, moment, tame};
 
 /// The table shows at most this many faults.
@@ -48,8 +45,8 @@ fn plot_of(plot: &Plot) -> Markup {
     }
 }
 
-pub fn gates(story: &Story) -> Markup {
-    let gates = &story.report.verdict.gates;
+pub fn gates(telling: &Telling) -> Markup {
+    let gates = &telling.gates;
     html! {
         section id="gates" {
             h2 { "Does the run prove anything?" }
@@ -84,8 +81,8 @@ fn of_locks(term: &str) -> bool {
     matches!(term, "overlap" | "TTL, validity")
 }
 
-pub fn terms(story: &Story) -> Markup {
-    let unlocked = story.is_unlocked();
+pub fn terms(telling: &Telling) -> Markup {
+    let unlocked = telling.unlocked;
     let terms = [
         (
             "acknowledged update",
@@ -108,13 +105,13 @@ pub fn terms(story: &Story) -> Markup {
         ),
         (
             "ok, fail, info",
-            "How an operation ended: it happened; it certainly did not; nobody knows, so it may still take effect later, or never.",
+            "How an operation ended: it happened; it certainly did not; or its outcome is unknown, and it may still take effect later, or never.",
         ),
         (
             "TTL, validity",
             "How long the lock lives on its nodes, and how much of that was left, by the client's own clock, when it had acquired the lock.",
         ),
-        ("observed", "The fault's effect was seen, not only ordered. A fault that nobody saw proves nothing."),
+        ("observed", "The fault's effect was seen, not only ordered. A fault that was not seen proves nothing."),
     ];
     html! {
         section id="terms" {
@@ -124,94 +121,24 @@ pub fn terms(story: &Story) -> Markup {
     }
 }
 
-pub fn scenario(story: &Story) -> Markup {
-    let mut rows: Vec<(&str, String)> = Vec::new();
-    match (story.report.scenario, &story.report.history.run) {
-        (Some(scenario), _) => rows.extend(settings(scenario)),
-        (None, Some(run)) => {
-            rows.push(("workload", run.workload.clone()));
-            rows.push(("nemesis", run.nemesis.clone()));
-            rows.push(("clients, nodes, keys", format!("{}, {}, {}", run.clients, run.nodes, run.keys)));
-            rows.push(("lock's TTL", ttl(run.expires, length(run.ttl_ms.saturating_mul(1_000_000)))));
-            rows.push(("clients busy for", length(run.time_limit_ms.saturating_mul(1_000_000))));
-            rows.push(("seed", run.seed.to_string()));
-        }
-        (None, None) => {}
-    }
+pub fn setting(telling: &Telling) -> Markup {
     html! {
         section id="scenario" {
             h2 { "What was run" }
-            @if rows.is_empty() { p class="none" { "The history does not say." } }
-            @else {
-                table class="pairs" { tbody { @for (name, text) in rows { tr { th { (name) } td { (tame(&text, 800)) } } } } }
-            }
+            @if telling.setting.is_empty() { p class="none" { "The history does not say." } }
+            @else { (pairs(&telling.setting)) }
         }
     }
 }
 
-fn settings(scenario: &Scenario) -> Vec<(&'static str, String)> {
-    let workload = &scenario.workload;
-    let kind = match workload.resource.kind {
-        ResourceKind::Register => "register",
-        ResourceKind::Counter => "counter",
-        ResourceKind::List => "list",
-        ResourceKind::Row => "row",
-        ResourceKind::Replicated => "register on the nodes themselves",
-        ResourceKind::None => "none: the lock alone",
-    };
-    let guard = match workload.resource.fencing {
-        Fencing::None if workload.resource.kind == ResourceKind::Row => {
-            "written in the transaction that holds the lock"
-        }
-        Fencing::None if workload.resource.kind == ResourceKind::Replicated => "read, written, compared and set",
-        Fencing::None => "takes every write",
-        Fencing::CompareAndSet => "refuses a write whose old value is not current",
-        Fencing::Token => "refuses a write with a token older than one that has written",
-        Fencing::TokenReads => "refuses a read or write with a token older than one that has read or written",
-    };
-    let resource = match workload.resource.kind {
-        ResourceKind::None => kind.to_string(),
-        _ => format!("{kind}, {guard}"),
-    };
-    let text = |duration: std::time::Duration| length(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-    let lock = match &workload.library {
-        Some(library) => format!("{} {}, {}", library.name, library.version, workload.lock),
-        None => workload.lock.to_string(),
-    };
-    let mut rows = vec![
-        ("workload", format!("{}: {}", scenario.workload_name, workload.description)),
-        ("its source", workload.source.clone()),
-        ("lock", lock),
-        ("resource", resource),
-        ("nemesis", format!("{}: {}", scenario.nemesis_name, scenario.nemesis.description)),
-        ("its story", scenario.nemesis.story.clone()),
-        ("clients, nodes, keys", format!("{}, {}, {}", scenario.clients, scenario.nodes, scenario.keys)),
-        ("nodes are", workload.topology.to_string()),
-        ("lock's TTL", ttl(workload.lock.expires(), text(scenario.ttl))),
-        ("holders think for", scenario.hold.to_string()),
-        ("rate aimed at", format!("{} operations a second", scenario.rate)),
-        ("wait for the lock", format!("at most {}", text(scenario.acquire_timeout))),
-        ("clients busy for", text(scenario.time_limit)),
-        ("seed", scenario.seed.to_string()),
-    ];
-    if workload.resource.kind == ResourceKind::Replicated {
-        rows.retain(|(name, _)| !OF_LOCKS.contains(name));
-        let mix = workload.operations.unwrap_or_default();
-        rows.push(("cas thinks for", scenario.hold.to_string()));
-        rows.push(("reads : writes : cas", format!("{} : {} : {}", mix.read, mix.write, mix.cas)));
+fn pairs(rows: &[Row]) -> Markup {
+    html! {
+        table class="pairs" { tbody { @for row in rows { tr { th { (tame(&row.name, 60)) } td { (tame(&row.text, 800)) } } } } }
     }
-    rows
 }
 
-fn ttl(expires: bool, length: String) -> String {
-    if expires { length } else { format!("none; the run counts in lengths of {length}") }
-}
-
-/// Settings that mean nothing without a lock.
-const OF_LOCKS: [&str; 4] = ["lock", "lock's TTL", "holders think for", "wait for the lock"];
-
-pub fn faults(story: &Story) -> Markup {
-    let faults = &story.report.history.faults;
+pub fn faults(telling: &Telling) -> Markup {
+    let faults = &telling.faults.all;
     let table = html! {
         table {
             thead { tr { th { "#" } th { "fault" } th { "target" } th { "ordered" } th { "lasted" } th { "observed" } th { "healed" } th { "what was seen" } } }
@@ -221,7 +148,7 @@ pub fn faults(story: &Story) -> Markup {
     };
     html! {
         section id="faults" {
-            h2 { "Faults " span class="count" { (faults_in_words(story)) } }
+            h2 { "Faults " span class="count" { (telling.faults.text) } }
             @if faults.is_empty() { p class="none" { "No faults were planned." } }
             @else if faults.len() <= ROWS_UNFOLDED { (table) }
             @else { details { summary { "All " (faults.len()) " faults" } (table) } }
@@ -229,68 +156,47 @@ pub fn faults(story: &Story) -> Markup {
     }
 }
 
-fn fault_row(fault: &FaultWindow) -> Markup {
+fn fault_row(fault: &FaultAccount) -> Markup {
     let targets: Vec<String> = fault.targets.iter().take(6).map(|target| tame(target, 24)).collect();
-    let (from, to) = fault.span();
-    let seen = |step: Option<(u64, bool)>| match step {
-        Some((_, true)) => "yes",
-        Some((_, false)) => "NOT SEEN",
+    let seen = |step: Option<bool>| match step {
+        Some(true) => "yes",
+        Some(false) => "NOT SEEN",
         None => "–",
     };
     html! {
-        tr class=[(fault.skipped.is_none() && !(fault.was_observed() && fault.was_healed())).then_some("failed")] {
+        tr class=[fault.fell_short().then_some("failed")] {
             td class="n" { (fault.fault) }
-            td { (fault_words(fault.kind).0) }
+            td { (fault.name) }
             td { (if targets.is_empty() { "–".to_string() } else { list(&targets) }) }
-            td class="n" { (moment(from)) }
+            td class="n" { (moment(fault.from)) }
             @if let Some(why) = &fault.skipped {
                 td colspan="3" { "skipped" }
                 td { (tame(why, 200)) }
             } @else {
-                td class="n" { (to.map_or("never healed".to_string(), |to| length(to.saturating_sub(from)))) }
-                td { (seen(fault.injected)) }
+                td class="n" { (fault.lasted.map_or("never healed".to_string(), length)) }
+                td { (seen(fault.observed)) }
                 td { (seen(fault.healed)) }
-                td { (tame(&fault.texts.join("; "), 200)) }
+                td { (tame(&fault.seen, 200)) }
             }
         }
     }
 }
 
-pub fn repeat(story: &Story) -> Markup {
-    let facts = story.report.facts;
-    let mut versions: Vec<(String, String)> =
-        facts.versions.iter().map(|(name, version)| (name.clone(), version.clone())).collect();
-    let known = |versions: &[(String, String)], name: &str| versions.iter().any(|(known, _)| known == name);
-    if let Some(run) = &story.report.history.run
-        && !known(&versions, "redjepsen")
-    {
-        versions.insert(0, ("redjepsen".to_string(), run.redjepsen.clone()));
-    }
-    for (name, text) in [("cluster", facts.cluster.as_str()), ("image", &facts.image), ("client", story.client())] {
-        if !text.is_empty() {
-            versions.push((name.to_string(), text.to_string()));
-        }
-    }
-    let folder = if facts.folder.is_empty() { "RUN".to_string() } else { tame(&facts.folder, 300) };
+pub fn repeat(telling: &Telling) -> Markup {
     html! {
         section id="repeat" {
             h2 { "Run it again" }
-            @if !facts.repeat.is_empty() {
-                p {
-                    @if story.is_simulated() { "The same run, event for event: in virtual time everything follows from the seed." }
-                    @else { "The same plan, drawn from the same seed. The real run is not deterministic, so look at the rate of violations, not at one." }
-                }
-                pre { (facts.repeat) }
+            @if !telling.repeat.is_empty() {
+                p { (telling.repeat_text) }
+                pre { (telling.repeat) }
             }
             p { "Check this history again, without running anything:" }
-            pre { "redjepsen check " (folder) }
+            pre { (telling.check) }
             p class="fine" {
-                "Every event is a line of " code { (in_folder(&tame(&facts.folder, 300), "history.jsonl")) }
+                "Every event is a line of " code { (in_folder(&tame(&telling.folder, 300), "history.jsonl")) }
                 ", the verdict for programs is in " code { "results.json" } ", the pictures are beside them."
             }
-            @if !versions.is_empty() {
-                table class="pairs" { tbody { @for (name, text) in versions { tr { th { (tame(&name, 60)) } td { (tame(&text, 300)) } } } } }
-            }
+            @if !telling.made_with.is_empty() { (pairs(&telling.made_with)) }
         }
     }
 }

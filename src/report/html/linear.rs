@@ -133,7 +133,7 @@ fn terms() -> Markup {
         ),
         (
             "ok, fail, info",
-            "How an operation ended: it happened; it certainly did not; nobody knows, so it may have taken effect at any later time, or never.",
+            "How an operation ended: it happened; it certainly did not; or its outcome is unknown, and it may have taken effect at any later time, or never.",
         ),
         ("by time", "The one had returned when the other was invoked, so it comes first in every order."),
         ("by value", "What the operations found and wrote leaves only this order of the two."),

@@ -11,7 +11,6 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::Report;
 use super::counterexample;
 use super::incident;
-use super::story::Story;
 use crate::checker::Validity;
 use crate::words::tame;
 
@@ -19,21 +18,21 @@ const STYLE: &str = include_str!("style.css");
 
 /// The page.
 pub fn html(report: &Report) -> String {
-    let story = Story::new(report);
+    let telling = &report.telling;
     let names: Vec<String> =
-        [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 60)).collect();
-    let (word, _) = verdict_word(report.verdict.valid);
-    let simulated = if story.is_simulated() { " (simulated)" } else { "" };
+        [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| tame(name, 60)).collect();
+    let (word, _) = verdict_word(telling.valid);
+    let simulated = if telling.simulated { " (simulated)" } else { "" };
     let content = html! {
-        (verdict::verdict(&story))
-        (incidents::incidents(&story))
+        (verdict::verdict(telling))
+        (incidents::incidents(report))
         @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
-        (evidence::plots(&story))
-        (evidence::gates(&story))
-        (evidence::terms(&story))
-        (evidence::scenario(&story))
-        (evidence::faults(&story))
-        (evidence::repeat(&story))
+        (evidence::plots(&report.story))
+        (evidence::gates(telling))
+        (evidence::terms(telling))
+        (evidence::setting(telling))
+        (evidence::faults(telling))
+        (evidence::repeat(telling))
     };
     page(&[&format!("{word}{simulated}"), &names.join(" · ")], &content)
 }

@@ -5,121 +5,77 @@ use std::cmp::Reverse;
 use maud::{Markup, html};
 
 use super::{prose, verdict_word};
-use crate::checker::{ClaimVerdict, KeyEnd, Validity};
+use crate::checker::{KeyEnd, Validity};
 use crate::history::Claim;
-use crate::nemesis::Expectation;
-use crate::report::claims;
-use crate::report::ends::{self, end_of_all};
-use crate::report::headline::headline_of;
-use crate::report::results::{faults, per_second};
-use crate::report::story::{PropertyOutcome, Story};
+use crate::telling::{ClaimAccount, Standing, Telling};
 use crate::words::{count, length, line, percent, plural, tame};
 
-pub fn verdict(story: &Story) -> Markup {
-    let report = story.report;
-    let verdict = report.verdict;
-    let (word, class) = verdict_word(verdict.valid);
-    let mut about: Vec<String> =
-        [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 60)).collect();
-    if story.is_simulated() {
-        about.insert(0, "simulated".to_string());
-    }
-    about.extend(story.seed().map(|seed| format!("seed {seed}")));
-    // A simulated run begins on the same day always.
-    about.extend((!story.started().is_empty() && !story.is_simulated()).then(|| tame(story.started(), 40)));
+pub fn verdict(telling: &Telling) -> Markup {
+    let (word, class) = verdict_word(telling.valid);
     html! {
         header class={ "verdict " (class) } {
-            p class="about" { b { "redjepsen" } @for part in &about { span { (part) } } }
+            p class="about" { b { "redjepsen" } @for part in about(telling) { span { (part) } } }
             h1 { (word) }
-            p class="headline" { (prose(&headline_of(story))) }
-            @if verdict.valid != Validity::Valid && !verdict.reasons.is_empty() {
+            p class="headline" { (prose(&telling.headline)) }
+            @if telling.valid != Validity::Valid && !telling.reasons.is_empty() {
                 ul class="reasons" {
-                    @for reason in verdict.reasons.iter().take(8) { li { (prose(&line(reason, 600))) } }
-                    @if verdict.reasons.len() > 8 { li { "and " (verdict.reasons.len() - 8) " more, in results.json" } }
+                    @for reason in telling.reasons.iter().take(8) { li { (prose(&line(reason, 600))) } }
+                    @if telling.reasons.len() > 8 { li { "and " (telling.reasons.len() - 8) " more, in results.json" } }
                 }
             }
-            @for note in notes(story) { p class="note" { (note) } }
+            @for note in &telling.notes { p class="note" { (note) } }
         }
         section class="claims" {
-            @for of in &verdict.claims { (claim(story, of)) }
+            @for of in &telling.claims { (claim(telling, of)) }
         }
-        (numbers(story))
-        (keys(story))
+        (numbers(telling))
+        (keys(telling))
     }
 }
 
-/// What the reader must know before believing the rest.
-fn notes(story: &Story) -> Vec<String> {
-    let history = story.report.history;
-    let mut notes = Vec::new();
-    if story.is_simulated() {
-        notes.push(SIMULATED.to_string());
-    }
-    if let Some(line) = history.truncated_at_line {
-        notes.push(format!("The history is cut off in line {line}: the run's end is missing."));
-    }
-    match &history.end {
-        Some(end) if !end.completed => {
-            let why = if end.text.is_empty() { String::new() } else { format!(": {}", tame(&end.text, 300)) };
-            notes.push(format!("The run did not go to its planned end{why}."));
-        }
-        _ => {}
-    }
-    let seen = match story.report.verdict.valid {
-        Validity::Valid => Some(Expectation::Valid),
-        Validity::Invalid => Some(Expectation::Violation),
-        Validity::Unknown => None,
+/// What was run and when, in a few words.
+fn about(telling: &Telling) -> Vec<String> {
+    let simulated = telling.simulated.then(|| "simulated".to_string());
+    let names = [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| tame(name, 60));
+    let seed = telling.seed.map(|seed| format!("seed {seed}"));
+    // A simulated run begins on the same day always.
+    let is_dated = !telling.started.is_empty() && !telling.simulated;
+    let started = is_dated.then(|| tame(&telling.started, 40));
+    simulated.into_iter().chain(names).chain(seed).chain(started).collect()
+}
+
+fn claim(telling: &Telling, of: &ClaimAccount) -> Markup {
+    let class = match of.standing {
+        Standing::Broken => "broken",
+        Standing::Unproven => "unproven",
+        Standing::Unclaimed => "unclaimed",
+        Standing::Held => "held",
     };
-    if let (Some(expected), Some(seen)) = (story.expectation(), seen) {
-        let what = match expected {
-            Expectation::Valid => "no violation",
-            Expectation::Violation => "a violation",
-        };
-        notes.push(if expected == seen {
-            format!("As expected: this workload should show {what} under this nemesis.")
-        } else {
-            format!("Not as expected: this workload should show {what} under this nemesis.")
-        });
-    }
-    notes
-}
-
-/// What a simulated run is, and how to get a real one.
-const SIMULATED: &str = "Nothing of this was real: servers, network, processes and time were simulated; the lock's code, the \
-    scenario and the checker are the same as in a real run. For real servers, run it with --cluster local or --cluster docker.";
-
-fn claim(story: &Story, of: &ClaimVerdict) -> Markup {
-    let claim = of.claim;
-    let unclaimed = story.standing(claim) == PropertyOutcome::Unclaimed;
-    let harmless = unclaimed && claim == Claim::MutualExclusion && story.resource_refuses();
-    let (class, word) = claims::standing(story, of);
     html! {
         div class={ "claim " (class) } {
-            p class="what" { (claims::title(claim)) }
-            p class="standing" { b { (word) } span { (claims::found(story, claim)) } }
-            @if of.claimed { p class="why" { (prose(&line(&claims::evidence(of), 600))) "." } }
-            @if let Some(end) = (claim == Claim::Updates).then(|| end_of_all(story)).flatten() { p class="why" { (end) } }
-            @if harmless {
-                p class="why" { "A holder that comes too late changes nothing: " (story.refusal().unwrap_or_default()) "." }
-            }
+            p class="what" { (of.title) }
+            p class="standing" { b { (of.standing_text) } span { (of.found) } }
+            @if of.claimed { p class="why" { (prose(&line(&of.why, 600))) "." } }
+            @if let Some(end) = telling.resource_text.as_ref().filter(|_| of.claim == Claim::Updates) { p class="why" { (end) } }
+            @if let Some(harmless) = &of.harmless { p class="why" { (harmless) } }
         }
     }
 }
 
-fn numbers(story: &Story) -> Markup {
-    let verdict = story.report.verdict;
-    let faults = faults(story);
-    let lost = verdict.lost_updates;
-    let overlaps = story.contradictions(Claim::MutualExclusion);
+fn numbers(telling: &Telling) -> Markup {
+    let faults = &telling.faults;
+    let lost = telling.lost_updates;
+    let overlaps = telling.contradictions(Claim::MutualExclusion);
+    let is_claimed = telling.claims.iter().any(|claim| claim.claim == Claim::MutualExclusion && claim.claimed);
     html! {
         dl class="numbers" {
             div { dt { "acknowledged updates" } dd { (count(lost.acknowledged)) } }
             div class=[(lost.count > 0).then_some("bad")] { dt { "of them lost" } dd { (count(lost.count)) } }
             div class=[(lost.count > 0).then_some("bad")] { dt { "share lost" } dd { (percent(lost.fraction)) } }
-            @if story.is_unlocked() {
-                div { dt { "acknowledged reads" } dd { (count(story.acknowledged_reads())) } }
+            @if telling.unlocked {
+                div { dt { "acknowledged reads" } dd { (count(telling.acknowledged_reads)) } }
             } @else {
-                div class=[(overlaps > 0 && story.claims(Claim::MutualExclusion)).then_some("bad")] {
+                div class=[(overlaps > 0 && is_claimed).then_some("bad")] {
                     dt { "overlapping holders" } dd { (count(overlaps)) }
                 }
             }
@@ -129,12 +85,12 @@ fn numbers(story: &Story) -> Markup {
             }
             div {
                 dt { "acknowledged a second" }
-                dd { @match per_second(story) { Some(rate) => { (format!("{rate:.1}")) }, None => { "–" } } }
+                dd { @match telling.acknowledged_per_second { Some(rate) => { (format!("{rate:.1}")) }, None => { "–" } } }
             }
-            div { dt { "clients were busy for" } dd { (length((story.busy_seconds() * 1e9) as u64)) } }
+            div { dt { "clients were busy for" } dd { (length((telling.busy_s * 1e9) as u64)) } }
             div {
                 dt { "operations ok / fail / info" }
-                dd { (count(verdict.counts.ok)) small { " / " } (count(verdict.counts.fail)) small { " / " } (count(verdict.counts.info)) }
+                dd { (count(telling.counts.ok)) small { " / " } (count(telling.counts.fail)) small { " / " } (count(telling.counts.info)) }
             }
         }
     }
@@ -144,8 +100,8 @@ fn numbers(story: &Story) -> Markup {
 const KEYS: usize = 12;
 
 /// The final state of each of several keys, those that lost most first.
-fn keys(story: &Story) -> Markup {
-    let mut keys: Vec<&KeyEnd> = story.report.verdict.keys.iter().collect();
+fn keys(telling: &Telling) -> Markup {
+    let mut keys: Vec<&KeyEnd> = telling.keys.iter().collect();
     if keys.len() < 2 {
         return html! {};
     }
@@ -154,7 +110,7 @@ fn keys(story: &Story) -> Markup {
     let rest = keys.len().saturating_sub(KEYS);
     html! {
         section id="keys" {
-            h2 { "Keys " span class="count" { (ends::keys(story).unwrap_or_default()) } }
+            h2 { "Keys " span class="count" { (telling.keys_text.as_deref().unwrap_or_default()) } }
             table {
                 thead { tr { th { "key" } th { "acknowledged updates" } th { "of them lost" } @if amounts { th { "ends at" } } } }
                 tbody {

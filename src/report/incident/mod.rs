@@ -4,7 +4,7 @@
 mod draw;
 pub mod scene;
 
-use super::story::{Incident, Story};
+use crate::telling::{Incident, Story};
 
 /// The look of a drawing; a page sets the variables, a standalone drawing uses these.
 const STYLE: &str = include_str!("style.css");
@@ -16,9 +16,8 @@ pub fn inline(story: &Story, incident: &Incident, title: &str) -> Option<maud::M
 }
 
 /// The drawing as a standalone SVG file.
-pub fn standalone(story: &Story, incident: &Incident) -> Option<String> {
-    let title = super::explain::explain_incident(story, incident);
-    Some(standalone_of_scene(&scene::Scene::new(story, incident)?, &title))
+pub fn standalone(story: &Story, incident: &Incident, title: &str) -> Option<String> {
+    Some(standalone_of_scene(&scene::Scene::new(story, incident)?, title))
 }
 
 /// A scene as an SVG element for a page.

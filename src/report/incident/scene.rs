@@ -1,9 +1,9 @@
 //! What an incident's drawing shows, before layout: lanes, marks on them, the values of the register.
 
-use crate::history::{Function, Operation, Outcome, Phase, Reading, ResourceKind};
-use crate::report::explain::cast;
-use crate::report::moments::{self, Hold};
-use crate::report::story::{Incident, Story, fault_label};
+use crate::history::{FaultWindow, Function, Operation, Outcome, Phase, Reading, ResourceKind};
+use crate::telling::moments::{self, Hold};
+use crate::telling::story::fault_label;
+use crate::telling::{Incident, Story, cast};
 use crate::words::{count, length, tame};
 
 /// If the resource's lane has more values than this, they are drawn as one.
@@ -189,86 +189,14 @@ fn extent(operation: &Operation) -> (Hold, bool) {
 fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held): (Hold, bool), start: u64) -> Lane {
     let name = story.name(operation.process);
     let lost = incident.lost.contains(&operation.index);
-    let overwrites = overwrites_blindly(story, operation)
-        || incident.culprit().is_some_and(|culprit| culprit.index == operation.index);
-    let mut marks = Vec::new();
+    let takes = Mark { time: hold.start, label: "takes lock".to_string(), bad: false };
+    let mut marks: Vec<Mark> = held.then_some(takes).into_iter().collect();
     let mut arrows = Vec::new();
-    if held {
-        marks.push(Mark { time: hold.start, label: "takes lock".to_string(), bad: false });
+    for (of_one, arrow) in [reads(story, operation), writes(story, incident, operation)].into_iter().flatten() {
+        marks.extend(of_one);
+        arrows.push(arrow);
     }
-    let read = moments::at(operation, Phase::Read);
-    let old = match &operation.old {
-        Reading::Unknown => None,
-        Reading::Empty => Some("nothing".to_string()),
-        Reading::Value(value) => Some(shown(story, operation, 0, value)),
-    };
-    // A read operation reports what it found with its answer.
-    let read =
-        read.or(operation.completed.filter(|_| operation.f == Function::Read && operation.outcome == Outcome::Ok));
-    if let Some(time) = read {
-        marks.push(Mark { time, label: old.map_or("reads".into(), |old| format!("reads {old}")), bad: false });
-        arrows.push(Arrow { from: time, to: time, kind: ArrowKind::Read });
-    }
-    if let Some(write) = moments::write(operation) {
-        let new = operation.new.as_deref().map(|new| shown(story, operation, 1, new)).unwrap_or_default();
-        let (sent, effect) = (write.sent, moments::effect(operation).unwrap_or(write.sent));
-        let kind = match operation.outcome {
-            Outcome::Fail => ArrowKind::NoWrite,
-            Outcome::Info if write.acknowledged.is_none() => ArrowKind::NoWrite,
-            _ if overwrites => ArrowKind::BadWrite,
-            _ => ArrowKind::Write,
-        };
-        let mut label = format!("writes {new}");
-        let answer = write.acknowledged.or(operation.completed);
-        let word = match operation.outcome {
-            Outcome::Ok => "ok".to_string(),
-            Outcome::Fail => "refused".to_string(),
-            Outcome::Info if write.acknowledged.is_some() => "stored".to_string(),
-            Outcome::Info => "no answer".to_string(),
-        };
-        // The answer gets its own mark only if it came late enough to be worth showing.
-        match answer.filter(|answer| moments::is_slow(operation, sent, *answer)) {
-            Some(time) => {
-                marks.push(Mark { time: sent, label, bad: overwrites });
-                marks.push(Mark { time, label: word, bad: lost });
-            }
-            None => {
-                label = format!("{label}, {word}");
-                marks.push(Mark { time: sent, label, bad: overwrites });
-            }
-        }
-        arrows.push(Arrow { from: sent, to: effect, kind });
-    }
-    let pauses = (story.report.history.faults.iter())
-        .filter(|fault| fault.injected.is_some() && fault.targets.contains(&name))
-        .filter_map(|fault| {
-            let (from, to) = fault.span();
-            let shown = (from.max(start), to.unwrap_or(u64::MAX).min(hold.end));
-            let label = match (fault_label(fault), to) {
-                ((label, true), Some(to)) => format!("{label} {}", length(to.saturating_sub(from))),
-                ((label, _), _) => label.to_string(),
-            };
-            (shown.0 < shown.1).then(|| Shade {
-                from: shown.0,
-                to: shown.1,
-                label,
-                whose: name.clone(),
-                kind: ShadeKind::Fault,
-            })
-        })
-        .take(3)
-        .collect();
-    let asked = moments::at(operation, Phase::Acquiring).unwrap_or(operation.invoked);
-    marks.sort_by_key(|mark| mark.time);
-    // One moment can have only one label.
-    marks.dedup_by(|later, earlier| {
-        let same = later.time == earlier.time;
-        if same {
-            earlier.label = format!("{}, {}", earlier.label, later.label);
-            earlier.bad |= later.bad;
-        }
-        same
-    });
+    let asked = moments::at(operation, Phase::Acquiring).unwrap_or(operation.invoked).max(start);
     Lane {
         under_name: match operation.outcome {
             _ if lost => "update lost".to_string(),
@@ -277,15 +205,85 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
             Outcome::Info => "indeterminate".to_string(),
         },
         token: moments::grant(operation).0,
-        name: tame(&name, 14),
         waiting: Some("waits for the lock"),
-        waits_from: (held && asked.max(start) < hold.start).then_some(asked.max(start)),
+        waits_from: (held && asked < hold.start).then_some(asked),
+        pauses: faults_on(story, &name, start, hold.end),
+        name: tame(&name, 14),
         hold,
         held,
-        marks,
-        pauses,
+        marks: one_a_moment(marks),
         arrows,
     }
+}
+
+/// When an operation read, and what.
+fn reads(story: &Story, operation: &Operation) -> Option<(Vec<Mark>, Arrow)> {
+    // A read operation reports what it found with its answer.
+    let is_answered_read = operation.f == Function::Read && operation.outcome == Outcome::Ok;
+    let time = moments::at(operation, Phase::Read).or(operation.completed.filter(|_| is_answered_read))?;
+    let label = match &operation.old {
+        Reading::Unknown => "reads".to_string(),
+        Reading::Empty => "reads nothing".to_string(),
+        Reading::Value(value) => format!("reads {}", shown(story, operation, 0, value)),
+    };
+    Some((vec![Mark { time, label, bad: false }], Arrow { from: time, to: time, kind: ArrowKind::Read }))
+}
+
+/// When an operation wrote, what, and what became of it.
+fn writes(story: &Story, incident: &Incident, operation: &Operation) -> Option<(Vec<Mark>, Arrow)> {
+    let write = moments::write(operation)?;
+    let lost = incident.lost.contains(&operation.index);
+    let overwrites = overwrites_blindly(story, operation)
+        || incident.culprit().is_some_and(|culprit| culprit.index == operation.index);
+    let new = operation.new.as_deref().map(|new| shown(story, operation, 1, new)).unwrap_or_default();
+    let (sent, stored) = (write.sent, write.acknowledged.is_some());
+    let (kind, word) = match operation.outcome {
+        Outcome::Fail => (ArrowKind::NoWrite, "refused"),
+        Outcome::Info if !stored => (ArrowKind::NoWrite, "no answer"),
+        outcome => {
+            let kind = if overwrites { ArrowKind::BadWrite } else { ArrowKind::Write };
+            (kind, if outcome == Outcome::Ok { "ok" } else { "stored" })
+        }
+    };
+    // The answer gets its own mark only if it came late enough to be worth showing.
+    let answer = write.acknowledged.or(operation.completed);
+    let marks = match answer.filter(|answer| moments::is_slow(operation, sent, *answer)) {
+        Some(time) => vec![
+            Mark { time: sent, label: format!("writes {new}"), bad: overwrites },
+            Mark { time, label: word.to_string(), bad: lost },
+        ],
+        None => vec![Mark { time: sent, label: format!("writes {new}, {word}"), bad: overwrites }],
+    };
+    Some((marks, Arrow { from: sent, to: moments::effect(operation).unwrap_or(sent), kind }))
+}
+
+/// The first faults on a client in this time.
+fn faults_on(story: &Story, name: &str, start: u64, end: u64) -> Vec<Shade> {
+    let hits = |fault: &&FaultWindow| fault.injected.is_some() && fault.targets.iter().any(|target| target == name);
+    let shades = story.subject.history.faults.iter().filter(hits).filter_map(|fault| {
+        let (from, to) = fault.span();
+        let label = match (fault_label(fault), to) {
+            ((label, true), Some(to)) => format!("{label} {}", length(to.saturating_sub(from))),
+            ((label, _), _) => label.to_string(),
+        };
+        let (from, to) = (from.max(start), to.unwrap_or(u64::MAX).min(end));
+        (from < to).then(|| Shade { from, to, label, whose: name.to_string(), kind: ShadeKind::Fault })
+    });
+    shades.take(3).collect()
+}
+
+/// Marks in the order of time; one moment can have only one label.
+fn one_a_moment(mut marks: Vec<Mark>) -> Vec<Mark> {
+    marks.sort_by_key(|mark| mark.time);
+    marks.dedup_by(|later, earlier| {
+        let same = later.time == earlier.time;
+        if same {
+            earlier.label = format!("{}, {}", earlier.label, later.label);
+            earlier.bad |= later.bad;
+        }
+        same
+    });
+    marks
 }
 
 /// A value, or for a counter the number in its place, which is `more` than the operation had read.

@@ -4,51 +4,55 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::{phrases, scoreboard};
-use crate::nemesis::Expectation;
+use crate::checker::Validity;
 use crate::report::html::whole_page;
-use crate::suite::matrix::{Cell, Matrix};
-use crate::suite::outcome::{CellStatus, RunOutcome};
-use crate::words::{line, tame};
+use crate::suite::matrix::Overall;
+use crate::suite::outcome::CellStatus;
+use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, RunAccount, Shown, Table, distinct};
+use crate::words::{line, plural, tame};
 
 const GRID_STYLE: &str = include_str!("style.css");
 
 /// The page. Its links lead to the reports of the runs, in folders below its own.
-pub fn html(matrix: &Matrix) -> String {
-    let (word, class) = phrases::verdict(matrix.verdict);
+pub fn html(table: &Table) -> String {
+    let class = match table.verdict {
+        Overall::AsExpected => "valid",
+        Overall::Surprise => "invalid",
+        Overall::Unknown => "unknown",
+    };
+    // Where there are too many workloads for full cells, these show only the result and link to the details.
+    let dense = table.workloads.len() > 8;
     let body = html! {
-        main class=(if is_dense(matrix) { "suite dense" } else { "suite" }) {
+        main class=(if dense { "suite dense" } else { "suite" }) {
             header class={ "verdict " (class) } {
-                p class="about" { b { "redjepsen" } @for part in phrases::about(matrix) { span { (tame(&part, 200)) } } }
-                h1 { (word) }
-                p class="headline" { (matrix.headline()) }
-                p class="note" { (line(&matrix.description, 400)) }
+                p class="about" { b { "redjepsen" } @for part in &table.about { span { (tame(part, 200)) } } }
+                h1 { (table.word) }
+                p class="headline" { (table.headline) }
+                p class="note" { (line(&table.description, 400)) }
             }
-            (alarms(matrix))
-            (grid(matrix))
-            (scoreboard::html(matrix))
-            (numbers(matrix))
-            (mistimed(matrix))
+            (alarms(table))
+            (grid(table))
+            (libraries(table))
+            (numbers(table))
+            (mistimed(table))
             (terms())
-            (repeat(matrix))
+            (repeat(table))
         }
     };
-    let simulated = if matrix.simulated > 0 { " (simulated)" } else { "" };
-    whole_page(&[&format!("{word}{simulated}"), &tame(&matrix.suite, 60)], &[GRID_STYLE], &body)
+    whole_page(&[&format!("{}{}", table.word, table.mark()), &tame(&table.suite, 60)], &[GRID_STYLE], &body)
 }
 
-fn alarms(matrix: &Matrix) -> Markup {
-    let alarming = phrases::alarming(matrix);
+fn alarms(table: &Table) -> Markup {
     html! {
-        @if !alarming.is_empty() {
+        @if !table.alarms.is_empty() {
             section id="alarms" {
-                h2 { "Not as expected, or unknown " span class="count" { (alarming.len()) } }
-                @for cell in alarming {
+                h2 { "Not as expected, or unknown " span class="count" { (table.alarms.len()) } }
+                @for cell in table.alarming() {
                     div class={ "alarm " (class(cell)) } {
-                        h3 { b class="badge" { (phrases::standing(cell.standing)) } " " (tame(&cell.name, 200)) }
-                        p { "Expected " b { (phrases::expected(cell.expected, cell.found)) } "; seen: " b { (phrases::seen(cell)) } "." }
+                        h3 { b class="badge" { (cell.standing_text) } " " (tame(&cell.name, 200)) }
+                        p { "Expected " b { (cell.expected) } "; seen: " b { (cell.seen) } "." }
                         ul class="reasons" {
-                            @for run in cell.runs.iter().filter(|run| phrases::alarms(cell, run)).take(8) {
+                            @for run in cell.alarming_runs().take(8) {
                                 li {
                                     (link(run, &format!("seed {}", run.seed))) ": " (line(&run.summary, 400))
                                     @if !run.repeat.is_empty() { br; code { (line(&run.repeat, 600)) } }
@@ -62,21 +66,16 @@ fn alarms(matrix: &Matrix) -> Markup {
     }
 }
 
-/// Whether there are too many workloads for full cells; then cells show only the result and link to the details.
-fn is_dense(matrix: &Matrix) -> bool {
-    phrases::distinct(matrix.cells.iter().map(|cell| cell.workload.as_str())).len() > 8
-}
-
 /// More fields than this no page can show; the table of numbers has every cell anyway.
 const MOST_FIELDS: usize = 100_000;
 
 /// The cells of a workload and a nemesis, with their places in the table of numbers.
-type Fields<'m> = BTreeMap<(&'m str, &'m str), Vec<(usize, &'m Cell)>>;
+type Fields<'m> = BTreeMap<(&'m str, &'m str), Vec<(usize, &'m CellAccount)>>;
 
 /// Workloads across, nemeses down: random ones first, then the scripted scenarios.
-fn grid(matrix: &Matrix) -> Markup {
-    let workloads = phrases::distinct(matrix.cells.iter().map(|cell| cell.workload.as_str()));
-    let all = phrases::distinct(matrix.cells.iter().map(|cell| cell.nemesis.as_str())).len();
+fn grid(table: &Table) -> Markup {
+    let workloads = &table.workloads;
+    let all = distinct(table.cells.iter().map(|cell| cell.nemesis.as_str())).len();
     if workloads.len().saturating_mul(all) > MOST_FIELDS {
         return html! {
             section id="matrix" {
@@ -89,7 +88,7 @@ fn grid(matrix: &Matrix) -> Markup {
         };
     }
     let mut fields = Fields::new();
-    for (number, cell) in matrix.cells.iter().enumerate() {
+    for (number, cell) in table.cells.iter().enumerate() {
         fields.entry((&cell.workload, &cell.nemesis)).or_default().push((number, cell));
     }
     html! {
@@ -97,17 +96,17 @@ fn grid(matrix: &Matrix) -> Markup {
             h2 { "What breaks which lock" }
             div class="wide" {
                 table class="grid" {
-                    thead { tr { th {} @for workload in &workloads { th { span { (tame(workload, 60)) } } } } }
+                    thead { tr { th {} @for workload in workloads { th { span { (tame(workload, 60)) } } } } }
                     @for (scripted, title) in [(false, "Nothing, and faults at random"), (true, "Scenarios, step by step")] {
-                        @let nemeses = phrases::distinct(matrix.cells.iter().filter(|cell| cell.scripted == scripted).map(|cell| cell.nemesis.as_str()));
+                        @let nemeses = distinct(table.cells.iter().filter(|cell| cell.scripted == scripted).map(|cell| cell.nemesis.as_str()));
                         @if !nemeses.is_empty() {
                             tbody {
                                 tr class="group" { th colspan=(workloads.len() + 1) { (title) } }
                                 @for nemesis in nemeses {
                                     tr {
-                                        th { (tame(nemesis, 60)) }
-                                        @for workload in &workloads {
-                                            (slot(fields.get(&(workload, nemesis)).map_or(&[], Vec::as_slice)))
+                                        th { (tame(&nemesis, 60)) }
+                                        @for workload in workloads {
+                                            (slot(fields.get(&(workload.as_str(), nemesis.as_str())).map_or(&[], Vec::as_slice)))
                                         }
                                     }
                                 }
@@ -127,21 +126,22 @@ fn grid(matrix: &Matrix) -> Markup {
     }
 }
 
-fn slot(cells: &[(usize, &Cell)]) -> Markup {
+fn slot(cells: &[(usize, &CellAccount)]) -> Markup {
     html! {
         td class=[cells.is_empty().then_some("empty")] {
             @for (number, cell) in cells {
-                div class={ "slot " (class(cell)) } title={ "expected: " (phrases::expected(cell.expected, cell.found)) "; seen: " (phrases::seen(cell)) } {
-                    @let (word, shown) = phrases::shown(cell);
+                div class={ "slot " (class(cell)) } title={ "expected: " (cell.expected) "; seen: " (cell.seen) } {
                     @if cell.standing == CellStatus::Surprise { span class="badge" { "SURPRISE" } }
-                    a class={ "shown " (shown) } href={ "#cell-" (number + 1) } {
-                        (word)
-                        @if shown == "broken" { small { " " (cell.tally.invalid) "/" (cell.tally.done()) } }
-                        @if shown == "held" { small { " " (cell.tally.valid) "/" (cell.tally.done()) } }
+                    a class={ "shown " (shown_class(cell.shown)) } href={ "#cell-" (number + 1) } {
+                        (cell.shown.word())
+                        @if let Some(part) = &cell.part { small { " " (part) } }
                     }
                     @if !cell.with.is_empty() { span class="with" { (tame(&cell.with, 80)) } }
                     span class="runs" {
-                        span class="said" { (verdict_note(cell)) @if !cell.runs.is_empty() { "run " } }
+                        span class="said" {
+                            @if !cell.note.is_empty() { (cell.note) " · " }
+                            @if !cell.runs.is_empty() { "run " }
+                        }
                         (runs(cell, MOST_LINKS))
                     }
                 }
@@ -150,24 +150,22 @@ fn slot(cells: &[(usize, &Cell)]) -> Markup {
     }
 }
 
+fn shown_class(shown: Shown) -> &'static str {
+    match shown {
+        Shown::Held => "held",
+        Shown::Broken => "broken",
+        Shown::Unknown => "unproven",
+        Shown::NotRun => "open",
+    }
+}
+
 /// At most this many links in a cell of the matrix; the table of numbers has them all.
 const MOST_LINKS: usize = 5;
 
 /// In a list with a sentence for each cell.
-pub(super) const FEW_LINKS: usize = 3;
+const FEW_LINKS: usize = 3;
 
-fn verdict_note(cell: &Cell) -> &'static str {
-    match cell.standing {
-        CellStatus::AsExpected => "as expected · ",
-        CellStatus::Observed => "observed · ",
-        CellStatus::Surprise | CellStatus::Unknown if cell.expected == Some(Expectation::Valid) => "expected: held · ",
-        CellStatus::Surprise | CellStatus::Unknown => "expected: broken · ",
-        CellStatus::NotRun if cell.tally.done() > 0 => "not all run · ",
-        CellStatus::NotRun => "",
-    }
-}
-
-pub(super) fn runs(cell: &Cell, most: usize) -> Markup {
+fn runs(cell: &CellAccount, most: usize) -> Markup {
     html! {
         @for run in cell.runs.iter().take(most) { (link(run, &run.run.to_string())) " " }
         @if cell.runs.len() > most { "…" }
@@ -175,8 +173,7 @@ pub(super) fn runs(cell: &Cell, most: usize) -> Markup {
 }
 
 /// A link to a run's report, worded by what the run showed.
-fn link(run: &RunOutcome, text: &str) -> Markup {
-    use crate::checker::Validity;
+fn link(run: &RunAccount, text: &str) -> Markup {
     let (class, word) = match run.valid {
         Some(Validity::Valid) => ("held", "valid"),
         Some(Validity::Invalid) => ("broken", "violation"),
@@ -202,7 +199,51 @@ fn reference(folder: &str) -> String {
     address
 }
 
-fn numbers(matrix: &Matrix) -> Markup {
+/// What each library stood, what broke it and why; nothing where no library is under test.
+fn libraries(table: &Table) -> Markup {
+    html! {
+        @if !table.libraries.is_empty() {
+            section id="libraries" {
+                h2 { "The libraries" }
+                @for of in &table.libraries { (library(table, of)) }
+            }
+        }
+    }
+}
+
+fn library(table: &Table, of: &LibraryAccount) -> Markup {
+    html! {
+        div class="library" {
+            h3 { (tame(&of.name, 60)) " " (tame(&of.version, 40)) ": " (of.summary) }
+            p class="fine" {
+                code { (tame(&of.workload, 60)) }
+                @if let Some(home) = &of.home { " · " (tame(home, 200)) }
+                " · " (tame(&of.users, 100))
+            }
+            @if !of.broken.is_empty() {
+                ul class="reasons" { @for one in &of.broken { (broken(one, &table.cells[one.cell])) } }
+            }
+            @if !of.held.is_empty() { p { b class="held" { "held" } " " (tame(&of.held, 2000)) } }
+            @if !of.open.is_empty() { p { b class="unproven" { "not shown" } " " (tame(&of.open.join("; "), 2000)) } }
+        }
+    }
+}
+
+fn broken(one: &BrokenAccount, cell: &CellAccount) -> Markup {
+    html! {
+        li {
+            b class="broken" { (tame(&cell.nemesis, 60)) }
+            " " (one.invalid) " of " (plural(u64::from(one.done), "run")) ", " (one.whose) ". "
+            @if let Some(what) = &one.what { (tame(what, 600)) " " }
+            @if let Some(source) = &one.source { code { (tame(source, 200)) } " " }
+            @if let Some(issue) = &one.issue { (tame(issue, 200)) }
+            " Report " (runs(cell, FEW_LINKS))
+            br; code { (tame(&one.command, 400)) }
+        }
+    }
+}
+
+fn numbers(table: &Table) -> Markup {
     html! {
         section id="numbers" {
             h2 { "Numbers to compare" }
@@ -213,18 +254,17 @@ fn numbers(matrix: &Matrix) -> Markup {
                         th { "overlaps" } th { "first violation" } th { "without the lock" } th { "updates a second" } th { "runs" }
                     } }
                     tbody {
-                        @for (number, cell) in matrix.cells.iter().enumerate() {
-                            @let numbers = &cell.numbers;
+                        @for (number, cell) in table.cells.iter().enumerate() {
                             tr id={ "cell-" (number + 1) } class=(class(cell)) {
-                                td { b { (tame(&cell.workload, 60)) } br; (tame(&phrases::nemesis(cell), 120)) }
-                                td { (phrases::expected(cell.expected, cell.found)) }
-                                td class="seen" { (phrases::seen(cell)) br; b class="standing" { (phrases::standing(cell.standing)) } }
-                                td class="n" { (phrases::lost(numbers)) }
-                                td { (phrases::share(cell)) }
-                                td class="n" { (phrases::overlaps(numbers)) }
-                                td { (phrases::seconds(numbers.first_violation_s)) }
-                                td { (phrases::seconds(numbers.without_lock_s)) }
-                                td { (phrases::rate(numbers.per_second)) }
+                                td { b { (tame(&cell.workload, 60)) } br; (tame(&cell.nemesis_with(), 120)) }
+                                td { (cell.expected) }
+                                td class="seen" { (cell.seen) br; b class="standing" { (cell.standing_text) } }
+                                td class="n" { (cell.lost) }
+                                td { (cell.share) }
+                                td class="n" { (cell.overlaps) }
+                                td { (cell.first_violation) }
+                                td { (cell.without_lock) }
+                                td { (cell.rate) }
                                 td class="links" { (runs(cell, usize::MAX)) }
                             }
                         }
@@ -235,14 +275,13 @@ fn numbers(matrix: &Matrix) -> Markup {
     }
 }
 
-fn mistimed(matrix: &Matrix) -> Markup {
-    let mistimed = phrases::mistimed(matrix);
+fn mistimed(table: &Table) -> Markup {
     html! {
-        @if !mistimed.is_empty() {
+        @if !table.mistimed.is_empty() {
             section id="timing" {
-                h2 { "Late, or made again " span class="count" { (mistimed.len()) } }
+                h2 { "Late, or made again " span class="count" { (table.mistimed.len()) } }
                 ul class="reasons" {
-                    @for (cell, run, what) in mistimed {
+                    @for (cell, run, what) in table.mistimed() {
                         li { (tame(&cell.name, 200)) ", " (link(run, &format!("seed {}", run.seed))) ": " (what) }
                     }
                 }
@@ -256,9 +295,9 @@ fn terms() -> Markup {
         section id="terms" {
             h2 { "How to read this" }
             dl class="terms" {
-                dt { "expected" } dd { "What the files of the workload and the nemesis say, or the suite. A lock that is known to break has to break: where it does not, the test or the knowledge is wrong." }
+                dt { "expected" } dd { "What the files of the workload and the nemesis say, or the suite. A lock that is known to break must break: if it does not, suspect the test." }
                 dt { "as expected" } dd { "Where no violation is expected, every run is valid; where one is, every run, or some run, shows it. A run that proves too little never counts." }
-                dt { "surprise" } dd { "One run at least certainly contradicts what is expected. It ranks above everything that is unknown." }
+                dt { "surprise" } dd { "At least one run certainly contradicts what is expected. A surprise ranks above everything that is unknown." }
                 dt { "runs" } dd { "Each with a seed of its own, on a cluster that is new or was reset. They are repeated to see how often something is found, never until it looks right." }
                 dt { "made again alone" } dd { "Where several runs are made at the same time, one whose timers were late by more than a twentieth of the TTL, and that is unknown or lacks an expected violation, counts as unknown and is made again, once, alone, with the same seed, unless its cell is as expected anyway. A violation stays one." }
                 dt { "share (95 %)" } dd { "Of the acknowledged updates of all runs, with Wilson's score interval. It treats each update as lost independently. One late write may wipe out several, so the real uncertainty is larger." }
@@ -269,19 +308,19 @@ fn terms() -> Markup {
     }
 }
 
-fn repeat(matrix: &Matrix) -> Markup {
+fn repeat(table: &Table) -> Markup {
     html! {
         section id="repeat" {
             h2 { "Run it again" }
-            pre { (line(&matrix.repeat, 400)) }
-            @if !matrix.versions.is_empty() {
-                table class="pairs" { tbody { @for (name, text) in &matrix.versions { tr { th { (tame(name, 60)) } td { (tame(text, 300)) } } } } }
+            pre { (line(&table.repeat, 400)) }
+            @if !table.versions.is_empty() {
+                table class="pairs" { tbody { @for (name, text) in &table.versions { tr { th { (tame(name, 60)) } td { (tame(text, 300)) } } } } }
             }
         }
     }
 }
 
-fn class(cell: &Cell) -> &'static str {
+fn class(cell: &CellAccount) -> &'static str {
     match cell.standing {
         CellStatus::AsExpected => "met",
         CellStatus::Surprise => "surprise",

@@ -1,8 +1,7 @@
 //! The matrix as JUnit XML, which CI systems show: one test case per cell.
 
-use super::phrases;
-use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::CellStatus;
+use crate::telling::table::{CellAccount, Table};
 use crate::words::line;
 
 /// How much of a name or message is told.
@@ -10,41 +9,38 @@ const LONGEST: usize = 2000;
 
 /// The content of `junit.xml`: a surprise is a failure, an unknown cell an error, and a cell without an expectation, or
 /// one that was not run, is skipped.
-pub fn junit(matrix: &Matrix) -> String {
-    let counts = matrix.counts;
-    let simulated = if matrix.simulated > 0 { " (simulated)" } else { "" };
+pub fn junit(table: &Table) -> String {
+    let counts = table.counts;
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     text.push_str(&format!(
         "<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\" timestamp=\"{}\">\n",
-        escaped(&format!("{}{simulated}", matrix.suite)),
-        matrix.cells.len(),
+        escaped(&format!("{}{}", table.suite, table.mark())),
+        table.cells.len(),
         counts.surprise,
         counts.unknown,
         counts.observed + counts.not_run,
-        matrix.took_s,
-        escaped(matrix.started.trim_end_matches('Z')),
+        table.took_s,
+        escaped(table.started.trim_end_matches('Z')),
     ));
-    for cell in &matrix.cells {
-        let seconds: f64 = cell.runs.iter().map(|run| run.seconds).sum();
+    for cell in &table.cells {
         text.push_str(&format!(
-            "  <testcase classname=\"{}\" name=\"{}\" time=\"{seconds:.3}\">",
-            escaped(&format!("{}.{}", matrix.suite, cell.workload)),
-            escaped(&phrases::nemesis(cell)),
+            "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\">{}</testcase>\n",
+            escaped(&format!("{}.{}", table.suite, cell.workload)),
+            escaped(&cell.nemesis_with()),
+            cell.seconds,
+            finding(cell),
         ));
-        text.push_str(&finding(cell));
-        text.push_str("</testcase>\n");
     }
     text + "</testsuite>\n"
 }
 
-fn finding(cell: &Cell) -> String {
-    let message = format!("expected {}: {}", phrases::expected(cell.expected, cell.found), phrases::seen(cell));
-    let runs = cell.runs.iter().filter(|run| phrases::alarms(cell, run));
-    let told = runs.map(|run| {
+fn finding(cell: &CellAccount) -> String {
+    let told = cell.alarming_runs().map(|run| {
         let (summary, repeat) = (escaped(&line(&run.summary, 600)), escaped(&line(&run.repeat, 600)));
         format!("seed {}: {summary}\n{repeat}", run.seed)
     });
-    let (message, told) = (escaped(&message), told.collect::<Vec<String>>().join("\n"));
+    let message = escaped(&format!("expected {}: {}", cell.expected, cell.seen));
+    let told = told.collect::<Vec<String>>().join("\n");
     match cell.standing {
         CellStatus::AsExpected => String::new(),
         CellStatus::Surprise => format!("<failure message=\"{message}\">{told}</failure>"),

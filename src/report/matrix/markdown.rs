@@ -1,39 +1,34 @@
 //! The matrix as Markdown, for the summary of a CI job.
 
-use super::{phrases, scoreboard};
-use crate::suite::matrix::{Cell, Matrix};
 use crate::suite::outcome::CellStatus;
+use crate::telling::table::{CellAccount, LibraryAccount, Table, distinct};
 use crate::words::{count, line};
 
 /// GitHub accepts 1 MiB of summary per step, and shows none of it beyond that; readers want less.
 const LONGEST: usize = 200_000;
 
 /// The content of `matrix.md`: the verdict, the alarming cells, the matrix, and as many cells' numbers as fit.
-pub fn markdown(matrix: &Matrix) -> String {
-    let (word, _) = phrases::verdict(matrix.verdict);
-    let simulated = if matrix.simulated > 0 { " (simulated)" } else { "" };
-    let mut text = format!("## {}: {word}{simulated}\n\n{}\n\n", escaped(&matrix.suite), escaped(&matrix.headline()));
-    let alarming = phrases::alarming(matrix);
-    let alarms = alarming.iter().map(|cell| alarm(cell));
-    fill(&mut text, alarms, LONGEST / 2);
-    text.push_str(&grid(matrix));
+pub fn markdown(table: &Table) -> String {
+    let (suite, word, headline) = (escaped(&table.suite), &table.word, escaped(&table.headline));
+    let mut text = format!("## {suite}: {word}{}\n\n{headline}\n\n", table.mark());
+    fill(&mut text, table.alarming().map(alarm), LONGEST / 2);
+    text.push_str(&grid(table));
     text.push('\n');
-    fill(&mut text, scoreboard::markdown(matrix).into_iter(), LONGEST / 4 * 3);
+    fill(&mut text, table.libraries.iter().map(|one| library(table, one)), LONGEST / 4 * 3);
     text.push_str("<details><summary>Numbers</summary>\n\n");
     text.push_str("| cell | expected | seen | updates lost | share (95 %) | overlaps | first violation | without the lock after the heal | updates/s | |\n");
     text.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
-    fill(&mut text, matrix.cells.iter().map(row), LONGEST);
+    fill(&mut text, table.cells.iter().map(row), LONGEST);
     text.push_str("\n</details>\n\n");
-    let mistimed = phrases::mistimed(matrix).into_iter();
-    let told = mistimed.map(|(cell, run, what)| format!("- {}, seed {}: {what}\n", escaped(&cell.name), run.seed));
-    let told: Vec<String> = told.collect();
-    if !told.is_empty() {
-        fill(&mut text, told.into_iter(), LONGEST + LONGEST / 10);
+    if !table.mistimed.is_empty() {
+        let told = table.mistimed();
+        let told = told.map(|(cell, run, what)| format!("- {}, seed {}: {what}\n", escaped(&cell.name), run.seed));
+        fill(&mut text, told, LONGEST + LONGEST / 10);
         text.push('\n');
     }
-    let about: Vec<String> = phrases::about(matrix).iter().map(|part| escaped(part)).collect();
-    let versions = matrix.versions.iter().map(|(name, version)| escaped(&format!("{name} {}", line(version, 100))));
-    text.push_str(&format!("{}\n", about.into_iter().chain(versions).collect::<Vec<_>>().join(" · ")));
+    let about = table.about.iter().map(|part| escaped(part));
+    let versions = table.versions.iter().map(|(name, version)| escaped(&format!("{name} {}", line(version, 100))));
+    text.push_str(&format!("{}\n", about.chain(versions).collect::<Vec<_>>().join(" · ")));
     text
 }
 
@@ -49,53 +44,44 @@ fn fill(text: &mut String, parts: impl ExactSizeIterator<Item = String>, room: u
     }
 }
 
-fn alarm(cell: &Cell) -> String {
-    let mut text = format!(
-        "**{}: {}**, expected {}, {}\n\n",
-        phrases::standing(cell.standing),
-        escaped(&cell.name),
-        phrases::expected(cell.expected, cell.found),
-        phrases::seen(cell)
-    );
-    for run in cell.runs.iter().filter(|run| phrases::alarms(cell, run)).take(3) {
+fn alarm(cell: &CellAccount) -> String {
+    let (standing, name) = (&cell.standing_text, escaped(&cell.name));
+    let mut text = format!("**{standing}: {name}**, expected {}, {}\n\n", cell.expected, cell.seen);
+    for run in cell.alarming_runs().take(3) {
         text.push_str(&format!("- seed {}: {}\n", run.seed, escaped(&line(&run.summary, 300))));
         if !run.repeat.is_empty() {
-            text.push_str(&format!("  `{}`\n", line(&run.repeat, 400).replace('`', "'")));
+            text.push_str(&format!("  {}\n", code(&run.repeat)));
         }
     }
     text + "\n"
 }
 
+/// A command, as code.
+fn code(command: &str) -> String {
+    format!("`{}`", line(command, 400).replace('`', "'"))
+}
+
 /// Workloads across, nemeses down. A grid too large for a summary is left to the page.
-fn grid(matrix: &Matrix) -> String {
-    let workloads = phrases::distinct(matrix.cells.iter().map(|cell| cell.workload.as_str()));
-    let nemeses = phrases::distinct(matrix.cells.iter().map(|cell| cell.nemesis.as_str()));
-    if workloads.len() * nemeses.len() > 2_000 {
+fn grid(table: &Table) -> String {
+    let nemeses = distinct(table.cells.iter().map(|cell| cell.nemesis.as_str()));
+    if table.workloads.len() * nemeses.len() > 2_000 {
         return String::new();
     }
-    let names: Vec<String> = workloads.iter().map(|workload| escaped(workload)).collect();
-    let mut text = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(workloads.len()));
+    let names: Vec<String> = table.workloads.iter().map(|workload| escaped(workload)).collect();
+    let mut text = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
     for nemesis in nemeses {
-        let of = |workload: &&str| {
-            let cells = matrix
-                .cells
-                .iter()
-                .filter(|cell| (&cell.workload, cell.nemesis.as_str()) == (&workload.to_string(), nemesis));
+        let of = |workload: &String| {
+            let cells = table.cells.iter().filter(|cell| (&cell.workload, &cell.nemesis) == (workload, &nemesis));
             cells.map(mark).collect::<Vec<_>>().join("<br>")
         };
-        let cells: Vec<String> = workloads.iter().map(of).collect();
-        text.push_str(&format!("| {} | {} |\n", escaped(nemesis), cells.join(" | ")));
+        let cells: Vec<String> = table.workloads.iter().map(of).collect();
+        text.push_str(&format!("| {} | {} |\n", escaped(&nemesis), cells.join(" | ")));
     }
     text
 }
 
-fn mark(cell: &Cell) -> String {
-    let (word, _) = phrases::shown(cell);
-    let part = match word {
-        "broken" => format!(" {}/{}", cell.tally.invalid, cell.tally.done()),
-        "held" => format!(" {}/{}", cell.tally.valid, cell.tally.done()),
-        _ => String::new(),
-    };
+fn mark(cell: &CellAccount) -> String {
+    let part = cell.part.as_ref().map_or(String::new(), |part| format!(" {part}"));
     let sign = match cell.standing {
         CellStatus::AsExpected => "✅",
         CellStatus::Surprise => "❌ SURPRISE:",
@@ -103,28 +89,58 @@ fn mark(cell: &Cell) -> String {
         CellStatus::NotRun => "▫️",
         CellStatus::Observed => "👁",
     };
-    format!("{sign} {word}{part}")
+    format!("{sign} {}{part}", cell.shown.word())
 }
 
-fn row(cell: &Cell) -> String {
-    let numbers = &cell.numbers;
+fn row(cell: &CellAccount) -> String {
     let fields = [
-        escaped(&cell.name),
-        phrases::expected(cell.expected, cell.found).to_string(),
-        phrases::seen(cell),
-        phrases::lost(numbers),
-        phrases::share(cell),
-        phrases::overlaps(numbers),
-        phrases::seconds(numbers.first_violation_s),
-        phrases::seconds(numbers.without_lock_s),
-        phrases::rate(numbers.per_second),
-        phrases::standing(cell.standing).to_string(),
+        &escaped(&cell.name),
+        &cell.expected,
+        &cell.seen,
+        &cell.lost,
+        &cell.share,
+        &cell.overlaps,
+        &cell.first_violation,
+        &cell.without_lock,
+        &cell.rate,
+        &cell.standing_text,
     ];
-    format!("| {} |\n", fields.join(" | "))
+    format!("| {} |\n", fields.map(String::as_str).join(" | "))
+}
+
+/// One library: what broke it, what it stood, and what is open.
+fn library(table: &Table, library: &LibraryAccount) -> String {
+    let mut text =
+        format!("### {} {}\n\n{}", escaped(&library.name), escaped(&library.version), escaped(&library.summary));
+    for more in library.home.iter().chain([&library.users]) {
+        text.push_str(&format!(" · {}", escaped(more)));
+    }
+    text.push_str("\n\n");
+    for broken in &library.broken {
+        let what = broken.what.as_ref().map_or_else(String::new, |what| {
+            let more = broken.source.iter().chain(&broken.issue).map(|text| format!(" ({})", escaped(text)));
+            format!(" {}{}", escaped(what), more.collect::<String>())
+        });
+        text.push_str(&format!(
+            "- ❌ **{}** {}/{}, {}.{what}\n  {}\n",
+            escaped(&table.cells[broken.cell].nemesis),
+            broken.invalid,
+            broken.done,
+            broken.whose,
+            code(&broken.command)
+        ));
+    }
+    if !library.held.is_empty() {
+        text.push_str(&format!("- ✅ {}\n", escaped(&library.held)));
+    }
+    for why in &library.open {
+        text.push_str(&format!("- ❔ {}\n", escaped(why)));
+    }
+    text + "\n"
 }
 
 /// Escapes text so that it means nothing in Markdown, GitHub's included, or HTML, and stays on its line and in its cell.
-pub(super) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in line(text, 1000).chars() {
         match c {

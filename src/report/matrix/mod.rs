@@ -1,13 +1,12 @@
 //! What a person takes away from a suite: which lock is broken by what, and whether that was expected.
 //!
-//! Pure functions of a [`Matrix`]; only [`write()`] touches the disk. The words are the same everywhere: on the
-//! terminal, on a self-contained page with links to the runs' reports, as Markdown for a CI summary, as JUnit XML.
+//! Each format prints the same [`Table`], which has all the words: on the terminal, on a self-contained page with links to the
+//! runs' reports, as Markdown for a CI summary, as JUnit XML. Only [`write()`] touches the disk.
 
+mod badges;
 mod html;
 mod junit;
 mod markdown;
-mod phrases;
-mod scoreboard;
 mod terminal;
 
 use std::path::Path;
@@ -19,8 +18,9 @@ pub use terminal::{planned, terminal};
 
 use crate::files::{self, Unwritten};
 use crate::suite::matrix::Matrix;
+pub use crate::telling::table::Table;
 
-/// The content of `matrix.json`.
+/// The content of `matrix.json`, from which matrices are joined again.
 pub fn json(matrix: &Matrix) -> String {
     let mut text = serde_json::to_string_pretty(matrix).expect("a matrix has string keys only");
     text.push('\n');
@@ -31,15 +31,16 @@ pub fn json(matrix: &Matrix) -> String {
 /// library under test: each whole or not at all, and as many of them as can be written.
 pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
+    let table = Table::new(matrix);
     for (name, content) in [
         ("matrix.json", json(matrix)),
-        ("matrix.html", html(matrix)),
-        ("matrix.md", markdown(matrix)),
-        ("junit.xml", junit(matrix)),
+        ("matrix.html", html(&table)),
+        ("matrix.md", markdown(&table)),
+        ("junit.xml", junit(&table)),
     ] {
         unwritten.note(files::write(&dir.join(name), content));
     }
-    let badges = scoreboard::badges(matrix);
+    let badges = badges::badges(&table);
     if !badges.is_empty() {
         let folder = dir.join("badges");
         unwritten.note(files::create_folder(&folder));

@@ -1,41 +1,53 @@
 //! The matrix on a terminal: one line per cell, grouped by workload.
 
-use super::phrases;
 use crate::report::Look;
-use crate::suite::matrix::Matrix;
+use crate::suite::matrix::Overall;
 use crate::suite::outcome::CellStatus;
 use crate::suite::plan::Suite;
+use crate::telling::table::{CellAccount, Table, distinct, expected};
 use crate::words::{length, tame};
 
 /// The verdict, one line per cell, and what a surprise showed.
-pub fn terminal(matrix: &Matrix, look: Look) -> String {
-    let paint = |code: &str, text: &str| look.paint(code, text);
-    let (word, class) = phrases::verdict(matrix.verdict);
-    let code = match class {
-        "valid" => "1;32",
-        "invalid" => "1;31",
-        _ => "1;33",
+pub fn terminal(table: &Table, look: Look) -> String {
+    let code = match table.verdict {
+        Overall::AsExpected => "1;32",
+        Overall::Surprise => "1;31",
+        Overall::Unknown => "1;33",
     };
-    let mut lines = vec![format!("{}  {}", paint(code, word), matrix.headline()), String::new()];
+    let mut lines = vec![format!("{}  {}", look.paint(code, &table.word), table.headline), String::new()];
+    lines.extend(cells(table, look));
+    for cell in table.alarming() {
+        lines.push(String::new());
+        lines.push(format!("  {}: {}", look.paint("1", &tame(&cell.name, 100)), cell.standing_text));
+        for run in cell.alarming_runs().take(MOST_RUNS) {
+            lines.push(format!("    seed {}: {}", run.seed, tame(&run.summary, 300)));
+            if !run.repeat.is_empty() {
+                lines.push(format!("    repeat  {}", tame(&run.repeat, 400)));
+            }
+        }
+    }
+    if !table.mistimed.is_empty() {
+        lines.push(String::new());
+    }
+    let mistimed = table.mistimed().take(MOST_MISTIMED);
+    lines.extend(mistimed.map(|(cell, run, what)| format!("  {}, seed {}: {what}", tame(&cell.name, 100), run.seed)));
+    if table.mistimed.len() > MOST_MISTIMED {
+        lines.push(format!("  and {} more such runs, in matrix.html", table.mistimed.len() - MOST_MISTIMED));
+    }
+    lines.join("\n") + "\n"
+}
 
+/// A line for each cell, below its workload.
+fn cells(table: &Table, look: Look) -> Vec<String> {
     let mut rows: Vec<[String; 5]> = vec![["", "expected", "seen", "updates lost", ""].map(String::from)];
-    let mut painted: Vec<Option<&str>> = vec![Some("2")];
-    for workload in phrases::distinct(matrix.cells.iter().map(|cell| cell.workload.as_str())) {
+    let mut codes: Vec<Option<&str>> = vec![Some("2")];
+    for workload in &table.workloads {
         rows.push([&tame(workload, 60), "", "", "", ""].map(String::from));
-        painted.push(None);
-        for cell in matrix.cells.iter().filter(|cell| cell.workload == workload) {
-            let lost = match (cell.numbers.lost_updates.count, cell.scripted) {
-                (0, _) | (_, true) => phrases::lost(&cell.numbers),
-                _ => format!("{}, {}", phrases::lost(&cell.numbers), phrases::share(cell)),
-            };
-            rows.push([
-                format!("  {}", tame(&phrases::nemesis(cell), 40)),
-                phrases::expected(cell.expected, cell.found).to_string(),
-                phrases::seen(cell),
-                lost,
-                phrases::standing(cell.standing).to_string(),
-            ]);
-            painted.push(match cell.standing {
+        codes.push(None);
+        for cell in table.cells.iter().filter(|cell| cell.workload == *workload) {
+            let name = format!("  {}", tame(&cell.nemesis_with(), 40));
+            rows.push([name, cell.expected.clone(), cell.seen.clone(), lost(cell), cell.standing_text.clone()]);
+            codes.push(match cell.standing {
                 CellStatus::AsExpected => Some("32"),
                 CellStatus::Surprise => Some("1;31"),
                 CellStatus::Unknown => Some("33"),
@@ -43,32 +55,16 @@ pub fn terminal(matrix: &Matrix, look: Look) -> String {
             });
         }
     }
-    for (line, code) in aligned(&rows).into_iter().zip(painted) {
-        let [rest @ .., last] = &line;
-        let last = code.map_or(last.clone(), |code| paint(code, last));
-        lines.push(format!("{}{last}", rest.concat()).trim_end().to_string());
-    }
-    for cell in phrases::alarming(matrix) {
-        lines.push(String::new());
-        lines.push(format!("  {}: {}", paint("1", &tame(&cell.name, 100)), phrases::standing(cell.standing)));
-        for run in cell.runs.iter().filter(|run| phrases::alarms(cell, run)).take(MOST_RUNS) {
-            lines.push(format!("    seed {}: {}", run.seed, tame(&run.summary, 300)));
-            if !run.repeat.is_empty() {
-                lines.push(format!("    repeat  {}", tame(&run.repeat, 400)));
-            }
-        }
-    }
-    let mistimed = phrases::mistimed(matrix);
-    if !mistimed.is_empty() {
-        lines.push(String::new());
-    }
-    for (cell, run, what) in mistimed.iter().take(MOST_MISTIMED) {
-        lines.push(format!("  {}, seed {}: {what}", tame(&cell.name, 100), run.seed));
-    }
-    if mistimed.len() > MOST_MISTIMED {
-        lines.push(format!("  and {} more such runs, in matrix.html", mistimed.len() - MOST_MISTIMED));
-    }
-    lines.join("\n") + "\n"
+    let painted = aligned(&rows).into_iter().zip(codes).map(|([rest @ .., last], code)| {
+        let last = code.map_or(last.clone(), |code| look.paint(code, &last));
+        format!("{}{last}", rest.concat()).trim_end().to_string()
+    });
+    painted.collect()
+}
+
+/// The updates that a cell lost, with their share if there were any.
+fn lost(cell: &CellAccount) -> String {
+    if cell.lost_any && !cell.scripted { format!("{}, {}", cell.lost, cell.share) } else { cell.lost.clone() }
 }
 
 /// How many runs are named whose timing was not kept, or that were made again for that.
@@ -80,8 +76,8 @@ const MOST_RUNS: usize = 3;
 /// What a suite would run, and for how long.
 pub fn planned(suite: &Suite) -> String {
     let mut rows: Vec<[String; 5]> = vec![["", "expected", "runs", "seeds", "planned"].map(String::from)];
-    for workload in phrases::distinct(suite.cells.iter().map(|cell| cell.workload.as_str())) {
-        rows.push([&tame(workload, 60), "", "", "", ""].map(String::from));
+    for workload in distinct(suite.cells.iter().map(|cell| cell.workload.as_str())) {
+        rows.push([&tame(&workload, 60), "", "", "", ""].map(String::from));
         for cell in suite.cells.iter().filter(|cell| cell.workload == workload) {
             let name = cell.name.split_once(" under ").map_or(cell.name.as_str(), |(_, rest)| rest);
             let seeds = match &cell.seeds[..] {
@@ -90,7 +86,7 @@ pub fn planned(suite: &Suite) -> String {
             };
             rows.push([
                 format!("  {}", tame(name, 60)),
-                phrases::expected(cell.expected, cell.found).to_string(),
+                expected(cell.expected, cell.found).to_string(),
                 cell.seeds.len().to_string(),
                 seeds,
                 length(cell.planned_ms * 1_000_000),

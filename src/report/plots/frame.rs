@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use super::picture::{Anchor, HEIGHT, Ink, Picture, WIDTH, text_width};
 use super::{fault_ink, picture};
 use crate::history::FaultWindow;
-use crate::report::story::{Story, fault_words};
+use crate::telling::Story;
+use crate::telling::story::fault_words;
 use crate::words::tame;
 
 const TOP: f64 = 68.0;
@@ -40,7 +41,7 @@ impl Frame {
         let names = [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 30));
         let mut subtitle: Vec<String> = names.collect();
         subtitle.extend(story.seed().map(|seed| format!("seed {seed}")));
-        let last = story.report.history.last_time.max(1);
+        let last = story.subject.history.last_time.max(1);
         let seconds = last as f64 / 1e9;
         Frame { seconds, ..Frame::titled(title, &subtitle.join("  ·  "), left) }
     }
@@ -195,7 +196,7 @@ impl Frame {
 
 /// Faults that were ordered and not skipped.
 pub fn happened<'a>(story: &Story<'a>) -> impl Iterator<Item = &'a FaultWindow> + use<'a> {
-    story.report.history.faults.iter().filter(|window| window.skipped.is_none())
+    story.subject.history.faults.iter().filter(|window| window.skipped.is_none())
 }
 
 /// A round number (1, 2 or 5 times a power of ten) that fits into `range` about `wanted` times.

@@ -6,7 +6,7 @@ use super::frame::{Frame, Key};
 use super::picture::Picture;
 use super::{FUNCTIONS, OUTCOMES, function_word, outcome_ink, outcome_word};
 use crate::history::{Function, Operation};
-use crate::report::story::Story;
+use crate::telling::Story;
 
 pub fn latency(story: &Story) -> Picture {
     let mut frame = Frame::new(story, "Latency of operations", 64.0);

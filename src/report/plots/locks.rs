@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::fault_ink;
 use super::frame::{Frame, Key, happened, widest};
-use super::picture::{Anchor, Ink, Picture};
+use super::picture::{Anchor, Ink, Picture, Shape};
 use crate::checker::AnomalyKind;
 use crate::history::Process;
-use crate::report::moments;
-use crate::report::story::{Story, fault_words};
+use crate::telling::Story;
+use crate::telling::moments;
+use crate::telling::story::fault_words;
 use crate::words::tame;
 
 /// If lanes are closer together than this, only some are named.
@@ -23,80 +24,11 @@ pub fn locks(story: &Story) -> Picture {
         frame.nothing("no client did anything");
         return frame.finish();
     }
-    let height = (frame.bottom - frame.top - 14.0) / names.len() as f64;
-    let top_of = |lane: usize| frame.top + 14.0 + lane as f64 * height;
-    let gap = (height * 0.22).min(9.0);
-    let by_name: BTreeMap<&str, usize> = names.iter().map(String::as_str).zip(0..).collect();
-    let (left, right, top, bottom) = (frame.left, frame.right, frame.top, frame.bottom);
-
-    let mut pauses: BTreeMap<&str, (Ink, usize)> = BTreeMap::new();
-    let mut shaded = HashSet::new();
-    for window in happened(story) {
-        let ink = fault_ink(window.kind);
-        pauses.entry(fault_words(window.kind).0).or_insert((ink, 0)).1 += 1;
-        let (from, to) = window.span();
-        let (from, to) = (frame.x(from), to.map_or(right, |to| frame.x(to)));
-        for target in &window.targets {
-            // A client's fault belongs to its lane; a node's fault affects all lanes.
-            let (y0, y1) = match by_name.get(target.as_str()) {
-                Some(lane) => (top_of(*lane), top_of(*lane) + height),
-                None => (top, bottom),
-            };
-            if !shaded.insert((y0 as i32, from as i32, to as i32)) {
-                continue;
-            }
-            let opacity = if by_name.contains_key(target.as_str()) { 0.75 } else { 0.3 };
-            frame.picture.rect((from, y0), (to.max(from + 1.0), y1), ink.faded(opacity));
-        }
-    }
-    let every = (NAMED / height).ceil().max(1.0) as usize;
-    for (lane, name) in names.iter().enumerate() {
-        let y = top_of(lane);
-        if every == 1 {
-            frame.picture.line(vec![(left, y), (right, y)], 1.0, Ink::GRID);
-        }
-        if lane % every == 0 {
-            frame.picture.text((left - 8.0, y + height / 2.0), name.as_str(), 11.5, Anchor::Right, Ink::TEXT);
-        }
-    }
-
-    let bar = |lane: usize| (top_of(lane) + gap, top_of(lane) + (height - gap).max(gap + 1.0));
-    let mut holds = 0;
-    let mut drawn = HashSet::new();
-    for operation in story.client_operations() {
-        let (Some(hold), Some(lane)) = (moments::hold(operation), lanes.get(&operation.process)) else { continue };
-        holds += 1;
-        let (from, to) = (frame.x(hold.start), frame.x(hold.end).max(frame.x(hold.start) + 1.0));
-        // Thousands of holds in one pixel are one bar.
-        if drawn.insert((*lane, (from * 2.0) as i32, (to * 2.0) as i32)) {
-            let (y0, y1) = bar(*lane);
-            frame.picture.rect((from, y0), (to, y1), Ink::BAR);
-        }
-    }
-    let mut overlaps = 0;
-    for anomaly in &story.report.verdict.anomalies {
-        if anomaly.kind != AnomalyKind::OverlappingHolders {
-            continue;
-        }
-        let [one, other, ..] = anomaly.operations[..] else { continue };
-        let (Some(one), Some(other)) = (story.operation(one), story.operation(other)) else { continue };
-        let Some((from, to)) = moments::overlap(one, other) else { continue };
-        overlaps += 1;
-        let (from, to) = (frame.x(from), frame.x(to).max(frame.x(from) + 2.0));
-        if !drawn.insert((usize::MAX, (from * 2.0) as i32, (to * 2.0) as i32)) {
-            continue;
-        }
-        for process in [one.process, other.process] {
-            if let Some(lane) = lanes.get(&process) {
-                let (y0, y1) = bar(*lane);
-                frame.picture.rect((from, y0), (to, y1), Ink::BAD);
-            }
-        }
-        // An overlap of milliseconds would be a hairline; the pointer above it catches the eye.
-        let middle = (from + to) / 2.0;
-        let ends = vec![(middle, top + 12.0), (middle - 4.5, top + 3.0), (middle + 4.5, top + 3.0)];
-        frame.picture.shapes.push(super::picture::Shape::Polygon { points: ends, ink: Ink::BAD });
-    }
+    let rows = Rows { top: frame.top + 14.0, height: (frame.bottom - frame.top - 14.0) / names.len() as f64 };
+    let faults = shade_faults(&mut frame, story, rows, &names);
+    name_rows(&mut frame, rows, &names);
+    let holds = draw_holds(&mut frame, story, rows, &lanes);
+    let overlaps = draw_overlaps(&mut frame, story, rows, &lanes);
     if holds == 0 {
         frame.nothing("no client said that it held the lock");
     }
@@ -104,16 +36,122 @@ pub fn locks(story: &Story) -> Picture {
     if overlaps > 0 {
         frame.key(Key::Area(Ink::BAD), format!("two at once ({overlaps})"));
     }
-    for (name, (ink, number)) in pauses {
+    for (name, (ink, number)) in faults {
         frame.key(Key::Area(ink), format!("{name} ({number})"));
     }
     frame.finish()
 }
 
+/// Where the lanes are.
+#[derive(Clone, Copy)]
+struct Rows {
+    top: f64,
+    height: f64,
+}
+
+impl Rows {
+    fn top_of(self, lane: usize) -> f64 {
+        self.top + lane as f64 * self.height
+    }
+
+    /// From where to where a bar in a lane goes.
+    fn bar(self, lane: usize) -> (f64, f64) {
+        let gap = (self.height * 0.22).min(9.0);
+        (self.top_of(lane) + gap, self.top_of(lane) + (self.height - gap).max(gap + 1.0))
+    }
+}
+
+/// Shades the times of faults; returns the colour and the number of each kind.
+fn shade_faults(
+    frame: &mut Frame,
+    story: &Story,
+    rows: Rows,
+    names: &[String],
+) -> BTreeMap<&'static str, (Ink, usize)> {
+    let by_name: BTreeMap<&str, usize> = names.iter().map(String::as_str).zip(0..).collect();
+    let mut kinds: BTreeMap<&str, (Ink, usize)> = BTreeMap::new();
+    let mut shaded = HashSet::new();
+    for window in happened(story) {
+        let ink = fault_ink(window.kind);
+        kinds.entry(fault_words(window.kind).0).or_insert((ink, 0)).1 += 1;
+        let (from, to) = window.span();
+        let (from, to) = (frame.x(from), to.map_or(frame.right, |to| frame.x(to)));
+        for target in &window.targets {
+            // A client's fault belongs to its lane; a node's fault affects all lanes.
+            let (y0, y1, opacity) = match by_name.get(target.as_str()) {
+                Some(lane) => (rows.top_of(*lane), rows.top_of(*lane) + rows.height, 0.75),
+                None => (frame.top, frame.bottom, 0.3),
+            };
+            if shaded.insert((y0 as i32, from as i32, to as i32)) {
+                frame.picture.rect((from, y0), (to.max(from + 1.0), y1), ink.faded(opacity));
+            }
+        }
+    }
+    kinds
+}
+
+/// Names the lanes, or some of them if they are close together.
+fn name_rows(frame: &mut Frame, rows: Rows, names: &[String]) {
+    let (left, right) = (frame.left, frame.right);
+    let every = (NAMED / rows.height).ceil().max(1.0) as usize;
+    for (lane, name) in names.iter().enumerate() {
+        let y = rows.top_of(lane);
+        if every == 1 {
+            frame.picture.line(vec![(left, y), (right, y)], 1.0, Ink::GRID);
+        }
+        if lane % every == 0 {
+            frame.picture.text((left - 8.0, y + rows.height / 2.0), name.as_str(), 11.5, Anchor::Right, Ink::TEXT);
+        }
+    }
+}
+
+/// A bar for each hold; returns how many there are.
+fn draw_holds(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<Process, usize>) -> usize {
+    let mut drawn = HashSet::new();
+    let mut holds = 0;
+    for operation in story.client_operations() {
+        let (Some(hold), Some(lane)) = (moments::hold(operation), lanes.get(&operation.process)) else { continue };
+        holds += 1;
+        let (from, to) = (frame.x(hold.start), frame.x(hold.end).max(frame.x(hold.start) + 1.0));
+        // Thousands of holds in one pixel are one bar.
+        if drawn.insert((*lane, (from * 2.0) as i32, (to * 2.0) as i32)) {
+            let (y0, y1) = rows.bar(*lane);
+            frame.picture.rect((from, y0), (to, y1), Ink::BAR);
+        }
+    }
+    holds
+}
+
+/// The times at which the checker found two holders at once, in red; returns how many there are.
+fn draw_overlaps(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<Process, usize>) -> usize {
+    let mut drawn = HashSet::new();
+    let mut overlaps = 0;
+    let anomalies = story.subject.verdict.anomalies.iter();
+    for anomaly in anomalies.filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders) {
+        let [one, other, ..] = anomaly.operations[..] else { continue };
+        let (Some(one), Some(other)) = (story.operation(one), story.operation(other)) else { continue };
+        let Some((from, to)) = moments::overlap(one, other) else { continue };
+        overlaps += 1;
+        let (from, to) = (frame.x(from), frame.x(to).max(frame.x(from) + 2.0));
+        if !drawn.insert(((from * 2.0) as i32, (to * 2.0) as i32)) {
+            continue;
+        }
+        for lane in [one, other].into_iter().filter_map(|operation| lanes.get(&operation.process)) {
+            let (y0, y1) = rows.bar(*lane);
+            frame.picture.rect((from, y0), (to, y1), Ink::BAD);
+        }
+        // An overlap of milliseconds would be a hairline; the pointer above it catches the eye.
+        let (middle, top) = ((from + to) / 2.0, frame.top);
+        let points = vec![(middle, top + 12.0), (middle - 4.5, top + 3.0), (middle + 4.5, top + 3.0)];
+        frame.picture.shapes.push(Shape::Polygon { points, ink: Ink::BAD });
+    }
+    overlaps
+}
+
 /// The lane of each process, and the names of the lanes: all processes of one client share its lane.
 fn lanes(story: &Story) -> (BTreeMap<Process, usize>, Vec<String>) {
     let mut processes: Vec<Process> = story.client_operations().map(|operation| operation.process).collect();
-    if let Some(run) = &story.report.history.run {
+    if let Some(run) = &story.subject.history.run {
         // A client that never did anything gets an empty lane, which shows just that.
         processes.extend((0..run.clients.min(200)).map(Process::Client));
     }

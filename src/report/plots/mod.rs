@@ -12,8 +12,8 @@ mod risk;
 pub use picture::{Picture, fine_png, png, svg, text_width};
 pub use risk::risk;
 
-use super::story::Story;
 use crate::history::{FaultKind, Function, Outcome};
+use crate::telling::Story;
 use picture::Ink;
 
 /// A plot with its file name and what to look for.

@@ -6,7 +6,7 @@ use super::frame::{Frame, Key, nice_step};
 use super::latency::latency_ms;
 use super::picture::{Ink, Picture};
 use crate::history::Outcome;
-use crate::report::story::Story;
+use crate::telling::Story;
 
 /// Jepsen's quantiles, from the lowest to the highest.
 const QUANTILES: [(f64, &str, Ink); 4] = [

@@ -4,7 +4,7 @@ use super::frame::{Frame, Key, nice_step};
 use super::picture::Picture;
 use super::{FUNCTIONS, OUTCOMES, function_word, outcome_ink, outcome_word};
 use crate::history::{Function, Operation};
-use crate::report::story::Story;
+use crate::telling::Story;
 
 pub fn rate(story: &Story) -> Picture {
     let mut frame = Frame::new(story, "Rate of answers", 64.0);

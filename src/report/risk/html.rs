@@ -33,7 +33,7 @@ impl RiskReport<'_> {
                     }
                     p class="fine" {
                         "In brackets: 95 % intervals. An incident is a fault that costs at least one update. The last two columns "
-                        "are the price of a long TTL: nobody gets the lock of a holder that died before it has run out."
+                        "are the price of a long TTL: no client gets the lock of a dead holder before it expires."
                     }
                 }
                 section id="rests" {

@@ -65,7 +65,7 @@ impl Between for StaysCut {
 
 #[test]
 fn a_heal_of_a_partition_that_is_skipped() {
-    is_found("redlock-guarded", "partition clients from majority", 1, StaysCut, "free lock that nobody got");
+    is_found("redlock-guarded", "partition clients from majority", 1, StaysCut, "free lock that no client acquired");
 }
 
 /// What is ordered is reported as seen, and nothing happens.
@@ -116,7 +116,7 @@ fn has(bytes: &[u8], word: &[u8]) -> bool {
 
 #[test]
 fn a_lock_that_is_stuck_on_one_key() {
-    is_found("redlock-guarded", "none", 3, StuckKey, "free lock that nobody got");
+    is_found("redlock-guarded", "none", 3, StuckKey, "free lock that no client acquired");
 }
 
 /// A write arrives once more, right behind a later one.

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use redjepsen::checker::{AnomalyKind, Verdict};
 use redjepsen::history::{Amount, Outcome, Process, ResourceKind};
-use redjepsen::report::{self, Report};
+use redjepsen::report::{self, Report, Subject};
 use redjepsen::resource::ResourceValue;
 
 use super::build::Build;
@@ -155,13 +155,8 @@ fn a_counter_has_no_room_for_more_updates_than_its_number() {
     let found = lost_update(&verdict);
     assert!(found[0].lost.is_empty() && found[0].summary.contains("leaves no room for 1 more"), "{found:#?}");
     let facts = Default::default();
-    let report = Report {
-        scenario: None,
-        history: &gone.history,
-        verdict: &verdict,
-        facts: &facts,
-        minimal_counterexample: None,
-    };
+    let subject = Subject { scenario: None, history: &gone.history, verdict: &verdict, facts: &facts };
+    let report = Report::new(subject, None);
     assert!(report::html(&report).contains("leaves no room for 1 more"));
     // Of two updates that may have been there before, one was.
     let mut one = untold();

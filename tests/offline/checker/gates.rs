@@ -9,7 +9,7 @@ use redjepsen::history::{
 use super::build::{Build, MS};
 
 /// A run that passes every gate, with a pause in the middle.
-fn with_fault() -> Build {
+pub fn with_fault() -> Build {
     let mut build = Build::sound();
     build.header().faults_expected = true;
     // c1 has done its write by then, and begins nothing else before it goes on.
@@ -18,7 +18,7 @@ fn with_fault() -> Build {
 }
 
 /// Instead of the pause, packets of a member are late: nothing that it does speaks against that.
-fn delayed(build: &mut Build, target: &str, from: u64, to: u64) {
+pub fn delayed(build: &mut Build, target: &str, from: u64, to: u64) {
     build.history.faults.clear();
     build.fault(0, target, from, to).history.faults[0].kind = FaultKind::Delay;
 }
@@ -88,7 +88,7 @@ fn facts_must_be_said_and_hold() {
 }
 
 /// Adds the steps of a script, each with its outcome.
-fn play(build: &mut Build, outcomes: &[StepOutcome]) {
+pub fn play(build: &mut Build, outcomes: &[StepOutcome]) {
     build.header().script_steps = 3;
     for (number, outcome) in (1..).zip(outcomes) {
         let step = "expect client:1 acquired within 0.5ttl".to_string();
@@ -122,7 +122,7 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
     };
     let verdict = late(&[Claim::Updates, Claim::Liveness]);
     assert_eq!(verdict.valid, Validity::Invalid);
-    assert_eq!(verdict.reasons, ["1 client did not get the lock in the time in which it should have been available"]);
+    assert_eq!(verdict.reasons, ["1 client did not acquire the lock when it should have been available"]);
     let said = &verdict.anomalies[0].summary;
     assert!(said.starts_with("c1 asked for the lock at") && said.contains("`expect client:1"), "{said}");
     assert!(said.starts_with("c1 asked for the lock at 2.801 s"), "{said}");
@@ -239,32 +239,31 @@ fn the_run_must_have_come_to_its_end() {
     });
 }
 
+/// Leaves so many updates acknowledged: before, during and after the fault, so that only their number changes.
+pub fn keep(build: &mut Build, count: usize) {
+    let mut left = count;
+    for operation in &mut build.history.operations {
+        if operation.new.is_some() && !(8..8 + count as u64).contains(&(operation.index / 100)) {
+            operation.outcome = Outcome::Fail;
+            operation.old = redjepsen::history::Reading::Unknown;
+        } else if operation.new.is_some() {
+            left -= 1;
+            operation.old = super::build::reading(&match operation.index / 100 {
+                8 => "-".to_string(),
+                turn => format!("base:{}", turn - 1),
+            });
+        } else {
+            operation.old = super::build::reading(&format!("base:{}", 8 + count - 1));
+        }
+    }
+    assert_eq!(left, 0);
+}
+
 #[test]
 fn ten_acknowledged_updates_are_the_least() {
-    let keep = |count: usize| {
-        move |build: &mut Build| {
-            let mut left = count;
-            for operation in &mut build.history.operations {
-                // Before, during and after the fault, so that only the number of updates changes.
-                if operation.new.is_some() && !(8..8 + count as u64).contains(&(operation.index / 100)) {
-                    operation.outcome = Outcome::Fail;
-                    operation.old = redjepsen::history::Reading::Unknown;
-                } else if operation.new.is_some() {
-                    left -= 1;
-                    operation.old = super::build::reading(&match operation.index / 100 {
-                        8 => "-".to_string(),
-                        turn => format!("base:{}", turn - 1),
-                    });
-                } else {
-                    operation.old = super::build::reading(&format!("base:{}", 8 + count - 1));
-                }
-            }
-            assert_eq!(left, 0);
-        }
-    };
-    only_fails("enough-acknowledged", "9 updates", keep(9));
+    only_fails("enough-acknowledged", "9 updates", |build| keep(build, 9));
     let mut build = with_fault();
-    keep(10)(&mut build);
+    keep(&mut build, 10);
     assert_eq!(build.check().valid, Validity::Valid, "{:#?}", failed(&build));
 }
 
@@ -600,7 +599,7 @@ fn a_run_without_updates_says_what_its_clients_said_most_often() {
 
 /// A script keeps c1 at `before-write` from 4.02 s to 5.5 s, with a lock of one second. c2 takes the lock in its turn at
 /// `taken`, and writes; c1 writes over it.
-fn kept(build: &mut Build, taken: u64, meant: bool) {
+pub fn kept(build: &mut Build, taken: u64, meant: bool) {
     build.header().ttl_ms = 1_000;
     play(build, &[StepOutcome::Happened; 3]);
     build.ok_on("k", 1, 4_001, 5_510, "-", "kept");

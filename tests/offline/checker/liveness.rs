@@ -31,6 +31,11 @@ fn after_the_heal(tried_for: u64, acquires: bool) -> Build {
     build
 }
 
+/// A lock that nobody gets any more.
+pub fn never_back() -> Build {
+    after_the_heal(PATIENCE + 1, false)
+}
+
 #[test]
 fn a_lock_must_come_back_after_the_faults() {
     let back = after_the_heal(2 * PATIENCE, true);

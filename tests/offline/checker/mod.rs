@@ -17,5 +17,6 @@ mod operations;
 mod oracles;
 mod promises;
 mod simulated;
+mod told;
 mod unlocked;
 mod updates;

@@ -15,7 +15,7 @@ use redjepsen::checker::*;
 use redjepsen::history::*;
 use redjepsen::locks::{Ask, ClockSource, LockSpec, RedlockOptions, ReleaseOn};
 use redjepsen::nemesis::{Expectation, Nemesis};
-use redjepsen::report::{Report, RunFacts};
+use redjepsen::report::{Report, RunFacts, Subject};
 use redjepsen::scenario::*;
 use redjepsen::topology::Persistence;
 
@@ -65,13 +65,8 @@ pub struct Run {
 
 impl Run {
     pub fn report(&self) -> Report<'_> {
-        Report {
-            scenario: Some(&self.scenario),
-            history: &self.history,
-            verdict: &self.verdict,
-            facts: &self.facts,
-            minimal_counterexample: None,
-        }
+        let Run { scenario, history, verdict, facts } = self;
+        Report::new(Subject { scenario: Some(scenario), history, verdict, facts }, None)
     }
 }
 

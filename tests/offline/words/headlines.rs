@@ -1,10 +1,13 @@
 //! A run in one sentence, against its history: what was acknowledged and lost, who overlapped, and what is said to have happened.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
-use super::lines::{Lines, Operation};
+use super::lines::{Lines, Operation, is_length};
 use super::pattern::{self, Holes};
 use super::sentences::{ensure, is_lost};
+use super::summaries::SUMMARIES;
 
 type Check = fn(&Lines, &Holes) -> Result<(), String>;
 
@@ -32,10 +35,13 @@ const FORMS: &[(&str, &str, Check)] = &[
         "{x=lock} produced {n} observation[s] that no correct order of the updates explains[{x=why}].",
         explained,
     ),
-    ("headline: stuck", "{x=lock} was free and asked for, and nobody got it.", nothing_more),
+    ("headline: stuck", "{x=lock} was free, yet no client acquired it.", nothing_more),
+    ("headline: stuck", "{x=lock} was free for {l=long}, yet no client acquired it.", out_of_reach),
     ("headline: stuck", "{x=lock} could not be acquired when it should have been available.", nothing_more),
-    ("headline: waited", "{x=lock} let {n} attempt[s] wait for longer than they were to[{x=why}].", explained),
-    ("headline: left behind", "{x=lock} left a lock behind that never ends.", nothing_more),
+    ("headline: waited", "{x=lock} let {n} attempt[s] overrun {w} timeout[{x=why}].", explained),
+    ("headline: amounts", "{x=lock} left a wrong amount: {x=first}.", amount),
+    ("headline: amounts", "{x=lock} left {n} wrong amounts, the first: {x=first}.", amount),
+    ("headline: left behind", "{x=lock} left a lock behind that outlasts its TTL.", nothing_more),
     ("headline: unknown", "This run proves nothing[ about the lock][: {x}]", nothing_more),
     ("headline: unknown", "This run proves nothing[ about the lock].", nothing_more),
 ];
@@ -168,6 +174,29 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
 fn tokens(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let told = lines.events.iter().filter(|event| event["type"] == "phase" && event["token"].is_u64()).count();
     ensure((1..=told as u64).contains(&number(&holes["tokens"])), || format!("{told} tokens in all"))
+}
+
+/// Of some key, no acquisition was stamped for as long as that, and somebody asked meanwhile.
+fn out_of_reach(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    let keys: HashSet<&str> = lines.operations.iter().map(|one| one.key.as_str()).collect();
+    let end = lines.events.iter().filter_map(|event| event["time"].as_u64()).max().unwrap_or(0);
+    let long_enough = |key: &&str| {
+        let of_key = || lines.operations.iter().filter(|one| one.key == *key);
+        let taken = of_key().flat_map(|one| lines.stamps(one, "acquired")).map(|place| lines.time(place));
+        let mut taken: Vec<u64> = std::iter::once(0).chain(taken).chain([end]).collect();
+        taken.sort_unstable();
+        taken.windows(2).any(|pair| {
+            let wide = (0..=(pair[1] - pair[0]) / 1_000_000).rev().any(|ms| is_length(&holes["long"], ms * 1_000_000));
+            wide && of_key().any(|one| one.invoked < pair[1])
+        })
+    };
+    ensure(keys.iter().any(long_enough), || "every key was acquired sooner".to_string())
+}
+
+/// The first one is told in words of the checker.
+fn amount(_: &Lines, holes: &Holes) -> Result<(), String> {
+    let first = format!("{}.", holes["first"]);
+    ensure(SUMMARIES.iter().any(|form| pattern::read(form, &first).is_some()), || "no such amount".to_string())
 }
 
 fn nothing_more(_: &Lines, _: &Holes) -> Result<(), String> {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use redjepsen::checker::{HowKind, Validity};
 use redjepsen::history::{FaultKind, load_reader};
 use redjepsen::nemesis::Expectation;
-use redjepsen::report::{self, RunFacts, Story};
+use redjepsen::report::RunFacts;
 use redjepsen::runner::Checked;
 use redjepsen::runner::simulate::{simulate, simulated_history};
 use redjepsen::scenario::{Options, Scenario, catalogue};
@@ -73,14 +73,15 @@ fn read_run(history: &[u8], scenario: &Scenario, counts: &mut BTreeMap<&'static 
     let loaded = load_reader(history, "history").unwrap();
     let checked = Checked::new(loaded, Some(scenario.clone()), RunFacts::default());
     let lines = Lines::read(history);
-    let incidents = report::tell(&checked.report());
+    let telling = checked.report().telling;
+    let incidents: Vec<_> = telling.incidents.iter().map(|incident| &incident.sentences).collect();
     let mut wrong = Vec::new();
-    let headline = report::headline(&checked.report());
-    match headlines::check(&lines, &headline) {
+    let headline = &telling.summary;
+    match headlines::check(&lines, headline) {
         Ok(kind) => *counts.entry(kind).or_default() += 1,
         Err(reason) => wrong.push(format!("{headline}\n      {reason}")),
     }
-    for incident in incidents.iter().take(OF_ONE_RUN) {
+    for incident in incidents.iter().copied().take(OF_ONE_RUN) {
         let mut scene = Scene { lines: &lines, first: None, last: None };
         for sentence in incident {
             match sentences::check(&mut scene, sentence.text(), sentence.lines()) {
@@ -158,9 +159,9 @@ fn a_sentence_that_was_changed_is_not_believed() {
         let lines = Lines::read(&history);
         let loaded = load_reader(&history[..], "history").unwrap();
         let checked = Checked::new(loaded, Some(scenario), RunFacts::default());
-        for incident in report::tell(&checked.report()).iter().take(4) {
+        for incident in checked.report().telling.incidents.iter().take(4) {
             let mut scene = Scene { lines: &lines, first: None, last: None };
-            for sentence in incident {
+            for sentence in &incident.sentences {
                 for text in changes(sentence.text()) {
                     let mut before = Scene { lines: &lines, first: scene.first, last: scene.last };
                     changed += 1;
@@ -207,8 +208,7 @@ fn a_fault_that_is_named_is_needed() {
 /// What becomes of a run without the fault that explains its first incident; None if no fault does.
 fn without_the_cause(scenario: &Scenario) -> Option<Result<(), String>> {
     let named = |checked: &Checked| -> Option<(String, FaultKind)> {
-        let report = checked.report();
-        let story = Story::new(&report);
+        let story = checked.report().story;
         let incident = story.incidents.first().filter(|incident| incident.claimed)?;
         let is_more = incident
             .how()
@@ -228,16 +228,15 @@ fn without_the_cause(scenario: &Scenario) -> Option<Result<(), String>> {
     let again = simulate(&without).ok()?;
     let still = again.verdict.valid == Validity::Invalid;
     let explained = {
-        let report = again.report();
-        let story = Story::new(&report);
+        let story = again.report().story;
         story.incidents.first().is_some_and(|incident| incident.fault.is_some() || incident.how().is_some())
     };
     let name = format!("{} under {}, seed {}", scenario.workload_name, scenario.nemesis_name, scenario.seed);
     Some(if still && !explained {
         Err(format!(
             "{name}: `{what}` is named, and it is broken alike without:\n  {}\n  {}",
-            report::headline(&checked.report()),
-            report::headline(&again.report())
+            checked.report().telling.summary,
+            again.report().telling.summary
         ))
     } else {
         Ok(())

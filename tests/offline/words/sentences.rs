@@ -52,11 +52,11 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ),
     ("in effect", "Also in effect: {x=what}.", in_effect),
     ("in effect", "In effect meanwhile: {x=what}.", in_effect),
-    ("by its own count", "By its own count {c=who} had the lock for another {l=left} then.", still_held),
+    ("by its own count", "By its own count {c=who} still had the lock for another {l=left}.", still_held),
     ("more took part", "{n=count} more operation took part.", more),
     ("more took part", "{n=count} more operations took part.", more),
-    ("both held", "For {l=long} both believed to hold the lock.", both_held),
-    ("both held", "Two clients at once believed to hold the lock for {l=long} in all.", both_held),
+    ("both held", "For {l=long} both believed that they held the lock.", both_held),
+    ("both held", "For {l=long} in all, two clients at once believed that they held the lock.", both_held),
     (
         "cause: extended",
         "At {t=at} {c=who} was told that its lock was extended, {l=late} after {c=other} had taken it.",
@@ -75,12 +75,12 @@ pub const FORMS: &[(&str, &str, Check)] = &[
         "{c=who}, which had taken the lock before at {t=taken}, was giving it back from {t=from}[ to {t=to}].",
         released,
     ),
-    ("wrote", "At {t=at} {c=who} [went on, still believing to hold it, and ]{x=wrote}.", wrote_at),
+    ("wrote", "At {t=at} {c=who} [went on, believing that it still held the lock, and ]{x=wrote}.", wrote_at),
     ("lost", "The acknowledged update {v=value} of {c=who} is lost: no later value builds on it.", lost),
     ("lost", "{n=count} acknowledged updates are lost, since no later value builds on them: {x=values}.", lost_many),
     (
         "in flight",
-        "What was erased is no loss of the lock: {c=who} had released the lock while its write of {v=value} was still in flight, which no lock can prevent.",
+        "This loss is not the lock's: {c=who} had released the lock while its write of {v=value} was still in flight, which no lock can prevent.",
         in_flight,
     ),
     ("harmless", "Harmless here: {x=why}.", harmless),
@@ -214,7 +214,7 @@ fn wrote(scene: &Scene, operation: &Operation, clause: &str, cited: &[usize]) ->
     let forms: [(&'static str, &str, &[&str]); 4] = [
         ("wrote {x=new} (acknowledged)", "ok", &[]),
         ("tried to write {x=new}, which the resource refused ({w=error})", "fail", &["conflict", "fenced"]),
-        ("was to write {x=new}, which failed[ ({w=error})]", "fail", &[]),
+        ("failed to write {x=new}[ ({w=error})]", "fail", &[]),
         ("{w=verb} [the write of ]{x=new}, with no certain answer[ ({w=error})]", "info", &[]),
     ];
     let lines = scene.lines;

@@ -93,7 +93,7 @@ pub struct Loaded {
     pub compression: Compression,
     /// The number of the last line, if the writer of a redjepsen run was killed in the middle of it.
     pub truncated_at_line: Option<u64>,
-    /// Whether a redjepsen run says that nothing of it was real.
+    /// Whether a redjepsen run says that it was simulated.
     pub simulated: bool,
     /// Sentences on how the file was read, for readers of the verdict: what was skipped, what was odd.
     pub notes: Vec<String>,

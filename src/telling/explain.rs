@@ -4,8 +4,8 @@
 //! If the operations themselves are missing, the checker's own summary is used.
 
 use super::ends::unnamed_losses;
+use super::moments;
 use super::story::{Incident, Story, fault_words};
-use super::{Report, moments};
 use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
 use crate::history::{FactName, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::words::{count, length, line, list, moment, plural, quoted, tame};
@@ -21,67 +21,99 @@ struct Clause {
     lines: Vec<u64>,
 }
 
-/// What happened in one incident, counted from 0.
-pub fn explain(report: &Report, number: usize) -> Option<String> {
-    let story = Story::new(report);
-    story.incidents.get(number).map(|incident| explain_incident(&story, incident))
-}
-
-/// The same sentence by sentence, of every incident.
-pub fn tell(report: &Report) -> Vec<Vec<Sentence>> {
-    let story = Story::new(report);
-    story.incidents.iter().map(|incident| told(&story, incident)).collect()
-}
-
-pub(super) fn explain_incident(story: &Story, incident: &Incident) -> String {
-    told(story, incident).iter().map(Sentence::text).collect::<Vec<&str>>().join(" ")
-}
-
 /// What happened in an incident, in the order in which it happened.
 pub(super) fn told(story: &Story, incident: &Incident) -> Vec<Sentence> {
-    let other_kind = !incident.has(AnomalyKind::LostUpdate) && !incident.has(AnomalyKind::OverlappingHolders);
-    let Some((&first, others)) = incident.operations.split_first() else { return by_checker(story, incident) };
-    if other_kind || others.is_empty() || moments::hold(first).is_none() {
-        return by_checker(story, incident);
+    let Some(holders) = Holders::of(story, incident) else { return by_checker(story, incident) };
+    let sentences = [holders.opening(), holders.others(), holders.later_writes(), holders.ending()];
+    sentences.into_iter().flatten().flatten().collect()
+}
+
+/// An incident of several holders: who had the lock first, and those who had it meanwhile.
+struct Holders<'s, 'a> {
+    story: &'s Story<'a>,
+    incident: &'s Incident<'a>,
+    first: &'a Operation,
+    second: &'a Operation,
+    /// Those that are told one by one, the first one among them.
+    cast: Vec<&'a Operation>,
+    /// When the first one sent its write.
+    first_write: Option<u64>,
+}
+
+impl<'s, 'a> Holders<'s, 'a> {
+    /// None if the incident is of another kind, or nobody says who held the lock.
+    fn of(story: &'s Story<'a>, incident: &'s Incident<'a>) -> Option<Holders<'s, 'a>> {
+        let [first, second, ..] = incident.operations[..] else { return None };
+        let of_holders = incident.has(AnomalyKind::LostUpdate) || incident.has(AnomalyKind::OverlappingHolders);
+        let is_told = of_holders && moments::hold(first).is_some();
+        is_told.then(|| {
+            let first_write = moments::write(first).map(|write| write.sent);
+            Holders { story, incident, first, second, cast: cast(incident), first_write }
+        })
     }
-    let cast = cast(incident);
-    let mut told: Vec<Option<Sentence>> = vec![sentence(story, first, took_the_lock(story, first, None))];
-    // What came before the others took the lock is told before them.
-    let how = |early: bool| {
+
+    /// Who had the lock first, what it met, and what it wrote while nobody else had the lock.
+    fn opening(&self) -> Vec<Option<Sentence>> {
+        let (story, first) = (self.story, self.first);
+        let is_kept = self.incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
+        let mut told = vec![sentence(story, first, took_the_lock(story, first, None))];
+        told.extend(is_kept.then(|| self.how(true)));
+        told.push(what_went_wrong(story, self.incident, first, self.second));
+        told.push(meanwhile(story, first, self.incident.fault));
+        told.extend((!is_kept).then(|| self.how(true)));
+        told.extend(self.wrote_before().then(|| wrote_at(story, self.incident, first, first)));
+        told
+    }
+
+    /// How it came about, if that was before the others took the lock, or else if it was after.
+    fn how(&self, early: bool) -> Option<Sentence> {
         let is_early = |kind| !matches!(kind, HowKind::Extended | HowKind::Stolen | HowKind::Expired);
-        incident.how().filter(|how| is_early(how.kind) == early).map(|how| how.sentence.clone())
-    };
-    let is_kept = incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
-    told.extend(is_kept.then(|| how(true)));
-    told.push(what_went_wrong(story, incident, first, others.first().copied()));
-    told.push(meanwhile(story, first, incident.fault));
-    told.extend((!is_kept).then(|| how(true)));
-    let first_write = moments::write(first).map(|write| write.sent);
-    let second_taken = others.first().and_then(|second| moments::at(second, Phase::Acquired));
-    let wrote_before = first_write.zip(second_taken).is_some_and(|(wrote, taken)| wrote < taken);
-    told.extend(wrote_before.then(|| wrote_at(story, incident, first, first)));
-    let is_later = |operation: &Operation| {
-        moments::write(operation).zip(first_write).is_some_and(|(write, first)| write.sent > first)
-    };
-    for operation in cast.iter().skip(1) {
-        let mut clauses = took_the_lock(story, operation, Some(first));
-        if !is_later(operation) {
-            clauses.extend(wrote(story, operation));
-        }
-        told.push(sentence(story, operation, clauses));
-        told.push(too_early(story, operation, first));
+        self.incident.how().filter(|how| is_early(how.kind) == early).map(|how| how.sentence.clone())
     }
-    let untold = incident.operations.iter().filter(|one| !cast.iter().any(|known| known.index == one.index));
-    let untold: Vec<u64> = untold.map(|operation| operation.index).collect();
-    let verb = if untold.len() == 1 { "operation took" } else { "operations took" };
-    told.push(Sentence::new(format!("{} more {verb} part.", count(untold.len() as u64)), untold));
-    let writers = std::iter::once(first).filter(|_| !wrote_before);
-    let writers = writers.chain(cast.iter().copied().skip(1).filter(|one| is_later(one)));
-    told.extend(writers.map(|operation| wrote_at(story, incident, first, operation)));
-    told.push(both_held(incident));
-    told.push(how(false));
-    told.push(consequence(story, incident));
-    told.into_iter().flatten().collect()
+
+    /// Whether the first one wrote before the second one had the lock.
+    fn wrote_before(&self) -> bool {
+        let taken = moments::at(self.second, Phase::Acquired);
+        self.first_write.zip(taken).is_some_and(|(wrote, taken)| wrote < taken)
+    }
+
+    /// Whether an operation wrote after the first one, so that its write is told after that.
+    fn wrote_later(&self, operation: &Operation) -> bool {
+        moments::write(operation).zip(self.first_write).is_some_and(|(write, first)| write.sent > first)
+    }
+
+    /// What the others did, and how many are not told.
+    fn others(&self) -> Vec<Option<Sentence>> {
+        let story = self.story;
+        let mut told = Vec::new();
+        for operation in self.cast.iter().skip(1) {
+            let mut clauses = took_the_lock(story, operation, Some(self.first));
+            if !self.wrote_later(operation) {
+                clauses.extend(wrote(story, operation));
+            }
+            told.push(sentence(story, operation, clauses));
+            told.push(too_early(story, operation, self.first));
+        }
+        let is_told = |one: &Operation| self.cast.iter().any(|known| known.index == one.index);
+        let untold = self.incident.operations.iter().filter(|one| !is_told(one));
+        let untold: Vec<u64> = untold.map(|operation| operation.index).collect();
+        let verb = if untold.len() == 1 { "operation took" } else { "operations took" };
+        told.push(Sentence::new(format!("{} more {verb} part.", count(untold.len() as u64)), untold));
+        told
+    }
+
+    /// The writes that were sent once another client had the lock.
+    fn later_writes(&self) -> Vec<Option<Sentence>> {
+        let of_first = Some(self.first).filter(|_| !self.wrote_before());
+        let of_others = self.cast.iter().copied().skip(1).filter(|one| self.wrote_later(one));
+        let writers = of_first.into_iter().chain(of_others);
+        writers.map(|operation| wrote_at(self.story, self.incident, self.first, operation)).collect()
+    }
+
+    /// For how long several held the lock, and what that did.
+    fn ending(&self) -> Vec<Option<Sentence>> {
+        vec![both_held(self.incident), self.how(false), consequence(self.story, self.incident)]
+    }
 }
 
 /// When an operation wrote, and what.
@@ -94,7 +126,7 @@ fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &O
 
 /// The checker's own summaries, for what is no story of two holders.
 fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
-    let history = story.report.history;
+    let history = story.subject.history;
     let left_behind = || {
         let facts = history.facts.iter().zip(&history.fact_lines);
         facts.filter(|(fact, _)| fact.name == FactName::NothingEndless && !fact.holds).map(|(_, line)| *line)
@@ -132,7 +164,7 @@ fn sentence(story: &Story, operation: &Operation, clauses: Vec<Clause>) -> Optio
 
 /// The operations of an incident that are told one by one and drawn: the first one, then those that matter most, few
 /// enough to follow.
-pub(super) fn cast<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
+pub fn cast<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
     let mut cast: Vec<&Operation> = Vec::new();
     let accused = incident.anomalies.iter().flat_map(|anomaly| &anomaly.operations);
     let indices: Vec<u64> = incident
@@ -203,13 +235,13 @@ fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Optio
     let left = expiry.checked_sub(taken).filter(|left| *left > 0)?;
     let still_held = moments::hold(earlier).is_some_and(|hold| hold.start < taken && taken < hold.end);
     let text =
-        format!("By its own count {} had the lock for another {} then.", story.name(earlier.process), length(left));
+        format!("By its own count {} still had the lock for another {}.", story.name(earlier.process), length(left));
     still_held.then(|| Sentence::new(text, [told.index, acquired.index])).flatten()
 }
 
 /// When the first holder's lock expired by its own count, if it still held it then and nobody else had it yet.
-fn ran_out(first: &Operation, second: Option<&Operation>) -> Option<(u64, u64)> {
-    let taken = second.and_then(|second| moments::at(second, Phase::Acquired));
+fn ran_out(first: &Operation, second: &Operation) -> Option<(u64, u64)> {
+    let taken = moments::at(second, Phase::Acquired);
     let hold = moments::hold(first)?;
     let (expiry, told) = moments::expiry_at(first, taken.unwrap_or(hold.end))?;
     let in_time = expiry < hold.end && taken.is_none_or(|taken| expiry <= taken);
@@ -217,12 +249,7 @@ fn ran_out(first: &Operation, second: Option<&Operation>) -> Option<(u64, u64)> 
 }
 
 /// The fault, and when the first holder's lock expired.
-fn what_went_wrong(
-    story: &Story,
-    incident: &Incident,
-    first: &Operation,
-    second: Option<&Operation>,
-) -> Option<Sentence> {
+fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second: &Operation) -> Option<Sentence> {
     let ran_out = ran_out(first, second);
     let line = ran_out.map(|(_, line)| line);
     let name = story.name(first.process);
@@ -279,7 +306,7 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
 /// The other faults in effect while an operation was in progress.
 fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -> Option<Sentence> {
     let end = operation.completed.unwrap_or(u64::MAX);
-    let others: Vec<&FaultWindow> = (story.report.history.faults.iter())
+    let others: Vec<&FaultWindow> = (story.subject.history.faults.iter())
         .filter(|fault| told.is_none_or(|told| fault.fault != told.fault))
         .filter(|fault| fault.was_observed() && !fault.what.is_empty())
         .filter(|fault| fault.inject <= end && fault.span().1.is_none_or(|to| to >= operation.invoked))
@@ -298,7 +325,7 @@ fn went_on(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> 
     let struck_before = incident.fault_hits(&story.name(first.process))
         && incident.fault.is_some_and(|fault| fault.healed.is_some_and(|(time, _)| time <= sent));
     let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && moments::time_of(stamp) <= sent);
-    if struck_before && !told { "went on, still believing to hold it, and " } else { "" }
+    if struck_before && !told { "went on, believing that it still held the lock, and " } else { "" }
 }
 
 /// What became of an operation's write.
@@ -317,9 +344,9 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
     let text = match operation.outcome {
         Outcome::Ok => format!("wrote {new}{over} (acknowledged)"),
         Outcome::Fail if refused => format!("tried to write {new}, which the resource refused{error}"),
-        Outcome::Fail => format!("was to write {new}, which failed{error}"),
+        Outcome::Fail => format!("failed to write {new}{error}"),
         Outcome::Info if write.acknowledged.is_some() => {
-            format!("wrote {new}{over}, and did not answer for sure{error}")
+            format!("wrote {new}{over}, with no certain answer{error}")
         }
         Outcome::Info => format!("sent the write of {new}, with no certain answer{error}"),
     };
@@ -345,7 +372,7 @@ fn both_held(incident: &Incident) -> Option<Sentence> {
     let mut times: Vec<(u64, u64)> = of_all.collect();
     let text = match times[..] {
         [] => return None,
-        [(from, to)] => format!("For {} both believed to hold the lock.", length(to - from)),
+        [(from, to)] => format!("For {} both believed that they held the lock.", length(to - from)),
         _ => {
             times.sort_unstable();
             let (mut sum, mut until) = (0, 0);
@@ -353,7 +380,7 @@ fn both_held(incident: &Incident) -> Option<Sentence> {
                 sum += to.saturating_sub(from.max(until));
                 until = until.max(to);
             }
-            format!("Two clients at once believed to hold the lock for {} in all.", length(sum))
+            format!("For {} in all, two clients at once believed that they held the lock.", length(sum))
         }
     };
     let ends = |operation: &Operation| -> Vec<u64> {
@@ -365,50 +392,45 @@ fn both_held(incident: &Incident) -> Option<Sentence> {
 
 /// What it did to the data; None if the clients write none, or nobody knows.
 fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
-    let verdict = story.report.verdict;
-    let operations = || incident.operations.iter().flat_map(|one| [one.index].into_iter().chain(one.completed_index));
-    let is_lost = |operation: &&Operation| verdict.anomalies.iter().any(|one| one.lost.contains(&operation.index));
-    let lost = || incident.lost.iter().filter_map(|index| story.operation(*index));
-    let of_lost = || lost().flat_map(|one| [one.index].into_iter().chain(one.completed_index)).collect::<Vec<u64>>();
+    let lines = |one: &Operation| [one.index].into_iter().chain(one.completed_index).collect::<Vec<u64>>();
+    let of_all = || incident.operations.iter().flat_map(|one| lines(one));
     let in_flight = incident.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight);
     if let Some(anomaly) = in_flight.filter(|_| !incident.has(AnomalyKind::LostUpdate)) {
         // The checker's last clause says whose write it was.
         let why = anomaly.summary.rsplit_once("; ").map_or(anomaly.summary.as_str(), |(_, why)| why);
-        return Sentence::new(format!("What was erased is no loss of the lock: {why}."), operations());
+        return Sentence::new(format!("This loss is not the lock's: {why}."), of_all());
     }
-    match incident.lost[..] {
-        [] if !incident.claimed && story.resource_refuses() => {
-            Sentence::new(format!("Harmless here: {}.", story.refusal().unwrap_or_default()), operations())
-        }
-        [] if incident.has(AnomalyKind::LostUpdate) => {
-            Sentence::new("What was overwritten had not been acknowledged.".to_string(), operations())
-        }
-        [] => {
-            let unknown = verdict.valid == Validity::Unknown
-                || verdict.lost_updates.acknowledged == 0
-                || unnamed_losses(story) > 0
-                || incident.operations.iter().copied().any(|operation| is_lost(&operation));
-            let text = "No acknowledged update was lost this time.".to_string();
-            (!unknown).then(|| Sentence::new(text, operations())).flatten()
-        }
-        [index] => {
-            let operation = story.operation(index);
-            let value = operation
-                .and_then(|operation| operation.new.as_deref())
-                .map_or(String::new(), |new| format!(" {}", quoted(new)));
-            let whose = operation.map_or(String::new(), |operation| format!(" of {}", story.name(operation.process)));
-            let text = format!("The acknowledged update{value}{whose} is lost: no later value builds on it.");
-            Sentence::new(text, of_lost())
-        }
-        _ => {
-            let total = incident.lost.len();
-            let values: Vec<String> = lost().take(LISTED).filter_map(|one| one.new.as_deref().map(quoted)).collect();
-            let values = if values.len() == total { list(&values) } else { format!("{} and more", values.join(", ")) };
-            let text = format!(
-                "{} acknowledged updates are lost, since no later value builds on them: {values}.",
-                count(total as u64)
-            );
-            Sentence::new(text, of_lost())
-        }
+    if incident.lost.is_empty() {
+        return Sentence::new(nothing_lost(story, incident)?, of_all());
     }
+    let lost: Vec<&Operation> = incident.lost.iter().filter_map(|index| story.operation(*index)).collect();
+    Sentence::new(what_is_lost(story, incident.lost.len(), &lost), lost.iter().flat_map(|one| lines(one)))
+}
+
+/// Why an incident cost no acknowledged update; None if nobody knows whether it did.
+fn nothing_lost(story: &Story, incident: &Incident) -> Option<String> {
+    if let Some(refusal) = story.refusal().filter(|_| !incident.claimed) {
+        return Some(format!("Harmless here: {refusal}."));
+    }
+    if incident.has(AnomalyKind::LostUpdate) {
+        return Some("What was overwritten had not been acknowledged.".to_string());
+    }
+    let verdict = story.subject.verdict;
+    let unknown = verdict.valid == Validity::Unknown
+        || verdict.lost_updates.acknowledged == 0
+        || unnamed_losses(story) > 0
+        || incident.operations.iter().any(|operation| story.is_lost(operation));
+    (!unknown).then(|| "No acknowledged update was lost this time.".to_string())
+}
+
+/// Which acknowledged updates are lost, so many in all.
+fn what_is_lost(story: &Story, all: usize, lost: &[&Operation]) -> String {
+    let values: Vec<String> = lost.iter().take(LISTED).filter_map(|one| one.new.as_deref().map(quoted)).collect();
+    if all == 1 {
+        let value = values.first().map_or(String::new(), |value| format!(" {value}"));
+        let whose = lost.first().map_or(String::new(), |one| format!(" of {}", story.name(one.process)));
+        return format!("The acknowledged update{value}{whose} is lost: no later value builds on it.");
+    }
+    let values = if values.len() == all { list(&values) } else { format!("{} and more", values.join(", ")) };
+    format!("{} acknowledged updates are lost, since no later value builds on them: {values}.", count(all as u64))
 }

@@ -30,14 +30,14 @@ pub(super) fn and_the_end(story: &Story) -> String {
 
 /// `4 of 5 lost updates`; None if there is only one key.
 pub(super) fn keys(story: &Story) -> Option<String> {
-    let keys = &story.report.verdict.keys;
+    let keys = &story.subject.verdict.keys;
     let losers = keys.iter().filter(|key| key.lost > 0).count() as u64;
     (keys.len() > 1).then(|| format!("{} of {} lost updates", count(losers), count(keys.len() as u64)))
 }
 
 /// How many lost updates no anomaly names.
 pub(super) fn unnamed_losses(story: &Story) -> u64 {
-    story.report.verdict.keys.iter().map(|key| key.lost_unnamed).sum()
+    story.subject.verdict.keys.iter().map(|key| key.lost_unnamed).sum()
 }
 
 /// What an update of this resource is called.
@@ -52,7 +52,7 @@ pub(super) fn update(story: &Story) -> &'static str {
 fn where_it_ends(story: &Story, sum: &Sum) -> String {
     let amount = count(sum.amount);
     let elements = plural(sum.amount, "element");
-    let keys = &story.report.verdict.keys;
+    let keys = &story.subject.verdict.keys;
     let end = match (sum.kind, &keys[..]) {
         (ResourceKind::List, [key]) => format!("the list {} ends with {elements}", name(key)),
         (ResourceKind::List, _) => format!("the {} lists end with {elements} in all", count(keys.len() as u64)),
@@ -67,7 +67,7 @@ fn where_it_ends(story: &Story, sum: &Sum) -> String {
 
 fn sum(story: &Story) -> Option<Sum> {
     let kind = story.resource().filter(|kind| matches!(kind, ResourceKind::Counter | ResourceKind::List))?;
-    let keys = &story.report.verdict.keys;
+    let keys = &story.subject.verdict.keys;
     let amount = keys.iter().map(|key| key.amount).sum::<Option<u64>>().filter(|_| !keys.is_empty())?;
     let of_all = |number: fn(&KeyEnd) -> u64| keys.iter().map(number).sum();
     Some(Sum {

@@ -4,9 +4,10 @@
 //! reader wants to read about it once, so anomalies around the same overwriting operation become one [`Incident`].
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::{Report, moments};
+use super::claims::Standing;
+use super::{Subject, moments};
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, Validity};
 use crate::history::{
     Claim, ClientStep, FaultKind, FaultWindow, Function, OnCall, Operation, Outcome, Phase, Process, Reading,
@@ -18,13 +19,15 @@ use crate::scenario::Fencing;
 use crate::topology::Topology;
 use crate::words::tame;
 
-/// A report's data, indexed.
+/// What a run is told from, indexed.
 pub struct Story<'a> {
-    pub report: &'a Report<'a>,
+    pub subject: Subject<'a>,
     operations: HashMap<u64, &'a Operation>,
     /// By key: writes that are known to have taken effect, ordered by when they did.
     writes: HashMap<&'a str, Vec<(u64, &'a Operation)>>,
     certain: HashMap<&'a str, CertainWrites<'a>>,
+    /// The updates that any anomaly calls lost, as indices of their `invoke` events.
+    lost: HashSet<u64>,
     /// Those that lost updates first, then those that break a claim, each group ordered by time.
     pub incidents: Vec<Incident<'a>>,
 }
@@ -59,24 +62,11 @@ pub struct Incident<'a> {
     pub claimed: bool,
 }
 
-/// How a property came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PropertyOutcome {
-    /// Nothing contradicts it, though something in the run could have.
-    Held,
-    /// Contradicted, and the workload claims it.
-    Broken,
-    /// Contradicted, but the workload does not claim it.
-    Unclaimed,
-    /// The run proves nothing about it.
-    Unproven,
-}
-
 impl<'a> Story<'a> {
-    pub fn new(report: &'a Report<'a>) -> Story<'a> {
-        let operations = report.history.operations.iter().map(|operation| (operation.index, operation)).collect();
+    pub fn new(subject: Subject<'a>) -> Story<'a> {
+        let operations = subject.history.operations.iter().map(|operation| (operation.index, operation)).collect();
         let mut writes: HashMap<&str, Vec<_>> = HashMap::new();
-        for operation in &report.history.operations {
+        for operation in &subject.history.operations {
             if operation.f.writes()
                 && operation.outcome != Outcome::Fail
                 && let Some(time) = moments::effect(operation)
@@ -87,21 +77,22 @@ impl<'a> Story<'a> {
         for of_key in writes.values_mut() {
             of_key.sort_by_key(|(time, operation)| (*time, operation.index));
         }
-        let certain = certain_writes(&report.history.operations);
-        let mut story = Story { report, operations, writes, certain, incidents: Vec::new() };
+        let certain = certain_writes(&subject.history.operations);
+        let lost = subject.verdict.anomalies.iter().flat_map(|anomaly| anomaly.lost.iter().copied()).collect();
+        let mut story = Story { subject, operations, writes, certain, lost, incidents: Vec::new() };
         story.incidents = story.group();
         story
     }
 
     /// Whether clients wrote and none of them ever asked for a lock, so that locks need no mention.
     pub fn is_unlocked(&self) -> bool {
-        let mut operations = self.report.history.operations.iter();
+        let mut operations = self.subject.history.operations.iter();
         operations.clone().any(|operation| operation.f.writes()) && operations.all(|operation| !operation.f.is_locked())
     }
 
-    /// Whether nothing of the run was real.
+    /// Whether the run was simulated.
     pub fn is_simulated(&self) -> bool {
-        self.report.history.is_simulated()
+        self.subject.history.is_simulated()
     }
 
     pub fn operation(&self, index: u64) -> Option<&'a Operation> {
@@ -144,27 +135,38 @@ impl<'a> Story<'a> {
 
     /// The name of the client behind a process: `c3`; `process 3` where the number of clients is unknown.
     pub fn name(&self, process: Process) -> String {
-        match (&self.report.history.run, process) {
+        match (&self.subject.history.run, process) {
             (Some(header), _) if header.clients > 0 => header.client_name(process),
             (_, Process::Controller) => "controller".to_string(),
             (_, Process::Client(number)) => format!("process {number}"),
         }
     }
 
+    /// The names of the clients of several operations.
+    pub fn names(&self, operations: &[u64]) -> Vec<String> {
+        let known = operations.iter().filter_map(|index| self.operation(*index));
+        known.map(|operation| self.name(operation.process)).collect()
+    }
+
+    /// Whether any anomaly calls this operation's update lost.
+    pub fn is_lost(&self, operation: &Operation) -> bool {
+        self.lost.contains(&operation.index)
+    }
+
     /// The lock's time to live, in nanoseconds, if it has one.
     pub fn ttl_ns(&self) -> Option<u64> {
-        let run = self.report.history.run.as_ref();
+        let run = self.subject.history.run.as_ref();
         if run.is_some_and(|run| !run.expires) {
             return None;
         }
         let header = run.map(|run| run.ttl_ms.saturating_mul(1_000_000));
-        let scenario = self.report.scenario.map(|scenario| u64::try_from(scenario.ttl.as_nanos()).unwrap_or(u64::MAX));
+        let scenario = self.subject.scenario.map(|scenario| u64::try_from(scenario.ttl.as_nanos()).unwrap_or(u64::MAX));
         header.or(scenario).filter(|ttl| *ttl > 0)
     }
 
     /// What the sentences call the lock.
     pub fn lock_name(&self) -> Cow<'a, str> {
-        let workload = self.report.scenario.map(|scenario| &scenario.workload);
+        let workload = self.subject.scenario.map(|scenario| &scenario.workload);
         if let Some(library) = workload.and_then(|workload| workload.library.as_ref()) {
             return format!("{} {}", library.name, library.version).into();
         }
@@ -194,26 +196,26 @@ impl<'a> Story<'a> {
     }
 
     pub fn workload(&self) -> Option<&'a str> {
-        let header = self.report.history.run.as_ref().map(|run| run.workload.as_str());
-        self.report.scenario.map(|scenario| scenario.workload_name.as_str()).or(header)
+        let header = self.subject.history.run.as_ref().map(|run| run.workload.as_str());
+        self.subject.scenario.map(|scenario| scenario.workload_name.as_str()).or(header)
     }
 
     pub fn nemesis(&self) -> Option<&'a str> {
-        let header = self.report.history.run.as_ref().map(|run| run.nemesis.as_str());
-        self.report.scenario.map(|scenario| scenario.nemesis_name.as_str()).or(header)
+        let header = self.subject.history.run.as_ref().map(|run| run.nemesis.as_str());
+        self.subject.scenario.map(|scenario| scenario.nemesis_name.as_str()).or(header)
     }
 
     pub fn seed(&self) -> Option<u64> {
-        self.report.scenario.map(|scenario| scenario.seed).or(self.report.history.run.as_ref().map(|run| run.seed))
+        self.subject.scenario.map(|scenario| scenario.seed).or(self.subject.history.run.as_ref().map(|run| run.seed))
     }
 
     pub fn started(&self) -> &'a str {
-        self.report.history.run.as_ref().map_or("", |run| &run.started)
+        self.subject.history.run.as_ref().map_or("", |run| &run.started)
     }
 
     /// The lock client's name and version, as it reported them; empty if it reported none.
     pub fn client(&self) -> &'a str {
-        let mut ready = self.report.history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready);
+        let mut ready = self.subject.history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready);
         ready.next().map_or("", |(_, event)| &event.text)
     }
 
@@ -225,7 +227,7 @@ impl<'a> Story<'a> {
 
     /// The outcome of a claim; None if the workload does not make it and the history does not bear on it.
     pub fn claim(&self, claim: Claim) -> Option<&'a ClaimVerdict> {
-        self.report.verdict.claims.iter().find(|verdict| verdict.claim == claim)
+        self.subject.verdict.claims.iter().find(|verdict| verdict.claim == claim)
     }
 
     /// Whether `claim` decides the workload's verdict.
@@ -245,7 +247,7 @@ impl<'a> Story<'a> {
 
     /// How the resource guards itself, if it does.
     pub fn refusal(&self) -> Option<&'static str> {
-        let resource = self.report.scenario?.workload.resource;
+        let resource = self.subject.scenario?.workload.resource;
         match (resource.kind, resource.fencing) {
             (ResourceKind::Row, _) => Some("the database ends the transaction of a holder that comes too late"),
             (_, Fencing::None) => None,
@@ -259,24 +261,24 @@ impl<'a> Story<'a> {
 
     /// What the lock protects, if the run says so.
     pub fn resource(&self) -> Option<ResourceKind> {
-        self.report.history.run.as_ref().map(|run| run.resource)
+        self.subject.history.run.as_ref().map(|run| run.resource)
     }
 
     /// What the run was expected to show, according to the user, or else to the author of the workload or nemesis.
     pub fn expectation(&self) -> Option<Expectation> {
-        let scenario = self.report.scenario?;
+        let scenario = self.subject.scenario?;
         let of_workload = scenario.workload.expect.get(&scenario.nemesis_name);
         scenario.expect.or_else(|| of_workload.or(scenario.nemesis.expect.get(&scenario.workload_name)).copied())
     }
 
     /// Whether the checker found anything of this kind.
     pub fn has(&self, kind: AnomalyKind) -> bool {
-        self.report.verdict.anomalies.iter().any(|anomaly| anomaly.kind == kind)
+        self.subject.verdict.anomalies.iter().any(|anomaly| anomaly.kind == kind)
     }
 
     /// How many contradictions of `claim` were seen.
     pub fn contradictions(&self, claim: Claim) -> u64 {
-        let verdict = self.report.verdict;
+        let verdict = self.subject.verdict;
         let anomalies =
             verdict.anomalies.iter().filter(|anomaly| anomaly.kind.contradicts() == Some(claim)).count() as u64;
         match claim {
@@ -287,21 +289,21 @@ impl<'a> Story<'a> {
         }
     }
 
-    pub fn standing(&self, claim: Claim) -> PropertyOutcome {
+    pub fn standing(&self, claim: Claim) -> Standing {
         let unproven = || self.claim(claim).is_none_or(|verdict| verdict.missing.is_some());
-        match (self.contradictions(claim) > 0, self.claims(claim), self.report.verdict.valid) {
-            (true, false, _) => PropertyOutcome::Unclaimed,
-            (true, true, Validity::Invalid) => PropertyOutcome::Broken,
-            (_, _, Validity::Unknown) => PropertyOutcome::Unproven,
-            (true, true, Validity::Valid) => PropertyOutcome::Broken,
-            (false, _, _) if unproven() => PropertyOutcome::Unproven,
-            (false, _, _) => PropertyOutcome::Held,
+        match (self.contradictions(claim) > 0, self.claims(claim), self.subject.verdict.valid) {
+            (true, false, _) => Standing::Unclaimed,
+            (true, true, Validity::Invalid) => Standing::Broken,
+            (_, _, Validity::Unknown) => Standing::Unproven,
+            (true, true, Validity::Valid) => Standing::Broken,
+            (false, _, _) if unproven() => Standing::Unproven,
+            (false, _, _) => Standing::Held,
         }
     }
 
     /// Operations of clients; the controller's own operations are not load.
     pub fn client_operations(&self) -> impl Iterator<Item = &'a Operation> + use<'a> {
-        self.report.history.operations.iter().filter(|operation| operation.process != Process::Controller)
+        self.subject.history.operations.iter().filter(|operation| operation.process != Process::Controller)
     }
 
     /// Client reads that returned a value.
@@ -317,7 +319,7 @@ impl<'a> Story<'a> {
     }
 
     fn group(&self) -> Vec<Incident<'a>> {
-        let anomalies = &self.report.verdict.anomalies;
+        let anomalies = &self.subject.verdict.anomalies;
         let mut groups: Vec<Vec<&'a Anomaly>> = Vec::new();
         // The group in which an operation overwrote something, and the groups that it takes part in.
         let mut by_culprit: HashMap<u64, usize> = HashMap::new();
@@ -379,7 +381,7 @@ impl<'a> Story<'a> {
             key: anomalies.first().map_or("", |anomaly| &anomaly.key),
             time: anomalies.iter().map(|anomaly| anomaly.time).min().unwrap_or(0),
             claimed: anomalies.iter().any(|anomaly| self.breaks(anomaly.kind)),
-            fault: fault.and_then(|number| self.report.history.faults.iter().find(|window| window.fault == number)),
+            fault: fault.and_then(|number| self.subject.history.faults.iter().find(|window| window.fault == number)),
             operations,
             lost,
             anomalies,

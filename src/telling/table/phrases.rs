@@ -1,24 +1,24 @@
-//! The words for cells and their numbers, the same on every page.
+//! The words for cells and their numbers.
 
 use std::collections::BTreeSet;
 
+use super::Shown;
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
 use crate::suite::file::Found;
 use crate::suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
 use crate::suite::outcome::{CellStatus, RunOutcome, Timing};
-use crate::words::plural;
-use crate::words::{count, length, percent};
+use crate::words::{count, length, percent, plural};
 
 /// Shown if there is nothing to say.
 pub const NOTHING: &str = "–";
 
-/// The verdict in a word, and its CSS class.
-pub fn verdict(overall: Overall) -> (&'static str, &'static str) {
+/// The verdict in a word.
+pub fn verdict(overall: Overall) -> &'static str {
     match overall {
-        Overall::AsExpected => ("AS EXPECTED", "valid"),
-        Overall::Surprise => ("SURPRISE", "invalid"),
-        Overall::Unknown => ("UNKNOWN", "unknown"),
+        Overall::AsExpected => "AS EXPECTED",
+        Overall::Surprise => "SURPRISE",
+        Overall::Unknown => "UNKNOWN",
     }
 }
 
@@ -41,26 +41,27 @@ pub fn expected(expected: Option<Expectation>, found: Option<Found>) -> &'static
     }
 }
 
-/// What a cell's runs showed, in a word, and its CSS class.
-pub fn shown(cell: &Cell) -> (&'static str, &'static str) {
-    match cell.tally {
-        tally if tally.done() == 0 => ("not run", "open"),
-        tally if tally.invalid > 0 => ("broken", "broken"),
-        tally if tally.unknown + tally.could_not_run > 0 => ("unknown", "unproven"),
-        _ => ("held", "held"),
+/// A cell's standing as it is said beside its runs.
+pub fn note(cell: &Cell) -> &'static str {
+    match cell.standing {
+        CellStatus::AsExpected => "as expected",
+        CellStatus::Observed => "observed",
+        CellStatus::Surprise | CellStatus::Unknown if cell.expected == Some(Expectation::Valid) => "expected: held",
+        CellStatus::Surprise | CellStatus::Unknown => "expected: broken",
+        CellStatus::NotRun if cell.tally.done() > 0 => "not all run",
+        CellStatus::NotRun => "",
     }
 }
 
-/// The same with its numbers: `broken in 2 of 3, 1 unknown`.
+/// What a cell's runs showed, with numbers: `broken in 2 of 3, 1 unknown`.
 pub fn seen(cell: &Cell) -> String {
     let tally = cell.tally;
-    let (word, _) = shown(cell);
-    let mut text = match word {
-        "broken" => format!("broken in {} of {}", tally.invalid, tally.done()),
-        "held" => format!("held in {} of {}", tally.valid, tally.done()),
-        "unknown" if tally.valid > 0 => format!("held in {} of {}", tally.valid, tally.done()),
-        "unknown" => "nothing proven".to_string(),
-        other => other.to_string(),
+    let mut text = match Shown::of(cell) {
+        Shown::Broken => format!("broken in {} of {}", tally.invalid, tally.done()),
+        Shown::Held => format!("held in {} of {}", tally.valid, tally.done()),
+        Shown::Unknown if tally.valid > 0 => format!("held in {} of {}", tally.valid, tally.done()),
+        Shown::Unknown => "nothing proven".to_string(),
+        Shown::NotRun => Shown::NotRun.word().to_string(),
     };
     for (number, what) in [(tally.unknown, "unknown"), (tally.could_not_run, "could not run")] {
         if number > 0 {
@@ -98,17 +99,6 @@ pub fn timing(run: &RunOutcome) -> Option<String> {
     let why = late(first.timing).unwrap_or_else(|| "others were made beside it".to_string());
     let now = now.map_or(String::new(), |now| format!("; this time too, {now}"));
     Some(format!("made again alone with the same seed: the first attempt {verdict}, and {why}{now}"))
-}
-
-/// The runs of which [`timing`] has something to say, with their cells.
-pub fn mistimed(matrix: &Matrix) -> Vec<(&Cell, &RunOutcome, String)> {
-    let runs = matrix.cells.iter().flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)));
-    runs.filter_map(|(cell, run)| Some((cell, run, timing(run)?))).collect()
-}
-
-/// A cell's name without its workload.
-pub fn nemesis(cell: &Cell) -> String {
-    if cell.with.is_empty() { cell.nemesis.clone() } else { format!("{} with {}", cell.nemesis, cell.with) }
 }
 
 /// `12 of 610`; [`NOTHING`] if nothing was acknowledged.
@@ -168,21 +158,10 @@ pub fn about(matrix: &Matrix) -> Vec<String> {
     about
 }
 
-/// The cells that a reader should look at, surprises first.
-pub fn alarming(matrix: &Matrix) -> Vec<&Cell> {
-    let mut cells: Vec<&Cell> = matrix
-        .cells
-        .iter()
-        .filter(|cell| matches!(cell.standing, CellStatus::Surprise | CellStatus::Unknown))
-        .collect();
-    cells.sort_by_key(|cell| cell.standing);
-    cells
-}
-
 /// Distinct names, in order of first appearance.
-pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    names.filter(|name| seen.insert(*name)).collect()
+    names.filter(|name| seen.insert(*name)).map(str::to_string).collect()
 }
 
 /// Whether this run is why its cell alarms: it is not as expected, or proves nothing.

@@ -1,0 +1,155 @@
+//! Each claim in words: what it says, how it came out, and on what evidence.
+
+use serde::{Deserialize, Serialize};
+
+use super::story::Story;
+use crate::checker::{AnomalyKind, ClaimVerdict, Validity};
+use crate::history::Claim;
+use crate::words::{count, length, percent, plural};
+
+/// One claim: what it says, how it came out, and on what evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimAccount {
+    pub claim: Claim,
+    /// Whether the workload makes this claim, so that it decides the verdict.
+    pub claimed: bool,
+    /// The claim taken by itself, whatever the gates say: unknown if too little could have falsified it.
+    pub valid: Validity,
+    /// How many facts could have falsified it.
+    pub evidence: u64,
+    /// What these facts are, with their number.
+    pub text: String,
+    /// What is missing, if they are too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// `Fencing tokens rise`.
+    pub title: String,
+    /// How it came out in this run.
+    pub standing: Standing,
+    /// The same in a few words.
+    pub standing_text: String,
+    /// What was found: `3 of 111 lost (2.7 %)`.
+    pub found: String,
+    /// `evidence: 111 updates with a known predecessor`, or that there is not enough.
+    pub why: String,
+    /// Why a contradiction does no harm here.
+    pub harmless: Option<String>,
+    /// How many contradictions were seen.
+    pub contradictions: u64,
+}
+
+/// How a claim came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Nothing contradicts it, though something in the run could have.
+    Held,
+    /// Contradicted, and the workload claims it.
+    Broken,
+    /// Contradicted, but the workload does not claim it.
+    Unclaimed,
+    /// The run proves nothing about it.
+    Unproven,
+}
+
+impl ClaimAccount {
+    pub(super) fn new(story: &Story, verdict: &ClaimVerdict) -> ClaimAccount {
+        let ClaimVerdict { claim, claimed, valid, evidence, ref text, ref missing } = *verdict;
+        let standing = story.standing(claim);
+        let spared = standing == Standing::Unclaimed && claim == Claim::MutualExclusion;
+        let harmless = story.refusal().filter(|_| spared);
+        let standing_text = match standing {
+            Standing::Broken => "Broken",
+            Standing::Unproven => "Not proven",
+            Standing::Unclaimed if harmless.is_some() => "Seen, but harmless here",
+            Standing::Unclaimed => "Seen, but not claimed by this workload",
+            Standing::Held if claimed => "Held",
+            Standing::Held => "Not claimed, and not violated",
+        };
+        ClaimAccount {
+            claim,
+            claimed,
+            valid,
+            evidence,
+            text: text.clone(),
+            missing: missing.clone(),
+            title: title(claim).to_string(),
+            standing,
+            standing_text: standing_text.to_string(),
+            found: found(story, claim),
+            why: match missing {
+                Some(missing) => format!("not enough evidence: {missing}"),
+                None => format!("evidence: {text}"),
+            },
+            harmless: harmless.map(|refusal| format!("A holder that comes too late changes nothing: {refusal}.")),
+            contradictions: story.contradictions(claim),
+        }
+    }
+
+    /// How it came out, in a word.
+    pub fn word(&self) -> &'static str {
+        match self.standing {
+            Standing::Held if self.claimed => "held",
+            Standing::Held | Standing::Unclaimed => "not claimed",
+            Standing::Broken => "BROKEN",
+            Standing::Unproven => "unproven",
+        }
+    }
+}
+
+/// What a claim says.
+fn title(claim: Claim) -> &'static str {
+    match claim {
+        Claim::Updates => "Every acknowledged update survives",
+        Claim::MutualExclusion => "No two clients hold the lock at once",
+        Claim::Tokens => "Fencing tokens rise",
+        Claim::Liveness => "A free lock can be acquired",
+        Claim::Amounts => "Amounts match the updates",
+        Claim::Promises => "Attempts keep to their timeout, and locks expire",
+    }
+}
+
+/// What was found, in a few words.
+fn found(story: &Story, claim: Claim) -> String {
+    let verdict = story.subject.verdict;
+    let seen = story.contradictions(claim);
+    match claim {
+        Claim::Updates => {
+            let lost = verdict.lost_updates;
+            match (lost.count, lost.acknowledged) {
+                (0, _) if seen > 0 => plural(seen, "contradiction"),
+                (0, 0) => "nothing was acknowledged".to_string(),
+                (0, all) => format!("none of {} lost", count(all)),
+                (lost_count, all) => {
+                    format!("{} of {} lost ({})", count(lost_count), count(all), percent(lost.fraction))
+                }
+            }
+        }
+        Claim::MutualExclusion => match (seen, verdict.mutual_exclusion.comparable_holds) {
+            (0, 0) => "no holds to compare".to_string(),
+            (0, all) => format!("no overlap among {}", plural(all, "hold")),
+            (seen, all) => format!("{} among {}", plural(seen, "overlap"), plural(all, "hold")),
+        },
+        Claim::Tokens => match verdict.lock.token_regressions {
+            0 if verdict.lock.tokens == 0 => "no token was seen".to_string(),
+            0 => format!("{} in rising order", plural(verdict.lock.tokens, "token")),
+            many => format!("{} of {} did not rise", count(many), plural(verdict.lock.tokens, "token")),
+        },
+        Claim::Liveness if story.has(AnomalyKind::AcquiredLate) => "not acquired in time".to_string(),
+        Claim::Liveness if seen > 0 => "free, yet not acquired".to_string(),
+        Claim::Liveness => {
+            let stuck = match verdict.lock.reacquired_after_ns {
+                Some(after) => format!("acquired {} after the last heal", length(after)),
+                None => "never stuck".to_string(),
+            };
+            match &verdict.lock.longest_gap {
+                Some(gap) => format!("{stuck}; longest wait on a free lock: {}", length(gap.to - gap.from)),
+                None => stuck,
+            }
+        }
+        Claim::Amounts if seen > 0 => plural(seen, "wrong amount"),
+        Claim::Amounts => "all amounts match".to_string(),
+        Claim::Promises if seen > 0 => plural(seen, "broken promise"),
+        Claim::Promises => "all kept".to_string(),
+    }
+}

@@ -1,0 +1,145 @@
+//! The run in one sentence.
+
+use super::cause::cause;
+use super::claims::Standing;
+use super::ends::{and_the_end, update};
+use super::story::Story;
+use crate::checker::{AnomalyKind, Gap, STUCK_AFTER_TTLS, Validity, Verdict};
+use crate::history::Claim;
+use crate::words::{count, length, line, percent, plural};
+
+/// A shorter time without the lock is not worth a word in the headline, in nanoseconds.
+const LONG_GAP_NS: u64 = 2_000_000_000;
+/// More of a reason is in the report.
+const LONGEST_REASON: usize = 300;
+
+/// The run in one sentence. One that was simulated says so first, wherever the sentence is shown.
+pub(super) fn headline(story: &Story) -> String {
+    let verdict = story.subject.verdict;
+    let text = match verdict.valid {
+        Validity::Unknown if story.is_unlocked() => "This run proves nothing.".to_string(),
+        Validity::Unknown => "This run proves nothing about the lock.".to_string(),
+        Validity::Invalid => violation(story),
+        Validity::Valid => kept(story),
+    };
+    if story.is_simulated() { format!("Simulated: {text}") } else { text }
+}
+
+/// A headline with the first reason, if the run proves nothing.
+pub(super) fn with_reason(headline: &str, verdict: &Verdict) -> String {
+    match verdict.reasons.first().filter(|_| verdict.valid == Validity::Unknown) {
+        Some(reason) => format!("{}: {}", headline.trim_end_matches('.'), line(reason, LONGEST_REASON)),
+        None => headline.to_string(),
+    }
+}
+
+/// What was broken: lost updates first, then the lock's own claims.
+fn violation(story: &Story) -> String {
+    let verdict = story.subject.verdict;
+    let lock = story.lock_name();
+    let broken = |claim| story.standing(claim) == Standing::Broken;
+    let lost = verdict.lost_updates;
+    if broken(Claim::Updates) && lost.count > 0 {
+        let of = plural(lost.acknowledged, &format!("acknowledged {}", update(story)));
+        let (share, lost) = (percent(lost.fraction), count(lost.count));
+        return format!("{lock} lost {lost} of {of} ({share}){}{}.", cause(story, true), and_the_end(story));
+    }
+    if broken(Claim::Updates) {
+        let observations = plural(story.contradictions(Claim::Updates), "observation");
+        let why = cause(story, true);
+        return format!("{lock} produced {observations} that no correct order of the updates explains{why}.");
+    }
+    if broken(Claim::MutualExclusion) {
+        return overlapped(story, &lock);
+    }
+    if broken(Claim::Tokens) {
+        let tokens = verdict.lock.token_regressions;
+        let rise = if tokens == 1 { "does not rise" } else { "do not rise" };
+        return format!("{lock} handed out {} that {rise}.", plural(tokens, "token"));
+    }
+    if broken(Claim::Liveness) {
+        return stuck(story, &lock);
+    }
+    if broken(Claim::Amounts) {
+        return wrong_amount(story, &lock);
+    }
+    if story.has(AnomalyKind::WaitedTooLong) {
+        let waits = verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::WaitedTooLong).count();
+        let their = if waits == 1 { "its" } else { "their" };
+        return format!(
+            "{lock} let {} overrun {their} timeout{}.",
+            plural(waits as u64, "attempt"),
+            cause(story, false)
+        );
+    }
+    if story.has(AnomalyKind::LeftBehind) {
+        return format!("{lock} left a lock behind that outlasts its TTL.");
+    }
+    verdict.reasons.first().cloned().unwrap_or_else(|| format!("{lock} broke what the workload claims."))
+}
+
+fn overlapped(story: &Story, lock: &str) -> String {
+    let verdict = story.subject.verdict;
+    let none_lost = verdict.lost_updates.acknowledged > 0
+        && story.contradictions(Claim::Updates) == 0
+        && !story.has(AnomalyKind::WriteInFlight);
+    format!(
+        "{lock} let two clients hold the lock at once{}: {} among {}{}.",
+        cause(story, false),
+        plural(story.contradictions(Claim::MutualExclusion), "overlap"),
+        plural(verdict.mutual_exclusion.comparable_holds, "hold"),
+        if none_lost { "; no acknowledged update was lost" } else { "" }
+    )
+}
+
+/// The first wrong amount, as the checker says it.
+fn wrong_amount(story: &Story, lock: &str) -> String {
+    let mut wrong = story.subject.verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::WrongAmount);
+    let first = wrong.next().map_or(String::new(), |anomaly| format!(": {}", line(&anomaly.summary, LONGEST_REASON)));
+    match wrong.count() as u64 {
+        0 => format!("{lock} left a wrong amount{first}."),
+        more => format!("{lock} left {} wrong amounts, the first{first}.", count(more + 1)),
+    }
+}
+
+/// How a live lock failed.
+fn stuck(story: &Story, lock: &str) -> String {
+    let gap = story.subject.verdict.lock.longest_gap.as_ref();
+    match gap {
+        _ if story.has(AnomalyKind::NotObtained) => format!("{lock} was free, yet no client acquired it."),
+        Some(gap) if story.has(AnomalyKind::Unavailable) => {
+            format!("{lock} was free for {}, yet no client acquired it.", length(gap.to - gap.from))
+        }
+        _ => format!("{lock} could not be acquired when it should have been available."),
+    }
+}
+
+/// What a valid run shows.
+fn kept(story: &Story) -> String {
+    let (lock, update) = (story.lock_name(), update(story));
+    let faults = story.subject.history.faults.iter().filter(|fault| fault.was_observed()).count() as u64;
+    let through = match faults {
+        0 => String::new(),
+        _ => format!(" through {}", plural(faults, "fault")),
+    };
+    let kept = match story.subject.verdict.lost_updates.acknowledged {
+        0 => format!("{lock} broke none of its claims{through}"),
+        1 => format!("{lock} kept the one acknowledged {update}{through}"),
+        all => format!("{lock} kept all {} acknowledged {update}s{through}", count(all)),
+    };
+    let gap = story.subject.verdict.lock.longest_gap.as_ref().filter(|gap| is_long(story, gap));
+    let gap = gap.map_or_else(String::new, |gap| {
+        format!(" But for {} no client acquired the free lock of {}.", length(gap.to - gap.from), gap.key)
+    });
+    let never = match story.standing(Claim::MutualExclusion) {
+        Standing::Held if story.claims(Claim::MutualExclusion) => ", and never let two clients hold the lock at once",
+        _ => "",
+    };
+    format!("{kept}{never}{}.{gap}", and_the_end(story))
+}
+
+/// Whether a lock was out of reach for so long that "valid" alone would mislead.
+fn is_long(story: &Story, gap: &Gap) -> bool {
+    let ttl = story.subject.history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    gap.to - gap.from > ttl.saturating_mul(STUCK_AFTER_TTLS).max(LONG_GAP_NS)
+}

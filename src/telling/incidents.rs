@@ -1,0 +1,183 @@
+//! The incidents as they are told: each with its sentences, in a few words for a table, and the anomalies that it shows up as.
+
+use serde::{Deserialize, Serialize};
+
+use super::explain::told;
+use super::numbers::Faults;
+use super::story::{Incident, Story, fault_words};
+use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
+use crate::words::{list, plural, tame};
+
+/// Said where clients' stamps could not be placed in run time.
+pub(super) const WITHOUT_CLOCK: &str = "Without a measured bound on the clients' clock, times are those at which the controller \
+    read the clients' reports.";
+
+/// One incident.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IncidentAccount {
+    /// What happened, in a few words.
+    pub what: String,
+    pub key: String,
+    /// When it became visible, in nanoseconds of run time.
+    pub time: u64,
+    /// Whether it contradicts what the workload claims.
+    pub claimed: bool,
+    /// What happened, in the order in which it happened; values are set in backticks.
+    pub sentences: Vec<Sentence>,
+    /// Those who took part: `c1, c3 and 2 more`.
+    pub clients: String,
+    /// How it came about, where that is certain.
+    pub how: Option<HowKind>,
+    /// The fault that explains it.
+    pub fault: Option<Explanation>,
+    /// Acknowledged updates that were lost, as indices of their `invoke` events.
+    pub lost: Vec<u64>,
+}
+
+/// A fault that explains an incident.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    pub fault: u32,
+    /// `pause of c1`.
+    pub text: String,
+}
+
+impl IncidentAccount {
+    pub(super) fn new(story: &Story, incident: &Incident) -> IncidentAccount {
+        IncidentAccount {
+            what: what(incident),
+            key: incident.key.to_string(),
+            time: incident.time,
+            claimed: incident.claimed,
+            sentences: told(story, incident),
+            clients: clients(story, incident),
+            how: incident.how().map(|how| how.kind),
+            fault: incident.fault.map(|fault| {
+                let targets: Vec<String> = fault.targets.iter().take(5).map(|target| tame(target, 20)).collect();
+                let text = format!("{} of {}", fault_words(fault.kind).0, list(&targets));
+                Explanation { fault: fault.fault, text }
+            }),
+            lost: incident.lost.clone(),
+        }
+    }
+
+    /// All sentences in one line.
+    pub fn text(&self) -> String {
+        self.sentences.iter().map(Sentence::text).collect::<Vec<&str>>().join(" ")
+    }
+
+    /// The events of the history that the sentences follow from, in their order.
+    pub fn lines(&self) -> Vec<u64> {
+        let mut lines: Vec<u64> = self.sentences.iter().flat_map(Sentence::lines).copied().collect();
+        lines.sort_unstable();
+        lines.dedup();
+        lines
+    }
+}
+
+/// One anomaly, and the incident that tells it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnomalyAccount {
+    pub kind: AnomalyKind,
+    pub key: String,
+    pub time_s: f64,
+    /// All anomalies of one incident are told together; counted from 1, as on the page.
+    pub incident: usize,
+    /// Indices of the `invoke` events in `history.jsonl`.
+    pub operations: Vec<u64>,
+    pub clients: Vec<String>,
+    pub fault: Option<u32>,
+    pub lost: Vec<u64>,
+    /// Whether it contradicts what the workload claims.
+    pub claimed: bool,
+    /// Its incident's sentences.
+    pub text: String,
+    /// Indices of the events in `history.jsonl` that the text follows from.
+    pub lines: Vec<u64>,
+}
+
+/// All anomalies, ordered by time.
+pub(super) fn anomalies(story: &Story, accounts: &[IncidentAccount]) -> Vec<AnomalyAccount> {
+    let mut anomalies = Vec::new();
+    for (number, (incident, account)) in story.incidents.iter().zip(accounts).enumerate() {
+        let (text, lines) = (account.text(), account.lines());
+        anomalies.extend(incident.anomalies.iter().map(|anomaly| AnomalyAccount {
+            kind: anomaly.kind,
+            key: anomaly.key.clone(),
+            time_s: (anomaly.time as f64 / 1e3).round() / 1e6,
+            incident: number + 1,
+            operations: anomaly.operations.clone(),
+            clients: story.names(&anomaly.operations),
+            fault: anomaly.fault,
+            lost: anomaly.lost.clone(),
+            claimed: story.breaks(anomaly.kind),
+            text: text.clone(),
+            lines: lines.clone(),
+        }));
+    }
+    anomalies.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
+    anomalies
+}
+
+/// What the incidents are.
+pub(super) fn title(story: &Story) -> &'static str {
+    match story.incidents.iter().any(|incident| incident.claimed) || story.incidents.is_empty() {
+        true => "What went wrong",
+        false if story.resource_refuses() => "Seen, but harmless here",
+        false => "Seen, but not claimed",
+    }
+}
+
+/// What is said of a run without an incident.
+pub(super) fn nothing_wrong(story: &Story) -> String {
+    if story.subject.verdict.valid == Validity::Unknown {
+        return "No violation was seen, but this run proves nothing.".to_string();
+    }
+    let observed = Faults::new(story.subject.history).observed;
+    let all = plural(story.subject.verdict.lost_updates.acknowledged, "acknowledged update");
+    match (story.subject.verdict.lost_updates.acknowledged, observed) {
+        (0, _) => "Nothing to tell: no update was acknowledged.".to_string(),
+        (_, 0) => format!("Nothing: all {all} are accounted for. No fault was in effect."),
+        (_, faults) => format!("Nothing: all {all} are accounted for, through {}.", plural(faults, "observed fault")),
+    }
+}
+
+/// The incident in a few words: what it cost, or else what was seen.
+fn what(incident: &Incident) -> String {
+    let lost = incident.lost.len() as u64;
+    // An update that its own client's write in flight erased is not counted as lost.
+    if lost > 0 && (incident.has(AnomalyKind::LostUpdate) || !incident.has(AnomalyKind::WriteInFlight)) {
+        return format!("{} lost", plural(lost, "acknowledged update"));
+    }
+    let is_common = |kind: &AnomalyKind| matches!(kind, AnomalyKind::LostUpdate | AnomalyKind::OverlappingHolders);
+    let kinds = || incident.anomalies.iter().map(|anomaly| anomaly.kind);
+    let special = kinds().find(|kind| !is_common(kind) && !incident.has(AnomalyKind::LostUpdate));
+    let text = match special.or(kinds().min()) {
+        Some(AnomalyKind::LostUpdate) => "An update overwritten",
+        Some(AnomalyKind::TokenRegress) => "A token that does not rise",
+        Some(AnomalyKind::NotObtained) => "A free lock that no client acquired",
+        Some(AnomalyKind::Unavailable) => "A free lock not acquired for too long",
+        Some(AnomalyKind::WrongAmount) => "A wrong amount",
+        Some(AnomalyKind::WriteInFlight) => "A lock released with a write still in flight",
+        Some(AnomalyKind::AcquiredLate) => "A lock acquired too late",
+        Some(AnomalyKind::WaitedTooLong) => "An attempt past its timeout",
+        Some(AnomalyKind::LeftBehind) => "A lock that outlasts its TTL",
+        Some(AnomalyKind::StaleRead) => "A stale read",
+        Some(AnomalyKind::ImpossibleRead) => "An impossible read",
+        Some(AnomalyKind::OrderViolation) => "An order that contradicts real time",
+        Some(AnomalyKind::OverlappingHolders) | None => "Two holders at once",
+    };
+    text.to_string()
+}
+
+fn clients(story: &Story, incident: &Incident) -> String {
+    let mut names: Vec<String> =
+        incident.operations.iter().map(|operation| tame(&story.name(operation.process), 20)).collect();
+    names.dedup();
+    if names.len() > 4 {
+        let more = names.len() - 3;
+        names.truncate(3);
+        names.push(format!("{more} more"));
+    }
+    list(&names)
+}
