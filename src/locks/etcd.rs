@@ -10,7 +10,17 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
+use super::{About, Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
+use crate::topology::Program;
+
+pub(crate) const ABOUT: About = About {
+    name: "etcd",
+    called: "The lock in etcd",
+    program: Program::Etcd,
+    whole_seconds: true,
+    tokens: true,
+    ..About::OF_ITS_OWN
+};
 
 /// What the lock asks of etcd. Each request is bounded in time by the implementation.
 pub trait Leases: Send + Sync {
@@ -53,7 +63,7 @@ impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
         let failure = match self.leases.create(key, lease.id).await {
             Ok(Some(number)) => {
                 held.token = Some(Token { number, minor: None });
-                match held.use_up(self.clock.now().saturating_sub(start)) {
+                match held.since(&self.clock, start) {
                     Ok(()) => return Ok(held),
                     Err(too_late) => too_late,
                 }

@@ -7,12 +7,19 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook, Token};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook, Token};
+
+pub(super) const ABOUT: About =
+    About { name: "fenced", called: "The fenced lock", tokens: true, ..About::OF_ITS_OWN };
 
 pub struct Fenced<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
+}
+
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<Fenced<N, C>, String> {
+    Ok(Fenced { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
 }
 
 /// Where the number of a lock's latest acquisition is kept.
@@ -28,7 +35,7 @@ impl<N: Node, C: Clock> Algorithm for Fenced<N, C> {
             Ok(None) => return Err("held by another client".into()),
             Ok(Some(number)) => {
                 held.token = Some(Token { number, minor: None });
-                match held.use_up(self.clock.now().saturating_sub(start)) {
+                match held.since(&self.clock, start) {
                     Ok(()) => return Ok(held),
                     Err(too_late) => too_late,
                 }

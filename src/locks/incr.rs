@@ -7,7 +7,9 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+
+pub(super) const ABOUT: About = About { name: "incr", expires: false, ..About::ON_ONE_NODE };
 
 pub struct Incr<N, C> {
     pub node: N,
@@ -16,6 +18,11 @@ pub struct Incr<N, C> {
     pub ttl: Duration,
     /// Bounds of the wait between attempts to release.
     pub retry_delay: (Duration, Duration),
+}
+
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<Incr<N, C>, String> {
+    let retry_delay = parts.settings.retry_delay()?;
+    Ok(Incr { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock, retry_delay })
 }
 
 /// How many TTLs a release is tried for.

@@ -13,12 +13,19 @@
 use std::time::Duration;
 
 use super::fenced::counter;
-use super::{Algorithm, Clock, Held, Node, PhaseHook, Token};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook, Token};
+
+pub(super) const ABOUT: About =
+    About { name: "paired-token", called: "The fenced lock", tokens: true, ..About::OF_ITS_OWN };
 
 pub struct PairedToken<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
+}
+
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<PairedToken<N, C>, String> {
+    Ok(PairedToken { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
 }
 
 /// Where the greatest released number is kept.
@@ -46,7 +53,7 @@ impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
             Ok(Some(number)) => match self.token(key, number).await {
                 Ok(token) => {
                     held.token = Some(token);
-                    match held.use_up(self.clock.now().saturating_sub(start)) {
+                    match held.since(&self.clock, start) {
                         Ok(()) => return Ok(held),
                         Err(too_late) => too_late,
                     }

@@ -6,12 +6,18 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+
+pub(super) const ABOUT: About = About { name: "setnx-expire", halves: true, ..About::ON_ONE_NODE };
 
 pub struct SetnxExpire<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
+}
+
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<SetnxExpire<N, C>, String> {
+    Ok(SetnxExpire { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
 }
 
 impl<N: Node, C: Clock> Algorithm for SetnxExpire<N, C> {
@@ -25,7 +31,7 @@ impl<N: Node, C: Clock> Algorithm for SetnxExpire<N, C> {
                 // The TTL runs from here.
                 let start = self.clock.now();
                 match self.node.expire(key, self.ttl).await {
-                    Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
+                    Ok(true) => match held.since(&self.clock, start) {
                         Ok(()) => return Ok(held),
                         Err(too_late) => too_late,
                     },

@@ -6,12 +6,18 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+
+pub(super) const ABOUT: About = About { name: "single-constant", ..About::ON_ONE_NODE };
 
 pub struct SingleConstant<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
+}
+
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<SingleConstant<N, C>, String> {
+    Ok(SingleConstant { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
 }
 
 /// What every holder writes.
@@ -23,7 +29,7 @@ impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
         let mut held = Held::on_one_node(CONSTANT.to_string(), self.ttl);
         match self.node.set_if_absent(key, CONSTANT, self.ttl).await {
             Ok(false) => Err("held by another client".into()),
-            Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
+            Ok(true) => match held.since(&self.clock, start) {
                 Ok(()) => Ok(held),
                 Err(too_late) => {
                     self.release(key, &held, hook).await;

@@ -6,12 +6,18 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+
+pub(super) const ABOUT: About = About { name: "single-get-del", ..About::ON_ONE_NODE };
 
 pub struct SingleGetDel<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
+}
+
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<SingleGetDel<N, C>, String> {
+    Ok(SingleGetDel { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
 }
 
 impl<N: Node, C: Clock> SingleGetDel<N, C> {
@@ -26,7 +32,7 @@ impl<N: Node, C: Clock> Algorithm for SingleGetDel<N, C> {
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
             Ok(false) => return Err("held by another client".into()),
-            Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
+            Ok(true) => match held.since(&self.clock, start) {
                 Ok(()) => return Ok(held),
                 Err(too_late) => too_late,
             },

@@ -11,7 +11,16 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
+use super::{About, Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
+use crate::topology::Program;
+
+pub(crate) const ABOUT: About = About {
+    name: "zookeeper",
+    called: "The lock in ZooKeeper",
+    program: Program::Zookeeper,
+    tokens: true,
+    ..About::OF_ITS_OWN
+};
 
 /// What the lock asks of ZooKeeper. The implementation bounds each request in time; if one gets no answer, it gives up
 /// its session, and with it all nodes it made.
@@ -54,7 +63,7 @@ impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
         held.token = Some(Token { number: entry.zxid, minor: None });
         let failure = match self.contest.contenders(key).await {
             Ok(numbers) if numbers.iter().min() == Some(&entry.number) => {
-                match held.use_up(self.clock.now().saturating_sub(start)) {
+                match held.since(&self.clock, start) {
                     Ok(()) => return Ok(held),
                     Err(too_late) => too_late,
                 }
