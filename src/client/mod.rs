@@ -4,12 +4,11 @@
 //! controller, the cluster or the faults; it follows [`protocol`], like any client in any language. Its clocks and
 //! network come from its [`Machine`], and everything random from the seed it is given.
 
-mod by_sentinel;
-mod by_slot;
 mod clock;
 mod connection;
 mod control;
 mod etcd;
+mod groups;
 mod locking;
 pub mod protocol;
 mod redis_mail;

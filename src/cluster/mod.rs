@@ -13,8 +13,7 @@
 //! - [`cluster`](Cluster): operations on a running cluster; `backend` tells the kinds apart, `ready` waits until
 //!   members answer, [`lines`](ClientProcess) is the clients' stdio
 //! - `reset`: resets a used cluster to its initial state, for another run
-//! - `server`, `databases`, `group_files`: what servers run, and the files that servers of a group start with;
-//!   [`group`](Roles): their roles in the group
+//! - `servers`, `databases`: what servers run; `group`: their roles, as the [`topology`](crate::topology) tells them
 //! - `address`, `back_off`, `redis_program`, `installed`: what both kinds share
 //! - [`clean`](clean()): removes what dead runs left, by the [`Owner`] that each run has
 //!
@@ -30,7 +29,6 @@ mod databases;
 mod docker;
 mod error;
 mod group;
-mod group_files;
 mod installed;
 mod lines;
 mod local;
@@ -40,7 +38,7 @@ mod ready;
 mod redis_program;
 mod reset;
 pub mod sandbox;
-mod server;
+mod servers;
 mod simulated;
 mod starts;
 
@@ -52,17 +50,17 @@ pub use docker::{
     Bundle, ClientSource, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage, NodeSource,
 };
 pub use error::ClusterError;
-pub use group::Roles;
 pub use lines::{ClientOutput, ClientProcess};
 pub use local::Local;
 pub use owner::Owner;
 pub use platform::{Platform, PlatformRequest};
 pub use reset::InitialState;
-use server::Server;
 pub(crate) use simulated::Between;
 pub use simulated::{Distance, START_OF_TIME, Simulated, in_virtual_time};
 
 use crate::members::{AGENT, RESOURCE, Role, client_name, node_name, sentinel_name};
+pub use crate::topology::Roles;
+use crate::topology::server::Server;
 use crate::topology::{InstalledClient, OwnClient, Persistence, Program, Topology};
 
 /// Where a member sees our files; each member sees only its own.
@@ -111,7 +109,7 @@ impl ClusterSpec {
             Member { name, role, address, server: None, container: None }
         };
         let mut members: Vec<Member> = (0..).zip(named).map(member).collect();
-        server::equip(self, &mut members);
+        servers::assign_servers(self, &mut members);
         members
     }
 

@@ -10,9 +10,10 @@ use super::backend::Backend;
 use super::cluster::{Cluster, MemberHandle};
 use super::error::{ClusterError, one_line};
 use super::lines::{ClientOutput, ClientProcess};
-use super::{Member, Roles};
+use super::Member;
 use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope, UNREACHED};
 use crate::members::Role;
+use crate::topology::Roles;
 
 /// A Redis answers within a tenth of a second of its start. A JVM takes seconds, and so does a database that must first
 /// be created. A loaded machine gets more time.

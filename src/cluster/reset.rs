@@ -20,7 +20,7 @@ use super::error::ClusterError;
 use super::{ClientCommand, ClusterSpec, Member};
 use crate::faults::{RedisCommand, RedisReply};
 use crate::members::Role;
-use crate::topology::{Persistence, Program, Topology};
+use crate::topology::{Persistence, Program};
 
 /// An idle server obeys within milliseconds.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -46,7 +46,7 @@ impl ClusterSpec {
     /// - Users' own clients: nobody knows what they told a server.
     pub fn can_be_reset(&self) -> bool {
         self.program == Program::Redis
-            && self.topology == Topology::Independent
+            && self.topology.is_independent()
             && self.persistence == Persistence::None
             && !self.preload
             && matches!(self.client, ClientCommand::BuiltIn)
@@ -138,7 +138,7 @@ fn not_reset(member: &str, reason: String) -> ClusterError {
 mod tests {
     use super::*;
     use crate::cluster::Owner;
-    use crate::topology::{ClusterOptions, OwnClient};
+    use crate::topology::{ClusterOptions, OwnClient, Topology};
 
     #[test]
     fn settings_are_the_same_in_whatever_order_they_come() {

@@ -49,7 +49,7 @@ pub use node::{NoAnswer, Node, RequestError};
 pub use none::NoOptions;
 pub use perfect::PerfectOptions;
 pub use redlock::{Ask, ClockSource, RedlockOptions, ReleaseOn};
-pub use settings::{LockGroup, LockOptions, LockSettings};
+pub use settings::{LockOptions, LockSettings};
 pub use single::SingleOptions;
 pub use steal::StealOptions;
 

@@ -6,6 +6,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::topology::LockGroup;
+
 /// A lock by its name in the catalogue; the `lock` in the protocol's `hello`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LockSettings {
@@ -41,16 +43,6 @@ impl LockSettings {
         let own = serde_json::from_value(Value::Object(self.options.own.clone()));
         own.map_err(|error| format!("lock {}: {error}", self.name))
     }
-}
-
-/// How a client finds the primary among a lock's nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LockGroup {
-    /// By asking Sentinels at these `redis://` URLs for the primary that they know by this name.
-    Sentinel { sentinels: Vec<String>, name: String },
-    /// By asking any node which one serves the key's slot, and following redirections.
-    Cluster,
 }
 
 /// A lock's options: those that mean the same for every lock, and its own.

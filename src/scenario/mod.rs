@@ -22,7 +22,7 @@ use crate::history::{Claim, Function, ResourceKind};
 use crate::locks::{self, LockSettings, LockSpec};
 use crate::nemesis::{Expectation, Nemesis};
 use crate::runs;
-use crate::topology::{OwnClient, Persistence, Topology};
+use crate::topology::{Group, OwnClient, Persistence, Topology};
 use crate::units::{Length, LengthError, LengthRange, as_text};
 
 pub use cluster::ClusterSettings;
@@ -355,7 +355,7 @@ impl Scenario {
             Ok(()) if lock.about().independent_nodes && topology.has_roles() => {
                 format!("{} is a lock over independent nodes; leave `topology` out", lock.name())
             }
-            Ok(()) if matches!(topology, Topology::Cluster(_)) && !lock.about().on_one_key => {
+            Ok(()) if topology.group().is_some_and(Group::splits_keys) && !lock.about().on_one_key => {
                 format!("{} takes several keys, which a Redis Cluster keeps on several nodes", lock.name())
             }
             Ok(()) => return Ok(()),

@@ -15,7 +15,7 @@ use super::sandbox::Sandbox;
 use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log};
 use crate::cluster::sandbox::channel::{Spawn, State};
-use crate::cluster::server::Server;
+use crate::topology::server::Server;
 use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState};
 use crate::faults::Agent;
 use crate::faults::clock::ENVIRONMENT;

@@ -13,7 +13,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::super::error::ClusterError;
-use super::super::group_files::Group;
 use super::super::lines::{ClientOutput, ClientProcess, Log};
 use super::super::{ClusterSpec, Member, MemberState};
 use super::Simulated;
@@ -51,7 +50,7 @@ impl SimulatedRun {
         members: &[Member],
         subnet: Ipv4Net,
     ) -> SimulatedRun {
-        let (world, group) = (World::new(seed, distance, between), Group::new(spec, members));
+        let (world, layout) = (World::new(seed, distance, between), spec.layout(members));
         world.change(|state| {
             let mut numbers = BTreeMap::new();
             for (place, member) in (0..).zip(members) {
@@ -61,7 +60,7 @@ impl SimulatedRun {
                     name: member.name.clone(),
                     clock: Default::default(),
                     running: None,
-                    program: Program::of(spec, &group, member, *number, seed.wrapping_add(place)),
+                    program: Program::of(spec, &layout, member, *number, seed.wrapping_add(place)),
                     disk: Disk::default(),
                     ended: None,
                     refuses_until: Duration::ZERO,

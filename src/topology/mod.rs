@@ -1,5 +1,13 @@
 //! What a cluster is made of: where it runs, which program its servers run, what they keep on disk, how they form a
 //! group, and the user's own client.
+//!
+//! A kind of group is a file with its options that is a [`Group`], a variant of [`Topology`], and, in
+//! [`client`](crate::client), a file for the way to find its primary.
+
+mod group;
+mod redis_cluster;
+mod sentinel;
+pub(crate) mod server;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +16,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Length, as_text};
+pub use group::{Group, Layout, Roles, Servers, field};
+pub use redis_cluster::{BUS, ClusterOptions};
+pub use sentinel::SentinelOptions;
+
+use crate::units::Length;
 
 /// The port that every Redis server listens on.
 pub const REDIS_PORT: u16 = 6379;
@@ -110,47 +122,47 @@ pub enum Topology {
     Cluster(ClusterOptions),
 }
 
+/// How a client finds the primary among a lock's nodes, in the client protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SentinelOptions {
-    /// How many Sentinels there are; a majority of them must agree.
-    pub sentinels: u32,
-    /// How long a primary may be silent before a Sentinel takes it for dead.
-    #[serde(with = "as_text")]
-    pub down_after: Duration,
-    /// How long a failover may take before another one is tried.
-    #[serde(with = "as_text")]
-    pub failover_timeout: Duration,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClusterOptions {
-    /// How long a node may be silent before the others take it for dead.
-    #[serde(with = "as_text")]
-    pub node_timeout: Duration,
+#[serde(rename_all = "kebab-case")]
+pub enum LockGroup {
+    /// By asking Sentinels at these `redis://` URLs for the primary that they know by this name.
+    Sentinel { sentinels: Vec<String>, name: String },
+    /// By asking any node which one serves the key's slot, and following redirections.
+    Cluster,
 }
 
 /// Shorter times make servers take slow ones for dead.
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// Refuses a length that no server keeps; the error names the option.
+fn check_length(name: &str, length: Duration) -> Result<(), String> {
+    if (SHORTEST..=LONGEST).contains(&length) {
+        return Ok(());
+    }
+    let [length, shortest, longest] = [length, SHORTEST, LONGEST].map(Length::Absolute);
+    Err(format!("`{name} = \"{length}\"` must lie between {shortest} and {longest}"))
+}
+
 impl Topology {
+    /// What differs from one kind of group to another; `None` if the nodes are none.
+    pub fn group(&self) -> Option<&dyn Group> {
+        match self {
+            Topology::Independent => None,
+            Topology::Sentinel(options) => Some(options),
+            Topology::Cluster(options) => Some(options),
+        }
+    }
+
     /// How many Sentinels there are besides the nodes.
     pub fn sentinels(&self) -> u32 {
-        match self {
-            Topology::Sentinel(options) => options.sentinels,
-            Topology::Independent | Topology::Cluster(_) => 0,
-        }
+        self.group().map_or(0, Group::sentinels)
     }
 
     /// How many of this many nodes are primaries at the start: the first ones.
     pub fn primaries(&self, nodes: u32) -> u32 {
-        match self {
-            Topology::Independent => nodes,
-            Topology::Sentinel(_) => 1,
-            Topology::Cluster(_) => nodes / 2,
-        }
+        self.group().map_or(nodes, |group| group.primaries(nodes))
     }
 
     /// How many replicas each primary has at the start, with this many nodes.
@@ -160,65 +172,24 @@ impl Topology {
 
     /// Whether a node's role depends on the others and may change.
     pub fn has_roles(&self) -> bool {
-        !self.is_independent()
+        self.group().is_some()
     }
 
     pub fn is_independent(&self) -> bool {
-        *self == Topology::Independent
+        self.group().is_none()
     }
 
     /// Refuses nodes and options that make no valid group; the error says what would.
     pub fn check(&self, nodes: u32) -> Result<(), String> {
-        let length = |name: &str, length: Duration| match (SHORTEST..=LONGEST).contains(&length) {
-            true => Ok(()),
-            false => {
-                let text = |length| Length::Absolute(length).to_string();
-                Err(format!(
-                    "`{name} = \"{}\"` must lie between {} and {}",
-                    text(length),
-                    text(SHORTEST),
-                    text(LONGEST)
-                ))
-            }
-        };
-        match self {
-            Topology::Independent => Ok(()),
-            Topology::Sentinel(options) => {
-                if !(2..=9).contains(&nodes) {
-                    return Err(format!("a Sentinel group has a primary and its replicas, 2 to 9 nodes, not {nodes}"));
-                }
-                if !(1..=9).contains(&options.sentinels) {
-                    return Err(format!("`sentinels = {}` must lie between 1 and 9", options.sentinels));
-                }
-                length("down_after", options.down_after)?;
-                length("failover_timeout", options.failover_timeout)
-            }
-            Topology::Cluster(options) => {
-                if !(6..=18).contains(&nodes) || !nodes.is_multiple_of(2) {
-                    return Err(format!(
-                        "a Redis Cluster has 3 or more primaries with a replica each, 6, 8, … 18 nodes, not {nodes}"
-                    ));
-                }
-                length("node_timeout", options.node_timeout)
-            }
-        }
+        self.group().map_or(Ok(()), |group| group.check(nodes))
     }
 }
 
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |length| Length::Absolute(length);
-        match self {
-            Topology::Independent => f.write_str("independent nodes"),
-            Topology::Sentinel(SentinelOptions { sentinels, down_after, failover_timeout }) => write!(
-                f,
-                "a primary and its replicas, watched by {sentinels} Sentinels: down after {}, failover timeout {}",
-                text(*down_after),
-                text(*failover_timeout)
-            ),
-            Topology::Cluster(ClusterOptions { node_timeout }) => {
-                write!(f, "Redis Cluster, a replica for each primary: node timeout {}", text(*node_timeout))
-            }
+        match self.group() {
+            Some(group) => group.fmt(f),
+            None => f.write_str("independent nodes"),
         }
     }
 }
@@ -260,37 +231,15 @@ impl Program {
 mod tests {
     use super::*;
 
-    fn sentinel() -> SentinelOptions {
-        let millis = Duration::from_millis;
-        SentinelOptions { sentinels: 3, down_after: millis(500), failover_timeout: millis(2000) }
-    }
-
-    #[test]
-    fn groups_that_make_sense_are_accepted_and_others_are_refused() {
-        let cluster = |millis| Topology::Cluster(ClusterOptions { node_timeout: Duration::from_millis(millis) });
-        Topology::Independent.check(1).unwrap();
-        Topology::Sentinel(sentinel()).check(3).unwrap();
-        cluster(500).check(6).unwrap();
-        for (topology, nodes, expected) in [
-            (Topology::Sentinel(sentinel()), 1, "2 to 9 nodes, not 1"),
-            (Topology::Sentinel(sentinel()), 10, "2 to 9 nodes, not 10"),
-            (Topology::Sentinel(SentinelOptions { sentinels: 0, ..sentinel() }), 3, "`sentinels = 0`"),
-            (Topology::Sentinel(SentinelOptions { down_after: Duration::ZERO, ..sentinel() }), 3, "down_after"),
-            (cluster(500), 5, "not 5"),
-            (cluster(500), 7, "not 7"),
-            (cluster(99), 6, "node_timeout"),
-        ] {
-            let error = topology.check(nodes).unwrap_err();
-            assert!(error.contains(expected), "{error}");
-        }
-    }
-
     #[test]
     fn primaries_come_first() {
+        Topology::Independent.check(1).unwrap();
         assert_eq!((Topology::Independent.primaries(5), Topology::Independent.replicas_each(5)), (5, 0));
-        let group = Topology::Sentinel(sentinel());
+        let millis = Duration::from_millis;
+        let sentinel = SentinelOptions { sentinels: 3, down_after: millis(500), failover_timeout: millis(2000) };
+        let group = Topology::Sentinel(sentinel);
         assert_eq!((group.primaries(3), group.replicas_each(3)), (1, 2));
-        let cluster = Topology::Cluster(ClusterOptions { node_timeout: Duration::from_millis(500) });
+        let cluster = Topology::Cluster(ClusterOptions { node_timeout: millis(500) });
         assert_eq!((cluster.primaries(6), cluster.replicas_each(6)), (3, 1));
     }
 }
