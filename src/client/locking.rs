@@ -31,7 +31,9 @@ pub fn lock(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -
             let contest = ZookeeperServers::new(&settings.nodes, first, limit, ttl)?;
             Lock::elsewhere(Zookeeper { contest, clock: clock.clone() }, settings, clock)
         }
-        name if name == perfect::ABOUT.name => Lock::elsewhere(Perfect { grantor: Arc::clone(control) }, settings, clock),
+        name if name == perfect::ABOUT.name => {
+            Lock::elsewhere(Perfect { grantor: Arc::clone(control) }, settings, clock)
+        }
         _ => {
             let mail = RedisMail::new(&settings.nodes, limit, machine)?;
             Lock::from_settings(settings, RedisNode::of_lock(settings, first, machine)?, clock, mail)

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::cluster::{Cluster, MemberHandle};
+use super::cluster::Cluster;
 use super::error::ClusterError;
+use super::parts::MemberHandle;
 use super::{ClientCommand, ClusterSpec, Member};
 use crate::faults::{RedisCommand, RedisReply};
 use crate::members::Role;

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::watch;
 
-use super::cluster::Cluster;
 use super::error::ClusterError;
 use crate::interrupt::{Interrupt, Interrupted};
 
@@ -37,38 +36,42 @@ impl Drop for GiveUpWhenDropped {
 }
 
 impl Starts {
-    /// Carries out the start of this run. If the caller drops this, the start is given up.
-    pub async fn carry_out<F>(
+    /// Carries out the start of this run. If the caller drops this, the start is given up, and what it made removed. The
+    /// removal must not [give it up](Starts::give_up) itself: that would wait for this very task.
+    pub async fn carry_out<T, F, R>(
         &self,
         run_id: &str,
         work: impl FnOnce(Arc<Start>) -> F + Send + 'static,
-    ) -> Result<Cluster, ClusterError>
+        remove: impl FnOnce(T) -> R + Send + 'static,
+    ) -> Result<T, ClusterError>
     where
-        F: Future<Output = Result<Cluster, ClusterError>> + Send + 'static,
+        T: Send + 'static,
+        F: Future<Output = Result<T, ClusterError>> + Send + 'static,
+        R: Future<Output = Result<(), ClusterError>> + Send + 'static,
     {
         let start = self.begin(run_id)?;
         let _dropped = GiveUpWhenDropped(Arc::clone(&start));
         let busy = Arc::clone(&start.busy).lock_owned().await;
         let task = tokio::spawn(async move {
-            let cluster = match start.go_on() {
+            let made = match start.go_on() {
                 Ok(()) => work(Arc::clone(&start)).await,
                 Err(given_up) => Err(given_up),
             };
-            let cluster = match cluster {
-                // It is complete, and nobody waits for it.
-                Ok(cluster) if start.go_on().is_err() => {
-                    if let Err(error) = cluster.stop().await {
+            let made = match made {
+                // It is complete, and no longer wanted.
+                Ok(made) if start.go_on().is_err() => {
+                    if let Err(error) = remove(made).await {
                         tracing::warn!("what the start that was given up had made is still there: {error}");
                     }
                     Err(ClusterError::GivenUp)
                 }
                 other => other,
             };
-            // Together, and in this order: if nobody takes the cluster, it is gone before the start counts as over.
-            (cluster, busy)
+            // Together, and in this order: what is not taken is gone before the start counts as over.
+            (made, busy)
         });
         match task.await {
-            Ok((cluster, _)) => cluster,
+            Ok((made, _)) => made,
             Err(error) => Err(ClusterError::StartPanicked { reason: error.to_string() }),
         }
     }
@@ -79,7 +82,7 @@ impl Starts {
         if starts.contains_key(run_id) {
             return Err(ClusterError::RunExists { run_id: run_id.to_string() });
         }
-        let start = Arc::new(Start::new());
+        let start = Arc::new(Start::default());
         starts.insert(run_id.to_string(), Arc::downgrade(&start));
         Ok(start)
     }
@@ -94,12 +97,14 @@ impl Starts {
     }
 }
 
-impl Start {
-    fn new() -> Start {
+impl Default for Start {
+    fn default() -> Start {
         let (give_up, given_up) = Interrupt::new();
         Start { give_up, given_up, busy: Arc::default() }
     }
+}
 
+impl Start {
     fn give_up(&self) {
         self.give_up.send_replace(true);
     }

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook, Token};
 
-pub(super) const ABOUT: About =
-    About { name: "fenced", called: "The fenced lock", tokens: true, ..About::OF_ITS_OWN };
+pub(super) const ABOUT: About = About { name: "fenced", called: "The fenced lock", tokens: true, ..About::OF_ITS_OWN };
 
 pub struct Fenced<N, C> {
     pub node: N,

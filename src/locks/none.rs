@@ -6,13 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{About, LockOptions, Options};
 
-pub(super) const ABOUT: About = About {
-    name: "none",
-    called: "Running without a lock",
-    on_one_key: true,
-    expires: false,
-    ..About::OF_ITS_OWN
-};
+pub(super) const ABOUT: About =
+    About { name: "none", called: "Running without a lock", on_one_key: true, expires: false, ..About::OF_ITS_OWN };
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -169,7 +169,10 @@ mod tests {
             let lock = spec(&redlock(name, "renew_every = \"0.3ttl\"\nrecheck = true")).unwrap();
             assert_eq!(lock.name(), name);
             let options = lock.options(Duration::from_secs(1)).unwrap();
-            assert_eq!((options.renew_every_ms, options.recheck, options.own.get("check_elapsed")), (Some(300), Some(true), None));
+            assert_eq!(
+                (options.renew_every_ms, options.recheck, options.own.get("check_elapsed")),
+                (Some(300), Some(true), None)
+            );
             assert!(lock.to_string().ends_with("checked again before the write, renewed every 0.3ttl"), "{lock}");
         }
     }
@@ -199,11 +202,15 @@ mod tests {
     #[test]
     fn priorities_go_round() {
         let lock = spec(&steal("priorities = [1, 5]\nstolen_consistency_factor = 0.5")).unwrap();
-        let priority = |lock: &LockSpec, client| lock.of_client(client).own.get("priority").and_then(|value| value.as_u64());
+        let priority =
+            |lock: &LockSpec, client| lock.of_client(client).own.get("priority").and_then(|value| value.as_u64());
         assert_eq!([0, 1, 2, 3].map(|client| priority(&lock, client)), [Some(1), Some(5), Some(1), Some(5)]);
         assert_eq!(priority(&spec("[lock.none]").unwrap(), 1), None);
         let options = lock.options(Duration::from_secs(1)).unwrap();
-        assert_eq!((options.own.get("stolen_consistency_factor"), options.node_timeout_ms), (Some(&json!(0.5)), Some(50)));
+        assert_eq!(
+            (options.own.get("stolen_consistency_factor"), options.node_timeout_ms),
+            (Some(&json!(0.5)), Some(50))
+        );
         for (more, expected) in [
             ("priorities = []\nstolen_consistency_factor = 1", "`priorities` is empty"),
             ("priorities = [1]\nstolen_consistency_factor = 1.5", "must be a part of the TTL, from 0 to 1"),

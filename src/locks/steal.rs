@@ -83,11 +83,7 @@ impl Options for StealOptions {
         let recheck = if self.recheck { RECHECK } else { "" };
         format!(
             ": priorities {:?}, thieves wait for {} of the TTL, node timeout {}, drift factor {}, retry after {}{recheck}",
-            self.priorities,
-            self.stolen_consistency_factor,
-            self.node_timeout,
-            self.drift_factor,
-            self.retry_delay
+            self.priorities, self.stolen_consistency_factor, self.node_timeout, self.drift_factor, self.retry_delay
         )
     }
 

@@ -62,12 +62,10 @@ impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
         let mut held = Held::on_one_node(entry.number.to_string(), entry.ttl);
         held.token = Some(Token { number: entry.zxid, minor: None });
         let failure = match self.contest.contenders(key).await {
-            Ok(numbers) if numbers.iter().min() == Some(&entry.number) => {
-                match held.since(&self.clock, start) {
-                    Ok(()) => return Ok(held),
-                    Err(too_late) => too_late,
-                }
-            }
+            Ok(numbers) if numbers.iter().min() == Some(&entry.number) => match held.since(&self.clock, start) {
+                Ok(()) => return Ok(held),
+                Err(too_late) => too_late,
+            },
             Ok(_) => "another client was faster".to_string(),
             Err(error) => error.to_string(),
         };

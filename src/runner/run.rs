@@ -95,21 +95,16 @@ impl ClusterRequest {
         keep: KeepCluster,
     ) -> Result<ClusterRequest, RunnerError> {
         let kind = match (scenario.cluster_kind(), keep) {
-            (ClusterKind::Local, KeepCluster::ForUser) => {
-                let text = "--keep makes no sense with --cluster local: a local cluster ends with this process";
-                return Err(RunnerError::request(text));
+            (kind, KeepCluster::ForUser) => {
+                if let Some((kind, why)) = kind.named().and_then(|kind| Some((kind, kind.not_kept?))) {
+                    let text = format!("--keep makes no sense with --cluster {}: {why}", kind.name);
+                    return Err(RunnerError::request(text));
+                }
+                ClusterKind::DOCKER
             }
-            (ClusterKind::Sim, KeepCluster::ForUser) => {
-                let text = "--keep makes no sense with --cluster sim: there are no servers that could be kept";
-                return Err(RunnerError::request(text));
-            }
-            (_, KeepCluster::ForUser) => ClusterKind::Docker,
             (kind, _) => kind,
         };
-        let seed = match kind {
-            ClusterKind::Sim | ClusterKind::Any => scenario.seed,
-            ClusterKind::Docker | ClusterKind::Local | ClusterKind::Auto => 0,
-        };
+        let seed = if kind.may_be_simulated() { scenario.seed } else { 0 };
         let program = scenario.workload.lock.program();
         let node = match (&scenario.cluster.image, &scenario.cluster.redis_server) {
             (Some(image), _) => NodeSource::Named(image.clone()),
@@ -187,7 +182,7 @@ impl Runner {
 
     /// Makes one run, from its scenario to its verdict. The report is still to be written.
     pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Made, RunnerError> {
-        if scenario.cluster_kind() == ClusterKind::Sim {
+        if scenario.cluster_kind().is_simulated() {
             // Before anything is installed for it.
             can_be_simulated(scenario)?;
         }
@@ -232,14 +227,14 @@ impl Runner {
         let path = folder.path().display().to_string();
         let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path, scenario));
         // On a machine with Docker or Redis, `any` would mean these.
-        let repeat = match platform {
-            Platform::Simulated(_) => repeat.replace("--cluster any", "--cluster sim"),
-            _ => repeat,
+        let repeat = match platform.kind().is_simulated() {
+            true => repeat.replace("--cluster any", "--cluster sim"),
+            false => repeat,
         };
         let mut facts = RunFacts { repeat, folder: path.clone(), ..RunFacts::default() };
         let keep = match settings.keep_cluster {
             KeepCluster::ForNextRun if !request.spec.can_be_reset() => KeepCluster::No,
-            _ if matches!(platform, Platform::Simulated(_)) => KeepCluster::No,
+            _ if platform.kind().is_simulated() => KeepCluster::No,
             keep => keep,
         };
         let (console, interrupt, remains) = (self.console, self.interrupt(), self.remains.clone());
@@ -423,7 +418,7 @@ impl RunOnCluster<'_> {
     }
 
     fn simulated(&self) -> bool {
-        matches!(self.platform, Platform::Simulated(_))
+        self.platform.kind().is_simulated()
     }
 
     /// Has the user told what is left of the cluster if the program ends at once.

@@ -474,7 +474,10 @@ mod tests {
         };
         let waiting = on("replicated-wait", 3);
         waiting.check().unwrap();
-        assert_eq!(waiting.lock_settings(Vec::new()).unwrap().options.own.get("wait_replicas"), Some(&serde_json::json!(1)));
+        assert_eq!(
+            waiting.lock_settings(Vec::new()).unwrap().options.own.get("wait_replicas"),
+            Some(&serde_json::json!(1))
+        );
         assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&waiting).unwrap()).unwrap(), waiting);
         on("cluster", 6).check().unwrap();
 

@@ -41,12 +41,8 @@ pub trait Group: fmt::Display + Sync {
     }
 
     /// What stands for a node in virtual time, given what stands for any Redis.
-    fn simulated_node(
-        &self,
-        layout: &Layout,
-        number: usize,
-        redis: simulated_redis::Config,
-    ) -> simulated_redis::Config;
+    fn simulated_node(&self, layout: &Layout, number: usize, redis: simulated_redis::Config)
+    -> simulated_redis::Config;
 
     /// What stands for a Sentinel in virtual time.
     fn simulated_sentinel(

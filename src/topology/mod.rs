@@ -5,6 +5,7 @@
 //! [`client`](crate::client), a file for the way to find its primary.
 
 mod group;
+mod kinds;
 mod redis_cluster;
 mod sentinel;
 pub(crate) mod server;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use group::{Group, Layout, Roles, Servers, field};
+pub use kinds::{ClusterKind, KINDS, Kind};
 pub use redis_cluster::{BUS, ClusterOptions};
 pub use sentinel::SentinelOptions;
 
@@ -36,23 +38,6 @@ pub enum Program {
     Zookeeper,
     /// A PostgreSQL server, started by a script of ours.
     Postgres,
-}
-
-/// Where a cluster runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClusterKind {
-    /// In Docker where an engine answers, else on this machine.
-    #[default]
-    Auto,
-    /// In containers.
-    Docker,
-    /// On this machine: its own programs, each in namespaces of its own.
-    Local,
-    /// In memory and virtual time: simulated servers, network and processes, which repeat by their seed.
-    Sim,
-    /// As auto, or simulated where there is neither Docker nor Redis.
-    Any,
 }
 
 /// A user's own lock client.
@@ -190,19 +175,6 @@ impl fmt::Display for Topology {
         match self.group() {
             Some(group) => group.fmt(f),
             None => f.write_str("independent nodes"),
-        }
-    }
-}
-
-impl ClusterKind {
-    /// As the user types it.
-    pub fn word(self) -> &'static str {
-        match self {
-            ClusterKind::Auto => "auto",
-            ClusterKind::Docker => "docker",
-            ClusterKind::Local => "local",
-            ClusterKind::Sim => "sim",
-            ClusterKind::Any => "any",
         }
     }
 }

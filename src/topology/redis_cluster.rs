@@ -212,6 +212,9 @@ mod tests {
         assert_eq!(nodes.iter().filter(|node| node.primary).count(), 3);
         assert_eq!(nodes.iter().flat_map(|node| &node.slots).map(|(first, last)| last - first + 1).sum::<u16>(), SLOTS);
         assert_eq!(nodes[4].replicates.as_deref(), Some("10.0.0.2:6379"));
-        assert!(text.lines().nth(4).unwrap().contains(" myself,slave ") && text.ends_with(" lastVoteEpoch 0\n"), "{text}");
+        assert!(
+            text.lines().nth(4).unwrap().contains(" myself,slave ") && text.ends_with(" lastVoteEpoch 0\n"),
+            "{text}"
+        );
     }
 }

@@ -126,9 +126,7 @@ impl Group for SentinelOptions {
             failover_timeout: self.failover_timeout,
             parallel_syncs: replicas.len().max(1),
             replicas: replicas.iter().map(|replica| SocketAddrV4::new(*replica, REDIS_PORT)).collect(),
-            sentinels: others
-                .map(|(other, at)| (SocketAddrV4::new(*at, address.port()), id(layout, other)))
-                .collect(),
+            sentinels: others.map(|(other, at)| (SocketAddrV4::new(*at, address.port()), id(layout, other))).collect(),
             seed,
         })
     }

@@ -13,9 +13,8 @@ use bollard::query_parameters::{
 use futures_util::future::{join_all, try_join};
 use futures_util::{StreamExt, stream};
 
-use super::ask::ask;
+use super::ask::{ask, label_filters};
 use super::engine::Docker;
-use super::images::label_filters;
 use super::made::Kind;
 use super::start::AT_ONCE;
 use super::{LABEL, LABEL_RUN, network_name};

@@ -11,9 +11,9 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 
 use super::LABEL_RUN;
-use super::ask::{ENGINE_LIMIT, ask, ask_within, in_words};
+use super::ask::{ENGINE_LIMIT, ask, ask_within, in_words, label_filters};
 use super::engine::Docker;
-use super::images::label_filters;
+use crate::cluster::backend::{Backend, Outcome};
 use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log, Piece, follow};
 use crate::cluster::{Member, MemberState};
@@ -110,5 +110,47 @@ impl Docker {
             Ok(text)
         })
         .await
+    }
+}
+
+impl Backend for Docker {
+    fn start_attached<'a>(&'a self, member: &'a Member, log: &'a Log) -> Outcome<'a, ClientProcess> {
+        Box::pin(self.start_attached(member, log))
+    }
+
+    fn start_server<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
+        Box::pin(self.start_container(member))
+    }
+
+    fn kill<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
+        Box::pin(self.kill_container(member))
+    }
+
+    fn wait_for_end<'a>(&'a self, member: &'a Member, limit: Duration) -> Outcome<'a, ()> {
+        Box::pin(self.wait_for_end(member, limit))
+    }
+
+    fn running_pid<'a>(&'a self, member: &'a Member) -> Outcome<'a, Result<u32, String>> {
+        Box::pin(self.running_pid(member))
+    }
+
+    fn states<'a>(&'a self, run_id: &'a str, members: Vec<&'a Member>) -> Outcome<'a, Vec<MemberState>> {
+        Box::pin(self.states(run_id, members))
+    }
+
+    fn server_log<'a>(&'a self, member: &'a Member, last_lines: Option<u32>) -> Outcome<'a, Vec<u8>> {
+        Box::pin(self.log_of(member, last_lines))
+    }
+
+    /// Without waiting for a start of the run: it is over once there is a cluster.
+    fn remove<'a>(&'a self, run_id: &'a str) -> Outcome<'a, ()> {
+        Box::pin(self.remove_remains(run_id))
+    }
+
+    fn firewall(&self) -> Option<&'static str> {
+        Some(
+            "a firewall may drop packets between containers: the counters of `sudo iptables -vnL FORWARD` and \
+             `DOCKER-USER`, or `sudo nft list ruleset`, show which rule does",
+        )
     }
 }

@@ -12,14 +12,15 @@ use tokio::net::unix::pipe;
 use super::Local;
 use super::folder::Folder;
 use super::sandbox::Sandbox;
+use crate::cluster::backend::{Backend, Outcome};
 use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log};
 use crate::cluster::sandbox::channel::{Spawn, State};
-use crate::topology::server::Server;
 use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState};
 use crate::faults::Agent;
 use crate::faults::clock::ENVIRONMENT;
 use crate::members::Role;
+use crate::topology::server::Server;
 
 /// A killed process is gone within milliseconds, unless it waits for a disk.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
@@ -151,6 +152,40 @@ impl LocalRun {
         self.agent.close().await;
         self.sandbox.wait(if lost { Duration::ZERO } else { END_LIMIT }).await?;
         self.folder.remove()
+    }
+}
+
+impl Backend for LocalRun {
+    fn start_attached<'a>(&'a self, member: &'a Member, log: &'a Log) -> Outcome<'a, ClientProcess> {
+        Box::pin(self.start_attached(member, log))
+    }
+
+    fn start_server<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
+        Box::pin(self.start_server(member))
+    }
+
+    fn kill<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
+        Box::pin(self.kill(member))
+    }
+
+    fn wait_for_end<'a>(&'a self, member: &'a Member, limit: Duration) -> Outcome<'a, ()> {
+        Box::pin(self.wait_for_end(member, limit))
+    }
+
+    fn running_pid<'a>(&'a self, member: &'a Member) -> Outcome<'a, Result<u32, String>> {
+        Box::pin(self.running_pid(member))
+    }
+
+    fn states<'a>(&'a self, _: &'a str, members: Vec<&'a Member>) -> Outcome<'a, Vec<MemberState>> {
+        Box::pin(self.states(members))
+    }
+
+    fn server_log<'a>(&'a self, member: &'a Member, last_lines: Option<u32>) -> Outcome<'a, Vec<u8>> {
+        Box::pin(self.server_log(member, last_lines))
+    }
+
+    fn remove<'a>(&'a self, _: &'a str) -> Outcome<'a, ()> {
+        Box::pin(self.remove())
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
+use super::super::backend::{Backend, Outcome};
 use super::super::error::ClusterError;
 use super::super::lines::{ClientOutput, ClientProcess, Log};
 use super::super::{ClusterSpec, Member, MemberState};
@@ -191,6 +192,44 @@ impl SimulatedRun {
     /// Ends everything.
     pub fn remove(&self) {
         self.engine.abort();
+    }
+}
+
+impl Backend for SimulatedRun {
+    fn start_attached<'a>(&'a self, member: &'a Member, log: &'a Log) -> Outcome<'a, ClientProcess> {
+        Box::pin(self.start_attached(member, log))
+    }
+
+    fn start_server<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
+        Box::pin(self.start_server(member))
+    }
+
+    fn kill<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
+        Box::pin(async { self.kill(member) })
+    }
+
+    fn wait_for_end<'a>(&'a self, member: &'a Member, limit: Duration) -> Outcome<'a, ()> {
+        Box::pin(self.wait_for_end(member, limit))
+    }
+
+    fn running_pid<'a>(&'a self, member: &'a Member) -> Outcome<'a, Result<u32, String>> {
+        Box::pin(async { self.running_pid(member) })
+    }
+
+    fn states<'a>(&'a self, _: &'a str, members: Vec<&'a Member>) -> Outcome<'a, Vec<MemberState>> {
+        Box::pin(async { self.states(members) })
+    }
+
+    /// It has nothing to say.
+    fn server_log<'a>(&'a self, _: &'a Member, _: Option<u32>) -> Outcome<'a, Vec<u8>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn remove<'a>(&'a self, _: &'a str) -> Outcome<'a, ()> {
+        Box::pin(async {
+            self.remove();
+            Ok(())
+        })
     }
 }
 

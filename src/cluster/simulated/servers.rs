@@ -2,9 +2,7 @@
 
 use std::net::SocketAddrV4;
 
-use simulated_redis::{
-    Action, Clocks, Config, Disk, Event, Persistence, Process, Sentinel, SentinelConfig, Server,
-};
+use simulated_redis::{Action, Clocks, Config, Disk, Event, Persistence, Process, Sentinel, SentinelConfig, Server};
 
 use super::super::{ClusterSpec, Member};
 use crate::members::Role;
