@@ -25,6 +25,7 @@ mod address;
 mod back_off;
 mod backend;
 mod clean;
+mod cleaned;
 #[expect(clippy::module_inception, reason = "the cluster itself, among what it is made with")]
 mod cluster;
 mod databases;
@@ -49,7 +50,8 @@ mod starts;
 
 use std::net::Ipv4Addr;
 
-pub use clean::{CleanOptions, Cleaned, CleanedRun, KeptRun, clean};
+pub use clean::clean;
+pub use cleaned::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 pub use cluster::Cluster;
 pub use docker::{Bundle, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage};
 pub use error::ClusterError;

@@ -43,8 +43,8 @@ impl ClusterSpec {
     /// - Groups: roles, epochs, offsets and what Sentinels write into their configuration stay.
     /// - Programs other than Redis: no command resets leases, sessions and revisions to zero.
     /// - Persistent servers: what is on a disk is only read at a start.
-    /// - Members whose clocks may be skewed: nobody can see what a process still computes from the time it was shown.
-    /// - Users' own clients: nobody knows what they told a server.
+    /// - Members whose clocks may be skewed: a process may still compute with the time it was shown.
+    /// - Users' own clients: they may have told a server anything.
     pub fn can_be_reset(&self) -> bool {
         self.program == Program::Redis
             && self.topology.is_independent()

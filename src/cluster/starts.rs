@@ -1,7 +1,7 @@
 //! Starts under way, so that one that was given up leaves nothing behind.
 //!
-//! A start runs in a task of its own. An engine carries out a request even when nobody waits for the answer: if a run
-//! were removed while its start is still making containers, some would appear afterwards and stay. So whoever gives up
+//! A start runs in a task of its own. An engine carries out a request even if its caller has left: if a run
+//! were removed while its start is still making containers, some would appear afterwards and stay. So a caller that gives up
 //! a start drops its future, and then waits for the task, which ends as soon as it can and removes what it made.
 
 use std::collections::BTreeMap;
@@ -20,13 +20,13 @@ pub(crate) struct Starts(Arc<Mutex<BTreeMap<String, Weak<Start>>>>);
 #[derive(Debug)]
 pub(crate) struct Start {
     give_up: watch::Sender<bool>,
-    /// Raised once nobody waits for it any more.
+    /// Raised once it is given up.
     given_up: Interrupt,
     /// Held from its beginning until it makes nothing more.
     busy: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Gives up the start when dropped, since nobody waits for it any more.
+/// Gives up the start when dropped.
 struct GiveUpWhenDropped(Arc<Start>);
 
 impl Drop for GiveUpWhenDropped {
@@ -109,16 +109,54 @@ impl Start {
         self.give_up.send_replace(true);
     }
 
-    /// Fails once nobody waits for this start any more.
+    /// Fails once this start is given up.
     pub fn go_on(&self) -> Result<(), ClusterError> {
         if self.given_up.is_raised() { Err(ClusterError::GivenUp) } else { Ok(()) }
     }
 
-    /// Waits for what can be dropped half-way, until nobody waits for this start any more.
+    /// Waits for what can be dropped half-way, until this start is given up.
     pub async fn unless_given_up<T>(
         &self,
         work: impl Future<Output = Result<T, ClusterError>>,
     ) -> Result<T, ClusterError> {
         self.given_up.unless(work).await.unwrap_or_else(|Interrupted| Err(ClusterError::GivenUp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use futures_util::FutureExt;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_complete_and_no_longer_wanted_is_removed_before_the_start_counts_as_over() {
+        for given_up in [true, false] {
+            let (starts, removed) = (Starts::default(), Arc::new(AtomicBool::new(false)));
+            let (go_on, may_go_on) = oneshot::channel::<()>();
+            let made = |_| async move {
+                let _ = may_go_on.await;
+                Ok("made")
+            };
+            let was_removed = Arc::clone(&removed);
+            let remove = |_| async move {
+                was_removed.store(true, Ordering::Relaxed);
+                Ok(())
+            };
+            let mut start = Box::pin(starts.carry_out("run", made, remove));
+            assert!((&mut start).now_or_never().is_none());
+            if given_up {
+                drop(start);
+                go_on.send(()).unwrap();
+            } else {
+                go_on.send(()).unwrap();
+                assert_eq!(start.await.unwrap(), "made");
+            }
+            starts.give_up("run").await;
+            assert_eq!(removed.load(Ordering::Relaxed), given_up);
+        }
     }
 }

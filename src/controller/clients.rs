@@ -151,7 +151,7 @@ impl Run<'_> {
             (Some(FromClient::Failed { text }), _) => Err(Broken::new(format!("it can't take part: {}", told(&text)))),
             (_, Some(closed)) => Err(closed),
             (Some(FromClient::Ready(ready)), None) if ready.protocol == PROTOCOL => {
-                self.is_the_library(&ready.name).map_err(Broken::new)?;
+                self.check_library_version(&ready.name).map_err(Broken::new)?;
                 Ok(shorten(&ready.name))
             }
             (Some(FromClient::Ready(ready)), None) => {
@@ -164,7 +164,7 @@ impl Run<'_> {
 
     /// Refuses a client that says that its library has another version than the workload says: reports would name the
     /// wrong one.
-    fn is_the_library(&self, name: &str) -> Result<(), String> {
+    fn check_library_version(&self, name: &str) -> Result<(), String> {
         let Some(library) = &self.scenario.workload.library else { return Ok(()) };
         let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
         match name.split(' ').find(is_version) {

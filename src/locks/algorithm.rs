@@ -23,7 +23,7 @@ pub trait Algorithm: Send + Sync {
         async { Err("this lock can't be renewed".to_string()) }
     }
 
-    /// Resolves with the reason once the lock has been taken from its holder; never, if nobody would say so.
+    /// Resolves with the reason once the lock has been taken from its holder; never, if its holder would not be told.
     fn taken(&self, held: &Held) -> impl Future<Output = String> + Send {
         let _ = held;
         std::future::pending()

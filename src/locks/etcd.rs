@@ -60,20 +60,19 @@ impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
         let start = self.clock.now();
         let lease = self.leases.grant(self.ttl).await.map_err(|error| error.to_string())?;
         let mut held = Held::on_one_node(lease.id.to_string(), lease.ttl);
-        let failure = match self.leases.create(key, lease.id).await {
+        let taken = match self.leases.create(key, lease.id).await {
             Ok(Some(number)) => {
                 held.token = Some(Token { number, minor: None });
-                match held.since(&self.clock, start) {
-                    Ok(()) => return Ok(held),
-                    Err(too_late) => too_late,
-                }
+                held.since(&self.clock, start)
             }
-            Ok(None) => "another client was faster".to_string(),
-            Err(error) => error.to_string(),
+            Ok(None) => Err("another client was faster".to_string()),
+            Err(error) => Err(error.to_string()),
         };
-        // Even after an error, since the key may have been created. If this fails too, the lease expires by itself.
-        let _ = self.leases.revoke(lease.id).await;
-        Err(failure)
+        if taken.is_err() {
+            // Even after an error, since the key may have been created. If this fails too, the lease expires by itself.
+            let _ = self.leases.revoke(lease.id).await;
+        }
+        taken.map(|()| held)
     }
 
     async fn release(&self, _: &str, held: &Held, _: &dyn PhaseHook) {

@@ -1,4 +1,4 @@
-//! A lock held by somebody, from its acquisition to its release.
+//! A lock that is held, from its acquisition to its release.
 
 use std::convert::Infallible;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! One node: `INCR`; whoever gets 1 has the lock; `DEL` releases it. No TTL, no owner.
+//! One node: `INCR`; the client that gets 1 has the lock; `DEL` releases it. No TTL, no owner.
 //!
 //! Source: a comment under Kleppmann's article (2016) that asks whether this is safe enough, since without a TTL no
 //! pause can outlive it. It promises exclusion as long as every release happens exactly once. A holder that dies holds
@@ -33,7 +33,7 @@ impl<N: Node, C: Clock> Algorithm for Incr<N, C> {
         match self.node.increment(key).await {
             Ok(1) => Ok(Held { mark: String::new(), validity: None, votes: Vec::new(), token: None }),
             Ok(count) => Err(format!("held by another client: the count is {count}")),
-            // If it was carried out and returned 1, nobody will ever know that the lock is theirs.
+            // If it was carried out and returned 1, the lock is taken and no client knows that it holds it.
             Err(error) => Err(error.to_string()),
         }
     }

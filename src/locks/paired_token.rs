@@ -48,23 +48,19 @@ impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
-        let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
+        let taken = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
             Ok(None) => return Err("held by another client".into()),
-            Ok(Some(number)) => match self.token(key, number).await {
-                Ok(token) => {
-                    held.token = Some(token);
-                    match held.since(&self.clock, start) {
-                        Ok(()) => return Ok(held),
-                        Err(too_late) => too_late,
-                    }
-                }
-                Err(error) => error,
-            },
-            Err(error) => error.to_string(),
+            Ok(Some(number)) => self.token(key, number).await.and_then(|token| {
+                held.token = Some(token);
+                held.since(&self.clock, start)
+            }),
+            Err(error) => Err(error.to_string()),
         };
-        // Nobody learned of this acquisition, but its number is not marked as released: that would speak for others.
-        let _ = self.node.delete_if_equals(key, &held.mark).await;
-        Err(refused)
+        if taken.is_err() {
+            // Its number is not marked as released: that would speak for others.
+            let _ = self.node.delete_if_equals(key, &held.mark).await;
+        }
+        taken.map(|()| held)
     }
 
     async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {

@@ -1,4 +1,4 @@
-//! The perfect lock: granted by whoever runs the test, to one client at a time, until given back. No server, no TTL.
+//! The perfect lock: granted by the controller, to one client at a time, until given back. No server, no TTL.
 //!
 //! The control that tests the tester. It can't be lost: a stopped holder still has it when it continues, and one that
 //! died or gave up keeps it until nothing it sent can arrive at the resource any more. So any violation found under it

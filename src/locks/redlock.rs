@@ -62,7 +62,7 @@ pub enum ClockSource {
     /// One that never jumps and runs evenly.
     #[default]
     Monotonic,
-    /// The time of day, which somebody may set.
+    /// The time of day, which may be set.
     Wall,
 }
 

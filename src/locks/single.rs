@@ -73,20 +73,16 @@ impl<N: Node, C: Clock> Algorithm for Single<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
-        let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
+        let taken = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
             Ok(false) => return Err("held by another client".into()),
-            Ok(true) => match self.acknowledged().await {
-                Ok(()) => match held.since(&self.clock, start) {
-                    Ok(()) => return Ok(held),
-                    Err(too_late) => too_late,
-                },
-                Err(too_few) => too_few,
-            },
+            Ok(true) => self.acknowledged().await.and_then(|()| held.since(&self.clock, start)),
             // The node may have set it nevertheless.
-            Err(error) => error.to_string(),
+            Err(error) => Err(error.to_string()),
         };
-        self.release(key, &held, hook).await;
-        Err(refused)
+        if taken.is_err() {
+            self.release(key, &held, hook).await;
+        }
+        taken.map(|()| held)
     }
 
     async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {

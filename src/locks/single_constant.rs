@@ -29,14 +29,14 @@ impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
         let mut held = Held::on_one_node(CONSTANT.to_string(), self.ttl);
         match self.node.set_if_absent(key, CONSTANT, self.ttl).await {
             Ok(false) => Err("held by another client".into()),
-            Ok(true) => match held.since(&self.clock, start) {
-                Ok(()) => Ok(held),
-                Err(too_late) => {
+            Ok(true) => {
+                let in_time = held.since(&self.clock, start);
+                if in_time.is_err() {
                     self.release(key, &held, hook).await;
-                    Err(too_late)
                 }
-            },
-            // The key may be somebody else's, so it is left to the TTL.
+                in_time.map(|()| held)
+            }
+            // The key may be another holder's, so it is left to the TTL.
             Err(error) => Err(error.to_string()),
         }
     }

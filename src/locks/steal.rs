@@ -317,7 +317,7 @@ impl Desk {
         state.acknowledged.clear();
     }
 
-    /// Marks the attempt as successful unless somebody has stolen it meanwhile; returns whether it succeeded.
+    /// Marks the attempt as successful unless it was stolen meanwhile; returns whether it succeeded.
     fn hold(&self) -> bool {
         let mut state = self.state();
         let free = state.thieves.is_empty();
@@ -327,7 +327,7 @@ impl Desk {
         free
     }
 
-    /// Gives up an attempt that took keys from somebody who may still act.
+    /// Gives up an attempt that took keys from a holder that may still act.
     fn abandon(&self, mark: &str) {
         let mut state = self.state();
         state.stage = Stage::Idle;

@@ -23,7 +23,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("plan", &["history", "nemesis", "scenario", "topology", "units", "words"]),
     ("client", &["history", "locks", "machine", "resource", "scenario", "slots", "topology"]),
     ("faults", &["history", "machine", "topology"]),
-    ("cluster", &["client", "faults", "files", "interrupt", "locks", "machine", "members", "slots", "topology"]),
+    ("cluster", &["client", "faults", "files", "interrupt", "machine", "members", "topology"]),
     (
         "controller",
         &[
@@ -48,10 +48,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
     (
         "report",
-        &[
-            "checker", "explore", "files", "history", "locks", "nemesis", "risk", "scenario", "suite", "topology",
-            "words",
-        ],
+        &["checker", "explore", "files", "history", "nemesis", "risk", "scenario", "suite", "topology", "words"],
     ),
     (
         "runner",
@@ -175,6 +172,7 @@ const ON_A_RUNS_WAY: &[&str] = &[
     "locks",
     "machine.rs",
     "plan",
+    "topology",
 ];
 
 /// What such code must not name: time that no test can virtualize, and randomness that no seed repeats. Iterating over

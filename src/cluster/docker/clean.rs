@@ -18,9 +18,9 @@ use super::engine::Docker;
 use super::made::Kind;
 use super::start::AT_ONCE;
 use super::{LABEL, LABEL_RUN, network_name};
+use crate::cluster::cleaned::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
-use crate::cluster::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::topology::Program;
 
 /// Removal is retried while the engine is busy with the same objects, for example for another caller.

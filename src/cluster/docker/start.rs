@@ -16,7 +16,7 @@ use super::engine::Docker;
 use super::images::{ImageRequest, Images};
 use super::{container_name, network_name};
 use crate::cluster::back_off::SHORT_BACK_OFF;
-use crate::cluster::backend::Outcome;
+use crate::cluster::backend::{Backend, Outcome};
 use crate::cluster::error::ClusterError;
 use crate::cluster::parts::{Description, MemberHandle, Parts, agent_on};
 use crate::cluster::provider::{Found, PlatformRequest, Provider};
@@ -139,7 +139,7 @@ impl Docker {
     async fn start_member(&self, handle: &MemberHandle, start: &Start) -> Result<(), ClusterError> {
         start.go_on()?;
         if handle.member.role.is_server() {
-            return self.start_container(&handle.member).await;
+            return self.start_server(&handle.member).await;
         }
         self.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process))
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::cluster::clean::{CleanOptions, Cleaned, CleanedRun, KeptRun};
+use crate::cluster::cleaned::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
 use crate::cluster::{FILES, Member};

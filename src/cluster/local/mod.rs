@@ -17,7 +17,7 @@ use futures_util::future::{BoxFuture, join_all};
 use ipnet::Ipv4Net;
 use tokio::time::{Instant, sleep};
 
-use super::backend::Outcome;
+use super::backend::{Backend, Outcome};
 use super::error::ClusterError;
 use super::installed::{self, Installed};
 use super::parts::{Description, MemberHandle, Parts, agent_on};
@@ -164,7 +164,7 @@ impl Local {
             let now = handles.iter().filter(|handle| handle.member.role.watches() == watchers);
             let starts = start.unless_given_up(start_all(&run, now)).await;
             if let Err(error) = starts {
-                if let Err(error) = run.remove().await {
+                if let Err(error) = run.remove(&spec.run_id).await {
                     tracing::warn!("what the failed start had made is still there: {error}");
                 }
                 return Err(error);

@@ -32,7 +32,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use ipnet::Ipv4Net;
 
-use super::backend::Outcome;
+use super::backend::{Backend, Outcome};
 use super::error::ClusterError;
 use super::parts::{Description, MemberHandle, Parts};
 use super::provider::{PlatformRequest, Provider};

@@ -105,67 +105,11 @@ impl SimulatedRun {
         Agent::connect(AgentStreams { stdin: Box::pin(ours), lines })
     }
 
-    pub async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
-        let address = address_of(member)?;
-        self.start_up().await;
-        let started = |what| self.world.change(|state| state.start(address, what));
-        let pid = started(What::Client { task: None, waiting: Vec::new() });
-        let inside = Inside { world: Arc::clone(&self.world), address, pid };
-        let (stdin, input) = duplex(PIPE);
-        let (stdout, output) = duplex(PIPE);
-        let (mut stderr, errors) = duplex(PIPE);
-        let ended = inside.clone();
-        let work = client::serve(input, output, Arc::new(inside.clone()));
-        let task = tokio::spawn(async move {
-            let outcome = Stoppable { inside, work: Box::pin(work) }.await;
-            if let Err(error) = &outcome {
-                let _ = stderr.write_all(format!("Error: {error}\n").as_bytes()).await;
-            }
-            ended.world.change(|state| state.client_ended(address, ended.pid, i32::from(outcome.is_err())));
-        });
-        self.world.change(|state| {
-            if let Some(running) = state.running(address)
-                && let What::Client { task: its, .. } = &mut running.what
-            {
-                *its = Some(task.abort_handle());
-            }
-        });
-        let process = ClientProcess::over(stdin, stdout, errors, log.clone());
-        Ok(match self.world.change(|state| state.between.clone()) {
-            Some(between) => overheard(process, between, member.name.clone()),
-            None => process,
-        })
-    }
-
-    pub async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
-        let address = address_of(member)?;
-        self.start_up().await;
-        let unknown = || ClusterError::NoServer { member: member.name.clone() };
-        self.world.change(|state| state.start_server(address)).map(|_| ()).ok_or_else(unknown)
-    }
-
     /// Lets the time pass that a process takes to start.
     async fn start_up(&self) {
         let (shortest, longest) = STARTS_IN;
         let takes = shortest + (longest - shortest) * self.world.change(|state| state.draw());
         sleep(Duration::from_millis(takes as u64)).await;
-    }
-
-    pub fn kill(&self, member: &Member) -> Result<(), ClusterError> {
-        let address = address_of(member)?;
-        self.world.change(|state| state.kill(address, false));
-        Ok(())
-    }
-
-    pub async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError> {
-        let (address, began) = (address_of(member)?, Instant::now());
-        while self.world.change(|state| state.running(address).is_some()) {
-            if began.elapsed() >= limit {
-                return Err(ClusterError::Timeout { doing: format!("end {}", member.name), seconds: limit.as_secs() });
-            }
-            sleep(LOOK_AGAIN).await;
-        }
-        Ok(())
     }
 
     pub fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
@@ -197,19 +141,70 @@ impl SimulatedRun {
 
 impl Backend for SimulatedRun {
     fn start_attached<'a>(&'a self, member: &'a Member, log: &'a Log) -> Outcome<'a, ClientProcess> {
-        Box::pin(self.start_attached(member, log))
+        Box::pin(async move {
+            let address = address_of(member)?;
+            self.start_up().await;
+            let started = |what| self.world.change(|state| state.start(address, what));
+            let pid = started(What::Client { task: None, waiting: Vec::new() });
+            let inside = Inside { world: Arc::clone(&self.world), address, pid };
+            let (stdin, input) = duplex(PIPE);
+            let (stdout, output) = duplex(PIPE);
+            let (mut stderr, errors) = duplex(PIPE);
+            let ended = inside.clone();
+            let work = client::serve(input, output, Arc::new(inside.clone()));
+            let task = tokio::spawn(async move {
+                let outcome = Stoppable { inside, work: Box::pin(work) }.await;
+                if let Err(error) = &outcome {
+                    let _ = stderr.write_all(format!("Error: {error}\n").as_bytes()).await;
+                }
+                ended.world.change(|state| state.client_ended(address, ended.pid, i32::from(outcome.is_err())));
+            });
+            self.world.change(|state| {
+                if let Some(running) = state.running(address)
+                    && let What::Client { task: its, .. } = &mut running.what
+                {
+                    *its = Some(task.abort_handle());
+                }
+            });
+            let process = ClientProcess::over(stdin, stdout, errors, log.clone());
+            Ok(match self.world.change(|state| state.between.clone()) {
+                Some(between) => overheard(process, between, member.name.clone()),
+                None => process,
+            })
+        })
     }
 
     fn start_server<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
-        Box::pin(self.start_server(member))
+        Box::pin(async move {
+            let address = address_of(member)?;
+            self.start_up().await;
+            let unknown = || ClusterError::NoServer { member: member.name.clone() };
+            self.world.change(|state| state.start_server(address)).map(|_| ()).ok_or_else(unknown)
+        })
     }
 
     fn kill<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
-        Box::pin(async { self.kill(member) })
+        Box::pin(async move {
+            let address = address_of(member)?;
+            self.world.change(|state| state.kill(address, false));
+            Ok(())
+        })
     }
 
     fn wait_for_end<'a>(&'a self, member: &'a Member, limit: Duration) -> Outcome<'a, ()> {
-        Box::pin(self.wait_for_end(member, limit))
+        Box::pin(async move {
+            let (address, began) = (address_of(member)?, Instant::now());
+            while self.world.change(|state| state.running(address).is_some()) {
+                if began.elapsed() >= limit {
+                    return Err(ClusterError::Timeout {
+                        doing: format!("end {}", member.name),
+                        seconds: limit.as_secs(),
+                    });
+                }
+                sleep(LOOK_AGAIN).await;
+            }
+            Ok(())
+        })
     }
 
     fn running_pid<'a>(&'a self, member: &'a Member) -> Outcome<'a, Result<u32, String>> {
