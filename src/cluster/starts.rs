@@ -137,7 +137,9 @@ mod tests {
         for given_up in [true, false] {
             let (starts, removed) = (Starts::default(), Arc::new(AtomicBool::new(false)));
             let (go_on, may_go_on) = oneshot::channel::<()>();
+            let (begin, has_begun) = oneshot::channel::<()>();
             let made = |_| async move {
+                let _ = begin.send(());
                 let _ = may_go_on.await;
                 Ok("made")
             };
@@ -148,6 +150,7 @@ mod tests {
             };
             let mut start = Box::pin(starts.carry_out("run", made, remove));
             assert!((&mut start).now_or_never().is_none());
+            has_begun.await.unwrap();
             if given_up {
                 drop(start);
                 go_on.send(()).unwrap();

@@ -170,9 +170,9 @@ mod tests {
         for (scenario, expected) in [
             (of(LOCAL, Some("redis:7"), None, &[]), "--image makes no sense with --cluster local"),
             (of(LOCAL, None, Some("python:3"), &[]), "--client-image makes no sense with --cluster local"),
-            (of(DOCKER, None, Some(""), &[]), "--client-cmd needs --client-image in DOCKER"),
-            (of(Auto, Some("redis:7"), Some(""), &[]), "--client-cmd needs --client-image in DOCKER"),
-            (of(Auto, None, Some(""), &[mount]), "--client-cmd needs --client-image in DOCKER"),
+            (of(DOCKER, None, Some(""), &[]), "--client-cmd needs --client-image in Docker"),
+            (of(Auto, Some("redis:7"), Some(""), &[]), "--client-cmd needs --client-image in Docker"),
+            (of(Auto, None, Some(""), &[mount]), "--client-cmd needs --client-image in Docker"),
             (nowhere(of(Auto, None, Some(""), &[])), "/nonexistent/folder that it starts in is not there"),
         ] {
             let error = scenario.check().unwrap_err().to_string();
