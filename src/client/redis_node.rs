@@ -41,19 +41,19 @@ return 1";
 
 /// Where requests go.
 pub enum RedisNode {
-    Server(Connection),
+    Server(Box<Connection>),
     Group(Box<dyn Primary>),
 }
 
 impl RedisNode {
     /// A node at a `redis://` URL; connects at the first request. Fails only if the URL makes no sense.
     pub fn new(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisNode, String> {
-        Connection::new(url, limit, machine).map(RedisNode::Server)
+        Connection::new(url, limit, machine).map(|server| RedisNode::Server(Box::new(server)))
     }
 
     /// The same, but its connections can be cut off.
     pub fn of_resource(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisNode, String> {
-        Connection::new(url, limit, machine).map(|server| RedisNode::Server(server.numbered()))
+        Connection::new(url, limit, machine).map(|server| RedisNode::Server(Box::new(server.numbered())))
     }
 
     /// The nodes of a lock: those that are named, or one for the whole group. If any node of the group will do, the one
