@@ -85,7 +85,7 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
 impl FuzzFlags {
     /// What the flags mean, checked.
     fn search(&self) -> Result<Search, Failure> {
-        if let Some(kind) = self.options.cluster.filter(|kind| !matches!(kind, ClusterKind::Sim | ClusterKind::Any)) {
+        if let Some(kind) = self.options.cluster.filter(|kind| !kind.may_be_simulated()) {
             return Err(Failure::arguments(format!(
                 "--cluster {} makes no sense here: `fuzz` is simulated; `redjepsen replay` runs what it found on real \
                  servers",
@@ -98,7 +98,7 @@ impl FuzzFlags {
         if time.is_some_and(|time| time.is_zero()) {
             return Err(Failure::arguments("--time 0s leaves no time for a single run; give a length such as 30s"));
         }
-        let options = Options { cluster: Some(ClusterKind::Sim), ..self.options.clone() };
+        let options = Options { cluster: Some(ClusterKind::SIM), ..self.options.clone() };
         let nemesis = self.nemesis.as_deref().unwrap_or("none");
         let none = options.scenario(&self.workload, "none", self.seed, Path::new("")).map_err(Failure::arguments)?;
         // Before the nemesis, which cannot hit what is not there.

@@ -157,7 +157,7 @@ impl RiskFlags {
 
     fn scenario(&self, ttl: Duration) -> Result<Scenario, Failure> {
         let options = Options {
-            cluster: Some(ClusterKind::Sim),
+            cluster: Some(ClusterKind::SIM),
             time_limit: Some(TIME_LIMIT),
             ttl: Some(Length::Absolute(ttl)),
             clients: Some(self.clients),

@@ -1,7 +1,6 @@
 //! Which lock a client takes, on which servers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::clock::ClientClock;
 use super::control::Control;
@@ -12,27 +11,29 @@ use super::redis_mail::RedisMail;
 use super::redis_node::RedisNode;
 use super::zookeeper::ZookeeperServers;
 use crate::locks::Lock;
-use crate::locks::etcd::Etcd;
-use crate::locks::perfect::Perfect;
-use crate::locks::zookeeper::Zookeeper;
+use crate::locks::etcd::{self, Etcd};
+use crate::locks::perfect::{self, Perfect};
+use crate::locks::zookeeper::{self, Zookeeper};
 use crate::machine::Machine;
 
 /// Builds the lock that the controller names; the error says what is missing or unknown.
 pub fn lock(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Lock<ClientClock>, String> {
     let settings = &hello.lock;
     let limit = settings.node_timeout();
-    let (clock, ttl) = (ClientClock::new(hello, machine), Duration::from_millis(settings.ttl_ms));
+    let (clock, ttl) = (ClientClock::new(hello, machine), settings.ttl());
     let first = first_asked(hello);
     match settings.name.as_str() {
-        "etcd" => {
+        name if name == etcd::ABOUT.name => {
             let leases = EtcdServers::new(&settings.nodes, first, limit)?;
             Lock::elsewhere(Etcd { leases, clock: clock.clone(), ttl }, settings, clock)
         }
-        "zookeeper" => {
+        name if name == zookeeper::ABOUT.name => {
             let contest = ZookeeperServers::new(&settings.nodes, first, limit, ttl)?;
             Lock::elsewhere(Zookeeper { contest, clock: clock.clone() }, settings, clock)
         }
-        "perfect" => Lock::elsewhere(Perfect { grantor: Arc::clone(control) }, settings, clock),
+        name if name == perfect::ABOUT.name => {
+            Lock::elsewhere(Perfect { grantor: Arc::clone(control) }, settings, clock)
+        }
         _ => {
             let mail = RedisMail::new(&settings.nodes, limit, machine)?;
             Lock::from_settings(settings, RedisNode::of_lock(settings, first, machine)?, clock, mail)

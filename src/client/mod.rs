@@ -4,12 +4,11 @@
 //! controller, the cluster or the faults; it follows [`protocol`], like any client in any language. Its clocks and
 //! network come from its [`Machine`], and everything random from the seed it is given.
 
-mod by_sentinel;
-mod by_slot;
 mod clock;
 mod connection;
 mod control;
 mod etcd;
+mod groups;
 mod locking;
 pub mod protocol;
 mod redis_mail;
@@ -119,7 +118,7 @@ enum Worker {
     /// A lock, and a resource that knows nothing about it.
     Apart(Guarded),
     /// A database that is both lock and resource.
-    Row(RowLock),
+    Row(Box<RowLock>),
 }
 
 struct Guarded {
@@ -135,7 +134,9 @@ impl Worker {
             return Err(format!("protocol {} is asked for, this client speaks {PROTOCOL}", hello.protocol));
         }
         match hello.resource.kind {
-            ResourceKind::Row => RowLock::connect(hello, ClientClock::new(hello, machine)).await.map(Worker::Row),
+            ResourceKind::Row => {
+                Ok(Worker::Row(Box::new(RowLock::connect(hello, ClientClock::new(hello, machine)).await?)))
+            }
             ResourceKind::Register
             | ResourceKind::Counter
             | ResourceKind::List

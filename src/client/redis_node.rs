@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
 
-use super::by_sentinel::BySentinel;
-use super::by_slot::BySlot;
 use super::connection::Connection;
-use crate::locks::{LockGroup, LockSettings, Node, RequestError};
+use super::groups::{self, Primary};
+use crate::locks::{LockSettings, Node, RequestError};
 use crate::machine::Machine;
+use crate::topology::LockGroup;
 
 /// Deletes the key if it holds the mark; from the Redis documentation of the lock pattern.
 const COMPARE_AND_DELETE: &str =
@@ -41,20 +41,19 @@ return 1";
 
 /// Where requests go.
 pub enum RedisNode {
-    Server(Connection),
-    Sentinel(BySentinel),
-    Cluster(BySlot),
+    Server(Box<Connection>),
+    Group(Box<dyn Primary>),
 }
 
 impl RedisNode {
     /// A node at a `redis://` URL; connects at the first request. Fails only if the URL makes no sense.
     pub fn new(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisNode, String> {
-        Connection::new(url, limit, machine).map(RedisNode::Server)
+        Connection::new(url, limit, machine).map(|server| RedisNode::Server(Box::new(server)))
     }
 
     /// The same, but its connections can be cut off.
     pub fn of_resource(url: &str, limit: Duration, machine: &Arc<dyn Machine>) -> Result<RedisNode, String> {
-        Connection::new(url, limit, machine).map(|server| RedisNode::Server(server.numbered()))
+        Connection::new(url, limit, machine).map(|server| RedisNode::Server(Box::new(server.numbered())))
     }
 
     /// The nodes of a lock: those that are named, or one for the whole group. If any node of the group will do, the one
@@ -79,19 +78,14 @@ impl RedisNode {
         limit: Duration,
         machine: &Arc<dyn Machine>,
     ) -> Result<RedisNode, String> {
-        Ok(match group {
-            LockGroup::Sentinel { sentinels, name } => {
-                RedisNode::Sentinel(BySentinel::new(sentinels, name, limit, machine)?)
-            }
-            LockGroup::Cluster => RedisNode::Cluster(BySlot::new(nodes, first, limit, machine)?),
-        })
+        groups::primary(group, nodes, first, limit, machine).map(RedisNode::Group)
     }
 
     /// Connects now if this is a single server without a connection. An error means that nothing was sent.
     pub async fn connect(&self) -> Result<(), RequestError> {
         match self {
             RedisNode::Server(server) => server.connect().await,
-            RedisNode::Sentinel(_) | RedisNode::Cluster(_) => Ok(()),
+            RedisNode::Group(_) => Ok(()),
         }
     }
 
@@ -99,8 +93,11 @@ impl RedisNode {
     pub async fn request<T: FromRedisValue>(&self, command: Cmd) -> Result<T, RequestError> {
         match self {
             RedisNode::Server(server) => server.request(&command).await,
-            RedisNode::Sentinel(group) => group.request(&command).await,
-            RedisNode::Cluster(cluster) => cluster.request(&command).await,
+            RedisNode::Group(group) => {
+                let answer = redis::from_redis_value(group.request(&command).await?);
+                // As of a single server: an answer that makes no sense leaves open what was done.
+                answer.map_err(|error| RequestError::ConnectionLost(error.to_string()))
+            }
         }
     }
 }
@@ -191,8 +188,7 @@ impl Node for RedisNode {
     async fn wait_for(&self, replicas: u32) -> Result<u32, RequestError> {
         let server = match self {
             RedisNode::Server(server) => return acknowledged(server, replicas).await,
-            RedisNode::Sentinel(group) => group.last_asked().await,
-            RedisNode::Cluster(cluster) => cluster.last_asked().await,
+            RedisNode::Group(group) => group.last_asked().await,
         };
         let gone = || RequestError::NotDone("no server has been asked yet".to_string());
         acknowledged(&*server.ok_or_else(gone)?, replicas).await

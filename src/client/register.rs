@@ -68,7 +68,7 @@ impl Register {
         match &self.node {
             RedisNode::Server(server) => server.cut_off(within).await,
             // Used without a lock, so there is no lock to keep.
-            RedisNode::Sentinel(_) | RedisNode::Cluster(_) => false,
+            RedisNode::Group(_) => false,
         }
     }
 

@@ -45,13 +45,11 @@ impl RowLock {
         let mut config: Config = url.parse().map_err(|error| format!("{url}: {error}"))?;
         config.user("postgres").dbname("postgres");
         config.options(format!("-c idle_in_transaction_session_timeout={ttl}"));
-        let options = &hello.lock.options;
-        let (low, high) = options.retry_delay_ms.ok_or("lock postgres needs `retry_delay_ms`")?;
         let lock = RowLock {
             config,
-            limit: Duration::from_millis(options.node_timeout_ms.unwrap_or(ttl)),
-            ttl: Duration::from_millis(ttl),
-            retry_delay: (Duration::from_millis(low), Duration::from_millis(high)),
+            limit: hello.lock.node_timeout(),
+            ttl: hello.lock.ttl(),
+            retry_delay: hello.lock.retry_delay()?,
             clock,
             session: Mutex::default(),
         };

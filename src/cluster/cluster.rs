@@ -1,16 +1,17 @@
 //! A running cluster: its members, their processes and logs, and its removal.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
 use super::backend::Backend;
 use super::error::ClusterError;
-use super::lines::{ClientProcess, Log};
-use super::{Member, MemberState};
+use super::lines::ClientProcess;
+use super::parts::{Description, MemberHandle, Parts};
+use super::{ClusterSpec, Member, MemberState};
 use crate::faults::Agent;
 use crate::files;
 use crate::members::{Role, client_name};
@@ -27,52 +28,16 @@ pub struct Cluster {
     pub(crate) handles: Vec<Arc<MemberHandle>>,
     /// Injects faults and talks to the servers.
     pub agent: Agent,
-    pub(crate) backend: Backend,
-}
-
-/// A member and what the controller keeps about it.
-pub(crate) struct MemberHandle {
-    pub member: Member,
-    pub log: Log,
-    /// A client process that was started with the cluster and not yet taken.
-    waiting: Mutex<Option<ClientProcess>>,
-    /// How many bytes of its log are already in the folders of earlier runs.
-    collected: AtomicUsize,
-}
-
-/// What a cluster runs on, for the report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Description {
-    /// `docker` or `local`.
-    pub cluster: &'static str,
-    /// What the nodes run: an image, or the path of a program.
-    pub nodes: String,
-    /// How the servers identify themselves, such as `redis 7.0.15`.
-    pub server: String,
-    /// The kernel that all members share; empty if they are simulated.
-    pub kernel: String,
-    /// The engine's version, if there is an engine.
-    pub engine: Option<String>,
-    pub subnet: ipnet::Ipv4Net,
-}
-
-impl MemberHandle {
-    pub fn new(member: Member) -> MemberHandle {
-        MemberHandle { member, log: Log::default(), waiting: Mutex::new(None), collected: AtomicUsize::new(0) }
-    }
-
-    /// Keeps a process until it is taken.
-    pub fn keep(&self, process: ClientProcess) {
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
-    }
-
-    /// Takes the kept process.
-    pub fn take(&self) -> Option<ClientProcess> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
+    pub(crate) backend: Box<dyn Backend>,
 }
 
 impl Cluster {
+    pub(crate) fn new(spec: &ClusterSpec, parts: Parts) -> Cluster {
+        let Parts { description, handles, agent, backend, at_once: _ } = parts;
+        let (run_id, topology) = (spec.run_id.clone(), spec.topology.clone());
+        Cluster { run_id, description, topology, handles, agent, backend }
+    }
+
     /// All members: nodes, the resource, clients, the agent.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.handles.iter().map(|handle| &handle.member)

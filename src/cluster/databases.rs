@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use super::FILES;
-use super::server::{DATA, Server, ServerFile};
 use crate::members::node_name;
 use crate::topology::Program;
+use crate::topology::server::{DATA, Server, ServerFile};
 
 /// A member of an etcd cluster of these nodes. It always syncs what it writes.
 pub(super) fn etcd(run_id: &str, nodes: &[Ipv4Addr], place: usize) -> Server {

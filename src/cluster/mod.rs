@@ -4,18 +4,19 @@
 //!
 //! There are three kinds of clusters behind one type. Members and faults see no difference between two of them: each
 //! member has its own PID and network namespace and host name, our files are in [`FILES`], and the agent is on the same
-//! machine. The third is simulated.
+//! machine. The third is simulated. A kind is a `provider`, which finds out whether it can be had and starts members, and
+//! a `backend`, which works on them; nothing else tells the kinds apart.
 //!
-//! - [`platform`](Platform): where the cluster can run, and what is available there; `starts`: how a start is given up
 //! - `docker`: containers, made through the Engine API
 //! - `local`, `sandbox`: programs of this machine, each in namespaces of its own
 //! - `simulated`: servers, network and processes in memory and virtual time
-//! - [`cluster`](Cluster): operations on a running cluster; `backend` tells the kinds apart, `ready` waits until
-//!   members answer, [`lines`](ClientProcess) is the clients' stdio
+//! - [`platform`](Platform): the list of kinds, and which of them can be had; `start`: from the `parts` that one makes to
+//!   a cluster that answers; `starts`: how a start is given up
+//! - [`cluster`](Cluster): operations on a running cluster; `ready` waits until members answer,
+//!   [`lines`](ClientProcess) is the clients' stdio
 //! - `reset`: resets a used cluster to its initial state, for another run
-//! - `server`, `databases`, `group_files`: what servers run, and the files that servers of a group start with;
-//!   [`group`](Roles): their roles in the group
-//! - `address`, `back_off`, `redis_program`, `installed`: what both kinds share
+//! - `servers`, `databases`: what servers run; `group`: their roles, as the [`topology`](crate::topology) tells them
+//! - `address`, `back_off`, `redis_program`, `installed`: what several kinds share
 //! - [`clean`](clean()): removes what dead runs left, by the [`Owner`] that each run has
 //!
 //! Deliberately absent: faults (see [`faults`](crate::faults)), the clients' protocol, and any notion of time.
@@ -24,45 +25,49 @@ mod address;
 mod back_off;
 mod backend;
 mod clean;
+mod cleaned;
 #[expect(clippy::module_inception, reason = "the cluster itself, among what it is made with")]
 mod cluster;
 mod databases;
 mod docker;
 mod error;
 mod group;
-mod group_files;
 mod installed;
 mod lines;
 mod local;
 mod owner;
+mod parts;
 mod platform;
+mod provider;
 mod ready;
 mod redis_program;
 mod reset;
 pub mod sandbox;
-mod server;
+mod servers;
 mod simulated;
+mod start;
 mod starts;
 
 use std::net::Ipv4Addr;
 
-pub use clean::{CleanOptions, Cleaned, CleanedRun, KeptRun, clean};
-pub use cluster::{Cluster, Description};
-pub use docker::{
-    Bundle, ClientSource, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage, NodeSource,
-};
+pub use clean::clean;
+pub use cleaned::{CleanOptions, Cleaned, CleanedRun, KeptRun};
+pub use cluster::Cluster;
+pub use docker::{Bundle, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage};
 pub use error::ClusterError;
-pub use group::Roles;
 pub use lines::{ClientOutput, ClientProcess};
 pub use local::Local;
 pub use owner::Owner;
-pub use platform::{Platform, PlatformRequest};
+pub use parts::Description;
+pub use platform::Platform;
+pub use provider::{ClientSource, NodeSource, PlatformRequest};
 pub use reset::InitialState;
-use server::Server;
 pub(crate) use simulated::Between;
 pub use simulated::{Distance, START_OF_TIME, Simulated, in_virtual_time};
 
 use crate::members::{AGENT, RESOURCE, Role, client_name, node_name, sentinel_name};
+pub use crate::topology::Roles;
+use crate::topology::server::Server;
 use crate::topology::{InstalledClient, OwnClient, Persistence, Program, Topology};
 
 /// Where a member sees our files; each member sees only its own.
@@ -111,7 +116,7 @@ impl ClusterSpec {
             Member { name, role, address, server: None, container: None }
         };
         let mut members: Vec<Member> = (0..).zip(named).map(member).collect();
-        server::assign_servers(self, &mut members);
+        servers::assign_servers(self, &mut members);
         members
     }
 

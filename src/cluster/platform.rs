@@ -1,45 +1,38 @@
 //! Where a cluster can run, with everything it needs in place.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use futures_util::future::BoxFuture;
 
-use super::cluster::Cluster;
-use super::docker::{ClientSource, Docker, ImageRequest, Images, NodeSource};
+use super::docker::{self, Docker};
 use super::error::ClusterError;
-use super::local::Local;
-use super::simulated::Simulated;
-use super::{ClusterSpec, redis_program};
-use crate::topology::{ClusterKind, Program};
+use super::provider::{Found, NodeSource, PlatformRequest, Provider};
+use super::{ClusterSpec, local, redis_program, simulated};
+use crate::topology::ClusterKind;
 
 /// How long an interrupted user waits for cleanup. A small cluster takes less than a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PATIENCE_PER_MEMBER: Duration = Duration::from_millis(500);
-/// An engine that does not even answer a ping for this long hangs.
-const SILENCE: Duration = Duration::from_secs(2);
 
-/// What the user asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlatformRequest {
-    pub kind: ClusterKind,
-    /// Where the nodes' Redis comes from. A local cluster takes no image.
-    pub node: NodeSource,
-    /// What the lock nodes run.
-    pub program: Program,
-    /// Where a client that is not redjepsen's own runs, in Docker.
-    pub client: ClientSource,
-    /// Draws what a simulated cluster does by itself; 0 for the others.
-    pub seed: u64,
-}
+/// Gets a line about everything that takes time or that the user should know.
+type Note<'a> = &'a mut (dyn FnMut(String) + Send);
+
+/// How a kind makes sure that everything it needs is here.
+type Find = for<'a> fn(&'a PlatformRequest, Note<'a>) -> BoxFuture<'a, Found>;
+
+/// How each kind of cluster is found.
+const KINDS: &[(ClusterKind, Find)] = &[
+    (ClusterKind::DOCKER, |request, note| {
+        Box::pin(async { docker::prepare(Docker::connect().await?, request, note).await })
+    }),
+    (ClusterKind::LOCAL, |request, _| Box::pin(std::future::ready(local::find(request)))),
+    (ClusterKind::SIM, |request, _| Box::pin(std::future::ready(Ok(simulated::find(request))))),
+];
 
 /// Where a cluster can be started, with what it is made of.
 #[derive(Clone, Debug)]
-pub enum Platform {
-    Docker { docker: Docker, images: Box<Images> },
-    Local(Local),
-    Simulated(Simulated),
-}
+pub struct Platform(pub(super) Arc<dyn Provider>);
 
 impl Platform {
     /// Finds out where the cluster can run, and makes sure that everything it needs is there. `note` gets a line about
@@ -48,89 +41,43 @@ impl Platform {
         request: PlatformRequest,
         note: &mut (dyn FnMut(String) + Send),
     ) -> Result<Platform, ClusterError> {
-        let docker = match request.kind {
-            ClusterKind::Local => return local(&request).map(Platform::Local),
-            ClusterKind::Sim => return Ok(Platform::Simulated(Simulated::new(request.seed))),
-            ClusterKind::Docker => Docker::connect().await?,
-            ClusterKind::Auto | ClusterKind::Any => match Docker::connect().await {
-                Ok(docker) => docker,
-                Err(unreachable) => return without_docker(&request, unreachable, note),
+        let found = match KINDS.iter().find(|(kind, _)| *kind == request.kind) {
+            Some((_, find)) => find(&request, note).await,
+            None => match Docker::connect().await {
+                Ok(docker) => docker::prepare(docker, &request, note).await,
+                Err(unreachable) => without_docker(&request, unreachable, note),
             },
         };
-        let images =
-            ImageRequest { node: request.node, nodes_run: request.program, client: request.client, program: None };
-        let images = docker.prepare(&images, note).await?;
-        Ok(Platform::Docker { docker, images: Box::new(images) })
+        found.map(Platform)
+    }
+
+    pub fn kind(&self) -> ClusterKind {
+        self.0.kind()
     }
 
     /// Whether this cluster can run here, as far as that can be told before the start.
     pub async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
-        let docker = match self {
-            Platform::Docker { docker, .. } => docker,
-            Platform::Local(local) => return local.check(spec),
-            Platform::Simulated(simulated) => return simulated.check(spec),
-        };
-        docker.check_neighbours(spec)?;
-        match spec.subnet {
-            Some(subnet) => docker.check_subnet(subnet, spec.addresses()).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Starts a cluster and waits until every server answers and every client process runs.
-    ///
-    /// To give up a start, drop the future and call [`Platform::remove`].
-    pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
-        match self {
-            Platform::Docker { docker, images } => docker.start(spec, Images::clone(images)).await,
-            Platform::Local(local) => local.start(spec).await,
-            Platform::Simulated(simulated) => simulated.start(spec).await,
-        }
+        self.0.check(spec).await
     }
 
     /// Removes what a start of this run has made that failed or was given up. Does nothing if there is nothing.
     pub async fn remove(&self, run_id: &str) -> Result<(), ClusterError> {
-        match self {
-            Platform::Docker { docker, .. } => docker.remove_run(run_id).await,
-            Platform::Local(local) => {
-                local.remove_run(run_id).await;
-                Ok(())
-            }
-            // It goes with its tasks.
-            Platform::Simulated(_) => Ok(()),
-        }
+        self.0.remove(run_id).await
     }
 
-    /// Resolves when it is pointless to wait longer for cleanup: it has had more than enough time, or the engine does not
-    /// answer.
+    /// Resolves when waiting longer for cleanup is pointless: it has had more than enough time for this many members, or
+    /// an engine does not answer.
     pub async fn patience(&self, members: u64) {
-        let enough = sleep(PATIENCE + PATIENCE_PER_MEMBER * u32::try_from(members).unwrap_or(u32::MAX));
-        match self {
-            Platform::Docker { docker, .. } => tokio::select! {
-                biased;
-                () = docker.silence(SILENCE) => {}
-                () = enough => {}
-            },
-            Platform::Local(_) => enough.await,
-            Platform::Simulated(_) => {}
-        }
+        self.0.patience(PATIENCE + PATIENCE_PER_MEMBER * u32::try_from(members).unwrap_or(u32::MAX)).await;
     }
 
     /// What `redjepsen clean` removes of a run that this process no longer removes, for people.
     pub fn traces(&self, run_id: &str) -> String {
-        match self {
-            Platform::Docker { .. } => Docker::traces(run_id),
-            Platform::Local(_) => Local::traces(run_id),
-            Platform::Simulated(_) => "nothing".to_string(),
-        }
+        self.0.traces(run_id)
     }
 }
 
-fn without_docker(
-    request: &PlatformRequest,
-    unreachable: ClusterError,
-    note: &mut (dyn FnMut(String) + Send),
-) -> Result<Platform, ClusterError> {
+fn without_docker(request: &PlatformRequest, unreachable: ClusterError, note: Note<'_>) -> Found {
     let why = match unreachable {
         ClusterError::Forbidden { .. } => unreachable.to_string(),
         _ => "no Docker engine answers".to_string(),
@@ -141,20 +88,23 @@ fn without_docker(
                 "SIMULATED, since {why} and there is no redis-server: no server, network or clock of this run is real. For a \
                  real one, start Docker or `apt-get install redis-server`, and give --cluster docker or --cluster local"
             ));
-            return Ok(Platform::Simulated(Simulated::new(request.seed)));
+            return Ok(simulated::find(request));
         }
         return Err(ClusterError::Nowhere { docker: unreachable.to_string() });
     }
-    let local = local(request)?;
+    let local = local::found(request)?;
     note(format!("{why}, so the cluster is local, of {}", local.server_program().display()));
-    Ok(Platform::Local(local))
+    Ok(Arc::new(local))
 }
 
-fn local(request: &PlatformRequest) -> Result<Local, ClusterError> {
-    let server: Option<PathBuf> = match &request.node {
-        NodeSource::Default => None,
-        NodeSource::Program(path) => Some(path.clone()),
-        NodeSource::Named(image) => return Err(ClusterError::ImageForLocal { image: image.clone() }),
-    };
-    Local::find(server.as_deref(), None)?.with_nodes(request.program)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_can_be_found() {
+        let found: Vec<&str> = KINDS.iter().map(|(kind, _)| kind.word()).collect();
+        let known: Vec<&str> = crate::topology::KINDS.iter().map(|kind| kind.name).collect();
+        assert_eq!(found, known, "each kind of src/topology/kinds.rs has a line here");
+    }
 }

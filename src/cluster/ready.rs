@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::backend::Backend;
-use super::cluster::{Cluster, MemberHandle};
+use super::Member;
+use super::cluster::Cluster;
 use super::error::{ClusterError, one_line};
-use super::lines::{ClientOutput, ClientProcess};
-use super::{Member, Roles};
-use crate::faults::{Agent, AgentStreams, RedisCommand, RedisReply, Scope, UNREACHED};
+use super::parts::MemberHandle;
+use crate::faults::{RedisCommand, RedisReply, Scope, UNREACHED};
 use crate::members::Role;
+use crate::topology::Roles;
 
 /// A Redis answers within a tenth of a second of its start. A JVM takes seconds, and so does a database that must first
 /// be created. A loaded machine gets more time.
@@ -28,26 +27,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(5);
 /// How often, and at which interval, to check whether a process that the agent did not find has ended.
 const LAST_LOOKS: u32 = 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-
-/// Connects to the agent behind this process's stdio.
-pub(crate) fn agent_on(mut process: ClientProcess) -> Agent {
-    let (sender, lines) = mpsc::channel(64);
-    tokio::spawn(async move {
-        while let Some(output) = process.output.recv().await {
-            match output {
-                ClientOutput::Stdout(line) => {
-                    if sender.send(line).await.is_err() {
-                        return;
-                    }
-                }
-                ClientOutput::Stderr(line) => tracing::info!("agent: {}", String::from_utf8_lossy(&line)),
-                ClientOutput::TooLong { .. } => tracing::warn!("the agent's answer is too long"),
-                ClientOutput::Closed(_) => return,
-            }
-        }
-    });
-    Agent::connect(AgentStreams { stdin: process.stdin, lines })
-}
 
 impl Cluster {
     /// Waits until all members are ready, `at_once` at a time. Returns what the servers call themselves.
@@ -77,8 +56,8 @@ impl Cluster {
     }
 
     /// The same cluster, with the name and version of its servers filled in.
-    pub(crate) fn called(mut self, server: String) -> Cluster {
-        self.description.server = server;
+    pub(crate) fn called(mut self, server: &str) -> Cluster {
+        self.description.server += server;
         self
     }
 
@@ -122,7 +101,7 @@ impl Cluster {
             let Err(reason) = self.is_ready(&handle.member).await else { return Ok(()) };
             if !reason.ends_with(UNREACHED) {
                 heard = Instant::now();
-            } else if self.is_in_docker() && heard.elapsed() > SILENT_LIMIT {
+            } else if self.backend.firewall().is_some() && heard.elapsed() > SILENT_LIMIT {
                 self.running_pid(handle).await?;
                 let address = handle.member.address.map(|address| address.to_string()).unwrap_or_default();
                 return Err(ClusterError::Firewall { member: handle.member.name.clone(), address });
@@ -143,14 +122,7 @@ impl Cluster {
     /// What to look at if members do not reach each other, though the agent reaches them all. A local cluster has a
     /// network that this machine's firewall does not see.
     pub fn firewall_between_members(&self) -> Option<&'static str> {
-        self.is_in_docker().then_some(
-            "a firewall may drop packets between containers: the counters of `sudo iptables -vnL FORWARD` and \
-             `DOCKER-USER`, or `sudo nft list ruleset`, show which rule does",
-        )
-    }
-
-    fn is_in_docker(&self) -> bool {
-        matches!(self.backend, Backend::Docker(_))
+        self.backend.firewall()
     }
 
     /// Whether a server can be used, asked once with a limit of one second; an error says why not.
@@ -218,7 +190,8 @@ mod tests {
     use serde_json::{Value, json};
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, empty, split};
 
-    use super::super::lines::Log;
+    use super::super::lines::{ClientProcess, Log};
+    use super::super::parts::agent_on;
     use super::*;
     use crate::faults::AgentError;
 

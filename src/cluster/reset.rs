@@ -15,12 +15,13 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::cluster::{Cluster, MemberHandle};
+use super::cluster::Cluster;
 use super::error::ClusterError;
+use super::parts::MemberHandle;
 use super::{ClientCommand, ClusterSpec, Member};
 use crate::faults::{RedisCommand, RedisReply};
 use crate::members::Role;
-use crate::topology::{Persistence, Program, Topology};
+use crate::topology::{Persistence, Program};
 
 /// An idle server obeys within milliseconds.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -42,11 +43,11 @@ impl ClusterSpec {
     /// - Groups: roles, epochs, offsets and what Sentinels write into their configuration stay.
     /// - Programs other than Redis: no command resets leases, sessions and revisions to zero.
     /// - Persistent servers: what is on a disk is only read at a start.
-    /// - Members whose clocks may be skewed: nobody can see what a process still computes from the time it was shown.
-    /// - Users' own clients: nobody knows what they told a server.
+    /// - Members whose clocks may be skewed: a process may still compute with the time it was shown.
+    /// - Users' own clients: they may have told a server anything.
     pub fn can_be_reset(&self) -> bool {
         self.program == Program::Redis
-            && self.topology == Topology::Independent
+            && self.topology.is_independent()
             && self.persistence == Persistence::None
             && !self.preload
             && matches!(self.client, ClientCommand::BuiltIn)
@@ -138,7 +139,7 @@ fn not_reset(member: &str, reason: String) -> ClusterError {
 mod tests {
     use super::*;
     use crate::cluster::Owner;
-    use crate::topology::{ClusterOptions, OwnClient};
+    use crate::topology::{ClusterOptions, OwnClient, Topology};
 
     #[test]
     fn settings_are_the_same_in_whatever_order_they_come() {

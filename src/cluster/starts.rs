@@ -1,7 +1,7 @@
 //! Starts under way, so that one that was given up leaves nothing behind.
 //!
-//! A start runs in a task of its own. An engine carries out a request even when nobody waits for the answer: if a run
-//! were removed while its start is still making containers, some would appear afterwards and stay. So whoever gives up
+//! A start runs in a task of its own. An engine carries out a request even if its caller has left: if a run
+//! were removed while its start is still making containers, some would appear afterwards and stay. So a caller that gives up
 //! a start drops its future, and then waits for the task, which ends as soon as it can and removes what it made.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::watch;
 
-use super::cluster::Cluster;
 use super::error::ClusterError;
 use crate::interrupt::{Interrupt, Interrupted};
 
@@ -21,13 +20,13 @@ pub(crate) struct Starts(Arc<Mutex<BTreeMap<String, Weak<Start>>>>);
 #[derive(Debug)]
 pub(crate) struct Start {
     give_up: watch::Sender<bool>,
-    /// Raised once nobody waits for it any more.
+    /// Raised once it is given up.
     given_up: Interrupt,
     /// Held from its beginning until it makes nothing more.
     busy: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Gives up the start when dropped, since nobody waits for it any more.
+/// Gives up the start when dropped.
 struct GiveUpWhenDropped(Arc<Start>);
 
 impl Drop for GiveUpWhenDropped {
@@ -37,38 +36,42 @@ impl Drop for GiveUpWhenDropped {
 }
 
 impl Starts {
-    /// Carries out the start of this run. If the caller drops this, the start is given up.
-    pub async fn carry_out<F>(
+    /// Carries out the start of this run. If the caller drops this, the start is given up, and what it made removed. The
+    /// removal must not [give it up](Starts::give_up) itself: that would wait for this very task.
+    pub async fn carry_out<T, F, R>(
         &self,
         run_id: &str,
         work: impl FnOnce(Arc<Start>) -> F + Send + 'static,
-    ) -> Result<Cluster, ClusterError>
+        remove: impl FnOnce(T) -> R + Send + 'static,
+    ) -> Result<T, ClusterError>
     where
-        F: Future<Output = Result<Cluster, ClusterError>> + Send + 'static,
+        T: Send + 'static,
+        F: Future<Output = Result<T, ClusterError>> + Send + 'static,
+        R: Future<Output = Result<(), ClusterError>> + Send + 'static,
     {
         let start = self.begin(run_id)?;
         let _dropped = GiveUpWhenDropped(Arc::clone(&start));
         let busy = Arc::clone(&start.busy).lock_owned().await;
         let task = tokio::spawn(async move {
-            let cluster = match start.go_on() {
+            let made = match start.go_on() {
                 Ok(()) => work(Arc::clone(&start)).await,
                 Err(given_up) => Err(given_up),
             };
-            let cluster = match cluster {
-                // It is complete, and nobody waits for it.
-                Ok(cluster) if start.go_on().is_err() => {
-                    if let Err(error) = cluster.stop().await {
+            let made = match made {
+                // It is complete, and no longer wanted.
+                Ok(made) if start.go_on().is_err() => {
+                    if let Err(error) = remove(made).await {
                         tracing::warn!("what the start that was given up had made is still there: {error}");
                     }
                     Err(ClusterError::GivenUp)
                 }
                 other => other,
             };
-            // Together, and in this order: if nobody takes the cluster, it is gone before the start counts as over.
-            (cluster, busy)
+            // Together, and in this order: what is not taken is gone before the start counts as over.
+            (made, busy)
         });
         match task.await {
-            Ok((cluster, _)) => cluster,
+            Ok((made, _)) => made,
             Err(error) => Err(ClusterError::StartPanicked { reason: error.to_string() }),
         }
     }
@@ -79,7 +82,7 @@ impl Starts {
         if starts.contains_key(run_id) {
             return Err(ClusterError::RunExists { run_id: run_id.to_string() });
         }
-        let start = Arc::new(Start::new());
+        let start = Arc::new(Start::default());
         starts.insert(run_id.to_string(), Arc::downgrade(&start));
         Ok(start)
     }
@@ -94,26 +97,69 @@ impl Starts {
     }
 }
 
-impl Start {
-    fn new() -> Start {
+impl Default for Start {
+    fn default() -> Start {
         let (give_up, given_up) = Interrupt::new();
         Start { give_up, given_up, busy: Arc::default() }
     }
+}
 
+impl Start {
     fn give_up(&self) {
         self.give_up.send_replace(true);
     }
 
-    /// Fails once nobody waits for this start any more.
+    /// Fails once this start is given up.
     pub fn go_on(&self) -> Result<(), ClusterError> {
         if self.given_up.is_raised() { Err(ClusterError::GivenUp) } else { Ok(()) }
     }
 
-    /// Waits for what can be dropped half-way, until nobody waits for this start any more.
+    /// Waits for what can be dropped half-way, until this start is given up.
     pub async fn unless_given_up<T>(
         &self,
         work: impl Future<Output = Result<T, ClusterError>>,
     ) -> Result<T, ClusterError> {
         self.given_up.unless(work).await.unwrap_or_else(|Interrupted| Err(ClusterError::GivenUp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use futures_util::FutureExt;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_complete_and_no_longer_wanted_is_removed_before_the_start_counts_as_over() {
+        for given_up in [true, false] {
+            let (starts, removed) = (Starts::default(), Arc::new(AtomicBool::new(false)));
+            let (go_on, may_go_on) = oneshot::channel::<()>();
+            let (begin, has_begun) = oneshot::channel::<()>();
+            let made = |_| async move {
+                let _ = begin.send(());
+                let _ = may_go_on.await;
+                Ok("made")
+            };
+            let was_removed = Arc::clone(&removed);
+            let remove = |_| async move {
+                was_removed.store(true, Ordering::Relaxed);
+                Ok(())
+            };
+            let mut start = Box::pin(starts.carry_out("run", made, remove));
+            assert!((&mut start).now_or_never().is_none());
+            has_begun.await.unwrap();
+            if given_up {
+                drop(start);
+                go_on.send(()).unwrap();
+            } else {
+                go_on.send(()).unwrap();
+                assert_eq!(start.await.unwrap(), "made");
+            }
+            starts.give_up("run").await;
+            assert_eq!(removed.load(Ordering::Relaxed), given_up);
+        }
     }
 }

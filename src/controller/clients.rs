@@ -137,7 +137,7 @@ impl Run<'_> {
         let settings = self.scenario.lock_settings(self.cluster.node_urls());
         let mut lock = settings.map_err(|error| Broken::new(error.to_string()))?;
         lock.group = self.cluster.lock_group();
-        lock.options.priority = self.scenario.workload.lock.priority_of(client.number);
+        lock.options.extend(self.scenario.workload.lock.of_client(client.number));
         let hello = ToClient::Hello(Hello {
             protocol: PROTOCOL,
             client: client_name(client.number),

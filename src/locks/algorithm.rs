@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use super::Clock;
+
 /// A lock algorithm over its own nodes.
 pub trait Algorithm: Send + Sync {
     /// Tries once. The error says why it failed. Nothing is held then, and the algorithm has taken back what it could
@@ -21,7 +23,7 @@ pub trait Algorithm: Send + Sync {
         async { Err("this lock can't be renewed".to_string()) }
     }
 
-    /// Resolves with the reason once the lock has been taken from its holder; never, if nobody would say so.
+    /// Resolves with the reason once the lock has been taken from its holder; never, if its holder would not be told.
     fn taken(&self, held: &Held) -> impl Future<Output = String> + Send {
         let _ = held;
         std::future::pending()
@@ -78,10 +80,10 @@ impl Held {
         Held { mark, validity: Some(validity), votes: Vec::new(), token: None }
     }
 
-    /// Subtracts the time that acquiring took. The error says that nothing is left.
-    pub(super) fn use_up(&mut self, took: Duration) -> Result<(), String> {
+    /// Subtracts the time since acquiring began. The error says that nothing is left.
+    pub(super) fn since(&mut self, clock: &impl Clock, start: Duration) -> Result<(), String> {
         let Some(validity) = &mut self.validity else { return Ok(()) };
-        *validity = validity.saturating_sub(took);
+        *validity = validity.saturating_sub(clock.now().saturating_sub(start));
         if validity.is_zero() { Err("the reply took longer than the TTL".to_string()) } else { Ok(()) }
     }
 }

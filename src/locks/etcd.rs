@@ -10,7 +10,17 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
+use super::{About, Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
+use crate::topology::Program;
+
+pub(crate) const ABOUT: About = About {
+    name: "etcd",
+    called: "The lock in etcd",
+    program: Program::Etcd,
+    whole_seconds: true,
+    tokens: true,
+    ..About::OF_ITS_OWN
+};
 
 /// What the lock asks of etcd. Each request is bounded in time by the implementation.
 pub trait Leases: Send + Sync {
@@ -50,20 +60,19 @@ impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
         let start = self.clock.now();
         let lease = self.leases.grant(self.ttl).await.map_err(|error| error.to_string())?;
         let mut held = Held::on_one_node(lease.id.to_string(), lease.ttl);
-        let failure = match self.leases.create(key, lease.id).await {
+        let taken = match self.leases.create(key, lease.id).await {
             Ok(Some(number)) => {
                 held.token = Some(Token { number, minor: None });
-                match held.use_up(self.clock.now().saturating_sub(start)) {
-                    Ok(()) => return Ok(held),
-                    Err(too_late) => too_late,
-                }
+                held.since(&self.clock, start)
             }
-            Ok(None) => "another client was faster".to_string(),
-            Err(error) => error.to_string(),
+            Ok(None) => Err("another client was faster".to_string()),
+            Err(error) => Err(error.to_string()),
         };
-        // Even after an error, since the key may have been created. If this fails too, the lease expires by itself.
-        let _ = self.leases.revoke(lease.id).await;
-        Err(failure)
+        if taken.is_err() {
+            // Even after an error, since the key may have been created. If this fails too, the lease expires by itself.
+            let _ = self.leases.revoke(lease.id).await;
+        }
+        taken.map(|()| held)
     }
 
     async fn release(&self, _: &str, held: &Held, _: &dyn PhaseHook) {

@@ -7,12 +7,18 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook, Token};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook, Token};
+
+pub(super) const ABOUT: About = About { name: "fenced", called: "The fenced lock", tokens: true, ..About::OF_ITS_OWN };
 
 pub struct Fenced<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
+}
+
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<Fenced<N, C>, String> {
+    Ok(Fenced { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
 }
 
 /// Where the number of a lock's latest acquisition is kept.
@@ -24,19 +30,18 @@ impl<N: Node, C: Clock> Algorithm for Fenced<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
-        let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
+        let taken = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
             Ok(None) => return Err("held by another client".into()),
             Ok(Some(number)) => {
                 held.token = Some(Token { number, minor: None });
-                match held.use_up(self.clock.now().saturating_sub(start)) {
-                    Ok(()) => return Ok(held),
-                    Err(too_late) => too_late,
-                }
+                held.since(&self.clock, start)
             }
-            Err(error) => error.to_string(),
+            Err(error) => Err(error.to_string()),
         };
-        self.release(key, &held, hook).await;
-        Err(refused)
+        if taken.is_err() {
+            self.release(key, &held, hook).await;
+        }
+        taken.map(|()| held)
     }
 
     async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {

@@ -1,4 +1,4 @@
-//! A lock held by somebody, from its acquisition to its release.
+//! A lock that is held, from its acquisition to its release.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -105,13 +105,15 @@ impl<'a, C: Clock> Holding<'a, C> {
 #[cfg(test)]
 mod tests {
     use super::super::fake::{FakeClock, FakeMail, FakeNode, Nobody};
+    use super::super::redlock::RedlockSettings;
     use super::super::{LockOptions, LockSettings};
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn redlock(clock: &FakeClock, options: LockOptions) -> Lock<FakeClock> {
-        let options = LockOptions { retry_delay_ms: Some((5, 9)), drift_factor: Some(0.01), ..options };
+        let options = LockOptions { retry_delay_ms: Some((5, 9)), ..options };
+        let options = options.with(&RedlockSettings::new(0.01).unwrap());
         let settings = LockSettings { name: "redlock".into(), ttl_ms: 1000, nodes: Vec::new(), group: None, options };
         let nodes = (0..3).map(|_| FakeNode::new(&[], clock.clone())).collect();
         Lock::from_settings(&settings, nodes, clock.clone(), FakeMail::default()).unwrap()
@@ -161,7 +163,7 @@ mod tests {
             ("redlok", 1, "unknown lock `redlok`; this client knows"),
             ("single", 0, "lock single needs a node"),
             ("redlock", 0, "lock redlock needs nodes"),
-            ("redlock", 3, "lock redlock needs `drift_factor`"),
+            ("redlock", 3, "lock redlock: missing field `drift_factor`"),
             ("incr", 1, "lock incr needs `retry_delay_ms`"),
         ] {
             let options = LockOptions::default();

@@ -1,4 +1,4 @@
-//! One node: `INCR`; whoever gets 1 has the lock; `DEL` releases it. No TTL, no owner.
+//! One node: `INCR`; the client that gets 1 has the lock; `DEL` releases it. No TTL, no owner.
 //!
 //! Source: a comment under Kleppmann's article (2016) that asks whether this is safe enough, since without a TTL no
 //! pause can outlive it. It promises exclusion as long as every release happens exactly once. A holder that dies holds
@@ -7,7 +7,9 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+
+pub(super) const ABOUT: About = About { name: "incr", expires: false, ..About::ON_ONE_NODE };
 
 pub struct Incr<N, C> {
     pub node: N,
@@ -18,6 +20,11 @@ pub struct Incr<N, C> {
     pub retry_delay: (Duration, Duration),
 }
 
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<Incr<N, C>, String> {
+    let retry_delay = parts.settings.retry_delay()?;
+    Ok(Incr { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock, retry_delay })
+}
+
 /// How many TTLs a release is tried for.
 const RELEASE_TTLS: u32 = 4;
 
@@ -26,7 +33,7 @@ impl<N: Node, C: Clock> Algorithm for Incr<N, C> {
         match self.node.increment(key).await {
             Ok(1) => Ok(Held { mark: String::new(), validity: None, votes: Vec::new(), token: None }),
             Ok(count) => Err(format!("held by another client: the count is {count}")),
-            // If it was carried out and returned 1, nobody will ever know that the lock is theirs.
+            // If it was carried out and returned 1, the lock is taken and no client knows that it holds it.
             Err(error) => Err(error.to_string()),
         }
     }

@@ -7,19 +7,23 @@
 //!
 //! Locks of systems other than Redis have a trait in their own file for what they ask of it.
 //!
-//! A new lock is a file with its algorithm, a variant of [`LockSpec`] with its options, and a line in
-//! [`Lock::from_settings`].
+//! A new lock is a file with its algorithm, what is known of it ([`About`]) and its settings, and a line in the list
+//! below.
 
+mod about;
 mod algorithm;
 mod clock;
 pub mod etcd;
 pub mod fenced;
 mod holding;
 pub mod incr;
+mod library;
 mod mail;
 mod node;
+mod none;
 pub mod paired_token;
 pub mod perfect;
+mod postgres;
 pub mod redlock;
 pub mod redlock_tokens;
 pub mod setnx_expire;
@@ -33,29 +37,90 @@ pub mod zookeeper;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+pub use about::{About, NodeOptions, Options};
 pub use algorithm::{Algorithm, Held, PhaseHook, Token};
 pub use clock::Clock;
 pub use holding::{Holding, Renewal};
+pub use library::LibraryOptions;
 pub use mail::Mail;
 pub use node::{NoAnswer, Node, RequestError};
-pub use settings::{LockGroup, LockOptions, LockSettings};
-pub use spec::{
-    Ask, ClockSource, LockSpec, NoOptions, NodeOptions, PerfectOptions, RedlockOptions, ReleaseOn, SingleOptions,
-    StealOptions,
-};
+pub use none::NoOptions;
+pub use perfect::PerfectOptions;
+pub use redlock::{Ask, ClockSource, RedlockOptions, ReleaseOn};
+pub use settings::{LockOptions, LockSettings};
+pub use single::SingleOptions;
+pub use steal::StealOptions;
 
 use algorithm::AnyAlgorithm;
-use fenced::Fenced;
-use incr::Incr;
 use node::all;
-use paired_token::PairedToken;
-use redlock::Redlock;
-use redlock_tokens::RedlockTokens;
-use setnx_expire::SetnxExpire;
-use single::Single;
-use single_constant::SingleConstant;
-use single_get_del::SingleGetDel;
-use steal::Steal;
+
+spec::locks! {
+    /// No lock at all.
+    None(NoOptions): none;
+    /// [`perfect`]
+    Perfect(PerfectOptions): perfect;
+    /// [`single`]
+    Single(SingleOptions): single => single::build;
+    /// [`setnx_expire`]
+    SetnxExpire(NodeOptions): setnx_expire => setnx_expire::build;
+    /// [`incr`]
+    Incr(NodeOptions): incr => incr::build;
+    /// [`single_constant`]
+    SingleConstant(NodeOptions): single_constant => single_constant::build;
+    /// [`single_get_del`]
+    SingleGetDel(NodeOptions): single_get_del => single_get_del::build;
+    /// [`fenced`]
+    Fenced(NodeOptions): fenced => fenced::build;
+    /// [`paired_token`]
+    PairedToken(NodeOptions): paired_token => paired_token::build;
+    /// [`redlock`]
+    Redlock(RedlockOptions): redlock => redlock::build;
+    /// [`redlock_tokens`]
+    RedlockTokens(RedlockOptions): redlock_tokens => redlock_tokens::build;
+    /// [`steal`]
+    Steal(StealOptions): steal => steal::build;
+    /// [`etcd`]
+    Etcd(NodeOptions): etcd;
+    /// [`zookeeper`]
+    Zookeeper(NodeOptions): zookeeper;
+    /// `SELECT … FOR UPDATE` of the row that is the resource; the client does both in one transaction.
+    Postgres(NodeOptions): postgres;
+    /// A lock that the workload's own client brings.
+    Library(LibraryOptions): library;
+}
+
+/// What a lock on Redis is built of.
+struct Parts<'a, N, C, M> {
+    settings: &'a LockSettings,
+    nodes: Vec<N>,
+    clock: C,
+    mail: M,
+}
+
+impl<N, C, M> Parts<'_, N, C, M> {
+    /// The one node that the lock is on; the error says that there is none.
+    fn node(&mut self) -> Result<N, String> {
+        let nodes = std::mem::take(&mut self.nodes);
+        nodes.into_iter().next().ok_or_else(|| format!("lock {} needs a node", self.settings.name))
+    }
+}
+
+/// The names of the locks of which this is true, in a sentence: `a, b and c`.
+pub fn names(wanted: impl Fn(&About) -> bool) -> String {
+    let mut names: Vec<&str> = ALL.iter().filter(|about| wanted(about)).map(|about| about.name).collect();
+    names.sort_unstable();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let apart = |about: &About| about.name != library::ABOUT.name && !about.program.keeps_resource();
+    format!("unknown lock `{name}`; this client knows {}", names(apart))
+}
 
 /// Why a lock was not acquired. The caller certainly does not hold it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,43 +153,11 @@ impl<C: Clock> Lock<C> {
         clock: C,
         mail: impl Mail,
     ) -> Result<Lock<C>, String> {
-        let LockSettings { name, options, .. } = settings;
-        let ttl = Duration::from_millis(settings.ttl_ms);
-        let mut nodes = nodes.into_iter();
-        let mut node = || nodes.next().ok_or_else(|| format!("lock {name} needs a node"));
-        let algorithm: Box<dyn AnyAlgorithm> = match name.as_str() {
-            "none" => {
-                let never = (Duration::ZERO, Duration::ZERO);
-                return Ok(Lock { algorithm: None, clock, retry_delay: never, recheck: false, renew_every: None });
-            }
-            "single" => {
-                let wait = options.wait_replicas.unwrap_or(0);
-                Box::new(Single { node: node()?, clock: clock.clone(), ttl, wait })
-            }
-            "setnx-expire" => Box::new(SetnxExpire { node: node()?, clock: clock.clone(), ttl }),
-            "incr" => Box::new(Incr { node: node()?, clock: clock.clone(), ttl, retry_delay: settings.retry_delay()? }),
-            "single-constant" => Box::new(SingleConstant { node: node()?, clock: clock.clone(), ttl }),
-            "single-get-del" => Box::new(SingleGetDel { node: node()?, clock: clock.clone(), ttl }),
-            "fenced" => Box::new(Fenced { node: node()?, clock: clock.clone(), ttl }),
-            "paired-token" => Box::new(PairedToken { node: node()?, clock: clock.clone(), ttl }),
-            "redlock" => Box::new(Redlock::from_settings(settings, nodes.collect(), clock.clone())?),
-            "redlock-tokens" => {
-                Box::new(RedlockTokens { redlock: Redlock::from_settings(settings, nodes.collect(), clock.clone())? })
-            }
-            "steal" => {
-                let redlock = Redlock::from_settings(settings, nodes.collect(), clock.clone())?;
-                let factor = options.stolen_consistency_factor;
-                let factor = factor.ok_or_else(|| format!("lock {name} needs `stolen_consistency_factor`"))?;
-                Box::new(Steal::new(redlock, options.priority.unwrap_or(0), factor, mail))
-            }
-            other => {
-                return Err(format!(
-                    "unknown lock `{other}`; this client knows etcd, fenced, incr, none, paired-token, perfect, redlock, \
-                     redlock-tokens, setnx-expire, single, single-constant, single-get-del, steal and \
-                     zookeeper"
-                ));
-            }
-        };
+        if settings.name == none::ABOUT.name {
+            let never = (Duration::ZERO, Duration::ZERO);
+            return Ok(Lock { algorithm: None, clock, retry_delay: never, recheck: false, renew_every: None });
+        }
+        let algorithm = build(Parts { settings, nodes, clock: clock.clone(), mail })?;
         Lock::of(algorithm, settings, clock)
     }
 
@@ -176,3 +209,34 @@ impl<C: Clock> Lock<C> {
 
 #[cfg(test)]
 mod fake;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_file_that_is_about_a_lock_is_in_the_list() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/locks");
+        let listed: BTreeSet<String> = ALL.iter().map(|about| about.name.to_string()).collect();
+        assert_eq!(listed.len(), ALL.len(), "each name once");
+        let mut found = BTreeSet::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if std::fs::read_to_string(&path).unwrap().contains("const ABOUT: About =") {
+                found.insert(path.file_stem().unwrap().to_str().unwrap().replace('_', "-"));
+            }
+        }
+        found.remove("mod");
+        assert_eq!(listed, found, "a lock's file has its name, and its line in the list of src/locks/mod.rs");
+    }
+
+    #[test]
+    fn names_are_told_in_a_sentence() {
+        assert_eq!(names(|about| about.tokens), "etcd, fenced, paired-token, redlock-tokens and zookeeper");
+        assert_eq!(names(|about| about.steals), "steal");
+        assert_eq!(names(|_| false), "");
+    }
+}

@@ -13,12 +13,19 @@
 use std::time::Duration;
 
 use super::fenced::counter;
-use super::{Algorithm, Clock, Held, Node, PhaseHook, Token};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook, Token};
+
+pub(super) const ABOUT: About =
+    About { name: "paired-token", called: "The fenced lock", tokens: true, ..About::OF_ITS_OWN };
 
 pub struct PairedToken<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
+}
+
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<PairedToken<N, C>, String> {
+    Ok(PairedToken { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
 }
 
 /// Where the greatest released number is kept.
@@ -41,23 +48,19 @@ impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
-        let refused = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
+        let taken = match self.node.set_if_absent_and_count(key, &held.mark, self.ttl, &counter(key)).await {
             Ok(None) => return Err("held by another client".into()),
-            Ok(Some(number)) => match self.token(key, number).await {
-                Ok(token) => {
-                    held.token = Some(token);
-                    match held.use_up(self.clock.now().saturating_sub(start)) {
-                        Ok(()) => return Ok(held),
-                        Err(too_late) => too_late,
-                    }
-                }
-                Err(error) => error,
-            },
-            Err(error) => error.to_string(),
+            Ok(Some(number)) => self.token(key, number).await.and_then(|token| {
+                held.token = Some(token);
+                held.since(&self.clock, start)
+            }),
+            Err(error) => Err(error.to_string()),
         };
-        // Nobody learned of this acquisition, but its number is not marked as released: that would speak for others.
-        let _ = self.node.delete_if_equals(key, &held.mark).await;
-        Err(refused)
+        if taken.is_err() {
+            // Its number is not marked as released: that would speak for others.
+            let _ = self.node.delete_if_equals(key, &held.mark).await;
+        }
+        taken.map(|()| held)
     }
 
     async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {

@@ -1,12 +1,42 @@
-//! The perfect lock: granted by whoever runs the test, to one client at a time, until given back. No server, no TTL.
+//! The perfect lock: granted by the controller, to one client at a time, until given back. No server, no TTL.
 //!
 //! The control that tests the tester. It can't be lost: a stopped holder still has it when it continues, and one that
 //! died or gave up keeps it until nothing it sent can arrive at the resource any more. So any violation found under it
 //! is a bug of the tester.
 
 use std::future::Future;
+use std::time::Duration;
 
-use super::{Algorithm, Held, PhaseHook};
+use serde::{Deserialize, Serialize};
+
+use super::about::range;
+use super::{About, Algorithm, Held, LockOptions, Options, PhaseHook};
+use crate::units::LengthRange;
+
+pub(crate) const ABOUT: About = About {
+    name: "perfect",
+    called: "The perfect lock",
+    granted_by_controller: true,
+    expires: false,
+    ..About::OF_ITS_OWN
+};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PerfectOptions {
+    /// How long to wait before asking again, drawn each time.
+    pub retry_delay: LengthRange,
+}
+
+impl Options for PerfectOptions {
+    fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
+        Ok(LockOptions { retry_delay_ms: Some(range(self.retry_delay, ttl)?), ..LockOptions::default() })
+    }
+
+    fn describe(&self) -> String {
+        format!(": granted by the controller, retry after {}", self.retry_delay)
+    }
+}
 
 /// Grants the lock; knows for which key and to whom.
 pub trait Grantor: Send + Sync {

@@ -9,56 +9,168 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, LockSettings, Node, PhaseHook, RequestError, all};
+use serde::{Deserialize, Serialize};
+
+use super::about::{asking, is_default, is_yes, within_ttls, yes};
+use super::{About, Algorithm, Clock, Held, LockOptions, Node, Options, Parts, PhaseHook, RequestError, all};
+use crate::units::{Length, LengthRange};
+
+pub(super) const ABOUT: About =
+    About { name: "redlock", called: "Redlock", independent_nodes: true, ..About::OF_ITS_OWN };
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedlockOptions {
+    pub ask: Ask,
+    /// How long one request to one node may take; far below the TTL.
+    pub node_timeout: Length,
+    /// Fraction of the TTL by which clocks may drift apart while the lock is held, such as 0.01.
+    pub drift_factor: f64,
+    /// How long to wait before asking again, drawn each time so that contenders fall out of step.
+    pub retry_delay: LengthRange,
+    /// Whether a majority that took longer than the lock is valid counts as none, as it should.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub check_elapsed: bool,
+    /// The clock by which the client measures how long asking took.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub clock: ClockSource,
+    /// Which nodes are told of a release.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub release: ReleaseOn,
+    /// Whether the holder checks its remaining validity once more right before it writes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub recheck: bool,
+    /// How often a holder renews its lock; never if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renew_every: Option<Length>,
+}
+
+/// The order in which Redlock asks its nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ask {
+    /// All at once.
+    Parallel,
+    /// One after another.
+    Sequential,
+}
+
+/// The clock that a lock's client reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockSource {
+    /// One that never jumps and runs evenly.
+    #[default]
+    Monotonic,
+    /// The time of day, which may be set.
+    Wall,
+}
+
+/// Which nodes are told of a release.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReleaseOn {
+    /// All of them, as the documentation says: a lost reply may have been a yes.
+    #[default]
+    All,
+    /// Those that said yes.
+    Acquired,
+}
+
+impl Options for RedlockOptions {
+    fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
+        let settings = RedlockSettings {
+            sequential: self.ask == Ask::Sequential,
+            check_elapsed: self.check_elapsed,
+            release_on_all: self.release == ReleaseOn::All,
+            ..RedlockSettings::new(self.drift_factor)?
+        };
+        let options = LockOptions {
+            wall_clock: (self.clock == ClockSource::Wall).then_some(true),
+            recheck: self.recheck.then_some(true),
+            renew_every_ms: self.renew_every.map(|every| within_ttls("renew_every", every, 1, ttl)).transpose()?,
+            ..asking(self.node_timeout, self.retry_delay, ttl)?
+        };
+        Ok(options.with(&settings))
+    }
+
+    fn describe(&self) -> String {
+        let order = match self.ask {
+            Ask::Parallel => "all at once",
+            Ask::Sequential => "one after the other",
+        };
+        let mut text = format!(
+            ": nodes asked {order}, node timeout {}, drift factor {}, retry after {}",
+            self.node_timeout, self.drift_factor, self.retry_delay
+        );
+        if self.recheck {
+            text += RECHECK;
+        }
+        text + &self.renew_every.map(|every| format!(", renewed every {every}")).unwrap_or_default()
+    }
+}
+
+/// For the report.
+pub(super) const RECHECK: &str = ", validity checked again before the write";
+
+/// The options as the client gets them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RedlockSettings {
+    /// Fraction of the TTL by which clocks may drift apart while the lock is held.
+    pub drift_factor: f64,
+    /// Ask one node after another instead of all at once.
+    #[serde(default)]
+    pub sequential: bool,
+    /// Whether a majority that took longer than the lock is valid counts as none. Without this check a delay or a pause
+    /// while asking breaks the lock; with it, it does not.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub check_elapsed: bool,
+    /// Whether all nodes are told of a release, not only those that said yes.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub release_on_all: bool,
+}
+
+impl RedlockSettings {
+    /// Redlock as it is documented. The error says which drift makes no sense.
+    pub fn new(drift_factor: f64) -> Result<RedlockSettings, String> {
+        if !(0.0..1.0).contains(&drift_factor) {
+            return Err(format!("`drift_factor = {drift_factor}` must be a part of the TTL, from 0 to below 1"));
+        }
+        Ok(RedlockSettings { drift_factor, sequential: false, check_elapsed: true, release_on_all: true })
+    }
+}
 
 pub struct Redlock<N, C> {
     pub nodes: Vec<N>,
     pub clock: C,
     pub ttl: Duration,
-    /// Fraction of the TTL by which clocks may drift apart while the lock is held.
-    pub drift_factor: f64,
-    /// Ask one node after another instead of all at once.
-    pub sequential: bool,
-    /// Whether a majority that took longer than the lock is valid counts as none. Without this check a delay or a pause
-    /// while asking breaks the lock; with it, it does not.
-    pub check_elapsed: bool,
-    /// Whether all nodes are told of a release, not only those that said yes.
-    pub release_on_all: bool,
+    pub settings: RedlockSettings,
+}
+
+pub(super) fn build<N, C, M>(parts: Parts<'_, N, C, M>) -> Result<Redlock<N, C>, String> {
+    if parts.nodes.is_empty() {
+        return Err(format!("lock {} needs nodes", parts.settings.name));
+    }
+    let settings = parts.settings.own()?;
+    Ok(Redlock { nodes: parts.nodes, clock: parts.clock, ttl: parts.settings.ttl(), settings })
 }
 
 /// Redis expires keys to the millisecond; the documentation allows 2 ms for that besides the drift.
 const EXPIRY_PRECISION: Duration = Duration::from_millis(2);
 
 impl<N: Node, C: Clock> Redlock<N, C> {
-    /// The error says what is missing.
-    pub(super) fn from_settings(settings: &LockSettings, nodes: Vec<N>, clock: C) -> Result<Redlock<N, C>, String> {
-        let LockSettings { name, options, .. } = settings;
-        if nodes.is_empty() {
-            return Err(format!("lock {name} needs nodes"));
-        }
-        Ok(Redlock {
-            nodes,
-            clock,
-            ttl: Duration::from_millis(settings.ttl_ms),
-            drift_factor: options.drift_factor.ok_or_else(|| format!("lock {name} needs `drift_factor`"))?,
-            sequential: options.sequential.unwrap_or(false),
-            check_elapsed: options.check_elapsed.unwrap_or(true),
-            release_on_all: options.release_on_all.unwrap_or(true),
-        })
-    }
-
     pub(super) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
 
     /// What is left of the TTL after acquiring took this long.
     pub(super) fn validity(&self, took: Duration) -> Duration {
-        let took = if self.check_elapsed { took } else { Duration::ZERO };
-        self.ttl.saturating_sub(took + self.ttl.mul_f64(self.drift_factor) + EXPIRY_PRECISION)
+        let took = if self.settings.check_elapsed { took } else { Duration::ZERO };
+        self.ttl.saturating_sub(took + self.ttl.mul_f64(self.settings.drift_factor) + EXPIRY_PRECISION)
     }
 
     async fn ask_all(&self, key: &str, mark: &str) -> Vec<Result<bool, RequestError>> {
-        if !self.sequential {
+        if !self.settings.sequential {
             return all(self.nodes.iter().map(|node| node.set_if_absent(key, mark, self.ttl))).await;
         }
         let mut answers = Vec::with_capacity(self.nodes.len());
@@ -92,7 +204,8 @@ impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
     }
 
     async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {
-        let told = self.nodes.iter().zip(&held.votes).filter(|(_, said_yes)| self.release_on_all || **said_yes);
+        let everywhere = self.settings.release_on_all;
+        let told = self.nodes.iter().zip(&held.votes).filter(|(_, said_yes)| everywhere || **said_yes);
         all(told.map(|(node, _)| node.delete_if_equals(key, &held.mark))).await;
     }
 
@@ -119,10 +232,7 @@ mod tests {
             nodes: answers.iter().map(|answer| FakeNode::new(&[*answer], clock.clone())).collect(),
             clock,
             ttl: Duration::from_millis(1000),
-            drift_factor: 0.01,
-            sequential,
-            check_elapsed: true,
-            release_on_all: true,
+            settings: RedlockSettings { sequential, ..RedlockSettings::new(0.01).unwrap() },
         }
     }
 
@@ -159,7 +269,8 @@ mod tests {
     #[tokio::test]
     async fn without_the_check_it_believes_in_a_lock_that_has_expired() {
         let answers = [YES, YES, YES, YES, Answer::Set { after_ms: 1500 }];
-        let unchecked = Redlock { check_elapsed: false, ..lock(answers, false) };
+        let mut unchecked = lock(answers, false);
+        unchecked.settings.check_elapsed = false;
         let held = unchecked.attempt("k", &Nobody).await.unwrap();
         assert_eq!(held.validity, Some(Duration::from_millis(1000 - 10 - 2)));
         assert!(lock(answers, false).attempt("k", &Nobody).await.is_err());
@@ -168,7 +279,8 @@ mod tests {
     #[tokio::test]
     async fn told_only_where_it_saw_a_yes_a_node_whose_reply_was_lost_keeps_the_key() {
         let answers = [YES, Answer::Silent, Answer::Silent, Answer::Silent, YES];
-        let lazy = Redlock { release_on_all: false, ..lock(answers, false) };
+        let mut lazy = lock(answers, false);
+        lazy.settings.release_on_all = false;
         assert!(lazy.attempt("k", &Nobody).await.is_err());
         assert_eq!(lazy.nodes.iter().map(|node| node.deleted().len()).collect::<Vec<_>>(), [1, 0, 0, 0, 1]);
     }

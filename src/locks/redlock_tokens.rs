@@ -6,11 +6,24 @@
 //! restarts empty begins at 1 again.
 
 use super::fenced::counter;
-use super::redlock::Redlock;
-use super::{Algorithm, Clock, Held, Node, PhaseHook, Token, all};
+use super::redlock::{self, Redlock};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook, Token, all};
+
+pub(super) const ABOUT: About = About {
+    name: "redlock-tokens",
+    called: "Redlock with tokens",
+    independent_nodes: true,
+    halves: true,
+    tokens: true,
+    ..About::OF_ITS_OWN
+};
 
 pub struct RedlockTokens<N, C> {
     pub redlock: Redlock<N, C>,
+}
+
+pub(super) fn build<N, C, M>(parts: Parts<'_, N, C, M>) -> Result<RedlockTokens<N, C>, String> {
+    redlock::build(parts).map(|redlock| RedlockTokens { redlock })
 }
 
 impl<N: Node, C: Clock> Algorithm for RedlockTokens<N, C> {
@@ -25,7 +38,7 @@ impl<N: Node, C: Clock> Algorithm for RedlockTokens<N, C> {
             format!("{} of {} nodes counted", counts.len(), self.redlock.nodes.len())
         } else {
             held.token = counts.into_iter().max().map(|number| Token { number, minor: None });
-            match held.use_up(self.redlock.clock.now().saturating_sub(acquired)) {
+            match held.since(&self.redlock.clock, acquired) {
                 Ok(()) => return Ok(held),
                 Err(too_late) => too_late,
             }
@@ -56,10 +69,7 @@ mod tests {
             nodes: (0..5).map(|_| FakeNode::new(&[], clock.clone())).collect(),
             clock,
             ttl: Duration::from_millis(1000),
-            drift_factor: 0.01,
-            sequential: false,
-            check_elapsed: true,
-            release_on_all: true,
+            settings: redlock::RedlockSettings::new(0.01).unwrap(),
         };
         RedlockTokens { redlock }
     }

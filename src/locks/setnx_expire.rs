@@ -1,12 +1,14 @@
 //! One node: `SETNX`, then `PEXPIRE` in a second command, released by an atomic compare-and-delete.
 //!
 //! Source: the lock as many wrote it before `SET` took `NX` and `PX` together (2.6.12), and as tutorials still show it.
-//! It promises what [`super::single`] does as long as nobody dies between the two commands. If somebody does, the key
+//! It promises what [`super::single`] does as long as no client dies between the two commands. If one does, the key
 //! has no TTL, and the lock stays taken forever without a holder.
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+
+pub(super) const ABOUT: About = About { name: "setnx-expire", halves: true, ..About::ON_ONE_NODE };
 
 pub struct SetnxExpire<N, C> {
     pub node: N,
@@ -14,28 +16,31 @@ pub struct SetnxExpire<N, C> {
     pub ttl: Duration,
 }
 
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<SetnxExpire<N, C>, String> {
+    Ok(SetnxExpire { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
+}
+
 impl<N: Node, C: Clock> Algorithm for SetnxExpire<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
-        let refused = match self.node.set_for_ever_if_absent(key, &held.mark).await {
+        let taken = match self.node.set_for_ever_if_absent(key, &held.mark).await {
             Ok(false) => return Err("held by another client".into()),
-            Err(error) => error.to_string(),
+            Err(error) => Err(error.to_string()),
             Ok(true) => {
                 hook.half_acquired().await;
                 // The TTL runs from here.
                 let start = self.clock.now();
                 match self.node.expire(key, self.ttl).await {
-                    Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
-                        Ok(()) => return Ok(held),
-                        Err(too_late) => too_late,
-                    },
-                    Ok(false) => "the key was gone before it had a TTL".to_string(),
-                    Err(error) => error.to_string(),
+                    Ok(true) => held.since(&self.clock, start),
+                    Ok(false) => Err("the key was gone before it had a TTL".to_string()),
+                    Err(error) => Err(error.to_string()),
                 }
             }
         };
-        self.release(key, &held, hook).await;
-        Err(refused)
+        if taken.is_err() {
+            self.release(key, &held, hook).await;
+        }
+        taken.map(|()| held)
     }
 
     async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {

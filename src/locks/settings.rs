@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::topology::LockGroup;
 
 /// A lock by its name in the catalogue; the `lock` in the protocol's `hello`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +23,7 @@ pub struct LockSettings {
 
 impl LockSettings {
     /// Bounds of the wait between attempts.
-    pub(super) fn retry_delay(&self) -> Result<(Duration, Duration), String> {
+    pub fn retry_delay(&self) -> Result<(Duration, Duration), String> {
         let delay = self.options.retry_delay_ms;
         let (low, high) = delay.ok_or_else(|| format!("lock {} needs `retry_delay_ms`", self.name))?;
         Ok((Duration::from_millis(low), Duration::from_millis(high)))
@@ -29,20 +33,20 @@ impl LockSettings {
     pub fn node_timeout(&self) -> Duration {
         Duration::from_millis(self.options.node_timeout_ms.unwrap_or(self.ttl_ms))
     }
+
+    pub fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms)
+    }
+
+    /// The options that only this lock has; the error names the first that is missing.
+    pub(super) fn own<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let own = serde_json::from_value(Value::Object(self.options.own.clone()));
+        own.map_err(|error| format!("lock {}: {error}", self.name))
+    }
 }
 
-/// How a client finds the primary among a lock's nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LockGroup {
-    /// By asking Sentinels at these `redis://` URLs for the primary that they know by this name.
-    Sentinel { sentinels: Vec<String>, name: String },
-    /// By asking any node which one serves the key's slot, and following redirections.
-    Cluster,
-}
-
-/// Options of every lock; a lock ignores those that it does not use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A lock's options: those that mean the same for every lock, and its own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LockOptions {
     /// How long one request to one node may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,34 +54,31 @@ pub struct LockOptions {
     /// Bounds of the wait between attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_delay_ms: Option<(u64, u64)>,
-    /// Fraction of the TTL by which clocks may drift apart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drift_factor: Option<f64>,
-    /// Whether nodes are asked one after another.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sequential: Option<bool>,
-    /// Whether the time that asking took counts against the validity, as it should; true by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub check_elapsed: Option<bool>,
     /// Whether the client uses the time of day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_clock: Option<bool>,
-    /// Whether all nodes are told of a release, not only those that said yes; true by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release_on_all: Option<bool>,
     /// Whether the holder checks its validity again right before it writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recheck: Option<bool>,
     /// How often a holder renews its lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_every_ms: Option<u64>,
-    /// Who may take the lock from whom: the higher priority from the lower.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<u32>,
-    /// Fraction of the TTL for which a thief waits for its victim.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stolen_consistency_factor: Option<f64>,
-    /// How many replicas must acknowledge the lock before it counts as acquired.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait_replicas: Option<u32>,
+    /// Beside these in the protocol. Each lock has a type for them in its file.
+    #[serde(flatten)]
+    pub own: Map<String, Value>,
+}
+
+impl LockOptions {
+    /// Adds options of the lock's own: the fields of such a type.
+    pub(super) fn with(mut self, own: &impl Serialize) -> LockOptions {
+        if let Ok(Value::Object(fields)) = serde_json::to_value(own) {
+            self.own.extend(fields);
+        }
+        self
+    }
+
+    /// Adds what only one client is told.
+    pub fn extend(&mut self, of_client: LockOptions) {
+        self.own.extend(of_client.own);
+    }
 }

@@ -10,7 +10,51 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook};
+use serde::{Deserialize, Serialize};
+
+use super::about::{asking, is_default};
+use super::{About, Algorithm, Clock, Held, LockOptions, Node, Options, Parts, PhaseHook};
+use crate::units::{Length, LengthRange};
+
+pub(super) const ABOUT: About = About { name: "single", ..About::ON_ONE_NODE };
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SingleOptions {
+    /// How long one request to the node may take.
+    pub node_timeout: Length,
+    /// How long to wait before asking again, drawn each time.
+    pub retry_delay: LengthRange,
+    /// How many replicas must acknowledge the lock before it counts as acquired (WAIT).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub wait: u32,
+}
+
+/// As the client gets it.
+#[derive(Serialize, Deserialize)]
+struct Settings {
+    /// How many replicas must acknowledge the lock before it counts as acquired.
+    #[serde(default, skip_serializing_if = "is_default")]
+    wait_replicas: u32,
+}
+
+impl Options for SingleOptions {
+    fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
+        Ok(asking(self.node_timeout, self.retry_delay, ttl)?.with(&Settings { wait_replicas: self.wait }))
+    }
+
+    fn describe(&self) -> String {
+        let wait = match self.wait {
+            0 => String::new(),
+            replicas => format!(", acknowledged by {replicas} replicas (WAIT)"),
+        };
+        format!(": node timeout {}, retry after {}{wait}", self.node_timeout, self.retry_delay)
+    }
+
+    fn replicas(&self) -> u32 {
+        self.wait
+    }
+}
 
 pub struct Single<N, C> {
     pub node: N,
@@ -20,24 +64,25 @@ pub struct Single<N, C> {
     pub wait: u32,
 }
 
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<Single<N, C>, String> {
+    let Settings { wait_replicas: wait } = parts.settings.own()?;
+    Ok(Single { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock, wait })
+}
+
 impl<N: Node, C: Clock> Algorithm for Single<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
-        let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
+        let taken = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
             Ok(false) => return Err("held by another client".into()),
-            Ok(true) => match self.acknowledged().await {
-                Ok(()) => match held.use_up(self.clock.now().saturating_sub(start)) {
-                    Ok(()) => return Ok(held),
-                    Err(too_late) => too_late,
-                },
-                Err(too_few) => too_few,
-            },
+            Ok(true) => self.acknowledged().await.and_then(|()| held.since(&self.clock, start)),
             // The node may have set it nevertheless.
-            Err(error) => error.to_string(),
+            Err(error) => Err(error.to_string()),
         };
-        self.release(key, &held, hook).await;
-        Err(refused)
+        if taken.is_err() {
+            self.release(key, &held, hook).await;
+        }
+        taken.map(|()| held)
     }
 
     async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {

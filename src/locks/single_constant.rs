@@ -6,12 +6,18 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+
+pub(super) const ABOUT: About = About { name: "single-constant", ..About::ON_ONE_NODE };
 
 pub struct SingleConstant<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
+}
+
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<SingleConstant<N, C>, String> {
+    Ok(SingleConstant { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
 }
 
 /// What every holder writes.
@@ -23,14 +29,14 @@ impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
         let mut held = Held::on_one_node(CONSTANT.to_string(), self.ttl);
         match self.node.set_if_absent(key, CONSTANT, self.ttl).await {
             Ok(false) => Err("held by another client".into()),
-            Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
-                Ok(()) => Ok(held),
-                Err(too_late) => {
+            Ok(true) => {
+                let in_time = held.since(&self.clock, start);
+                if in_time.is_err() {
                     self.release(key, &held, hook).await;
-                    Err(too_late)
                 }
-            },
-            // The key may be somebody else's, so it is left to the TTL.
+                in_time.map(|()| held)
+            }
+            // The key may be another holder's, so it is left to the TTL.
             Err(error) => Err(error.to_string()),
         }
     }

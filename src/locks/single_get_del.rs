@@ -6,12 +6,18 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, Node, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+
+pub(super) const ABOUT: About = About { name: "single-get-del", ..About::ON_ONE_NODE };
 
 pub struct SingleGetDel<N, C> {
     pub node: N,
     pub clock: C,
     pub ttl: Duration,
+}
+
+pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<SingleGetDel<N, C>, String> {
+    Ok(SingleGetDel { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
 }
 
 impl<N: Node, C: Clock> SingleGetDel<N, C> {
@@ -24,19 +30,16 @@ impl<N: Node, C: Clock> Algorithm for SingleGetDel<N, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
-        let refused = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
+        let taken = match self.node.set_if_absent(key, &held.mark, self.ttl).await {
             Ok(false) => return Err("held by another client".into()),
-            Ok(true) => match held.use_up(self.clock.now().saturating_sub(start)) {
-                Ok(()) => return Ok(held),
-                Err(too_late) => too_late,
-            },
-            Err(error) => error.to_string(),
+            Ok(true) => held.since(&self.clock, start),
+            Err(error) => Err(error.to_string()),
         };
-        // This belongs to the acquisition, so nobody is told of a release.
-        if self.is_mine(key, &held).await {
+        // This belongs to the acquisition: it is no release to report.
+        if taken.is_err() && self.is_mine(key, &held).await {
             let _ = self.node.delete(key).await;
         }
-        Err(refused)
+        taken.map(|()| held)
     }
 
     async fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook) {
@@ -71,7 +74,7 @@ mod tests {
         assert_eq!(lock.node.value("k"), None);
     }
 
-    /// Lets the TTL run out and somebody else acquire the lock between `GET` and `DEL`.
+    /// Lets the TTL run out and another client acquire the lock between `GET` and `DEL`.
     struct Meanwhile<'a>(&'a SingleGetDel<FakeNode, FakeClock>);
 
     impl PhaseHook for Meanwhile<'_> {

@@ -19,11 +19,80 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::redlock::Redlock;
-use super::{Algorithm, Clock, Held, Mail, Node, PhaseHook, all};
+use super::about::{asking, is_default};
+use super::redlock::{self, RECHECK, Redlock, RedlockSettings};
+use super::{About, Algorithm, Clock, Held, LockOptions, Mail, Node, Options, Parts, PhaseHook, all};
+use crate::units::{Length, LengthRange};
+
+pub(super) const ABOUT: About =
+    About { name: "steal", called: "Redlock with priorities", halves: true, steals: true, ..About::OF_ITS_OWN };
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StealOptions {
+    /// How long one request to one node may take; far below the TTL.
+    pub node_timeout: Length,
+    /// Fraction of the TTL by which clocks may drift apart while the lock is held, such as 0.01.
+    pub drift_factor: f64,
+    /// How long to wait before asking again, drawn each time.
+    pub retry_delay: LengthRange,
+    /// The clients' priorities in the order of their numbers, repeated as needed: client 0 has the first one.
+    pub priorities: Vec<u32>,
+    /// Fraction of the TTL for which a thief waits for its victim's acknowledgement before it acts without one; from 0
+    /// to 1, where 1 means that it never does.
+    pub stolen_consistency_factor: f64,
+    /// Whether the holder checks its remaining validity once more right before it writes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub recheck: bool,
+}
+
+/// The options as every client gets them, besides those of Redlock.
+#[derive(Serialize, Deserialize)]
+struct Settings {
+    stolen_consistency_factor: f64,
+}
+
+/// What each client is told by itself.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct OfClient {
+    /// Who may take the lock from whom: the higher priority from the lower.
+    priority: u32,
+}
+
+impl Options for StealOptions {
+    fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
+        if self.priorities.is_empty() {
+            return Err("`priorities` is empty; name at least one, such as `[1, 2, 3]`".to_string());
+        }
+        let factor = self.stolen_consistency_factor;
+        if !(0.0..=1.0).contains(&factor) {
+            return Err(format!("`stolen_consistency_factor = {factor}` must be a part of the TTL, from 0 to 1"));
+        }
+        let asking = asking(self.node_timeout, self.retry_delay, ttl)?;
+        let options = LockOptions { recheck: self.recheck.then_some(true), ..asking };
+        let options = options.with(&RedlockSettings::new(self.drift_factor)?);
+        Ok(options.with(&Settings { stolen_consistency_factor: factor }))
+    }
+
+    fn describe(&self) -> String {
+        let recheck = if self.recheck { RECHECK } else { "" };
+        format!(
+            ": priorities {:?}, thieves wait for {} of the TTL, node timeout {}, drift factor {}, retry after {}{recheck}",
+            self.priorities, self.stolen_consistency_factor, self.node_timeout, self.drift_factor, self.retry_delay
+        )
+    }
+
+    fn of_client(&self, client: u32) -> LockOptions {
+        let priority = self.priorities.iter().cycle().nth(client as usize % self.priorities.len().max(1));
+        let of_client = priority.map(|priority| OfClient { priority: *priority });
+        of_client.map(|told| LockOptions::default().with(&told)).unwrap_or_default()
+    }
+}
 
 pub struct Steal<N, C, M> {
     redlock: Redlock<N, C>,
@@ -36,6 +105,14 @@ pub struct Steal<N, C, M> {
     mail: Arc<M>,
     /// The task that reads the mail; it ends when this is dropped.
     _reading: JoinSet<()>,
+}
+
+pub(super) fn build<N: Node, C: Clock, M: Mail>(parts: Parts<'_, N, C, M>) -> Result<Steal<N, C, M>, String> {
+    let settings = parts.settings;
+    let (OfClient { priority }, Settings { stolen_consistency_factor }) = (settings.own()?, settings.own()?);
+    let Parts { settings, nodes, clock, mail } = parts;
+    let redlock = redlock::build(Parts { settings, nodes, clock, mail: () })?;
+    Ok(Steal::new(redlock, priority, stolen_consistency_factor, mail))
 }
 
 /// How long a thief waits before it tells its victims again, as a fraction of the TTL.
@@ -240,7 +317,7 @@ impl Desk {
         state.acknowledged.clear();
     }
 
-    /// Marks the attempt as successful unless somebody has stolen it meanwhile; returns whether it succeeded.
+    /// Marks the attempt as successful unless it was stolen meanwhile; returns whether it succeeded.
     fn hold(&self) -> bool {
         let mut state = self.state();
         let free = state.thieves.is_empty();
@@ -250,7 +327,7 @@ impl Desk {
         free
     }
 
-    /// Gives up an attempt that took keys from somebody who may still act.
+    /// Gives up an attempt that took keys from a holder that may still act.
     fn abandon(&self, mark: &str) {
         let mut state = self.state();
         state.stage = Stage::Idle;
@@ -346,10 +423,7 @@ mod tests {
                 nodes: self.nodes.clone(),
                 clock: self.clock.clone(),
                 ttl: Duration::from_millis(1000),
-                drift_factor: 0.01,
-                sequential: false,
-                check_elapsed: true,
-                release_on_all: true,
+                settings: RedlockSettings::new(0.01).unwrap(),
             };
             Steal::new(redlock, priority, factor, self.mail.clone())
         }

@@ -1,4 +1,4 @@
-//! ZooKeeper: ephemeral nodes numbered in order; whoever made the lowest one holds the lock.
+//! ZooKeeper: ephemeral nodes numbered in order; the client that made the lowest one holds the lock.
 //!
 //! Source: ZooKeeper's recipe for locks, in the form that does not wait: a client that finds another one ahead of it
 //! leaves again. A node lives as long as its maker's session, and the session as long as the servers hear from its
@@ -11,7 +11,16 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::{Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
+use super::{About, Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
+use crate::topology::Program;
+
+pub(crate) const ABOUT: About = About {
+    name: "zookeeper",
+    called: "The lock in ZooKeeper",
+    program: Program::Zookeeper,
+    tokens: true,
+    ..About::OF_ITS_OWN
+};
 
 /// What the lock asks of ZooKeeper. The implementation bounds each request in time; if one gets no answer, it gives up
 /// its session, and with it all nodes it made.
@@ -52,18 +61,15 @@ impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
         let entry = self.contest.enter(key).await.map_err(words)?;
         let mut held = Held::on_one_node(entry.number.to_string(), entry.ttl);
         held.token = Some(Token { number: entry.zxid, minor: None });
-        let failure = match self.contest.contenders(key).await {
-            Ok(numbers) if numbers.iter().min() == Some(&entry.number) => {
-                match held.use_up(self.clock.now().saturating_sub(start)) {
-                    Ok(()) => return Ok(held),
-                    Err(too_late) => too_late,
-                }
-            }
-            Ok(_) => "another client was faster".to_string(),
-            Err(error) => error.to_string(),
+        let taken = match self.contest.contenders(key).await {
+            Ok(numbers) if numbers.iter().min() == Some(&entry.number) => held.since(&self.clock, start),
+            Ok(_) => Err("another client was faster".to_string()),
+            Err(error) => Err(error.to_string()),
         };
-        let _ = self.contest.leave(key, entry.number).await;
-        Err(failure)
+        if taken.is_err() {
+            let _ = self.contest.leave(key, entry.number).await;
+        }
+        taken.map(|()| held)
     }
 
     async fn release(&self, key: &str, held: &Held, _: &dyn PhaseHook) {

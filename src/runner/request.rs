@@ -35,21 +35,16 @@ impl ClusterRequest {
         keep: KeepCluster,
     ) -> Result<ClusterRequest, RunnerError> {
         let kind = match (scenario.cluster_kind(), keep) {
-            (ClusterKind::Local, KeepCluster::ForUser) => {
-                let text = "--keep makes no sense with --cluster local: a local cluster ends with this process";
-                return Err(RunnerError::request(text));
+            (kind, KeepCluster::ForUser) => {
+                if let Some((kind, why)) = kind.named().and_then(|kind| Some((kind, kind.not_kept?))) {
+                    let text = format!("--keep makes no sense with --cluster {}: {why}", kind.name);
+                    return Err(RunnerError::request(text));
+                }
+                ClusterKind::DOCKER
             }
-            (ClusterKind::Sim, KeepCluster::ForUser) => {
-                let text = "--keep makes no sense with --cluster sim: there are no servers that could be kept";
-                return Err(RunnerError::request(text));
-            }
-            (_, KeepCluster::ForUser) => ClusterKind::Docker,
             (kind, _) => kind,
         };
-        let seed = match kind {
-            ClusterKind::Sim | ClusterKind::Any => scenario.seed,
-            ClusterKind::Docker | ClusterKind::Local | ClusterKind::Auto => 0,
-        };
+        let seed = if kind.may_be_simulated() { scenario.seed } else { 0 };
         let program = scenario.workload.lock.program();
         let node = match (&scenario.cluster.image, &scenario.cluster.redis_server) {
             (Some(image), _) => NodeSource::Named(image.clone()),

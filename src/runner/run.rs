@@ -24,7 +24,6 @@ use crate::plan::Plan;
 use crate::report::RunFacts;
 use crate::runs::RunFolder;
 use crate::scenario::{self, Scenario};
-use crate::topology::ClusterKind;
 use crate::words;
 
 /// Makes runs, one after the other.
@@ -108,7 +107,7 @@ impl Runner {
 
     /// Makes one run, from its scenario to its verdict. The report is still to be written.
     pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Made, RunnerError> {
-        if scenario.cluster_kind() == ClusterKind::Sim {
+        if scenario.cluster_kind().is_simulated() {
             // Before anything is installed for it.
             can_be_simulated(scenario)?;
         }
@@ -153,14 +152,14 @@ impl Runner {
         let path = folder.path().display().to_string();
         let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path, scenario));
         // On a machine with Docker or Redis, `any` would mean these.
-        let repeat = match platform {
-            Platform::Simulated(_) => repeat.replace("--cluster any", "--cluster sim"),
-            _ => repeat,
+        let repeat = match platform.kind().is_simulated() {
+            true => repeat.replace("--cluster any", "--cluster sim"),
+            false => repeat,
         };
         let mut facts = RunFacts { repeat, folder: path.clone(), ..RunFacts::default() };
         let keep = match settings.keep_cluster {
             KeepCluster::ForNextRun if !request.spec.can_be_reset() => KeepCluster::No,
-            _ if matches!(platform, Platform::Simulated(_)) => KeepCluster::No,
+            _ if platform.kind().is_simulated() => KeepCluster::No,
             keep => keep,
         };
         let (console, interrupt, remains) = (self.console, self.interrupt(), self.remains.clone());
@@ -344,7 +343,7 @@ impl RunOnCluster<'_> {
     }
 
     fn simulated(&self) -> bool {
-        matches!(self.platform, Platform::Simulated(_))
+        self.platform.kind().is_simulated()
     }
 
     /// Has the user told what is left of the cluster if the program ends at once.

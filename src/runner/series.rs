@@ -31,7 +31,7 @@ use super::signals::Remains;
 use super::simulate::can_be_simulated;
 use super::worker::RunOrder;
 use super::{RunnerError, installation, repeat_saved, results};
-use crate::cluster::{Platform, PlatformRequest};
+use crate::cluster::PlatformRequest;
 use crate::interrupt::Interrupt;
 use crate::runs::RunFolder;
 use crate::scenario::Scenario;
@@ -119,7 +119,7 @@ pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Res
         if not_here.contains_key(&cell.workload) {
             continue;
         }
-        if cell.scenario.cluster_kind() == ClusterKind::Sim
+        if cell.scenario.cluster_kind().is_simulated()
             && let Err(error) = can_be_simulated(&cell.scenario)
         {
             // What can't be simulated does not keep anybody from running the rest.
@@ -140,24 +140,20 @@ pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Res
         };
         let ClusterRequest { platform: request, spec } =
             ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?;
-        if request.kind == ClusterKind::Sim || prepared.contains(&request) {
+        if request.kind.is_simulated() || prepared.contains(&request) {
             continue;
         }
         prepared.push(request.clone());
         let kind = request.kind;
         let platform = find_platform(request, interrupt, say).await?;
-        if let Platform::Simulated(simulated) = platform
-            && let Err(error) = simulated.check(&spec)
+        if platform.kind().is_simulated()
+            && let Err(error) = platform.check(&spec).await
         {
             say(&format!("not run here: {}: {error}", cell.workload));
             not_here.insert(cell.workload.clone(), error.to_string());
         }
-        if matches!(kind, ClusterKind::Auto | ClusterKind::Any) {
-            auto = match platform {
-                Platform::Docker { .. } => ClusterKind::Docker,
-                Platform::Local(_) => ClusterKind::Local,
-                Platform::Simulated(_) => ClusterKind::Sim,
-            };
+        if kind.named().is_none() {
+            auto = platform.kind();
         }
     }
     Ok(Prepared { auto, not_here })

@@ -37,14 +37,15 @@ impl Scenario {
     /// Where the cluster runs. An option that only one kind of cluster supports decides for that kind.
     pub fn cluster_kind(&self) -> ClusterKind {
         match (self.cluster.kind, &self.client) {
-            (ClusterKind::Auto | ClusterKind::Any, _) if self.needs_docker().is_some() => ClusterKind::Docker,
-            (ClusterKind::Auto | ClusterKind::Any, Some(OwnClient { image: None, .. })) => ClusterKind::Local,
-            (kind, _) => kind,
+            (named @ ClusterKind::Named(_), _) => named,
+            _ if self.needs_containers().is_some() => ClusterKind::DOCKER,
+            (_, Some(OwnClient { image: None, .. })) => ClusterKind::LOCAL,
+            (open, _) => open,
         }
     }
 
     /// The option that needs containers, by the name of its flag.
-    fn needs_docker(&self) -> Option<&'static str> {
+    fn needs_containers(&self) -> Option<&'static str> {
         let client = self.client.as_ref();
         [
             ("--image", self.cluster.image.is_some()),
@@ -74,11 +75,11 @@ impl Scenario {
                  10.213.7.0/24, or leave it out"
             ));
         }
-        match (self.cluster_kind(), self.needs_docker()) {
-            (kind @ (ClusterKind::Local | ClusterKind::Sim), Some(flag)) => {
-                return refuse(format!("{flag} makes no sense with --cluster {}", kind.word()));
+        match (self.cluster_kind().named(), self.needs_containers()) {
+            (Some(kind), Some(flag)) if !kind.containers => {
+                return refuse(format!("{flag} makes no sense with --cluster {}", kind.name));
             }
-            (ClusterKind::Docker, _) if self.client.as_ref().is_some_and(|client| client.image.is_none()) => {
+            (Some(kind), _) if kind.containers && self.client.as_ref().is_some_and(|client| client.image.is_none()) => {
                 return refuse(
                     "--client-cmd needs --client-image in Docker, the image that it runs in; or use --cluster local"
                         .into(),
@@ -134,7 +135,9 @@ mod tests {
 
     #[test]
     fn a_client_gets_the_cluster_that_it_can_run_on_and_no_other() {
-        use ClusterKind::{Auto, Docker, Local};
+        use ClusterKind::Auto;
+        const DOCKER: ClusterKind = ClusterKind::DOCKER;
+        const LOCAL: ClusterKind = ClusterKind::LOCAL;
         let plain = Options::default().scenario("redlock", "pause", 7, Path::new("")).unwrap();
         let mount = ClientMount { source: "/here".into(), target: "/there".into() };
         let of = |kind: ClusterKind, node: Option<&str>, client: Option<&str>, mounts: &[ClientMount]| {
@@ -149,10 +152,10 @@ mod tests {
         };
         for (scenario, kind) in [
             (of(Auto, None, None, &[]), Auto),
-            (of(Auto, Some("redis:7"), None, &[]), Docker),
-            (of(Auto, None, Some(""), &[]), Local),
-            (of(Local, None, Some(""), &[]), Local),
-            (of(Auto, None, Some("python:3"), std::slice::from_ref(&mount)), Docker),
+            (of(Auto, Some("redis:7"), None, &[]), DOCKER),
+            (of(Auto, None, Some(""), &[]), LOCAL),
+            (of(LOCAL, None, Some(""), &[]), LOCAL),
+            (of(Auto, None, Some("python:3"), std::slice::from_ref(&mount)), DOCKER),
         ] {
             scenario.check().unwrap();
             assert_eq!(scenario.cluster_kind(), kind, "{:?} {:?}", scenario.cluster, scenario.client);
@@ -165,9 +168,9 @@ mod tests {
             scenario
         };
         for (scenario, expected) in [
-            (of(Local, Some("redis:7"), None, &[]), "--image makes no sense with --cluster local"),
-            (of(Local, None, Some("python:3"), &[]), "--client-image makes no sense with --cluster local"),
-            (of(Docker, None, Some(""), &[]), "--client-cmd needs --client-image in Docker"),
+            (of(LOCAL, Some("redis:7"), None, &[]), "--image makes no sense with --cluster local"),
+            (of(LOCAL, None, Some("python:3"), &[]), "--client-image makes no sense with --cluster local"),
+            (of(DOCKER, None, Some(""), &[]), "--client-cmd needs --client-image in Docker"),
             (of(Auto, Some("redis:7"), Some(""), &[]), "--client-cmd needs --client-image in Docker"),
             (of(Auto, None, Some(""), &[mount]), "--client-cmd needs --client-image in Docker"),
             (nowhere(of(Auto, None, Some(""), &[])), "/nonexistent/folder that it starts in is not there"),

@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::files;
 use crate::history::{Claim, Function, ResourceKind};
-use crate::locks::{LockSettings, LockSpec};
+use crate::locks::{self, LockSettings, LockSpec};
 use crate::nemesis::{Expectation, Nemesis};
 use crate::runs;
-use crate::topology::{OwnClient, Persistence, Topology};
+use crate::topology::{Group, OwnClient, Persistence, Topology};
 use crate::units::{Length, LengthError, LengthRange, as_text};
 
 pub use cluster::ClusterSettings;
@@ -288,10 +288,10 @@ impl Scenario {
         }
         if self.workload.resource.fencing.needs_tokens() && !self.workload.lock.gives_tokens() {
             return Err(ScenarioError(format!(
-                "workload {}: the resource is fenced by tokens, and lock {} gives none; etcd, fenced, paired-token, \
-                 redlock-tokens and zookeeper do",
+                "workload {}: the resource is fenced by tokens, and lock {} gives none; {} do",
                 self.workload_name,
-                self.workload.lock.name()
+                self.workload.lock.name(),
+                locks::names(|about| about.tokens)
             )));
         }
         let resource = self.workload.resource;
@@ -347,21 +347,19 @@ impl Scenario {
     fn check_topology(&self) -> Result<(), ScenarioError> {
         let Workload { topology, lock, .. } = &self.workload;
         let replicas = topology.replicas_each(self.nodes);
-        let wrong = match (topology.check(self.nodes), lock) {
-            (Err(text), _) => text,
-            (Ok(()), LockSpec::Single(single)) if single.wait > replicas => {
-                format!(
-                    "`wait = {}` can't be met: of {} nodes a primary has {replicas} replicas",
-                    single.wait, self.nodes
-                )
+        let wrong = match topology.check(self.nodes) {
+            Err(text) => text,
+            Ok(()) if lock.replicas() > replicas => {
+                let wait = lock.replicas();
+                format!("`wait = {wait}` can't be met: of {} nodes a primary has {replicas} replicas", self.nodes)
             }
-            (Ok(()), LockSpec::Redlock(_) | LockSpec::RedlockTokens(_)) if topology.has_roles() => {
+            Ok(()) if lock.about().independent_nodes && topology.has_roles() => {
                 format!("{} is a lock over independent nodes; leave `topology` out", lock.name())
             }
-            (Ok(()), lock) if matches!(topology, Topology::Cluster(_)) && !lock.is_on_one_key() => {
+            Ok(()) if topology.group().is_some_and(Group::splits_keys) && !lock.about().on_one_key => {
                 format!("{} takes several keys, which a Redis Cluster keeps on several nodes", lock.name())
             }
-            (Ok(()), _) => return Ok(()),
+            Ok(()) => return Ok(()),
         };
         Err(ScenarioError(format!("workload {}: {wrong}", self.workload_name)))
     }
@@ -477,7 +475,10 @@ mod tests {
         };
         let waiting = on("replicated-wait", 3);
         waiting.check().unwrap();
-        assert_eq!(waiting.lock_settings(Vec::new()).unwrap().options.wait_replicas, Some(1));
+        assert_eq!(
+            waiting.lock_settings(Vec::new()).unwrap().options.own.get("wait_replicas"),
+            Some(&serde_json::json!(1))
+        );
         assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&waiting).unwrap()).unwrap(), waiting);
         on("cluster", 6).check().unwrap();
 

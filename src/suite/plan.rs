@@ -10,7 +10,7 @@ use crate::nemesis::Expectation;
 use crate::plan::{Action, Plan};
 use crate::scenario::catalogue::{self, CatalogueError};
 use crate::scenario::{Options, Scenario};
-use crate::topology::ClusterKind;
+use crate::topology::{ClusterKind, KINDS};
 
 /// A suite of which every cell can be run.
 #[derive(Clone, Debug)]
@@ -309,12 +309,8 @@ fn run_ms(scenario: &Scenario, plan: &Plan) -> u64 {
 /// How long it takes to inject or heal a fault.
 const STEP_MS: u64 = 100;
 
-/// What a run takes before and after its clients work: starting the cluster, the final reads, stopping the cluster, the
-/// check and the report. Measured on two cores; if the kind of cluster is not yet known, the slower one counts.
+/// What a run takes before and after its clients work; if the kind of cluster is not yet known, the slowest one counts.
 fn around_ms(cluster: ClusterKind) -> u64 {
-    match cluster {
-        ClusterKind::Local => 1_000,
-        ClusterKind::Docker | ClusterKind::Auto | ClusterKind::Any => 4_000,
-        ClusterKind::Sim => 100,
-    }
+    let slowest = || KINDS.iter().map(|kind| kind.around_ms).max().unwrap_or_default();
+    cluster.named().map_or_else(slowest, |kind| kind.around_ms)
 }

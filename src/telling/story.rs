@@ -13,10 +13,9 @@ use crate::history::{
     Claim, ClientStep, FaultKind, FaultWindow, Function, OnCall, Operation, Outcome, Phase, Process, Reading,
     ResourceKind,
 };
-use crate::locks::LockSpec;
 use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
-use crate::topology::Topology;
+use crate::topology::Group;
 use crate::words::tame;
 
 /// What a run is told from, indexed.
@@ -173,24 +172,12 @@ impl<'a> Story<'a> {
         if let Some(name) = self.own_client().filter(|_| !self.is_unlocked()) {
             return tame(name, 60).into();
         }
-        let name = match workload.map(|workload| &workload.lock) {
-            _ if self.is_unlocked() => match workload.map(|workload| &workload.topology) {
-                Some(Topology::Sentinel(_)) => "The Sentinel group",
-                Some(Topology::Cluster(_)) => "The Redis Cluster",
-                Some(Topology::Independent) | None => "The resource",
-            },
-            Some(LockSpec::None(_)) => "Running without a lock",
-            Some(LockSpec::Perfect(_)) => "The perfect lock",
-            Some(LockSpec::Redlock(_)) => "Redlock",
-            Some(LockSpec::RedlockTokens(_)) => "Redlock with tokens",
-            Some(LockSpec::Steal(_)) => "Redlock with priorities",
-            Some(LockSpec::Fenced(_) | LockSpec::PairedToken(_)) => "The fenced lock",
-            Some(LockSpec::Etcd(_)) => "The lock in etcd",
-            Some(LockSpec::Zookeeper(_)) => "The lock in ZooKeeper",
-            Some(LockSpec::Postgres(_)) => "The row lock in PostgreSQL",
-            Some(_) if workload.is_some_and(|workload| workload.topology.has_roles()) => "The lock on the primary",
-            Some(LockSpec::Library(_)) | None => "The lock",
-            Some(_) => "The single-node lock",
+        let group = workload.and_then(|workload| workload.topology.group());
+        let about = workload.map(|workload| workload.lock.about());
+        let name = match about {
+            _ if self.is_unlocked() => group.map_or("The resource", Group::called),
+            Some(about) => about.called_on_primary.filter(|_| group.is_some()).unwrap_or(about.called),
+            None => "The lock",
         };
         name.into()
     }

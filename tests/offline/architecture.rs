@@ -17,16 +17,16 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("runs", &["files"]),
     ("interrupt", &[]),
     ("machine", &[]),
-    ("topology", &["units"]),
+    ("topology", &["members", "slots", "units"]),
     ("history", &["members"]),
     ("resource", &["history"]),
     ("locks", &["topology", "units"]),
     ("nemesis", &["history", "topology", "units"]),
     ("scenario", &["files", "history", "locks", "nemesis", "runs", "topology", "units"]),
     ("plan", &["history", "nemesis", "scenario", "topology", "units", "words"]),
-    ("client", &["history", "locks", "machine", "resource", "scenario", "slots"]),
+    ("client", &["history", "locks", "machine", "resource", "scenario", "slots", "topology"]),
     ("faults", &["history", "machine", "topology"]),
-    ("cluster", &["client", "faults", "files", "interrupt", "locks", "machine", "members", "slots", "topology"]),
+    ("cluster", &["client", "faults", "files", "interrupt", "machine", "members", "topology"]),
     (
         "controller",
         &[
@@ -170,6 +170,7 @@ const ON_A_RUNS_WAY: &[&str] = &[
     "locks",
     "machine.rs",
     "plan",
+    "topology",
 ];
 
 /// What such code must not name: time that no test can virtualize, and randomness that no seed repeats. Iterating over

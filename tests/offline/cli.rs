@@ -90,7 +90,7 @@ fn a_saved_scenario_that_cannot_be_repeated_is_refused_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scenario.toml");
     let file = path.to_str().unwrap();
-    let options = Options { cluster: Some(ClusterKind::Docker), ..Options::default() };
+    let options = Options { cluster: Some(ClusterKind::DOCKER), ..Options::default() };
     let good = toml::to_string(&options.scenario("redlock", "pause", 7, Path::new("")).unwrap()).unwrap();
     fs::write(&path, &good).unwrap();
     // The argument is understood; only the engine is missing.

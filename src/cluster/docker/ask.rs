@@ -1,5 +1,6 @@
 //! Requests to the engine: each has a time limit, and its error says what it was for.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::time::Duration;
 
@@ -58,4 +59,9 @@ fn with_causes(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// Labels in the form that bollard's filters take.
+pub(crate) fn label_filters(labels: Vec<String>) -> HashMap<String, Vec<String>> {
+    HashMap::from([("label".to_string(), labels)])
 }

@@ -13,15 +13,14 @@ use bollard::query_parameters::{
 use futures_util::future::{join_all, try_join};
 use futures_util::{StreamExt, stream};
 
-use super::ask::ask;
+use super::ask::{ask, label_filters};
 use super::engine::Docker;
-use super::images::label_filters;
 use super::made::Kind;
 use super::start::AT_ONCE;
 use super::{LABEL, LABEL_RUN, network_name};
+use crate::cluster::cleaned::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
-use crate::cluster::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::topology::Program;
 
 /// Removal is retried while the engine is busy with the same objects, for example for another caller.

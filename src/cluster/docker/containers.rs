@@ -13,11 +13,11 @@ use super::made::RUNTIME_PROGRAM;
 use super::network::Network;
 use super::upload::Upload;
 use crate::cluster::back_off::SHORT_BACK_OFF;
-use crate::cluster::server::Server;
 use crate::cluster::{ClientCommand, ClusterSpec, Member};
 use crate::faults::clock::ENVIRONMENT;
 use crate::members::{AGENT, Role};
 use crate::topology::Persistence;
+use crate::topology::server::Server;
 
 /// A member whose container is about to be created.
 #[derive(Clone, Debug)]

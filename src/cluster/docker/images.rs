@@ -3,7 +3,6 @@
 //! An image that the user named is never replaced. The default node image may be: if no registry can be reached, this
 //! machine's own redis-server takes its place, and a note says so.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,8 +12,9 @@ use futures_util::StreamExt;
 use super::ask::{ask, in_words};
 use super::bundle::Bundle;
 use super::engine::Docker;
-use super::made::{self, Made, RUNTIME_PROGRAM};
+use super::made::{self, Image, Made, RUNTIME_PROGRAM};
 use crate::cluster::error::ClusterError;
+use crate::cluster::provider::{ClientSource, NodeSource};
 use crate::cluster::{installed, redis_program};
 use crate::topology::{InstalledClient, Program};
 
@@ -32,30 +32,6 @@ pub struct ImageRequest {
     pub program: Option<PathBuf>,
 }
 
-/// Where the lock nodes' Redis comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum NodeSource {
-    /// [`DEFAULT_NODE_IMAGE`], or an image made from this machine's redis-server.
-    #[default]
-    Default,
-    /// This image and no other.
-    Named(String),
-    /// An image made from this server program, such as a user's own build.
-    Program(PathBuf),
-}
-
-/// What a client runs in.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ClientSource {
-    /// redjepsen's own image.
-    #[default]
-    Runtime,
-    /// This image.
-    Named(String),
-    /// An image made from what is installed on this machine.
-    Installed(InstalledClient),
-}
-
 /// The images of a run, all of them present in the engine.
 #[derive(Clone, Debug)]
 pub struct Images {
@@ -65,13 +41,6 @@ pub struct Images {
     pub service: Option<NodeImage>,
     pub runtime: Image,
     pub client: Option<Image>,
-}
-
-/// An image that is present.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
-    pub name: String,
-    pub id: String,
 }
 
 /// An image that runs a server.
@@ -339,9 +308,4 @@ fn redjepsen(program: Option<&Path>) -> Result<PathBuf, ClusterError> {
         true => Ok(program),
         false => Err(ClusterError::ProgramReplaced { path: program.display().to_string() }),
     }
-}
-
-/// Labels in the form that bollard's filters take.
-pub(crate) fn label_filters(labels: Vec<String>) -> HashMap<String, Vec<String>> {
-    HashMap::from([("label".to_string(), labels)])
 }

@@ -10,10 +10,9 @@ use bollard::query_parameters::{CreateImageOptionsBuilder, ListImagesOptionsBuil
 use futures_util::StreamExt;
 
 use super::LABEL;
-use super::ask::{ask, ask_within};
+use super::ask::{ask, ask_within, label_filters};
 use super::bundle::Bundle;
 use super::engine::Docker;
-use super::images::{Image, label_filters};
 use crate::cluster::error::ClusterError;
 use crate::topology::Program;
 
@@ -44,6 +43,13 @@ pub(crate) enum Kind {
     Client,
     /// Runs redjepsen and, in the same container, local clusters.
     Machine,
+}
+
+/// An image that is present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub name: String,
+    pub id: String,
 }
 
 /// An image that was made here.

@@ -26,7 +26,9 @@ use std::collections::HashMap;
 
 pub use bundle::Bundle;
 pub use engine::{Docker, Engine};
-pub use images::{ClientSource, DEFAULT_NODE_IMAGE, Image, ImageRequest, Images, NodeImage, NodeSource};
+pub use images::{DEFAULT_NODE_IMAGE, ImageRequest, Images, NodeImage};
+pub use made::Image;
+pub(crate) use start::{DockerPlace, prepare};
 
 use super::ClusterSpec;
 

@@ -16,7 +16,7 @@ use super::{labels_of, network_name};
 use crate::cluster::ClusterSpec;
 use crate::cluster::address::{check_room, room};
 use crate::cluster::error::ClusterError;
-use crate::topology::{Program, Topology};
+use crate::topology::Program;
 
 /// A network that was made for a run.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ impl Docker {
 fn neighbours(spec: &ClusterSpec) -> u64 {
     let clients = u64::from(spec.clients);
     let servers = spec.addresses() - clients;
-    let one_group = spec.program != Program::Redis || spec.topology != Topology::Independent;
+    let one_group = spec.program != Program::Redis || spec.topology.has_roles();
     let among_servers = if one_group { servers * servers.saturating_sub(1) } else { 0 };
     // All servers talk to the agent, which is on the machine itself.
     2 * clients * servers + among_servers + 2 * servers
@@ -183,6 +183,7 @@ fn routes(table: &str) -> Vec<(Ipv4Net, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::Topology;
 
     #[test]
     fn routes_are_read_and_the_default_one_is_no_obstacle() {

@@ -3,42 +3,38 @@
 //! A failed start removes what it made before it returns the error.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bollard::query_parameters::CreateContainerOptionsBuilder;
+use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::ask::ask;
 use super::containers::{Plan, plan};
 use super::engine::Docker;
-use super::images::Images;
+use super::images::{ImageRequest, Images};
 use super::{container_name, network_name};
 use crate::cluster::back_off::SHORT_BACK_OFF;
-use crate::cluster::backend::Backend;
-use crate::cluster::cluster::{Cluster, Description, MemberHandle};
+use crate::cluster::backend::{Backend, Outcome};
 use crate::cluster::error::ClusterError;
-use crate::cluster::ready::agent_on;
-use crate::cluster::starts::Start;
+use crate::cluster::parts::{Description, MemberHandle, Parts, agent_on};
+use crate::cluster::provider::{Found, PlatformRequest, Provider};
+use crate::cluster::starts::{Start, Starts};
 use crate::cluster::{ClusterSpec, Member};
 use crate::faults::AgentError;
 use crate::members::{AGENT, Role};
+use crate::topology::ClusterKind;
 
 /// How many members the engine works on at the same time. With a hundred at once, each would wait for all the others,
 /// and some would exceed their time limit.
 pub(crate) const AT_ONCE: usize = 16;
 
-impl Docker {
-    /// Starts a cluster and waits until every server answers and every client process runs.
-    ///
-    /// To give up a start, drop the future and call [`Docker::remove_run`], which waits for what is still being made.
-    pub async fn start(&self, spec: ClusterSpec, images: Images) -> Result<Cluster, ClusterError> {
-        spec.check_run_id()?;
-        let (docker, run_id) = (self.clone(), spec.run_id.clone());
-        let work = move |start: Arc<Start>| async move { docker.start_new(&spec, &images, &start).await };
-        self.starts.carry_out(&run_id, work).await
-    }
+/// An engine that does not even answer a ping for this long hangs.
+const SILENCE: Duration = Duration::from_secs(2);
 
-    async fn start_new(&self, spec: &ClusterSpec, images: &Images, start: &Start) -> Result<Cluster, ClusterError> {
+impl Docker {
+    async fn start_new(&self, spec: &ClusterSpec, images: &Images, start: &Start) -> Result<Parts, ClusterError> {
         if !self.containers_of(&spec.run_id).await?.is_empty() {
             return Err(ClusterError::RunExists { run_id: spec.run_id.clone() });
         }
@@ -58,7 +54,7 @@ impl Docker {
         images: &Images,
         short_rto: bool,
         start: &Start,
-    ) -> Result<Cluster, ClusterError> {
+    ) -> Result<Parts, ClusterError> {
         let result = self.start_members(spec, images, short_rto, start).await;
         if result.is_err()
             && let Err(error) = self.remove_remains(&spec.run_id).await
@@ -74,7 +70,7 @@ impl Docker {
         images: &Images,
         short_rto: bool,
         start: &Start,
-    ) -> Result<Cluster, ClusterError> {
+    ) -> Result<Parts, ClusterError> {
         let began = Instant::now();
         let network = self.make_network(spec).await?;
         tracing::debug!("network made after {:?}", began.elapsed());
@@ -114,24 +110,15 @@ impl Docker {
             let refused = |error: AgentError| ClusterError::NoNetworkFaults { reason: error.to_string() };
             start.unless_given_up(async { agent.network(&network.bridge, &name).await.map_err(refused) }).await?;
         }
-        let cluster = Cluster {
-            run_id: spec.run_id.clone(),
-            topology: spec.topology.clone(),
-            description: Description {
-                cluster: "docker",
-                nodes: images.of(spec.program).image.name.clone(),
-                server: String::new(),
-                kernel: self.engine.kernel.clone(),
-                engine: Some(self.engine.version.clone()),
-                subnet: network.subnet,
-            },
-            handles,
-            agent,
-            backend: Backend::Docker(self.clone()),
+        let description = Description {
+            cluster: ClusterKind::DOCKER.word(),
+            nodes: images.of(spec.program).image.name.clone(),
+            server: String::new(),
+            kernel: self.engine.kernel.clone(),
+            engine: Some(self.engine.version.clone()),
+            subnet: network.subnet,
         };
-        let server = start.unless_given_up(cluster.make_all_ready(AT_ONCE)).await?;
-        tracing::debug!("cluster ready after {:?}", began.elapsed());
-        Ok(cluster.called(server))
+        Ok(Parts { description, handles, agent, backend: Box::new(self.clone()), at_once: AT_ONCE })
     }
 
     /// Creates a member's container with all its files, without starting it.
@@ -152,8 +139,65 @@ impl Docker {
     async fn start_member(&self, handle: &MemberHandle, start: &Start) -> Result<(), ClusterError> {
         start.go_on()?;
         if handle.member.role.is_server() {
-            return self.start_container(&handle.member).await;
+            return self.start_server(&handle.member).await;
         }
         self.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process))
+    }
+}
+
+/// An engine, with the images that clusters are made of.
+#[derive(Clone, Debug)]
+pub(crate) struct DockerPlace {
+    pub docker: Docker,
+    pub images: Images,
+}
+
+/// Makes sure that every image is present.
+pub(crate) async fn prepare(docker: Docker, request: &PlatformRequest, note: &mut (dyn FnMut(String) + Send)) -> Found {
+    let (node, client) = (request.node.clone(), request.client.clone());
+    let images = ImageRequest { node, nodes_run: request.program, client, program: None };
+    let images = docker.prepare(&images, note).await?;
+    Ok(Arc::new(DockerPlace { docker, images }))
+}
+
+impl Provider for DockerPlace {
+    fn kind(&self) -> ClusterKind {
+        ClusterKind::DOCKER
+    }
+
+    fn check<'a>(&'a self, spec: &'a ClusterSpec) -> Outcome<'a, ()> {
+        Box::pin(async {
+            self.docker.check_neighbours(spec)?;
+            match spec.subnet {
+                Some(subnet) => self.docker.check_subnet(subnet, spec.addresses()).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn start<'a>(&'a self, spec: &'a ClusterSpec, start: &'a Start) -> Outcome<'a, Parts> {
+        Box::pin(self.docker.start_new(spec, &self.images, start))
+    }
+
+    fn starts(&self) -> Option<&Starts> {
+        Some(&self.docker.starts)
+    }
+
+    fn remove<'a>(&'a self, run_id: &'a str) -> Outcome<'a, ()> {
+        Box::pin(self.docker.remove_run(run_id))
+    }
+
+    fn patience(&self, enough: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.docker.silence(SILENCE) => {}
+                () = sleep(enough) => {}
+            }
+        })
+    }
+
+    fn traces(&self, run_id: &str) -> String {
+        Docker::traces(run_id)
     }
 }

@@ -5,9 +5,9 @@ use bollard::query_parameters::UploadToContainerOptionsBuilder;
 use super::ask::ask;
 use super::engine::Docker;
 use crate::cluster::error::ClusterError;
-use crate::cluster::server::{self, ServerFile};
 use crate::cluster::{FILES, Member};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
+use crate::topology::server::{self, ServerFile};
 
 /// What to put into a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,12 +8,13 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::cluster::clean::{CleanOptions, Cleaned, CleanedRun, KeptRun};
+use crate::cluster::cleaned::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
-use crate::cluster::{FILES, Member, server};
+use crate::cluster::{FILES, Member};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 use crate::files::{self, FileError};
+use crate::topology::server;
 
 /// The name of every run's folder starts with this, followed by the run's id.
 const PREFIX: &str = "redjepsen-run-";

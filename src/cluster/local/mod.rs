@@ -7,26 +7,28 @@ mod folder;
 mod run;
 mod sandbox;
 
+use std::future::ready;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use ipnet::Ipv4Net;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::backend::Backend;
-use super::cluster::{Cluster, Description, MemberHandle};
+use super::backend::{Backend, Outcome};
 use super::error::ClusterError;
 use super::installed::{self, Installed};
-use super::ready::agent_on;
+use super::parts::{Description, MemberHandle, Parts, agent_on};
+use super::provider::{Found, NodeSource, PlatformRequest, Provider};
 use super::sandbox::channel::Begin;
 use super::sandbox::links::BRIDGE;
 use super::starts::{Start, Starts};
 use super::{ClusterSpec, Member, address, redis_program};
 use crate::faults::AgentError;
 use crate::members::Role;
-use crate::topology::Program;
+use crate::topology::{ClusterKind, Program};
 
 use self::folder::Folder;
 pub(crate) use self::folder::clean;
@@ -116,17 +118,6 @@ impl Local {
         address::check_room(subnet(spec), spec.addresses())
     }
 
-    /// Starts a cluster and waits until every server answers and every client process runs.
-    ///
-    /// To give up a start, drop the future and call [`Local::remove_run`], which waits until all of it is removed.
-    pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
-        spec.check_run_id()?;
-        self.check(&spec)?;
-        let (local, run_id) = (self.clone(), spec.run_id.clone());
-        let work = move |start: Arc<Start>| async move { local.start_new(&spec, &start).await };
-        self.starts.carry_out(&run_id, work).await
-    }
-
     /// Gives up the start of this run, if it is under way, and waits until all of it is removed.
     pub async fn remove_run(&self, run_id: &str) {
         self.starts.give_up(run_id).await;
@@ -137,7 +128,8 @@ impl Local {
         format!("the folder {}", folder::path(run_id).display())
     }
 
-    async fn start_new(&self, spec: &ClusterSpec, start: &Start) -> Result<Cluster, ClusterError> {
+    async fn start_members(&self, spec: &ClusterSpec, start: &Start) -> Result<Parts, ClusterError> {
+        self.check(spec)?;
         let began = Instant::now();
         let folder = Folder::make(&spec.run_id, &spec.owner)?;
         let subnet = subnet(spec);
@@ -167,51 +159,84 @@ impl Local {
         }
         let run = LocalRun::new(self, spec, &members, folder, sandbox, agent.clone())?;
         let placed = members.into_iter().map(MemberHandle::new);
-        let cluster = Cluster {
-            run_id: spec.run_id.clone(),
-            topology: spec.topology.clone(),
-            description: Description {
-                cluster: "local",
-                nodes: self.nodes_program().display().to_string(),
-                server: String::new(),
-                kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-                engine: None,
-                subnet,
-            },
-            handles: [agent_handle].into_iter().chain(placed).map(Arc::new).collect(),
-            agent,
-            backend: Backend::Local(run),
-        };
-        let ready = start.unless_given_up(start_members(spec, &cluster)).await;
-        tracing::debug!("cluster ready after {:?}", began.elapsed());
-        match ready {
-            Ok(server) => Ok(cluster.called(server)),
-            Err(error) => {
-                if let Err(error) = cluster.stop().await {
-                    tracing::warn!("what the failed start had created is still there: {error}");
+        let handles: Vec<_> = [agent_handle].into_iter().chain(placed).map(Arc::new).collect();
+        for watchers in [false, true] {
+            let now = handles.iter().filter(|handle| handle.member.role.watches() == watchers);
+            let starts = start.unless_given_up(start_all(&run, now)).await;
+            if let Err(error) = starts {
+                if let Err(error) = run.remove(&spec.run_id).await {
+                    tracing::warn!("what the failed start had made is still there: {error}");
                 }
-                Err(error)
+                return Err(error);
             }
         }
+        tracing::debug!("members started after {:?}", began.elapsed());
+        let description = Description {
+            cluster: self.kind().word(),
+            nodes: self.nodes_program().display().to_string(),
+            server: String::new(),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            engine: None,
+            subnet,
+        };
+        Ok(Parts { description, handles, agent, backend: Box::new(run), at_once: AT_ONCE })
     }
 }
 
-/// Starts all members and waits until they are ready. Returns what the servers call themselves.
-async fn start_members(spec: &ClusterSpec, cluster: &Cluster) -> Result<String, ClusterError> {
-    if spec.network_faults {
-        let told = cluster.agent.network(BRIDGE, &format!("redjepsen-{}", spec.run_id)).await;
-        told.map_err(|error| ClusterError::NoNetworkFaults { reason: error.to_string() })?;
+async fn start_all(run: &LocalRun, handles: impl Iterator<Item = &Arc<MemberHandle>>) -> Result<(), ClusterError> {
+    let starts = join_all(handles.map(async |handle| match handle.member.role {
+        Role::Agent => Ok(()),
+        role if role.is_server() => run.start_server(&handle.member).await,
+        _ => run.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process)),
+    }));
+    starts.await.into_iter().collect()
+}
+
+impl Provider for Local {
+    fn kind(&self) -> ClusterKind {
+        ClusterKind::LOCAL
     }
-    for watchers in [false, true] {
-        let now = cluster.handles.iter().filter(|handle| handle.member.role.watches() == watchers);
-        let starts = join_all(now.map(async |handle| match handle.member.role {
-            Role::Agent => Ok(()),
-            role if role.is_server() => cluster.backend.start_server(&handle.member).await,
-            _ => cluster.backend.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process)),
-        }));
-        starts.await.into_iter().collect::<Result<Vec<()>, ClusterError>>()?;
+
+    fn check<'a>(&'a self, spec: &'a ClusterSpec) -> Outcome<'a, ()> {
+        Box::pin(ready(self.check(spec)))
     }
-    cluster.make_all_ready(AT_ONCE).await
+
+    fn start<'a>(&'a self, spec: &'a ClusterSpec, start: &'a Start) -> Outcome<'a, Parts> {
+        Box::pin(self.start_members(spec, start))
+    }
+
+    fn starts(&self) -> Option<&Starts> {
+        Some(&self.starts)
+    }
+
+    fn remove<'a>(&'a self, run_id: &'a str) -> Outcome<'a, ()> {
+        Box::pin(async {
+            self.remove_run(run_id).await;
+            Ok(())
+        })
+    }
+
+    fn patience(&self, enough: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(sleep(enough))
+    }
+
+    fn traces(&self, run_id: &str) -> String {
+        Local::traces(run_id)
+    }
+}
+
+/// The local clusters that are asked for; the error says what is missing here.
+pub(super) fn found(request: &PlatformRequest) -> Result<Local, ClusterError> {
+    let server: Option<PathBuf> = match &request.node {
+        NodeSource::Default => None,
+        NodeSource::Program(path) => Some(path.clone()),
+        NodeSource::Named(image) => return Err(ClusterError::ImageForLocal { image: image.clone() }),
+    };
+    Local::find(server.as_deref(), None)?.with_nodes(request.program)
+}
+
+pub(super) fn find(request: &PlatformRequest) -> Found {
+    found(request).map(|local| Arc::new(local) as Arc<dyn Provider>)
 }
 
 fn subnet(spec: &ClusterSpec) -> Ipv4Net {

@@ -1,7 +1,7 @@
 //! What members see as the file system: this machine's, plus our folder, which containers have as well.
 //!
 //! So programs of this machine run as they are, and the agent finds a member's files at the same path below
-//! /proc/PID/root in both kinds of clusters. But a member is not to reach this machine through a file. So nothing can be
+//! /proc/PID/root in containers and here. But a member is not to reach this machine through a file. So nothing can be
 //! written, except for what the member has to itself; there are no devices but the harmless ones; and whatever listens
 //! on a socket, such as a container engine, is out of sight.
 
@@ -19,7 +19,8 @@ use rustix::mount::{
 };
 use rustix::process::{chdir, chroot};
 
-use crate::cluster::{FILES, server};
+use crate::cluster::FILES;
+use crate::topology::server;
 
 /// Devices that hold nothing.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];

@@ -25,20 +25,25 @@ mod stream;
 mod tests;
 mod world;
 
+use std::future::ready;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use ipnet::Ipv4Net;
 
-use super::backend::Backend;
-use super::cluster::{Cluster, Description, MemberHandle};
+use super::backend::{Backend, Outcome};
 use super::error::ClusterError;
+use super::parts::{Description, MemberHandle, Parts};
+use super::provider::{PlatformRequest, Provider};
+use super::starts::Start;
 use super::{ClientCommand, ClusterSpec, Member, address};
 use crate::members::Role;
-use crate::topology::Program;
+use crate::topology::{ClusterKind, Program};
 
 pub(crate) use self::between::Between;
-pub(crate) use self::run::SimulatedRun;
+use self::run::SimulatedRun;
 pub use self::world::{START_OF_TIME, in_virtual_time};
 
 /// The members' network.
@@ -85,52 +90,69 @@ impl Simulated {
         address::check_room(subnet(spec), spec.addresses())
     }
 
-    /// Starts a cluster and waits until every server answers and every client runs.
-    ///
-    /// Must be called in [virtual time](in_virtual_time).
-    pub async fn start(self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
-        self.start_with(spec, None).await
-    }
-
-    /// The same, with something between its parts.
-    pub(crate) async fn start_with(
+    /// Starts all members, with something between them.
+    pub(super) async fn parts(
         self,
-        spec: ClusterSpec,
+        spec: &ClusterSpec,
         between: Option<Arc<dyn Between>>,
-    ) -> Result<Cluster, ClusterError> {
-        spec.check_run_id()?;
-        self.check(&spec)?;
-        let subnet = subnet(&spec);
+    ) -> Result<Parts, ClusterError> {
+        self.check(spec)?;
+        let subnet = subnet(spec);
         let members = spec.members(subnet);
-        let run = SimulatedRun::new(self, between, &spec, &members, subnet);
+        let run = SimulatedRun::new(self, between, spec, &members, subnet);
         let agent = run.start_agent();
         let placed = members.into_iter().map(MemberHandle::new);
-        let cluster = Cluster {
-            run_id: spec.run_id.clone(),
-            topology: spec.topology.clone(),
-            description: Description {
-                cluster: "sim",
-                nodes: "simulated Redis".to_string(),
-                server: String::new(),
-                kernel: String::new(),
-                engine: None,
-                subnet,
-            },
-            handles: [MemberHandle::new(Member::agent())].into_iter().chain(placed).map(Arc::new).collect(),
-            agent,
-            backend: Backend::Simulated(run),
-        };
-        for handle in &cluster.handles {
+        let handles: Vec<_> = [MemberHandle::new(Member::agent())].into_iter().chain(placed).map(Arc::new).collect();
+        for handle in &handles {
             match handle.member.role {
                 Role::Agent => {}
-                role if role.is_server() => cluster.backend.start_server(&handle.member).await?,
-                _ => handle.keep(cluster.backend.start_attached(&handle.member, &handle.log).await?),
+                role if role.is_server() => run.start_server(&handle.member).await?,
+                _ => handle.keep(run.start_attached(&handle.member, &handle.log).await?),
             }
         }
+        let description = Description {
+            cluster: self.kind().word(),
+            nodes: "simulated Redis".to_string(),
+            server: "simulated ".to_string(),
+            kernel: String::new(),
+            engine: None,
+            subnet,
+        };
         // One after the other, so that nothing depends on which of them is asked first.
-        let server = cluster.make_all_ready(1).await?;
-        Ok(cluster.called(format!("simulated {server}")))
+        Ok(Parts { description, handles, agent, backend: Box::new(run), at_once: 1 })
     }
+}
+
+impl Provider for Simulated {
+    fn kind(&self) -> ClusterKind {
+        ClusterKind::SIM
+    }
+
+    fn check<'a>(&'a self, spec: &'a ClusterSpec) -> Outcome<'a, ()> {
+        Box::pin(ready(Simulated::check(*self, spec)))
+    }
+
+    fn start<'a>(&'a self, spec: &'a ClusterSpec, _: &'a Start) -> Outcome<'a, Parts> {
+        Box::pin(self.parts(spec, None))
+    }
+
+    /// It goes with its tasks.
+    fn remove<'a>(&'a self, _: &'a str) -> Outcome<'a, ()> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn patience(&self, _: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(ready(()))
+    }
+
+    fn traces(&self, _: &str) -> String {
+        "nothing".to_string()
+    }
+}
+
+/// A simulated cluster lacks nothing.
+pub(super) fn find(request: &PlatformRequest) -> Arc<dyn Provider> {
+    Arc::new(Simulated::new(request.seed))
 }
 
 fn subnet(spec: &ClusterSpec) -> Ipv4Net {

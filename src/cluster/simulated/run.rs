@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
+use super::super::backend::{Backend, Outcome};
 use super::super::error::ClusterError;
-use super::super::group_files::Group;
 use super::super::lines::{ClientOutput, ClientProcess, Log};
 use super::super::{ClusterSpec, Member, MemberState};
 use super::Simulated;
@@ -51,7 +51,7 @@ impl SimulatedRun {
         members: &[Member],
         subnet: Ipv4Net,
     ) -> SimulatedRun {
-        let (world, group) = (World::new(seed, distance, between), Group::new(spec, members));
+        let (world, layout) = (World::new(seed, distance, between), spec.layout(members));
         world.change(|state| {
             let mut numbers = BTreeMap::new();
             for (place, member) in (0..).zip(members) {
@@ -61,7 +61,7 @@ impl SimulatedRun {
                     name: member.name.clone(),
                     clock: Default::default(),
                     running: None,
-                    program: Program::of(spec, &group, member, *number, seed.wrapping_add(place)),
+                    program: Program::of(spec, &layout, member, *number, seed.wrapping_add(place)),
                     disk: Disk::default(),
                     ended: None,
                     refuses_until: Duration::ZERO,
@@ -105,67 +105,11 @@ impl SimulatedRun {
         Agent::connect(AgentStreams { stdin: Box::pin(ours), lines })
     }
 
-    pub async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
-        let address = address_of(member)?;
-        self.start_up().await;
-        let started = |what| self.world.change(|state| state.start(address, what));
-        let pid = started(What::Client { task: None, waiting: Vec::new() });
-        let inside = Inside { world: Arc::clone(&self.world), address, pid };
-        let (stdin, input) = duplex(PIPE);
-        let (stdout, output) = duplex(PIPE);
-        let (mut stderr, errors) = duplex(PIPE);
-        let ended = inside.clone();
-        let work = client::serve(input, output, Arc::new(inside.clone()));
-        let task = tokio::spawn(async move {
-            let outcome = Stoppable { inside, work: Box::pin(work) }.await;
-            if let Err(error) = &outcome {
-                let _ = stderr.write_all(format!("Error: {error}\n").as_bytes()).await;
-            }
-            ended.world.change(|state| state.client_ended(address, ended.pid, i32::from(outcome.is_err())));
-        });
-        self.world.change(|state| {
-            if let Some(running) = state.running(address)
-                && let What::Client { task: its, .. } = &mut running.what
-            {
-                *its = Some(task.abort_handle());
-            }
-        });
-        let process = ClientProcess::over(stdin, stdout, errors, log.clone());
-        Ok(match self.world.change(|state| state.between.clone()) {
-            Some(between) => overheard(process, between, member.name.clone()),
-            None => process,
-        })
-    }
-
-    pub async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
-        let address = address_of(member)?;
-        self.start_up().await;
-        let unknown = || ClusterError::NoServer { member: member.name.clone() };
-        self.world.change(|state| state.start_server(address)).map(|_| ()).ok_or_else(unknown)
-    }
-
     /// Lets the time pass that a process takes to start.
     async fn start_up(&self) {
         let (shortest, longest) = STARTS_IN;
         let takes = shortest + (longest - shortest) * self.world.change(|state| state.draw());
         sleep(Duration::from_millis(takes as u64)).await;
-    }
-
-    pub fn kill(&self, member: &Member) -> Result<(), ClusterError> {
-        let address = address_of(member)?;
-        self.world.change(|state| state.kill(address, false));
-        Ok(())
-    }
-
-    pub async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError> {
-        let (address, began) = (address_of(member)?, Instant::now());
-        while self.world.change(|state| state.running(address).is_some()) {
-            if began.elapsed() >= limit {
-                return Err(ClusterError::Timeout { doing: format!("end {}", member.name), seconds: limit.as_secs() });
-            }
-            sleep(LOOK_AGAIN).await;
-        }
-        Ok(())
     }
 
     pub fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
@@ -192,6 +136,95 @@ impl SimulatedRun {
     /// Ends everything.
     pub fn remove(&self) {
         self.engine.abort();
+    }
+}
+
+impl Backend for SimulatedRun {
+    fn start_attached<'a>(&'a self, member: &'a Member, log: &'a Log) -> Outcome<'a, ClientProcess> {
+        Box::pin(async move {
+            let address = address_of(member)?;
+            self.start_up().await;
+            let started = |what| self.world.change(|state| state.start(address, what));
+            let pid = started(What::Client { task: None, waiting: Vec::new() });
+            let inside = Inside { world: Arc::clone(&self.world), address, pid };
+            let (stdin, input) = duplex(PIPE);
+            let (stdout, output) = duplex(PIPE);
+            let (mut stderr, errors) = duplex(PIPE);
+            let ended = inside.clone();
+            let work = client::serve(input, output, Arc::new(inside.clone()));
+            let task = tokio::spawn(async move {
+                let outcome = Stoppable { inside, work: Box::pin(work) }.await;
+                if let Err(error) = &outcome {
+                    let _ = stderr.write_all(format!("Error: {error}\n").as_bytes()).await;
+                }
+                ended.world.change(|state| state.client_ended(address, ended.pid, i32::from(outcome.is_err())));
+            });
+            self.world.change(|state| {
+                if let Some(running) = state.running(address)
+                    && let What::Client { task: its, .. } = &mut running.what
+                {
+                    *its = Some(task.abort_handle());
+                }
+            });
+            let process = ClientProcess::over(stdin, stdout, errors, log.clone());
+            Ok(match self.world.change(|state| state.between.clone()) {
+                Some(between) => overheard(process, between, member.name.clone()),
+                None => process,
+            })
+        })
+    }
+
+    fn start_server<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
+        Box::pin(async move {
+            let address = address_of(member)?;
+            self.start_up().await;
+            let unknown = || ClusterError::NoServer { member: member.name.clone() };
+            self.world.change(|state| state.start_server(address)).map(|_| ()).ok_or_else(unknown)
+        })
+    }
+
+    fn kill<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
+        Box::pin(async move {
+            let address = address_of(member)?;
+            self.world.change(|state| state.kill(address, false));
+            Ok(())
+        })
+    }
+
+    fn wait_for_end<'a>(&'a self, member: &'a Member, limit: Duration) -> Outcome<'a, ()> {
+        Box::pin(async move {
+            let (address, began) = (address_of(member)?, Instant::now());
+            while self.world.change(|state| state.running(address).is_some()) {
+                if began.elapsed() >= limit {
+                    return Err(ClusterError::Timeout {
+                        doing: format!("end {}", member.name),
+                        seconds: limit.as_secs(),
+                    });
+                }
+                sleep(LOOK_AGAIN).await;
+            }
+            Ok(())
+        })
+    }
+
+    fn running_pid<'a>(&'a self, member: &'a Member) -> Outcome<'a, Result<u32, String>> {
+        Box::pin(async { self.running_pid(member) })
+    }
+
+    fn states<'a>(&'a self, _: &'a str, members: Vec<&'a Member>) -> Outcome<'a, Vec<MemberState>> {
+        Box::pin(async { self.states(members) })
+    }
+
+    /// It has nothing to say.
+    fn server_log<'a>(&'a self, _: &'a Member, _: Option<u32>) -> Outcome<'a, Vec<u8>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn remove<'a>(&'a self, _: &'a str) -> Outcome<'a, ()> {
+        Box::pin(async {
+            self.remove();
+            Ok(())
+        })
     }
 }
 

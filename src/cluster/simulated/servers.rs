@@ -1,19 +1,14 @@
-//! What simulated servers start with: the same roles, groups and settings as real ones (see `server` and `group_files`).
+//! What simulated servers start with: the same roles, groups and settings as real ones (see [`topology`](crate::topology)).
 
 use std::net::SocketAddrV4;
 
 use simulated_redis::{
-    Action, Clocks, ClusterConfig, ClusterMember, Config, Connection, Disk, Event, Persistence, Process, Sentinel,
-    SentinelConfig, Server,
+    Action, Clocks, Config, Connection, Disk, Event, Persistence, Process, Sentinel, SentinelConfig, Server,
 };
 
-use super::super::group_files::{GROUP_NAME, Group};
 use super::super::{ClusterSpec, Member};
-use crate::members::{Role, node_name, sentinel_name};
-use crate::topology::{self, REDIS_PORT, Topology};
-
-/// How far a node's port for other nodes of a Redis Cluster is above that for clients.
-const BUS: u16 = 10_000;
+use crate::members::Role;
+use crate::topology::{self, BUS, Layout};
 
 /// A server's program, with what it starts with.
 #[derive(Clone)]
@@ -40,47 +35,19 @@ pub(super) enum Happened {
 
 impl Program {
     /// What this member runs, if it is a server. `number` counts those of its role.
-    pub fn of(spec: &ClusterSpec, group: &Group, member: &Member, number: usize, seed: u64) -> Option<Program> {
+    pub fn of(spec: &ClusterSpec, layout: &Layout, member: &Member, number: usize, seed: u64) -> Option<Program> {
         let address = SocketAddrV4::new(member.address?, member.server.as_ref()?.port);
         let plain = Config::new(address, seed);
-        Some(match (member.role, &spec.topology) {
-            (Role::Sentinel, Topology::Sentinel(options)) => {
-                let (sentinels, replicas) = (&group.sentinels, group.nodes.iter().skip(1));
-                let others = sentinels.iter().enumerate().filter(|(other, _)| *other != number);
-                Program::Sentinel(SentinelConfig {
-                    address,
-                    id: group.id(&sentinel_name(u32::try_from(number).ok()?)),
-                    group: GROUP_NAME.to_string(),
-                    primary: SocketAddrV4::new(*group.nodes.first()?, REDIS_PORT),
-                    quorum: sentinels.len() / 2 + 1,
-                    down_after: options.down_after,
-                    failover_timeout: options.failover_timeout,
-                    parallel_syncs: group.nodes.len().saturating_sub(1).max(1),
-                    replicas: replicas.map(|replica| SocketAddrV4::new(*replica, REDIS_PORT)).collect(),
-                    sentinels: others
-                        .map(|(other, at)| {
-                            let name = sentinel_name(u32::try_from(other).unwrap_or_default());
-                            (SocketAddrV4::new(*at, address.port()), group.id(&name))
-                        })
-                        .collect(),
-                    seed,
+        let group = spec.topology.group();
+        Some(match member.role {
+            Role::Sentinel => Program::Sentinel(group?.simulated_sentinel(layout, number, address, seed)?),
+            Role::Node => {
+                let redis = Config { persistence: persistence(spec), ..plain };
+                Program::Redis(match group {
+                    Some(group) => group.simulated_node(layout, number, redis),
+                    None => redis,
                 })
             }
-            (Role::Node, Topology::Sentinel(_)) => {
-                let primary = group.nodes.first().filter(|_| number > 0);
-                Program::Redis(Config {
-                    persistence: persistence(spec),
-                    replica_of: primary.map(|primary| SocketAddrV4::new(*primary, REDIS_PORT)),
-                    replica_priority: u32::try_from(10 * (number + 1)).unwrap_or(u32::MAX),
-                    ..plain
-                })
-            }
-            (Role::Node, Topology::Cluster(options)) => {
-                let nodes = (0..).zip(&group.nodes).map(|(node, at)| cluster_member(group, node, *at)).collect();
-                let cluster = Some(ClusterConfig { node_timeout: options.node_timeout, nodes });
-                Program::Redis(Config { persistence: persistence(spec), cluster, ..plain })
-            }
-            (Role::Node, Topology::Independent) => Program::Redis(Config { persistence: persistence(spec), ..plain }),
             _ => Program::Redis(plain),
         })
     }
@@ -134,20 +101,5 @@ fn persistence(spec: &ClusterSpec) -> Persistence {
         topology::Persistence::None => Persistence::None,
         topology::Persistence::Everysec => Persistence::Everysec,
         topology::Persistence::Always => Persistence::Always,
-    }
-}
-
-fn cluster_member(group: &Group, node: usize, at: std::net::Ipv4Addr) -> ClusterMember {
-    let id = |node: usize| group.id(&node_name(u32::try_from(node).unwrap_or_default()));
-    let of = node % group.primaries.max(1);
-    let is_primary = node < group.primaries;
-    let slot = |edge: usize| u16::try_from(edge).unwrap_or(u16::MAX);
-    let (first, last) = group.slots_of(of);
-    ClusterMember {
-        id: id(node),
-        address: SocketAddrV4::new(at, REDIS_PORT),
-        primary: (!is_primary).then(|| id(of)),
-        slots: if is_primary { vec![(slot(first), slot(last))] } else { Vec::new() },
-        epoch: of as u64 + 1,
     }
 }

@@ -15,7 +15,7 @@ use super::on_all_processors;
 fn cells(suite: &str) -> Vec<PlannedCell> {
     let (name, file, _) = file::open(suite).unwrap();
     let source = Source { name: &name, file: &file, folder: Path::new("") };
-    let clusters = Clusters { instead: Some(ClusterKind::Sim), auto: ClusterKind::Sim };
+    let clusters = Clusters { instead: Some(ClusterKind::SIM), auto: ClusterKind::SIM };
     Suite::plan(&source, clusters).unwrap().cells
 }
 

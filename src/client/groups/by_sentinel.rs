@@ -6,10 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use redis::{Cmd, FromRedisValue, Value};
 use tokio::sync::Mutex;
 
-use super::connection::Connection;
+use super::Primary;
+use crate::client::connection::Connection;
 use crate::locks::RequestError;
 use crate::machine::Machine;
 
@@ -21,6 +23,16 @@ pub struct BySentinel {
     machine: Arc<dyn Machine>,
     /// The server believed to be the primary, until an answer says otherwise or does not come.
     primary: Mutex<Option<Arc<Connection>>>,
+}
+
+impl Primary for BySentinel {
+    fn request<'a>(&'a self, command: &'a Cmd) -> BoxFuture<'a, Result<Value, RequestError>> {
+        Box::pin(self.request(command))
+    }
+
+    fn last_asked(&self) -> BoxFuture<'_, Option<Arc<Connection>>> {
+        Box::pin(async { self.primary.lock().await.clone() })
+    }
 }
 
 impl BySentinel {
@@ -48,11 +60,6 @@ impl BySentinel {
             *slot = Some(primary);
         }
         answer
-    }
-
-    /// The server that answered the last request.
-    pub async fn last_asked(&self) -> Option<Arc<Connection>> {
-        self.primary.lock().await.clone()
     }
 
     /// The first server that a Sentinel calls the primary and that agrees. Nothing of the caller's has been sent yet.

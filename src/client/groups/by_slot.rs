@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
+use futures_util::future::BoxFuture;
+use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value};
 use tokio::sync::Mutex;
 
-use super::connection::Connection;
+use super::Primary;
+use crate::client::connection::Connection;
 use crate::locks::RequestError;
 use crate::machine::Machine;
 use crate::slots::{self, ClusterNode, SLOTS};
@@ -38,6 +40,16 @@ struct Known {
     last: Option<Arc<Connection>>,
 }
 
+impl Primary for BySlot {
+    fn request<'a>(&'a self, command: &'a Cmd) -> BoxFuture<'a, Result<Value, RequestError>> {
+        Box::pin(self.request(command))
+    }
+
+    fn last_asked(&self) -> BoxFuture<'_, Option<Arc<Connection>>> {
+        Box::pin(async { self.known.lock().await.last.clone() })
+    }
+}
+
 impl BySlot {
     /// Fails only if a URL makes no sense.
     pub fn new(urls: &[String], first: usize, limit: Duration, machine: &Arc<dyn Machine>) -> Result<BySlot, String> {
@@ -58,11 +70,6 @@ impl BySlot {
             known.moved.clear();
         }
         answer
-    }
-
-    /// The server that answered the last request.
-    pub async fn last_asked(&self) -> Option<Arc<Connection>> {
-        self.known.lock().await.last.clone()
     }
 
     async fn follow<T: FromRedisValue>(&self, command: &Cmd, known: &mut Known) -> Result<T, RequestError> {

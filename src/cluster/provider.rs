@@ -1,0 +1,81 @@
+//! What a kind of cluster has: a way to find out whether it can be had here, and a way to start one.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::ClusterSpec;
+use super::backend::Outcome;
+use super::error::ClusterError;
+use super::parts::Parts;
+use super::starts::{Start, Starts};
+use crate::topology::{ClusterKind, InstalledClient, Program};
+
+/// Where clusters of one kind can be started, with what they are made of.
+pub(crate) trait Provider: fmt::Debug + Send + Sync {
+    fn kind(&self) -> ClusterKind;
+
+    /// Whether this cluster can run here, as far as that can be told before the start.
+    fn check<'a>(&'a self, spec: &'a ClusterSpec) -> Outcome<'a, ()>;
+
+    /// Makes all members and starts their processes. If it fails, it removes what it made.
+    fn start<'a>(&'a self, spec: &'a ClusterSpec, start: &'a Start) -> Outcome<'a, Parts>;
+
+    /// The starts under way here, if one may go on when it is no longer waited for.
+    fn starts(&self) -> Option<&Starts> {
+        None
+    }
+
+    /// Removes what a start of this run has made that failed or was given up. Does nothing if there is nothing.
+    fn remove<'a>(&'a self, run_id: &'a str) -> Outcome<'a, ()>;
+
+    /// Resolves when waiting longer for a removal is pointless: `enough` time has passed, or there is nothing to wait for.
+    fn patience(&self, enough: Duration) -> BoxFuture<'_, ()>;
+
+    /// What `redjepsen clean` removes of a run that this process no longer removes, for people.
+    fn traces(&self, run_id: &str) -> String;
+}
+
+/// A kind of cluster that can be had here, or why it can't.
+pub(crate) type Found = Result<Arc<dyn Provider>, ClusterError>;
+
+/// What the user asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlatformRequest {
+    pub kind: ClusterKind,
+    /// Where the nodes' Redis comes from. A local cluster takes no image.
+    pub node: NodeSource,
+    /// What the lock nodes run.
+    pub program: Program,
+    /// Where a client that is not redjepsen's own runs, in Docker.
+    pub client: ClientSource,
+    /// Draws what a simulated cluster does by itself; 0 for the others.
+    pub seed: u64,
+}
+
+/// Where the lock nodes' Redis comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NodeSource {
+    /// The usual image, or one made from this machine's redis-server.
+    #[default]
+    Default,
+    /// This image and no other.
+    Named(String),
+    /// An image made from this server program, such as a user's own build.
+    Program(PathBuf),
+}
+
+/// What a client runs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClientSource {
+    /// redjepsen's own image.
+    #[default]
+    Runtime,
+    /// This image.
+    Named(String),
+    /// An image made from what is installed on this machine.
+    Installed(InstalledClient),
+}

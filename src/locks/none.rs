@@ -1,0 +1,24 @@
+//! No lock at all: everybody always holds it. What the resource does by itself shows without one.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{About, LockOptions, Options};
+
+pub(super) const ABOUT: About =
+    About { name: "none", called: "Running without a lock", on_one_key: true, expires: false, ..About::OF_ITS_OWN };
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoOptions {}
+
+impl Options for NoOptions {
+    fn resolve(&self, _: Duration) -> Result<LockOptions, String> {
+        Ok(LockOptions::default())
+    }
+
+    fn describe(&self) -> String {
+        String::new()
+    }
+}
