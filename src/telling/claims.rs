@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::story::Story;
+use super::story::{Standing, Story};
 use crate::checker::{AnomalyKind, ClaimVerdict, Validity};
 use crate::history::Claim;
 use crate::words::{count, length, percent, plural};
@@ -36,20 +36,6 @@ pub struct ClaimAccount {
     pub harmless: Option<String>,
     /// How many contradictions were seen.
     pub contradictions: u64,
-}
-
-/// How a claim came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Standing {
-    /// Nothing contradicts it, though something in the run could have.
-    Held,
-    /// Contradicted, and the workload claims it.
-    Broken,
-    /// Contradicted, but the workload does not claim it.
-    Unclaimed,
-    /// The run proves nothing about it.
-    Unproven,
 }
 
 impl ClaimAccount {

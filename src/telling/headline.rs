@@ -1,9 +1,8 @@
 //! The run in one sentence.
 
 use super::cause::cause;
-use super::claims::Standing;
 use super::ends::{and_the_end, update};
-use super::story::Story;
+use super::story::{Standing, Story};
 use crate::checker::{AnomalyKind, Gap, STUCK_AFTER_TTLS, Validity, Verdict};
 use crate::history::Claim;
 use crate::words::{count, length, line, percent, plural};

@@ -32,13 +32,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use claims::{ClaimAccount, Standing};
+pub use claims::ClaimAccount;
 pub use explain::cast;
 pub use facts::RunFacts;
 pub use incidents::{AnomalyAccount, IncidentAccount};
 pub use numbers::{FaultAccount, Faults};
 pub use setting::Row;
-pub use story::{Incident, Story};
+pub use story::{Incident, Standing, Story};
 
 use crate::checker::{
     Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, Verdict, wilson_95,

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::claims::Standing;
+use serde::{Deserialize, Serialize};
+
 use super::{Subject, moments};
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, Validity};
 use crate::history::{
@@ -59,6 +60,20 @@ pub struct Incident<'a> {
     pub fault: Option<&'a FaultWindow>,
     /// Whether it contradicts a property that the workload claims.
     pub claimed: bool,
+}
+
+/// How a claim came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Nothing contradicts it, though something in the run could have.
+    Held,
+    /// Contradicted, and the workload claims it.
+    Broken,
+    /// Contradicted, but the workload does not claim it.
+    Unclaimed,
+    /// The run proves nothing about it.
+    Unproven,
 }
 
 impl<'a> Story<'a> {
