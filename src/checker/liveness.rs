@@ -14,11 +14,9 @@ use std::time::Duration;
 use super::evidence::Evidence;
 use super::verdict::{Anomaly, AnomalyKind, Gap};
 use super::words::{count, length, list, seconds};
-use crate::history::{
-    ClientStep, FactName, FaultKind, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process,
-};
+use crate::history::{ClientStep, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process};
 use crate::members::Role;
-use crate::nemesis::{Change, Fault};
+use crate::nemesis::{Argument, Change, Fault};
 
 /// A free lock gets this many TTLs to be acquired before it counts as stuck: one for a node that expires a key late,
 /// the others for contenders, which need several attempts.
@@ -239,15 +237,15 @@ fn faults(history: &History) -> Vec<Span> {
 /// For how long after its heal a fault may still keep a lock, in nanoseconds: a node whose clock was ahead holds keys that
 /// end by that clock, so once it is set right they live for as much longer.
 fn aftermath(window: &FaultWindow, healed: u64, ttl: Duration) -> u64 {
-    if window.kind != FaultKind::Clock || !window.hits(Role::Node) {
+    if !window.kind.does.wall_clock || !window.hits(Role::Node) {
         return 0;
     }
-    let ahead = match window.what.parse() {
-        Ok(Fault::Clock(_, Change::Ahead(by) | Change::Strobe(by, _))) => by.resolve(ttl),
-        Ok(Fault::Clock(_, Change::Rate(factor))) => {
+    let ahead = match window.what.parse::<Fault>().map(|fault| fault.with) {
+        Ok(Argument::Clock(Change::Ahead(by) | Change::Strobe(by, _))) => by.resolve(ttl),
+        Ok(Argument::Clock(Change::Rate(factor))) => {
             Duration::from_nanos(healed.saturating_sub(window.inject)).mul_f64((factor - 1.0).max(0.0))
         }
-        Ok(Fault::Clock(_, Change::Behind(_))) => Duration::ZERO,
+        Ok(Argument::Clock(Change::Behind(_))) => Duration::ZERO,
         // The history does not say by how much.
         _ => return u64::MAX,
     };

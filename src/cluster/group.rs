@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use super::Member;
 use super::cluster::Cluster;
 use super::group_files::GROUP_NAME;
-use crate::faults::{Injection, RedisCommand, RedisReply};
+use crate::faults::{Promotion, RedisCommand, RedisReply};
 use crate::locks::LockGroup;
 use crate::members::Role;
 use crate::slots::{self, ClusterNode};
@@ -90,7 +90,7 @@ impl Cluster {
 
     /// The operator's command that makes a replica take over from this primary. It goes to a Sentinel that answers or,
     /// in a Redis Cluster, to the replica itself. None if there is nobody to send it to.
-    pub async fn failover_of(&self, primary: &str) -> Option<Injection> {
+    pub async fn failover_of(&self, primary: &str) -> Option<Promotion> {
         let replicas = self.replicas_of(primary).await;
         let (told, words) = match self.topology {
             Topology::Independent => return None,
@@ -107,12 +107,7 @@ impl Cluster {
                 (told, vec!["CLUSTER", "FAILOVER"])
             }
         };
-        Some(Injection::Failover {
-            primary: primary.to_string(),
-            replicas,
-            url: told.url()?,
-            words: words.into_iter().map(str::to_string).collect(),
-        })
+        Some(Promotion { replicas, url: told.url()?, words: words.into_iter().map(str::to_string).collect() })
     }
 
     /// The roles, once all agree and replicas follow their primaries; until then, an error that says what is missing.

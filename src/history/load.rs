@@ -233,7 +233,7 @@ impl Builder {
             }
             FaultStep::Injected => {
                 window.injected = Some((time, event.observed));
-                if event.observed && event.kind == FaultKind::Call {
+                if event.observed && event.kind.is_at_command() {
                     window.inject = time;
                 }
             }

@@ -194,7 +194,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             Step::Inject(fault) => {
                 in_effect.push((next_fault, fault));
                 let what = faults::resolve(&mut rng, fault, scenario)?;
-                if faults::is_about_one_of_several_keys(&what, scenario) {
+                if faults::needs_key(&what, scenario) {
                     return Err(wrong(&of_one_key(scenario)));
                 }
                 next_fault += 1;

@@ -13,10 +13,10 @@ use super::{on_all_processors, scenario};
 const DIGESTS: [(&str, &str, u64, &str); 8] = [
     ("redlock", "pause", 7, "89b744b07bf6378feddb0ed278851b1c75fe2253f615488465480d5ef37a98b5"),
     ("redlock", "clock", 7, "9ed03139374ac2be56d7cbeda9948e104c3c9062e2436fa96577f926a40e7681"),
-    ("redlock", "partition", 7, "8df3c408af56c472b9c0de318e01cd43d5db51f3dddf97ae0fd12af023ce92e2"),
-    ("redlock", "packets", 7, "36c787ef1da6d27026fed2834eb3ffb9e48e1c891b7d247225c289e33105c20b"),
-    ("redlock-guarded", "all", 7, "bf11ae6a88a6b3c5ed237d0020d04c0cf5a22ba3547caa44122294d9680434d8"),
-    ("redlock", "crash-everysec", 7, "1875bfd4692fb1a82284aab561c61459052c9721cec66b30b1dadd00f85aa788"),
+    ("redlock", "partition", 7, "d31ffe919ec1c1ef6f9b28ba932772e2cad19b44cded58e1721ec51af50a4a9b"),
+    ("redlock", "packets", 7, "e2011982e254ac049c00035e89ee09321fdd647155858fe177878b2222ed0fc3"),
+    ("redlock-guarded", "all", 7, "3335afce51cd2f098d922a6c827f8f04fc503559be9e38ef98f3ebb5359c4352"),
+    ("redlock", "crash-everysec", 7, "feccaa9113d98308d1102c3807dbf1784ba3291aab14d13735fe8c8513e2bb8a"),
     ("single", "late-acquire-reply", 7, "06ae23048f3b7799f850d57eb27961d5b2656f871ef8dacfb29b79e4a4912bbb"),
     ("perfect", "none", 7, "77532addb12fc223b35ba6509cd5c38dffdaab2f88786e390e7233c18e363611"),
 ];
