@@ -30,7 +30,7 @@ pub struct RunFolder {
 impl RunFolder {
     /// Creates a new folder, named by the time of day in UTC, and points the links `latest` at it.
     pub fn create(store: &Path, test: &str) -> io::Result<RunFolder> {
-        let path = create_by_time(&store.join(test))?;
+        let path = create_by_time(store, &[test])?;
         let time = path.file_name().unwrap_or_default();
         link(&store.join("latest"), &Path::new(test).join(time))?;
         Ok(RunFolder { path })
@@ -71,7 +71,7 @@ impl RunFolder {
 
 /// Creates a new folder for a suite, and points the link `latest` of its name at it.
 pub fn create_suite(store: &Path, suite: &str) -> io::Result<PathBuf> {
-    create_by_time(&suite_folder(store, suite))
+    create_by_time(store, &["suites", suite])
 }
 
 /// The folders of all suites of this name in a store, newest first.
@@ -87,9 +87,15 @@ fn suite_folder(store: &Path, suite: &str) -> PathBuf {
     store.join("suites").join(suite)
 }
 
-/// A new folder named by the time of day in UTC, with a link `latest` beside it.
-fn create_by_time(parent: &Path) -> io::Result<PathBuf> {
-    fs::create_dir_all(parent)?;
+/// A new folder named by the time of day in UTC, with a link `latest` beside it, below these folders of a store. The store
+/// is where the user says; a link in it, which somebody may have put there, leads nowhere.
+fn create_by_time(store: &Path, below: &[&str]) -> io::Result<PathBuf> {
+    fs::create_dir_all(store)?;
+    let mut parent = store.to_path_buf();
+    for folder in below {
+        parent.push(folder);
+        files::create_folder(&parent).map_err(io::Error::other)?;
+    }
     loop {
         let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string().replace(['-', ':'], "");
         let path = parent.join(&time);
@@ -134,6 +140,28 @@ mod tests {
             store.path().join("redlock-pause/latest").canonicalize().unwrap(),
             second.path().canonicalize().unwrap()
         );
+    }
+
+    #[test]
+    fn no_link_leads_out_of_the_store() {
+        let (store, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for name in ["redlock-pause", "suites"] {
+            std::os::unix::fs::symlink(elsewhere.path(), store.path().join(name)).unwrap();
+        }
+        let run = RunFolder::create(store.path(), "redlock-pause").unwrap_err();
+        let suite = create_suite(store.path(), "smoke").unwrap_err();
+        for error in [run, suite] {
+            assert!(error.to_string().contains("it is a link, not a folder"), "{error}");
+        }
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        // Those that are to be replaced anyway are, and a store may be a link that the user has made.
+        std::os::unix::fs::symlink(elsewhere.path(), store.path().join("latest")).unwrap();
+        RunFolder::create(store.path(), "none-none").unwrap();
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        let linked = store.path().join("linked");
+        std::os::unix::fs::symlink(elsewhere.path(), &linked).unwrap();
+        RunFolder::create(&linked, "none-none").unwrap();
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 2, "the run and `latest`");
     }
 
     #[test]

@@ -12,6 +12,8 @@
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 
+/// How the agent finds a [`Process`] in a process's memory.
+pub const PROCESS_MAGIC: [u64; 2] = [u64::from_ne_bytes(*b"rj-clock"), u64::from_ne_bytes(*b"-process")];
 /// Bytes of the control file: one page.
 pub const PAGE_BYTES: usize = 4096;
 /// The first eight bytes of a control file.
@@ -52,6 +54,16 @@ pub struct Page {
 }
 
 const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
+
+/// What the library knows of the one process that it is loaded into. Unlike the page, which several may share, it lies
+/// in that process's own memory, where the agent reads it: `fork` copies it, since the child is the same program, and
+/// `exec` begins anew.
+#[repr(C)]
+pub struct Process {
+    pub magic: [u64; 2],
+    /// Not 0 once the process has asked the library for the time, of whatever clock, while it had a control page.
+    pub asked: AtomicU64,
+}
 
 /// A [`State`] in the page, on a cache line of its own.
 #[repr(C)]

@@ -9,10 +9,13 @@
 //!
 //! It replaces libc's `clock_gettime` (CLOCK_REALTIME and CLOCK_REALTIME_COARSE; every other clock is left alone),
 //! `gettimeofday`, `time`, `timespec_get`, `fsync` and `fdatasync`. Forked children keep the page, and programs that
-//! they execute find it again, since both inherit what they need.
+//! they execute find it again, since both inherit what they need. For those that look for the kernel's clock_gettime
+//! themselves, as Go's runtime and Rust's rustix do, it puts itself in that function's place (`vdso.rs`, x86_64 only).
 //!
-//! Deliberately absent: programs that are statically linked or call the kernel without libc (Go's do both, Rust's
-//! rustix the latter); times passed *to* the kernel or libc, such as the deadline of `pthread_cond_timedwait` on
+//! Whether the process ever asked it for the time is kept where the agent can see it ([`control::Process`]): a program
+//! that asks somebody else must not pass for one whose clock is wrong.
+//!
+//! Deliberately absent: programs that are statically linked, as Go's are without cgo, or that call the kernel itself; times passed *to* the kernel or libc, such as the deadline of `pthread_cond_timedwait` on
 //! CLOCK_REALTIME, and file times, all of which stay true; syncs by other means (`msync`, `sync`, `O_SYNC`, io_uring;
 //! `sync_file_range` promises nothing). `fsync` is no longer a cancellation point.
 
@@ -26,9 +29,9 @@ mod vdso;
 
 use core::ffi::{c_int, c_long, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use control::{MAGIC, PAGE_BYTES, Page, VERSION};
+use control::{MAGIC, PAGE_BYTES, PROCESS_MAGIC, Page, Process, VERSION};
 use system::{Errno, FileKind, Timespec};
 
 const CLOCK_REALTIME: c_int = 0;
@@ -45,12 +48,19 @@ pub struct Timeval {
     microseconds: c_long,
 }
 
-/// Looks for the page early: some programs (Redis is one) later write their titles over the environment.
+/// In the data of the process, where the agent looks for its magic.
+#[used]
+static PROCESS: Process = Process { magic: PROCESS_MAGIC, asked: AtomicU64::new(0) };
+
+/// Looks for the page early: some programs (Redis is one) later write their titles over the environment. And the vDSO
+/// has to be ours before the program reads it.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = {
     extern "C" fn at_start() {
-        page();
+        if page().is_some() {
+            vdso::replace(of_the_kernel);
+        }
     }
     at_start
 };
@@ -59,15 +69,35 @@ static AT_START: extern "C" fn() = {
 /// As for libc's: `time` points to a timespec.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
-    let outcome = match clock {
-        CLOCK_REALTIME | CLOCK_REALTIME_COARSE => wall_clock(clock).map(|now| {
+    // SAFETY: guaranteed by the caller.
+    system::to_c(unsafe { any_clock(clock, time) })
+}
+
+/// In place of the kernel's own, which returns its error, and leaves errno alone.
+///
+/// # Safety
+/// As for libc's.
+unsafe extern "C" fn of_the_kernel(clock: c_int, time: *mut Timespec) -> c_int {
+    // SAFETY: guaranteed by the caller.
+    unsafe { any_clock(clock, time) }.map_or_else(|errno| -errno.number(), |()| 0)
+}
+
+/// # Safety
+/// `time` points to a timespec.
+unsafe fn any_clock(clock: c_int, time: *mut Timespec) -> Result<(), Errno> {
+    match clock {
+        CLOCK_REALTIME | CLOCK_REALTIME_COARSE => {
+            let now = wall_clock(clock)?;
             // SAFETY: guaranteed by the caller.
             unsafe { time.write(now) };
-        }),
-        // SAFETY: guaranteed by the caller.
-        _ => unsafe { vdso::clock_gettime(clock, time) },
-    };
-    system::to_c(outcome)
+            Ok(())
+        }
+        _ => {
+            page().inspect(|_| note_asked());
+            // SAFETY: guaranteed by the caller.
+            unsafe { vdso::clock_gettime(clock, time) }
+        }
+    }
 }
 
 /// # Safety
@@ -145,11 +175,18 @@ fn wall_clock(clock: c_int) -> Result<Timespec, Errno> {
             break (generation, shown_ns);
         }
     };
+    note_asked();
     page.readings.fetch_add(1, Ordering::Relaxed);
     if page.applied.load(Ordering::Relaxed) < generation {
         page.applied.fetch_max(generation, Ordering::Relaxed);
     }
     Ok(Timespec::from_ns(shown_ns))
+}
+
+fn note_asked() {
+    if PROCESS.asked.load(Ordering::Relaxed) == 0 {
+        PROCESS.asked.store(1, Ordering::Relaxed);
+    }
 }
 
 fn read_clock(clock: c_int) -> Result<Timespec, Errno> {

@@ -10,6 +10,12 @@ use crate::control::file_key;
 #[derive(Clone, Copy)]
 pub struct Errno(c_int);
 
+impl Errno {
+    pub fn number(self) -> c_int {
+        self.0
+    }
+}
+
 /// What clock_gettime fills.
 #[repr(C)]
 pub struct Timespec {
@@ -22,6 +28,7 @@ mod number {
     pub const READ: usize = 0;
     pub const CLOSE: usize = 3;
     pub const MMAP: usize = 9;
+    pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
     pub const FSYNC: usize = 74;
     pub const FDATASYNC: usize = 75;
@@ -148,6 +155,16 @@ impl File {
 pub unsafe fn unmap(address: *mut c_void, bytes: usize) {
     // SAFETY: guaranteed by the caller.
     let _ = unsafe { call(number::MUNMAP, [address as usize, bytes, 0, 0, 0, 0]) };
+}
+
+/// Changes what may be done with whole pages.
+///
+/// # Safety
+/// Whoever uses them does no more than what they now permit.
+#[cfg(target_arch = "x86_64")]
+pub unsafe fn protect(address: usize, bytes: usize, access: usize) -> Result<(), Errno> {
+    // SAFETY: guaranteed by the caller.
+    unsafe { call(number::MPROTECT, [address, bytes, access, 0, 0, 0]) }.map(drop)
 }
 
 #[derive(PartialEq, Eq)]

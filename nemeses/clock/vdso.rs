@@ -2,6 +2,10 @@
 //! call through it takes a tenth of the time, which matters to a server that reads the clock several times per request.
 //!
 //! If it is not found, for whatever reason, the system call does the same.
+//!
+//! Programs that need no libc for this look the function up by its name in the vDSO's own table, as Go's runtime does when
+//! it starts. [`replace`] makes that table, in this process's copy of it, name a function of ours. Whoever looked before,
+//! such as libc's loader, keeps the kernel's.
 
 use core::ffi::{CStr, c_int};
 use core::ptr;
@@ -15,11 +19,55 @@ const NAME: &CStr = c"__vdso_clock_gettime";
 #[cfg(target_arch = "aarch64")]
 const NAME: &CStr = c"__kernel_clock_gettime";
 
-type ClockGettime = unsafe extern "C" fn(c_int, *mut Timespec) -> c_int;
+pub type ClockGettime = unsafe extern "C" fn(c_int, *mut Timespec) -> c_int;
 
 /// Null until the first search; [`NOT_THERE`] if there is none.
 static FUNCTION: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 const NOT_THERE: *mut u8 = ptr::dangling_mut();
+
+/// Makes the vDSO name this function instead of its own from now on. Changes nothing if that is not possible: there is no
+/// vDSO, the kernel has sealed it, or there is no room.
+///
+/// The table must name a place within the image, or rustix panics, and at its very end at the latest. There the last page
+/// has some unused bytes, and gets a jump.
+#[cfg(target_arch = "x86_64")]
+pub fn replace(by: ClockGettime) {
+    const PAGE_BYTES: usize = 4096;
+    const READ_EXECUTE: usize = 5;
+    const READ_WRITE_EXECUTE: usize = 7;
+    // movabs rax, ADDRESS; jmp rax
+    let mut jump = [0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0];
+    let address = (by as usize).to_ne_bytes();
+    jump.iter_mut().skip(2).zip(address).for_each(|(byte, of_it)| *byte = of_it);
+    // Ours calls the kernel's, so it is looked up first.
+    let is_known = FUNCTION.load(Ordering::Acquire);
+    if (if is_known.is_null() { look() } else { is_known }) == NOT_THERE {
+        return;
+    }
+    // SAFETY: the kernel says that its image is there.
+    let Some((symbol, image)) = image().and_then(|image| unsafe { find(image, NAME) }) else { return };
+    let room = image.end as usize % PAGE_BYTES;
+    if room == 0 || PAGE_BYTES - room < jump.len() {
+        return;
+    }
+    let first = (symbol as usize).min(image.end as usize) / PAGE_BYTES * PAGE_BYTES;
+    let last = (symbol as usize + size_of::<Symbol>()).max(image.end as usize).next_multiple_of(PAGE_BYTES);
+    // SAFETY: the process has no other thread yet. These are private pages of the image, of which nothing is changed that
+    // anybody executes, and they stay executable.
+    unsafe {
+        if system::protect(first, last - first, READ_WRITE_EXECUTE).is_err() {
+            return;
+        }
+        ptr::copy_nonoverlapping(jump.as_ptr(), image.end, jump.len());
+        (*symbol).value = (image.end as usize).wrapping_sub(image.base as usize) as u64;
+        // If that fails they can be written as well, which harms nobody.
+        let _ = system::protect(first, last - first, READ_EXECUTE);
+    }
+}
+
+/// Not tried on this processor, whose caches have to be told of new code.
+#[cfg(target_arch = "aarch64")]
+pub fn replace(_: ClockGettime) {}
 
 /// # Safety
 /// `time` points to a timespec.
@@ -41,13 +89,30 @@ pub unsafe fn clock_gettime(clock: c_int, time: *mut Timespec) -> Result<(), Err
 
 #[cold]
 fn look() -> *mut u8 {
-    const AT_SYSINFO_EHDR: usize = 33;
-    let image = environment::auxiliary(AT_SYSINFO_EHDR).filter(|address| *address != 0);
-    // SAFETY: the kernel says that its image is there.
-    let function = image.and_then(|address| unsafe { find(address as *const u8) }).unwrap_or(NOT_THERE);
+    // SAFETY: the kernel says that its image is there, and so the symbol is in it.
+    let function = image().and_then(|image| unsafe {
+        let (symbol, image) = find(image, NAME)?;
+        Some(image.base.wrapping_add((*symbol).value as usize).cast_mut())
+    });
+    let function = function.unwrap_or(NOT_THERE);
     // Another thread that searches finds the same.
     FUNCTION.store(function, Ordering::Release);
     function
+}
+
+/// Where the kernel has put the vDSO.
+fn image() -> Option<*const u8> {
+    const AT_SYSINFO_EHDR: usize = 33;
+    environment::auxiliary(AT_SYSINFO_EHDR).filter(|address| *address != 0).map(|address| address as *const u8)
+}
+
+/// The vDSO as it is mapped.
+#[cfg_attr(target_arch = "aarch64", allow(dead_code, reason = "the end is where a jump goes"))]
+struct Image {
+    /// Where the address 0 of its tables is.
+    base: *const u8,
+    /// The first byte behind its segment.
+    end: *mut u8,
 }
 
 #[repr(C)]
@@ -69,6 +134,9 @@ struct Program {
     flags: u32,
     offset: u64,
     address: u64,
+    address_too: u64,
+    bytes_of_file: u64,
+    bytes: u64,
 }
 
 #[repr(C)]
@@ -87,11 +155,11 @@ struct Symbol {
     bytes: u64,
 }
 
-/// The function in the vDSO whose ELF header is at `image`.
+/// The symbol of this name in the vDSO whose ELF header is at `image`.
 ///
 /// # Safety
 /// The kernel's complete, well-formed ELF image is mapped there.
-unsafe fn find(image: *const u8) -> Option<*mut u8> {
+unsafe fn find(image: *const u8, name: &CStr) -> Option<(*mut Symbol, Image)> {
     const PT_LOAD: u32 = 1;
     const PT_DYNAMIC: u32 = 2;
     const DT_NULL: u64 = 0;
@@ -105,23 +173,25 @@ unsafe fn find(image: *const u8) -> Option<*mut u8> {
         if header.identity.get(..5) != Some(b"\x7fELF\x02") {
             return None;
         }
-        let mut base = None;
+        let mut segment = None;
         let mut dynamic = None;
         for index in 0..usize::from(header.programs) {
             let at = header.programs_offset as usize + index * usize::from(header.program_bytes);
             let program = &*image.add(at).cast::<Program>();
             match program.kind {
-                PT_LOAD if base.is_none() => {
-                    base = Some(image.wrapping_add(program.offset as usize).wrapping_sub(program.address as usize));
+                PT_LOAD if segment.is_none() => {
+                    let start = image.wrapping_add(program.offset as usize);
+                    let end = start.wrapping_add(program.bytes as usize).cast_mut();
+                    segment = Some(Image { base: start.wrapping_sub(program.address as usize), end });
                 }
                 PT_DYNAMIC => dynamic = Some(image.add(program.offset as usize).cast::<Dynamic>()),
                 _ => {}
             }
         }
-        let (base, mut entry) = (base?, dynamic?);
+        let (segment, mut entry) = (segment?, dynamic?);
         let (mut strings, mut symbols, mut hash, mut gnu_hash) = (None, None, None, None);
         while (*entry).tag != DT_NULL {
-            let address = base.wrapping_add((*entry).value as usize);
+            let address = segment.base.wrapping_add((*entry).value as usize);
             match (*entry).tag {
                 DT_STRTAB => strings = Some(address),
                 DT_SYMTAB => symbols = Some(address.cast::<Symbol>()),
@@ -133,18 +203,19 @@ unsafe fn find(image: *const u8) -> Option<*mut u8> {
         }
         let (strings, symbols) = (strings?, symbols?);
         let matches = |index: u32| {
-            let symbol = &*symbols.add(index as usize);
+            let symbol = symbols.add(index as usize);
             // By hand, since CStr would call libc's strlen.
-            let name = strings.add(symbol.name as usize);
-            let is_it = NAME.to_bytes_with_nul().iter().enumerate().all(|(at, byte)| *name.add(at) == *byte);
-            (is_it && symbol.section != 0).then(|| base.wrapping_add(symbol.value as usize).cast_mut())
+            let its = strings.add((*symbol).name as usize);
+            let is_it = name.to_bytes_with_nul().iter().enumerate().all(|(at, byte)| *its.add(at) == *byte);
+            (is_it && (*symbol).section != 0).then(|| symbol.cast_mut())
         };
         // The kernel may have omitted either table.
-        match (hash, gnu_hash) {
+        let symbol = match (hash, gnu_hash) {
             (Some(hash), _) => (0..*hash.add(1)).find_map(matches),
-            (None, Some(table)) => gnu_chain(table).find_map(matches),
+            (None, Some(table)) => gnu_chain(table, name).find_map(matches),
             (None, None) => None,
-        }
+        };
+        Some((symbol?, segment))
     }
 }
 
@@ -152,9 +223,9 @@ unsafe fn find(image: *const u8) -> Option<*mut u8> {
 ///
 /// # Safety
 /// `table` points to such a table.
-unsafe fn gnu_chain(table: *const u32) -> impl Iterator<Item = u32> {
+unsafe fn gnu_chain(table: *const u32, name: &CStr) -> impl Iterator<Item = u32> {
     let mut wanted: u32 = 5381;
-    for byte in NAME.to_bytes() {
+    for byte in name.to_bytes() {
         wanted = wanted.wrapping_mul(33).wrapping_add(u32::from(*byte));
     }
     // SAFETY: every count comes from the table itself: buckets, the first symbol, filter words (64 bits each) and a

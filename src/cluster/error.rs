@@ -90,6 +90,11 @@ pub enum ClusterError {
     StartPanicked { reason: String },
     #[error("{what} could not be removed ({reason}); `redjepsen clean` removes that")]
     NotRemoved { what: String, reason: String },
+    #[error(
+        "the engine counts members in the network {network}, though it lists none (a mistake in its own books, after it removed \
+         containers under load); restart the engine, then `redjepsen clean` removes the network"
+    )]
+    EngineMiscounts { network: String },
     #[error("{member} stopped right after its start ({state}){log}")]
     MemberDied { member: String, state: String, log: String },
     #[error("{member} did not answer within {seconds} s of its start ({reason}){log}")]

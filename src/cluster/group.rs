@@ -231,11 +231,14 @@ impl Cluster {
     }
 }
 
+/// What a member is, and that another Sentinel once thought a primary down, which stays where nobody asks it again.
+const SAYS_NOTHING: [&str; 5] = ["master", "slave", "replica", "sentinel", "master_down"];
+
 /// Why a Sentinel does not trust a server yet, judging by one field of its answer.
 fn doubt(name: &str, value: &str) -> Option<String> {
     match name {
-        // Such as `master,s_down`.
-        "flags" if value.contains(',') => Some(value.to_string()),
+        // Such as `s_down,master`.
+        "flags" if value.split(',').any(|flag| !SAYS_NOTHING.contains(&flag)) => Some(value.to_string()),
         // Milliseconds since it last answered INFO, or since 1970 if it never did.
         "info-refresh" if value.parse().is_ok_and(|millis: u64| millis > 60_000) => Some("not known yet".to_string()),
         _ => None,
@@ -254,6 +257,8 @@ mod tests {
     #[test]
     fn a_server_that_was_not_heard_of_or_is_doubted_is_no_settled_one() {
         assert_eq!(doubt("flags", "master"), None);
+        assert_eq!(doubt("flags", "sentinel,master_down"), None, "seen with Valkey 9.1");
+        assert!(doubt("flags", "s_down,slave").is_some() && doubt("flags", "s_down,sentinel,master_down").is_some());
         assert!(doubt("flags", "slave,s_down").is_some() && doubt("flags", "sentinel,disconnected").is_some());
         assert_eq!(doubt("info-refresh", "812"), None);
         assert!(doubt("info-refresh", "1763754000000").is_some());

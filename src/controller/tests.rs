@@ -128,7 +128,8 @@ fn hello(seed: u64) -> ToClient {
 async fn update(seed: u64) -> (Vec<FromClient>, String) {
     let redis = Arc::new(Redis::start());
     let began = redis.began;
-    let taken = format!("SET lock:k0 somebody PX {}\r\n", TAKEN.as_millis());
+    let taken =
+        format!("*5\r\n$3\r\nSET\r\n$7\r\nlock:k0\r\n$8\r\nsomebody\r\n$2\r\nPX\r\n$3\r\n{}\r\n", TAKEN.as_millis());
     assert_eq!(redis.answer(redis.accept(), taken.as_bytes()), b"+OK\r\n");
     let machine = Arc::new(VirtualMachine { began, redis: Arc::clone(&redis) });
     let (ours, theirs) = duplex(1 << 16);

@@ -119,6 +119,13 @@ pub(crate) fn sleeps(thread: u32) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
 }
 
+/// Whether a process does nothing but wait for one that it started.
+pub(crate) fn waits_for_children(pid: u32) -> bool {
+    let Ok(call) = fs::read_to_string(format!("/proc/{pid}/syscall")) else { return false };
+    let number = call.split_ascii_whitespace().next().and_then(|number| number.parse().ok());
+    number.is_some_and(|number: i64| [libc::SYS_wait4, libc::SYS_waitid].contains(&number))
+}
+
 /// The PID namespace of a process, such as `pid:[4026531836]`.
 pub(crate) fn pid_namespace(pid: u32) -> io::Result<String> {
     Ok(fs::read_link(format!("/proc/{pid}/ns/pid"))?.to_string_lossy().into_owned())

@@ -52,6 +52,10 @@ pub fn load_reader(mut reader: impl BufRead, name: &str) -> Result<History, Hist
     Ok(builder.finish())
 }
 
+/// More clients or nodes than any run can have. They are listed one by one, so a number that somebody has only written down
+/// must not cost memory.
+const MOST_MEMBERS: u32 = 10_000;
+
 #[derive(Default)]
 struct Builder {
     history: History,
@@ -93,6 +97,11 @@ impl Builder {
                         "format {} is newer than {FORMAT}, the newest that this build reads; use redjepsen {} or later",
                         header.format, header.redjepsen
                     ));
+                }
+                for (what, number) in [("clients", header.clients), ("nodes", header.nodes)] {
+                    if number > MOST_MEMBERS {
+                        return Err(format!("{number} {what}, where no run has more than {MOST_MEMBERS}"));
+                    }
                 }
                 self.history.run = Some(*header);
             }

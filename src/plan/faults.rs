@@ -235,8 +235,9 @@ fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec
 fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
     match count {
         0 => Err(PlanError::Nemesis(format!(
-            "there is no minority of {}; it takes at least 3. {}",
+            "there is no minority of {}, and workload {} has no more; it takes 3. {}",
             words::plural(scenario.nodes.into(), "node"),
+            scenario.workload_name,
             instead(scenario)
         ))),
         _ => Ok(()),
@@ -245,7 +246,7 @@ fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> 
 
 /// What fits a lock with too few nodes for a shape or a part of them.
 fn instead(scenario: &Scenario) -> String {
-    let more = if scenario.nodes < 3 { "; --nodes 3 gives a lock more, if it can have them" } else { "" };
+    let more = if scenario.nodes < 3 { "; or give the lock more with --nodes 3, if it can have them" } else { "" };
     format!("`--nemesis \"partition clients from nodes\"` cuts off all there are{more}")
 }
 

@@ -533,7 +533,8 @@ mod tests {
                 s.nodes = 2;
                 s.nemesis.faults[0].fault = pause("minority");
             },
-            "no minority of 2 nodes",
+            "no minority of 2 nodes, and workload redlock has no more; it takes 3. `--nemesis \"partition clients from nodes\"` cuts \
+             off all there are; or give the lock more with --nodes 3",
         );
         refused(
             |s| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
@@ -21,7 +21,8 @@ use crate::topology::InstalledClient;
 
 /// The package that Python clients are written on, below the files that come with redjepsen.
 const PYTHON_PACKAGE: &str = "clients/python";
-/// What starts them, in that folder.
+/// What installs their packages and what starts them, in that folder.
+const PYTHON_INSTALL: &str = "install.py";
 const PYTHON_START: &str = "start.py";
 /// Has Python import nothing from the working directory, from the user's own packages, or from where the environment says.
 const ISOLATED: [&str; 1] = ["-I"];
@@ -155,14 +156,16 @@ async fn python(client: &PythonClient, folder: &Path, cache: &Cache) -> Result<R
     let mut path = vec![package.display().to_string()];
     let (mut install, mut made_of) = (Vec::new(), Vec::new());
     if let Some(requirements) = &client.requirements {
-        let requirements = existing(folder, requirements)?;
-        made_of = source(&requirements).map_err(|error| error.to_string())?;
-        made_of.extend(about.version.as_bytes());
-        let words = ["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--target", ENV, "-r"];
         install.push(program.clone());
         install.extend(ISOLATED.map(str::to_string));
-        install.extend(words.map(str::to_string));
-        install.push(requirements.display().to_string());
+        install.push(package.join(PYTHON_INSTALL).display().to_string());
+        install.push(ENV.to_string());
+        for file in [requirements].into_iter().chain(&client.built_with) {
+            let file = existing(folder, file)?;
+            made_of.extend(source(&file).map_err(|error| error.to_string())?);
+            install.push(file.display().to_string());
+        }
+        made_of.extend(about.version.as_bytes());
         path.insert(0, ENV.to_string());
     }
     let start = package.join(PYTHON_START);
@@ -245,6 +248,10 @@ async fn run_into(program: &str, arguments: &[String], new: &Unfinished) -> Resu
     // It starts programs of its own, which have to end with it.
     install.args(words).stdin(Stdio::null()).process_group(0).kill_on_drop(true);
     install.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Also if this process is killed, which then can end nothing any more.
+    let with_us = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
+    // SAFETY: one system call, which is safe between fork and exec.
+    unsafe { install.pre_exec(with_us) };
     let child = install.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => fail(format!("it is installed by {program}, which is not on PATH")),
         _ => fail(format!("{program}: {error}")),

@@ -27,6 +27,7 @@ use crate::report::RunFacts;
 use crate::runs::RunFolder;
 use crate::scenario::{self, Scenario};
 use crate::topology::{ClusterKind, InstalledClient};
+use crate::words;
 
 /// Makes runs, one after the other.
 pub struct Runner {
@@ -217,12 +218,12 @@ impl Runner {
         };
         self.log.keep_in(&folder).map_err(RunnerError::could_not_run)?;
         (self.console.say)(&format!(
-            "{} under {} · seed {} · {} clients, {} nodes, TTL {} · {}",
+            "{} under {} · seed {} · {}, {}, TTL {} · {}",
             scenario.workload_name,
             scenario.nemesis_name,
             scenario.seed,
-            scenario.clients,
-            scenario.nodes,
+            words::plural(scenario.clients.into(), "client"),
+            words::plural(scenario.nodes.into(), "node"),
             humantime::format_duration(scenario.ttl),
             folder.path().display()
         ));

@@ -77,6 +77,9 @@ pub struct PythonClient {
     /// A file that pins every package it needs, relative to the workload's file; none if it needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requirements: Option<PathBuf>,
+    /// A file that pins what those of them are built with of which there is no wheel; none if pip is to look for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built_with: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
     /// The folder that these paths begin in; none for the files that come with redjepsen.
@@ -123,7 +126,9 @@ impl WorkloadClient {
     pub(super) fn check(&self) -> Result<(), String> {
         let outside = |path: &Path| path.is_absolute() || path.components().any(|part| part.as_os_str() == "..");
         let paths: Vec<&PathBuf> = match self {
-            WorkloadClient::Python(client) => client.requirements.iter().chain([&client.adapter]).collect(),
+            WorkloadClient::Python(client) => {
+                client.requirements.iter().chain(&client.built_with).chain([&client.adapter]).collect()
+            }
             WorkloadClient::Command(client) if client.command.is_empty() => {
                 return Err("`[client.command]`: `command` is empty; give a program and its arguments".to_string());
             }

@@ -64,7 +64,7 @@ impl WorkloadClient {
         match self {
             WorkloadClient::Python(client) => {
                 let here = |path: &Path| client.folder.as_deref().unwrap_or(Path::new("")).join(path);
-                let requirements = client.requirements.iter();
+                let requirements = client.requirements.iter().chain(&client.built_with);
                 let install = requirements.map(|file| format!("installed by: pip, from {}", here(file).display()));
                 let script = [here(&client.adapter).display().to_string()];
                 let words = [&["python3".to_string()][..], &script, &client.arguments].concat();

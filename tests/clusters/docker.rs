@@ -564,6 +564,20 @@ async fn a_client_has_no_more_processes_than_it_may() {
     cluster.stop().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_opens_no_more_files_and_writes_none_longer_than_it_may() {
+    let _turn = turns::docker();
+    let docker = engine().await;
+    let script = "while read -r line; do echo $(ulimit -n) $(ulimit -f) $(ulimit -Hn) $(ulimit -Hf); done";
+    let cluster = start(&docker, spec("limits", 1, 1, &["/bin/bash", "-c", script])).await.unwrap();
+    let mut client = cluster.start_client(0).await.unwrap();
+    client.stdin.write_all(b"how much\n").await.unwrap();
+    client.stdin.flush().await.unwrap();
+    // Lengths of files are in KiB.
+    assert_eq!(next(&mut client).await, ClientOutput::Stdout(b"4096 262144 4096 262144".to_vec()));
+    cluster.stop().await.unwrap();
+}
+
 /// Waits for the engine to notice that a member ended; it closes the streams slightly earlier.
 async fn state_once_ended(cluster: &Cluster, member: &str) -> String {
     for _ in 0..200 {

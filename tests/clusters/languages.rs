@@ -58,6 +58,49 @@ fn redisson_holds_without_faults_and_falls_to_a_pause() {
     holds_and_falls("redisson", "Redisson RLock 4.7.0", &["java", "mvn"]);
 }
 
+/// redsync, built with cgo or without: what a fault of its client's wall clock was seen to do, and what the run said.
+fn skewed(cgo: &str) -> (serde_json::Value, String) {
+    let store = tempfile::tempdir().unwrap();
+    let (program, nemesis) = (store.path().join("redsync"), store.path().join("clock.toml"));
+    let mut build = Command::new("go");
+    build.args(["build", "-C", concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/clients/go"), "-buildvcs=false", "-o"]);
+    assert!(build.arg(&program).arg("./redsync").env("CGO_ENABLED", cgo).status().unwrap().success());
+    let steps = [
+        "start client:0 to before-write",
+        "clock client:0 +2ttl",
+        "go client:0",
+        "await client:0 end",
+        "heal clock client:0 +2ttl",
+    ];
+    let script = format!("description = \"d\"\nstory = \"s\"\nprogress = \"any\"\nclients = 2\nscript = {steps:?}\n");
+    std::fs::write(&nemesis, script).unwrap();
+    let flags = format!("--workload redsync-go --client-cmd {} --nemesis {}", program.display(), nemesis.display());
+    let (_, text) = run(store.path(), &flags);
+    let history = std::fs::read_to_string(store.path().join("latest/history.jsonl")).expect(&text);
+    let mut events = history.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let injected = events.find(|event| event["f"] == "clock" && event["step"] == "injected").expect(&text);
+    (injected, text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Go's runtime asks the vDSO. A program with cgo has our library in its place there; one without loads no library.
+#[test]
+fn a_clock_in_go_is_wrong_with_cgo_and_refused_without() {
+    if let Some(program) = missing(&["go", "cc"]) {
+        let told = format!("a clock in Go: not run: no {program} on this machine\n");
+        io::stderr().write_all(told.as_bytes()).unwrap();
+        return;
+    }
+    let _turn = turns::local();
+    let (injected, text) = skewed("1");
+    assert_eq!(injected["observed"], true, "{injected}");
+    assert!(injected["text"].as_str().unwrap().starts_with("c0: its wall clock shows +2.000 s"), "{injected}");
+    assert!(text.contains("VALID") && !text.contains("UNKNOWN"), "{text}");
+    let (injected, text) = skewed("0");
+    assert_eq!(injected["observed"], false, "{injected}");
+    assert!(text.contains("UNKNOWN"), "{text}");
+    assert!(text.contains("c0: its program (redsync) does not read its clock through libc"), "{text}");
+}
+
 #[test]
 fn a_runtime_that_is_not_there_is_named() {
     assert_eq!(missing(&["sh", "no-such-runtime-here"]), Some("no-such-runtime-here"));

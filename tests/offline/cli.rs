@@ -201,6 +201,29 @@ fn what_is_not_a_history_is_refused_with_its_line() {
     redjepsen().args(["report", "/nonexistent"]).assert().code(254).stderr(contains("not a run folder"));
 }
 
+/// Where a report was written is told, and where none was written nothing is.
+#[test]
+fn a_report_is_named_only_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let history = include_str!("../fixtures/pause-outlives-lock.jsonl");
+    fs::write(folder.path().join("history.jsonl"), history).unwrap();
+    let told = |arguments: &[&str], stdin: &str| {
+        let mut command = redjepsen();
+        let assert =
+            command.current_dir(folder.path()).arg("check").args(arguments).write_stdin(stdin).assert().code(1);
+        String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+    };
+    for (arguments, stdin) in [(["history.jsonl"], ""), (["-"], history), (["."], "")] {
+        let said = told(&arguments, stdin);
+        assert!(said.contains("INVALID") && !said.contains("report.html"), "{arguments:?}: {said}");
+    }
+    let said = told(&["history.jsonl", "--html", "page.html"], "");
+    assert!(said.contains("report  page.html") && !said.contains("report.html"), "{said}");
+    assert!(folder.path().join("page.html").is_file());
+    fs::write(folder.path().join("report.html"), "").unwrap();
+    assert!(told(&["."], "").contains("report  ./report.html"), "the run's own");
+}
+
 /// A register that keeps its last value, in three notations; `seen` is what the last read returns.
 fn register_history(notation: &str, seen: u32) -> String {
     match notation {

@@ -12,6 +12,7 @@ use redjepsen::nemesis::Expectation;
 use redjepsen::scenario::{Cause, Library, catalogue};
 
 use crate::architecture::MAY_NAME;
+use crate::sides::ONE_SIDED;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -123,7 +124,8 @@ fn tables() -> BTreeMap<&'static str, String> {
             let of_it = expected.iter().filter(|((_, nemesis), what)| nemesis == name && **what == wanted);
             let (of_libraries, of_ours): (Vec<&String>, Vec<&String>) =
                 of_it.map(|((workload, _), _)| workload).partition(|workload| libraries.contains_key(*workload));
-            code(if of_ours.is_empty() { of_libraries } else { of_ours })
+            let elsewhere = ONE_SIDED.iter().find(|side| side.scenario == name && side.missing == wanted);
+            elsewhere.map_or_else(|| code(if of_ours.is_empty() { of_libraries } else { of_ours }), |side| side.cell())
         };
         let (breaks, spares) = (with(Expectation::Violation), with(Expectation::Valid));
         row(&[&link("nemeses", name), about, &breaks, &spares])
@@ -207,35 +209,6 @@ fn tables_say_what_the_catalogue_says() {
     }
     seen.sort();
     assert_eq!(seen, tables.keys().copied().collect::<Vec<_>>(), "each table stands in one page");
-}
-
-/// Scenarios with no lock that they break, or none that they spare, and why there is none.
-const ONE_SIDED: [(&str, Expectation, &str); 6] = [
-    ("crash-everysec", Expectation::Violation, "it depends on when the last sync was"),
-    ("crash-synced", Expectation::Violation, "a control: crash-no-persistence is the other side"),
-    ("failover-in-sync", Expectation::Violation, "a control: failover is the other side"),
-    ("lost-ack", Expectation::Violation, "a control: nobody is to do any harm"),
-    ("lost-write", Expectation::Valid, "there is no register that waits for its replicas"),
-    (
-        "pause-in-release",
-        Expectation::Valid,
-        "whoever comes to `half-released` has the gap; between-check-and-delete has both",
-    ),
-];
-
-/// A scenario that breaks nothing may do nothing, and one that spares nothing may break whatever it meets.
-#[test]
-fn each_scenario_has_a_lock_that_it_breaks_and_one_that_it_spares() {
-    let expected = expectations();
-    let mut one_sided = Vec::new();
-    for (scenario, _) in &listed()["scenarios"] {
-        for side in [Expectation::Violation, Expectation::Valid] {
-            if !expected.iter().any(|((_, nemesis), what)| nemesis == scenario && *what == side) {
-                one_sided.push((scenario.clone(), side));
-            }
-        }
-    }
-    assert_eq!(one_sided, ONE_SIDED.map(|(scenario, side, _)| (scenario.to_string(), side)));
 }
 
 #[test]
@@ -447,6 +420,29 @@ fn every_file_that_is_named_exists() {
     let page = root().join("docs/guide.md");
     let found = targets(&page, "[a](gone.md) [b](https://x.org/y) [c](#here) `src/gone.rs` `src/NAME.rs` `src/lib.rs`");
     assert_eq!(found.iter().filter(|target| !target.exists()).count(), 2, "{found:?}");
+}
+
+/// The tests that a page names, such as `local::nobody_special_can_run_it`, and that are not there.
+fn missing_tests(text: &str) -> Vec<&str> {
+    let there = |name: &str| {
+        let (module, function) = name.rsplit_once("::").unwrap();
+        let module = module.replace("::", "/");
+        ["offline", "clusters"].iter().any(|program| {
+            let file = root().join("tests").join(program).join(format!("{module}.rs"));
+            fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("fn {function}()")))
+        })
+    };
+    let names = text.split('`').skip(1).step_by(2).filter(|name| name.contains("::"));
+    names.filter(|name| !there(name)).collect()
+}
+
+#[test]
+fn what_is_said_about_security_is_tried_by_the_tests_that_are_named() {
+    let text = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    assert_eq!(missing_tests(&text), Vec::<&str>::new());
+    let named = text.split('`').filter(|name| name.contains("::")).count();
+    assert!(named > 20, "{named} tests are named");
+    assert_eq!(missing_tests("`trust::no_such_test`, `docs::the_readme_is_short`"), ["trust::no_such_test"]);
 }
 
 #[test]

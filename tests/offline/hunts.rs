@@ -117,3 +117,27 @@ fn a_violation_stays_one_whatever_became_of_its_files() {
     let (code, said) = ended(fuzz(folder.path(), &format!("{hunt} --expect violation")).spawn().unwrap());
     assert_eq!(code, Some(255), "what was expected came out, and not all was written: {said}");
 }
+
+#[test]
+fn a_replay_tells_its_verdict_though_the_disk_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_redjepsen");
+    let run = "run --cluster sim --workload single --nemesis pause-before-write --time-limit 12s --seed 7";
+    let output = Command::new(program).args(run.split(' ')).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    // Blocks of 512 bytes: enough for everything, for the history but not for all of the report, and for nothing.
+    for (blocks, verdict, code) in [
+        (4000, "CAME BACK  lost update, pause of a client: in 1 of 1 run", 0),
+        (160, "CAME BACK  lost update, pause of a client: in 1 of 1 run", 255),
+        (8, "NOT REPEATED  lost update, pause of a client: no run of it was made", 255),
+    ] {
+        let words = format!(
+            "ulimit -f {blocks}; exec '{program}' replay store/latest --cluster sim --times 1 --store s{blocks}"
+        );
+        let output = Command::new("sh").args(["-c", &words]).current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{blocks}: {said}");
+        assert!(said.contains(verdict), "{blocks}: {said}");
+        assert_eq!(said.contains("File too large"), code != 0, "{blocks}: {said}");
+    }
+}

@@ -162,6 +162,60 @@ fn a_python_client_finds_the_package_and_its_own_folder() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "redjepsen --slow\n");
 }
 
+/// Makes a package of which there is no wheel, and a wheel of what it is built with.
+const PACKAGES: &str = r#"
+import io, sys, tarfile, zipfile
+folder = sys.argv[1]
+def wheel(name, text):
+    info = name + "-1.0.dist-info/"
+    with zipfile.ZipFile(folder + "/" + name + "-1.0-py3-none-any.whl", "w") as file:
+        file.writestr(name + ".py", text)
+        file.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: " + name + "\nVersion: 1.0\n")
+        file.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(info + "RECORD", "")
+wheel("maker", "import shutil\ndef build_wheel(into, *more):\n    name = 'mine-1.0-py3-none-any.whl'\n"
+      "    shutil.copy(" + repr(folder + "/made") + ", into + '/' + name)\n    return name\n")
+wheel("mine", "by = 'maker'\n")
+import os
+os.rename(folder + "/mine-1.0-py3-none-any.whl", folder + "/made")
+with tarfile.open(folder + "/mine-1.0.tar.gz", "w:gz") as file:
+    for name, text in [("pyproject.toml", "[build-system]\nrequires = ['maker']\nbuild-backend = 'maker'\n"),
+                       ("PKG-INFO", "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")]:
+        about = tarfile.TarInfo("mine-1.0/" + name)
+        about.size = len(text)
+        file.addfile(about, io.BytesIO(text.encode()))
+"#;
+
+#[test]
+fn a_package_without_a_wheel_is_built_with_what_is_pinned_for_that() {
+    let pip = std::process::Command::new("python3").args(["-I", "-m", "pip", "--version"]).output();
+    if !pip.is_ok_and(|output| output.status.success()) {
+        println!("not run: no pip on this machine");
+        return;
+    }
+    for (built_with, code) in [("built_with = \"maker.txt\"", 0), ("", 255)] {
+        let client = format!("[client.python]\nadapter = \"adapter.py\"\nrequirements = \"mine.txt\"\n{built_with}");
+        let place = Place::new(&client);
+        place.write("adapter.py", "import mine\nprint(mine.by)\n");
+        let folder = place.folder.path().display();
+        // No network: what is not in this folder is nowhere.
+        place.write("mine.txt", &format!("--no-index\n--find-links {folder}/none\n{folder}/mine-1.0.tar.gz\n"));
+        place.write("maker.txt", &format!("--no-index\n{folder}/maker-1.0-py3-none-any.whl\n"));
+        let made = std::process::Command::new("python3").args(["-I", "-c", PACKAGES]).arg(place.folder.path()).status();
+        assert!(made.unwrap().success());
+        let (ended, shown, told) = place.install();
+        assert_eq!(ended, code, "{built_with}: {told}");
+        if code == 0 {
+            let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
+            let output = std::process::Command::new(words[0]).args(&words[1..]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), "maker\n");
+            assert_eq!(place.installed().len(), 1);
+        } else {
+            assert!(place.installed().is_empty(), "{:?}", place.installed());
+        }
+    }
+}
+
 #[test]
 fn the_python_package_passes_its_own_tests() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python");

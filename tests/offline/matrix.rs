@@ -16,7 +16,7 @@ use redjepsen::suite::shard::{Durations, Shard};
 /// A terminal of the usual width, with colours.
 const COLORED: Look = Look { color: true, width: Some(96) };
 
-fn cell(workload: &str, nemesis: &str, expected: Option<Expectation>, runs: u64) -> PlannedCell {
+pub fn cell(workload: &str, nemesis: &str, expected: Option<Expectation>, runs: u64) -> PlannedCell {
     let scripted = nemesis.contains('-');
     let found = if scripted { Found::Every } else { Found::Some };
     PlannedCell {
@@ -35,7 +35,7 @@ fn cell(workload: &str, nemesis: &str, expected: Option<Expectation>, runs: u64)
     }
 }
 
-fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome {
+pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome {
     let lost = if valid == Some(Validity::Invalid) { 5 } else { 0 };
     let summary = match valid {
         Some(Validity::Valid) => "Redlock kept all 120 acknowledged updates.",
@@ -71,7 +71,7 @@ fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome {
     }
 }
 
-fn suite(cells: Vec<PlannedCell>) -> Suite {
+pub fn suite(cells: Vec<PlannedCell>) -> Suite {
     let (name, description) = ("mine".into(), "What must break breaks".into());
     Suite { name, description, cells, sha256: "s".into(), cut_sha256: None }
 }

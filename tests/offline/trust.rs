@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
-use redjepsen::scenario::{Options, Scenario};
+use redjepsen::scenario::{Options, Scenario, WorkloadClient};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -50,6 +50,15 @@ impl Place {
     fn send(&self, scenario: &str) -> String {
         fs::write(self.sent.path().join("scenario.toml"), scenario).unwrap();
         self.sent.path().display().to_string()
+    }
+
+    /// Whether a process is there that an installation has started.
+    fn is_installing(&self) -> bool {
+        let temporary = format!("TMPDIR={}", self.cache.path().display());
+        fs::read_dir("/proc").unwrap().flatten().any(|process| {
+            let environment = fs::read(process.path().join("environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(&temporary)
+        })
     }
 
     fn cached(&self) -> Vec<String> {
@@ -203,7 +212,7 @@ fn slow(place: &Place) -> Child {
     let begun = place.trace();
     let mut scenario: Scenario = toml::from_str(&saved("redis-py", "docker")).unwrap();
     let install = format!(
-        "[command]\ncommand = [\"/bin/true\"]\ninstall = [\"sh\", \"-c\", \"mktemp; touch {{env}}/half {}; sleep 60\"]\n",
+        "[command]\ncommand = [\"/bin/true\"]\ninstall = [\"sh\", \"-c\", \"mktemp; touch {{env}}/half {}; exec sleep 60\"]\n",
         begun.display()
     );
     scenario.workload.client = Some(toml::from_str(&install).unwrap());
@@ -230,6 +239,11 @@ fn an_installation_that_is_interrupted_leaves_nothing_and_one_that_is_killed_is_
         assert_eq!((code, unfinished(&place)), (0, 1), "one that is at work is left alone: {said}");
         kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
         child.wait().unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        while place.is_installing() {
+            assert!(Instant::now() < until, "{signal:?}: the installer goes on");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         assert_eq!(unfinished(&place), left, "{signal:?}: {:?}", place.cached());
         let (_, said) = place.call(&["clean"]);
         assert_eq!((unfinished(&place), said.contains("removed an unfinished installation")), (0, left > 0), "{said}");
@@ -280,10 +294,11 @@ fn the_cache_is_the_users_own_and_whole() {
 
 #[test]
 fn packages_are_pinned_with_hashes_and_only_those_without_a_wheel_are_built() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python/requirements");
+    let workloads = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
+    let folder = workloads.join("clients/python/requirements");
     let mut built = std::collections::BTreeSet::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    let builds = workloads.join("clients/python/setuptools.txt");
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).chain([builds]) {
         let text = fs::read_to_string(&path).unwrap();
         let name = path.display();
         assert!(text.starts_with("--require-hashes\n--only-binary :all:\n"), "{name}");
@@ -296,4 +311,13 @@ fn packages_are_pinned_with_hashes_and_only_those_without_a_wheel_are_built() {
         }
     }
     assert_eq!(built.into_iter().collect::<Vec<_>>(), ["celery-once", "crontab", "redlock", "redlock-py"]);
+    // What is built is built with what is pinned too.
+    for (name, _) in redjepsen::scenario::catalogue::WORKLOADS {
+        let workload = Options::default().scenario(name, "none", 7, Path::new("")).unwrap().workload;
+        let Some(WorkloadClient::Python(client)) = &workload.client else { continue };
+        let Some(requirements) = &client.requirements else { continue };
+        let text = fs::read_to_string(workloads.join(requirements)).unwrap();
+        let built_with = client.built_with.as_deref().map(|file| file.file_name().unwrap().to_str().unwrap());
+        assert_eq!(built_with, text.contains("--no-binary ").then_some("setuptools.txt"), "{name}");
+    }
 }

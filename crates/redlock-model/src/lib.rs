@@ -10,6 +10,7 @@
 //! - `layout`: a state in 128 bits
 //! - [`model`]: which steps a state allows, and which states break the property
 //! - [`search()`]: all states, level by level
+//! - `parallel`: work that threads share
 //! - `shortest`: of all shortest counterexamples the one that is easiest to follow
 //!
 //! Left out on purpose: messages under way (a request and its reply are one step), drift of the nodes' clocks, extending
@@ -17,6 +18,7 @@
 
 mod layout;
 pub mod model;
+mod parallel;
 pub mod search;
 pub mod settings;
 mod shortest;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::layout::State;
 use crate::model::Model;
-use crate::search::{in_parallel, shares};
+use crate::parallel::{in_parallel, shares};
 use crate::step::{Actor, Step};
 
 /// A way to break the property, in as few steps as possible.

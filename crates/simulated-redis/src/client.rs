@@ -4,7 +4,6 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use crate::replication::Follower;
-use crate::reply::{Protocol, Reply};
 
 /// Somebody who has connected.
 pub(crate) struct Client {
@@ -12,17 +11,14 @@ pub(crate) struct Client {
     pub id: u64,
     pub peer: SocketAddrV4,
     pub local: SocketAddrV4,
-    pub name: Vec<u8>,
-    pub protocol: Protocol,
-    pub database: usize,
     /// Received, and not a whole command yet.
     pub input: Vec<u8>,
     /// Not sent yet.
     pub output: Vec<u8>,
     /// Commands since MULTI.
     pub transaction: Option<Transaction>,
-    pub channels: Vec<Vec<u8>>,
-    pub patterns: Vec<Vec<u8>>,
+    /// To how many it listens.
+    pub channels: usize,
     /// Nothing more is read from it, and it is closed once the output is sent.
     pub closing: bool,
     pub last_command: &'static str,
@@ -34,8 +30,6 @@ pub(crate) struct Client {
     pub written: u64,
     /// Set for a replica.
     pub follower: Option<Follower>,
-    /// Wants no eviction of itself. Nobody is ever evicted.
-    pub no_evict: bool,
 }
 
 /// Commands that were queued.
@@ -61,38 +55,24 @@ impl Client {
             id,
             peer,
             local,
-            name: Vec::new(),
-            protocol: Protocol::Resp2,
-            database: 0,
             input: Vec::new(),
             output: Vec::new(),
             transaction: None,
-            channels: Vec::new(),
-            patterns: Vec::new(),
+            channels: 0,
             closing: false,
             last_command: "NULL",
             since: now,
             active: now,
             written: 0,
             follower: None,
-            no_evict: false,
         }
-    }
-
-    pub fn add(&mut self, reply: &Reply) {
-        reply.write(self.protocol, &mut self.output);
-    }
-
-    /// To how many channels and patterns it listens.
-    pub fn subscriptions(&self) -> usize {
-        self.channels.len() + self.patterns.len()
     }
 
     /// As `CLIENT LIST TYPE` and `CLIENT KILL TYPE` name it.
     pub fn kind(&self) -> &'static str {
         match self {
             Client { follower: Some(_), .. } => "replica",
-            client if client.subscriptions() > 0 => "pubsub",
+            client if client.channels > 0 => "pubsub",
             _ => "normal",
         }
     }
@@ -102,11 +82,10 @@ impl Client {
         let mut flags = String::new();
         let flag = [
             ('S', self.follower.is_some()),
-            ('P', self.subscriptions() > 0),
+            ('P', self.channels > 0),
             ('x', self.transaction.is_some()),
             ('b', waits),
             ('c', self.closing),
-            ('e', self.no_evict),
         ];
         flags.extend(flag.into_iter().filter(|(_, set)| *set).map(|(letter, _)| letter));
         if flags.is_empty() {
@@ -115,21 +94,17 @@ impl Client {
         let queued = self.transaction.as_ref().map_or(-1, |queue| queue.commands.len() as i64);
         let seconds = |since: Duration| now.saturating_sub(since).as_secs();
         format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} ssub=0 multi={queued} \
+            "id={} addr={} laddr={} fd={} name= age={} idle={} flags={flags} db=0 sub={} psub=0 ssub=0 multi={queued} \
              qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={} \
-             user=default redir=-1 resp={}",
+             user=default redir=-1 resp=2",
             self.id,
             self.peer,
             self.local,
             self.id + 7,
-            String::from_utf8_lossy(&self.name),
             seconds(self.since),
             seconds(self.active),
-            self.database,
-            self.channels.len(),
-            self.patterns.len(),
+            self.channels,
             self.last_command,
-            if self.protocol == Protocol::Resp3 { 3 } else { 2 },
         )
     }
 }

@@ -11,10 +11,6 @@ pub struct Config {
     pub address: SocketAddrV4,
     /// What it keeps on its disk.
     pub persistence: Persistence,
-    /// How many bytes it may use; 0 for as many as it wants. What a key takes is estimated.
-    pub maxmemory: u64,
-    /// What it does when it would use more.
-    pub eviction: Eviction,
     /// The primary that it follows; None for a primary.
     pub replica_of: Option<SocketAddrV4>,
     /// Sentinels promote the replica with the lowest number, and never one with 0.
@@ -28,16 +24,7 @@ pub struct Config {
 impl Config {
     /// A primary that keeps nothing on its disk, with Redis's defaults.
     pub fn new(address: SocketAddrV4, seed: u64) -> Config {
-        Config {
-            address,
-            persistence: Persistence::None,
-            maxmemory: 0,
-            eviction: Eviction::Refuse,
-            replica_of: None,
-            replica_priority: 100,
-            cluster: None,
-            seed,
-        }
+        Config { address, persistence: Persistence::None, replica_of: None, replica_priority: 100, cluster: None, seed }
     }
 }
 
@@ -60,19 +47,6 @@ impl Persistence {
     pub fn keeps_file(self) -> bool {
         self != Persistence::None
     }
-}
-
-/// What a server does when it would use more memory than it may.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Eviction {
-    /// `noeviction`: it refuses commands that would add something.
-    #[default]
-    Refuse,
-    /// `allkeys-random`: it removes any keys. The other policies for all keys differ only in which keys go first, and are
-    /// taken for this one.
-    AnyKey,
-    /// `volatile-random`: it removes keys that would expire, whichever, and refuses if there are none.
-    VolatileKey,
 }
 
 /// A node of a Redis Cluster and what it knows of the others when it starts for the first time.

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use crate::commands::{self, Run};
 use crate::config::Persistence;
-use crate::data::{DATABASES, Data, Words};
-use crate::keyspace::{Keyspace, Value};
+use crate::data::{Data, Words};
 use crate::number;
 use crate::reply::write_command;
 use crate::request::{Parsed, parse};
@@ -62,7 +61,7 @@ impl Server {
     /// Loads what is on the disk.
     pub(crate) fn load(&mut self) {
         self.file.last_sync = self.data.clocks.wall.as_secs();
-        let keeps_file = self.data.settings.persistence.keeps_file();
+        let keeps_file = self.config.persistence.keeps_file();
         self.data.loading = true;
         if keeps_file {
             let length = replay(&mut self.data, &self.disk.file);
@@ -77,12 +76,11 @@ impl Server {
             // A primary leaves out what has expired when it loads a snapshot.
             self.data.remove_all_expired();
         }
-        self.data.stats = crate::data::Stats::default();
         self.data.propagation = crate::propagation::Propagation::default();
     }
 
     pub(crate) fn append_to_file(&mut self, stream: &[u8]) {
-        if self.data.settings.persistence.keeps_file() {
+        if self.config.persistence.keeps_file() {
             self.disk.file.extend_from_slice(stream);
         }
     }
@@ -94,7 +92,7 @@ impl Server {
             return;
         }
         let second = self.data.clocks.wall.as_secs();
-        let sync = match self.data.settings.persistence {
+        let sync = match self.config.persistence {
             Persistence::Always => true,
             Persistence::Everysec => second > self.file.last_sync,
             Persistence::Never | Persistence::None => false,
@@ -108,13 +106,13 @@ impl Server {
 
     /// When the file must be synced, on the wall clock.
     pub(crate) fn next_sync(&self) -> Option<Duration> {
-        let waits = self.data.settings.persistence == Persistence::Everysec && self.file.seen < self.disk.file.len();
+        let waits = self.config.persistence == Persistence::Everysec && self.file.seen < self.disk.file.len();
         waits.then(|| Duration::from_secs(self.file.last_sync + 1))
     }
 
     /// Writes the file anew from the keys that there are, and syncs it.
     pub(crate) fn rewrite_file(&mut self) {
-        if self.data.settings.persistence.keeps_file() {
+        if self.config.persistence.keeps_file() {
             self.disk.file = snapshot(&self.data);
             self.disk.synced = self.disk.file.len();
             self.file.seen = self.disk.synced;
@@ -126,30 +124,13 @@ impl Server {
 /// Commands that make all the keys there are.
 pub(crate) fn snapshot(data: &Data) -> Vec<u8> {
     let mut commands = Vec::new();
-    for (number, database) in data.databases.iter().enumerate().filter(|(_, database)| database.len() > 0) {
-        write_command(&mut commands, &[b"SELECT", number.to_string().as_bytes()]);
-        write_keys(database, &mut commands);
+    for (key, entry) in data.keys.iter() {
+        write_command(&mut commands, &[b"SET", key, &entry.value]);
+        if let Some(due) = entry.expires {
+            write_command(&mut commands, &[b"PEXPIREAT", key, &number::text(due)]);
+        }
     }
     commands
-}
-
-fn write_keys(database: &Keyspace, commands: &mut Vec<u8>) {
-    for (key, entry) in database.iter() {
-        match &entry.value {
-            Value::String(text) => write_command(commands, &[b"SET", key, text]),
-            Value::List(list) => {
-                let elements = list.iter().map(Vec::as_slice);
-                write_command(commands, &[&b"RPUSH"[..], key].into_iter().chain(elements).collect::<Vec<_>>());
-            }
-            Value::Hash(hash) => {
-                let pairs = hash.iter().flat_map(|(field, value)| [&field[..], value]);
-                write_command(commands, &[&b"HSET"[..], key].into_iter().chain(pairs).collect::<Vec<_>>());
-            }
-        }
-        if let Some(due) = entry.expires {
-            write_command(commands, &[b"PEXPIREAT", key, &number::text(due)]);
-        }
-    }
 }
 
 /// Runs the commands of a file; returns how much of it was whole. A transaction without its end did not happen.
@@ -168,10 +149,9 @@ pub(crate) fn replay(data: &mut Data, file: &[u8]) -> usize {
     whole
 }
 
-/// Runs commands that were told as propagated: on the database selected last, transactions at their end.
+/// Runs commands that were told as propagated: transactions at their end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reader {
-    database: usize,
     queue: Option<Vec<Vec<Vec<u8>>>>,
 }
 
@@ -195,14 +175,11 @@ impl Reader {
                 }
             }
             (_, Some(queue)) => queue.push(words.iter().map(|word| word.to_vec()).collect()),
-            (b"select", None) => {
-                let number = words.get(1).and_then(|word| number::unsigned(word)).unwrap_or(0) as usize;
-                self.database = number.min(DATABASES - 1);
-            }
+            (b"select", None) => {}
             (_, None) => {
                 let command = commands::find(name).filter(|command| command.accepts(words.len()));
                 if let Some(Run::Data(run)) = command.map(|command| command.run) {
-                    data.call(run, self.database, words);
+                    data.call(run, words);
                 }
             }
         }

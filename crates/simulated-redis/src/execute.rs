@@ -1,10 +1,9 @@
 //! From the words of a command to its answer: which commands are refused, queued or run, and what others are told.
 
 use crate::commands::{self, AT_ONCE, Command, GROWS, Run, WHILE_SUBSCRIBED, WRITE};
-use crate::config::Eviction;
 use crate::data::{Data, Words};
 use crate::process::Connection;
-use crate::reply::{Protocol, Reply};
+use crate::reply::Reply;
 use crate::server::Server;
 
 use rand::RngExt;
@@ -12,13 +11,8 @@ use rand::RngExt;
 pub(crate) const OUT_OF_MEMORY: Reply = Reply::error("OOM command not allowed when used memory > 'maxmemory'.");
 pub(crate) const READ_ONLY: Reply = Reply::error("READONLY You can't write against a read only replica.");
 
-const NO_DEBUG: Reply = Reply::error(
-    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
-     local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
-);
-
 /// What a server uses without any keys, in bytes: about what Redis does.
-pub(crate) const MEMORY_AT_START: u64 = 900_000;
+const MEMORY_AT_START: u64 = 900_000;
 
 impl Server {
     /// Runs a command of a client, or refuses or queues it, and answers.
@@ -59,7 +53,6 @@ impl Server {
             if let Some(client) = client {
                 client.transaction = None;
             }
-            self.data.unwatch(connection);
             let reason = text.strip_prefix("ERR ").unwrap_or(text);
             return Reply::failed(format!("EXECABORT Transaction discarded because of: {reason}"));
         }
@@ -71,9 +64,6 @@ impl Server {
 
     /// Refuses what may not run now.
     fn admit(&mut self, connection: Connection, command: &Command, words: Words<'_>) -> Result<(), Reply> {
-        if command.name == "debug" {
-            return Err(NO_DEBUG);
-        }
         self.redirect(connection, command, words)?;
         let memory_left = self.evict();
         self.data.out_of_memory = !memory_left;
@@ -85,7 +75,7 @@ impl Server {
         if self.data.replica && command.is(WRITE) {
             return Err(READ_ONLY);
         }
-        if client.subscriptions() > 0 && client.protocol == Protocol::Resp2 && !command.is(WHILE_SUBSCRIBED) {
+        if client.channels > 0 && !command.is(WHILE_SUBSCRIBED) {
             return Err(Reply::failed(format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
                  this context",
@@ -97,11 +87,9 @@ impl Server {
 
     /// Runs a command and returns its answer.
     pub(crate) fn call(&mut self, connection: Connection, command: &'static Command, words: Words<'_>) -> Reply {
-        self.data.stats.commands += 1;
         match command.run {
             Run::Data(run) => {
-                let database = self.clients.get(&connection).map_or(0, |client| client.database);
-                let reply = self.data.call(run, database, words);
+                let reply = self.data.call(run, words);
                 self.publish();
                 reply
             }
@@ -132,7 +120,7 @@ impl Server {
         if limit == 0 || self.data.replica {
             return true;
         }
-        let used = |data: &Data| MEMORY_AT_START + data.databases.iter().map(|keys| keys.size() as u64).sum::<u64>();
+        let used = |data: &Data| MEMORY_AT_START + data.keys.size() as u64;
         let mut used = used(&self.data);
         while used > limit {
             match self.data.evict_one() {
@@ -146,45 +134,23 @@ impl Server {
 }
 
 impl Data {
-    /// Runs a command on this database, and notes what it changed.
-    pub fn call(
-        &mut self,
-        run: fn(&mut Data, usize, Words<'_>) -> commands::Answer,
-        database: usize,
-        words: Words<'_>,
-    ) -> Reply {
+    /// Runs a command, and notes what it changed.
+    pub fn call(&mut self, run: fn(&mut Data, Words<'_>) -> commands::Answer, words: Words<'_>) -> Reply {
         let before = self.dirty;
-        let reply = run(self, database, words).unwrap_or_else(|error| error);
-        self.propagation.finish(self.dirty != before, database, words);
+        let reply = run(self, words).unwrap_or_else(|error| error);
+        self.propagation.finish(self.dirty != before, words);
         reply
     }
 
-    /// Removes some key that the policy allows to go; how many bytes that frees.
+    /// Removes some key, if the policy allows it; how many bytes that frees.
     fn evict_one(&mut self) -> Option<usize> {
-        let expiring_only = match self.settings.eviction {
-            Eviction::Refuse => return None,
-            Eviction::AnyKey => false,
-            Eviction::VolatileKey => true,
-        };
-        let count = |data: &Data, database: usize| {
-            let keys = &data.databases[database];
-            if expiring_only { keys.volatile() } else { keys.len() }
-        };
-        let total: usize = (0..self.databases.len()).map(|database| count(self, database)).sum();
-        if total == 0 {
+        let total = self.keys.len() as u64;
+        if total == 0 || !self.settings.evicts {
             return None;
         }
-        let mut place = self.random.random_range(0..total as u64) as usize;
-        let database = (0..self.databases.len()).find(|database| {
-            let here = count(self, *database);
-            let found = place < here;
-            place -= if found { 0 } else { here };
-            found
-        })?;
-        let keys = &self.databases[database];
-        let candidate = |entry: &crate::keyspace::Entry| !expiring_only || entry.expires.is_some();
-        let key = keys.iter().filter(|(_, entry)| candidate(entry)).nth(place).map(|(key, _)| key.to_vec())?;
-        let freed = self.evict_key(database, &key);
+        let place = self.random.random_range(0..total) as usize;
+        let key = self.keys.iter().nth(place).map(|(key, _)| key.to_vec())?;
+        let freed = self.evict_key(&key);
         Some(freed)
     }
 }

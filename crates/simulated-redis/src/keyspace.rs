@@ -1,7 +1,7 @@
-//! The keys of one database, their values, and when they expire.
+//! The keys, their values, and when they expire.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -9,46 +9,10 @@ use rustc_hash::FxBuildHasher;
 /// A table that is iterated in an order that depends on nothing but what was done to it.
 pub(crate) type Table<V> = IndexMap<Vec<u8>, V, FxBuildHasher>;
 
-/// What a key holds.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
-    String(Vec<u8>),
-    List(VecDeque<Vec<u8>>),
-    Hash(Table<Vec<u8>>),
-}
-
-impl Value {
-    /// As `TYPE` says it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Value::String(_) => "string",
-            Value::List(_) => "list",
-            Value::Hash(_) => "hash",
-        }
-    }
-
-    /// A container without elements is no value: its key is removed.
-    fn is_empty(&self) -> bool {
-        match self {
-            Value::String(_) => false,
-            Value::List(list) => list.is_empty(),
-            Value::Hash(hash) => hash.is_empty(),
-        }
-    }
-
-    fn size(&self) -> usize {
-        match self {
-            Value::String(bytes) => bytes.len(),
-            Value::List(list) => list.iter().map(|element| element.len() + 11).sum(),
-            Value::Hash(hash) => hash.iter().map(|(field, value)| field.len() + value.len() + 22).sum(),
-        }
-    }
-}
-
 /// A key's value and when it expires, in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
-    pub value: Value,
+    pub value: Vec<u8>,
     pub expires: Option<i64>,
 }
 
@@ -56,11 +20,11 @@ impl Entry {
     /// An estimate of the memory that it takes with its key, in bytes.
     pub fn size(&self, key: &[u8]) -> usize {
         const OF_A_KEY: usize = 72;
-        OF_A_KEY + key.len() + self.value.size()
+        OF_A_KEY + key.len() + self.value.len()
     }
 }
 
-/// The keys of one database.
+/// The keys of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyspace {
     keys: Table<Entry>,
@@ -84,29 +48,12 @@ impl Keyspace {
         self.keys.get(key)
     }
 
-    pub fn value_mut(&mut self, key: &[u8]) -> Option<&mut Value> {
-        self.keys.get_mut(key).map(|entry| &mut entry.value)
-    }
-
-    /// The value of this key, made by `new` if it has none.
-    pub fn value_or(&mut self, key: &[u8], new: impl FnOnce() -> Value) -> Option<&mut Value> {
-        if !self.keys.contains_key(key) {
-            self.keys.insert(key.to_vec(), Entry { value: new(), expires: None });
-        }
-        self.value_mut(key)
-    }
-
-    /// The key at this place of the table.
-    pub fn at(&self, place: usize) -> Option<(&[u8], &Entry)> {
-        self.keys.get_index(place).map(|(key, entry)| (&key[..], entry))
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Entry)> {
         self.keys.iter().map(|(key, entry)| (&key[..], entry))
     }
 
     /// Sets a key to a value and a time at which it expires, whatever it held.
-    pub fn set(&mut self, key: &[u8], value: Value, expires: Option<i64>) {
+    pub fn set(&mut self, key: &[u8], value: Vec<u8>, expires: Option<i64>) {
         let before = match self.keys.get_mut(key) {
             Some(entry) => std::mem::replace(entry, Entry { value, expires }).expires,
             None => {
@@ -129,11 +76,6 @@ impl Keyspace {
         let entry = self.keys.swap_remove(key)?;
         self.volatile -= usize::from(entry.expires.is_some());
         Some(entry)
-    }
-
-    /// Removes a key whose container has become empty; true if it did.
-    pub fn remove_if_empty(&mut self, key: &[u8]) -> bool {
-        self.keys.get(key).is_some_and(|entry| entry.value.is_empty()) && self.remove(key).is_some()
     }
 
     pub fn clear(&mut self) {
@@ -180,8 +122,8 @@ impl Keyspace {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Value {
-        Value::String(text.as_bytes().to_vec())
+    fn text(text: &str) -> Vec<u8> {
+        text.as_bytes().to_vec()
     }
 
     #[test]

@@ -32,9 +32,8 @@ mod request;
 mod script;
 mod sentinel;
 mod server;
-mod settings;
 
-pub use config::{ClusterConfig, ClusterMember, Config, Eviction, Persistence};
+pub use config::{ClusterConfig, ClusterMember, Config, Persistence};
 pub use disk::Disk;
 pub use process::{Action, Clocks, Connection, Event, Process};
 pub use sentinel::{Sentinel, SentinelConfig};

@@ -9,72 +9,61 @@ pub(crate) struct Propagation {
     pub wanted: bool,
     /// Commands, one after the other.
     bytes: Vec<u8>,
-    /// The database of each command, and where it ends.
-    ends: Vec<(usize, usize)>,
+    /// How many they are.
+    count: usize,
     /// Set by a command that has been told in another form than its own.
     rewritten: bool,
-    /// The database that the listeners have been told to use.
-    selected: Option<usize>,
+    /// The listeners have been told which database to use, as Redis tells them, though there is only one.
+    selected: bool,
 }
 
 impl Propagation {
-    /// Adds a command on this database.
-    pub fn push(&mut self, database: usize, words: &[&[u8]]) {
+    /// Adds a command.
+    pub fn push(&mut self, words: &[&[u8]]) {
         if self.wanted {
             write_command(&mut self.bytes, words);
-            self.ends.push((database, self.bytes.len()));
+            self.count += 1;
         }
     }
 
     /// The same, in place of the command that is running.
-    pub fn instead(&mut self, database: usize, words: &[&[u8]]) {
-        self.push(database, words);
+    pub fn instead(&mut self, words: &[&[u8]]) {
+        self.push(words);
         self.rewritten = true;
     }
 
     /// Ends a command: it is told as it came, if it changed something and was not told otherwise.
-    pub fn finish(&mut self, changed: bool, database: usize, words: &[&[u8]]) {
+    pub fn finish(&mut self, changed: bool, words: &[&[u8]]) {
         if changed && !self.rewritten {
-            self.push(database, words);
+            self.push(words);
         }
         self.rewritten = false;
     }
 
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.count == 0
     }
 
     /// A new listener knows nothing of the database in use.
     pub fn forget_selected(&mut self) {
-        self.selected = None;
+        self.selected = false;
     }
 
     /// Moves all changes to the end of `stream` as one unit: more than one command is a transaction.
     pub fn drain(&mut self, stream: &mut Vec<u8>) {
-        let transaction = self.ends.len() > 1;
-        if let Some((first, _)) = self.ends.first() {
-            select(&mut self.selected, *first, stream);
+        let transaction = self.count > 1;
+        if self.count > 0 && !std::mem::replace(&mut self.selected, true) {
+            write_command(stream, &[b"SELECT", b"0"]);
         }
         if transaction {
             write_command(stream, &[b"MULTI"]);
         }
-        let mut from = 0;
-        for (database, end) in self.ends.drain(..) {
-            select(&mut self.selected, database, stream);
-            stream.extend_from_slice(&self.bytes[from..end]);
-            from = end;
-        }
+        stream.extend_from_slice(&self.bytes);
         if transaction {
             write_command(stream, &[b"EXEC"]);
         }
         self.bytes.clear();
-    }
-}
-
-fn select(selected: &mut Option<usize>, database: usize, stream: &mut Vec<u8>) {
-    if *selected != Some(database) {
-        write_command(stream, &[b"SELECT", database.to_string().as_bytes()]);
-        *selected = Some(database);
+        self.count = 0;
     }
 }
 
@@ -92,13 +81,13 @@ mod tests {
     #[test]
     fn what_changed_something_is_told_once() {
         let mut propagation = Propagation { wanted: true, ..Propagation::default() };
-        propagation.finish(true, 0, &[b"INCR", b"a"]);
+        propagation.finish(true, &[b"INCR", b"a"]);
         assert_eq!(told(&mut propagation), "SELECT 0 INCR a ");
-        propagation.finish(false, 0, &[b"GET", b"a"]);
+        propagation.finish(false, &[b"GET", b"a"]);
         assert_eq!(told(&mut propagation), "");
-        propagation.instead(0, &[b"DEL", b"a"]);
-        propagation.finish(true, 0, &[b"PEXPIRE", b"a", b"-1"]);
-        propagation.finish(true, 3, &[b"INCR", b"b"]);
-        assert_eq!(told(&mut propagation), "MULTI DEL a SELECT 3 INCR b EXEC ");
+        propagation.instead(&[b"DEL", b"a"]);
+        propagation.finish(true, &[b"PEXPIRE", b"a", b"-1"]);
+        propagation.finish(true, &[b"INCR", b"b"]);
+        assert_eq!(told(&mut propagation), "MULTI DEL a INCR b EXEC ");
     }
 }

@@ -1,18 +1,10 @@
 //! Answers to commands, and how they are written.
 //!
-//! Source: the specifications of RESP2 and RESP3.
+//! Source: the specification of RESP2.
 
 use std::borrow::Cow;
 
 use crate::number;
-
-/// The version of the protocol that a client speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    #[default]
-    Resp2,
-    Resp3,
-}
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,17 +14,10 @@ pub(crate) enum Reply {
     Error(Cow<'static, str>),
     Integer(i64),
     Bulk(Vec<u8>),
-    /// Text for people, of which RESP3 says so.
-    Verbatim(String),
     Nil,
-    /// What RESP2 writes as an array that is absent.
+    /// An array that is absent.
     NilArray,
     Array(Vec<Reply>),
-    /// Alternating names and values; RESP2 writes them as an array.
-    Map(Vec<Reply>),
-    /// Something that a client did not ask for; RESP2 writes it as an array.
-    Push(Vec<Reply>),
-    Double(f64),
     /// Nothing is answered now.
     Nothing,
 }
@@ -65,30 +50,19 @@ impl Reply {
         value.map_or(Reply::Nil, |value| Reply::Bulk(value.to_vec()))
     }
 
-    /// Appends it as a client that speaks this version reads it.
-    pub fn write(&self, protocol: Protocol, into: &mut Vec<u8>) {
-        let modern = protocol == Protocol::Resp3;
+    /// Appends it as clients read it.
+    pub fn write(&self, into: &mut Vec<u8>) {
         match self {
             Reply::Status(text) => line(into, b'+', text.as_bytes()),
             Reply::Error(text) => error_line(into, text),
             Reply::Integer(value) => number_line(into, b':', *value),
             Reply::Bulk(bytes) => bulk(into, bytes),
-            Reply::Verbatim(text) if modern => {
-                number_line(into, b'=', text.len() as i64 + 4);
-                into.extend_from_slice(b"txt:");
-                into.extend_from_slice(text.as_bytes());
-                into.extend_from_slice(b"\r\n");
-            }
-            Reply::Verbatim(text) => bulk(into, text.as_bytes()),
-            Reply::Nil | Reply::NilArray if modern => into.extend_from_slice(b"_\r\n"),
             Reply::Nil => into.extend_from_slice(b"$-1\r\n"),
             Reply::NilArray => into.extend_from_slice(b"*-1\r\n"),
-            Reply::Array(parts) => all(into, b'*', parts.len(), parts, protocol),
-            Reply::Map(parts) if modern => all(into, b'%', parts.len() / 2, parts, protocol),
-            Reply::Map(parts) => all(into, b'*', parts.len(), parts, protocol),
-            Reply::Push(parts) => all(into, if modern { b'>' } else { b'*' }, parts.len(), parts, protocol),
-            Reply::Double(value) if modern => line(into, b',', value.to_string().as_bytes()),
-            Reply::Double(value) => bulk(into, value.to_string().as_bytes()),
+            Reply::Array(parts) => {
+                number_line(into, b'*', parts.len() as i64);
+                parts.iter().for_each(|part| part.write(into));
+            }
             Reply::Nothing => {}
         }
     }
@@ -122,12 +96,7 @@ fn bulk(into: &mut Vec<u8>, bytes: &[u8]) {
     into.extend_from_slice(b"\r\n");
 }
 
-fn all(into: &mut Vec<u8>, kind: u8, count: usize, parts: &[Reply], protocol: Protocol) {
-    number_line(into, kind, count as i64);
-    parts.iter().for_each(|part| part.write(protocol, into));
-}
-
-/// The first answer of RESP2 in these bytes and its length; None if it is not whole. Nonsense is an error.
+/// The first answer in these bytes and its length; None if it is not whole. Nonsense is an error.
 pub(crate) fn read(bytes: &[u8]) -> Option<(Reply, usize)> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     let (kind, line) = bytes[..end].split_first()?;
@@ -172,29 +141,24 @@ pub(crate) fn write_command(into: &mut Vec<u8>, words: &[&[u8]]) {
 mod tests {
     use super::*;
 
-    fn written(reply: &Reply, protocol: Protocol) -> String {
+    fn written(reply: &Reply) -> String {
         let mut bytes = Vec::new();
-        reply.write(protocol, &mut bytes);
+        reply.write(&mut bytes);
         String::from_utf8(bytes).unwrap()
     }
 
     #[test]
-    fn the_same_answer_in_both_versions() {
-        let map = Reply::Map(vec![Reply::text("role"), Reply::Nil]);
-        for (reply, old, new) in [
-            (Reply::OK, "+OK\r\n", "+OK\r\n"),
-            (Reply::failed("ERR a\r\nb\r\n".into()), "-ERR a  b\r\n", "-ERR a  b\r\n"),
-            (Reply::Integer(-7), ":-7\r\n", ":-7\r\n"),
-            (Reply::Nil, "$-1\r\n", "_\r\n"),
-            (Reply::NilArray, "*-1\r\n", "_\r\n"),
-            (map, "*2\r\n$4\r\nrole\r\n$-1\r\n", "%1\r\n$4\r\nrole\r\n_\r\n"),
-            (Reply::Push(vec![Reply::Integer(1)]), "*1\r\n:1\r\n", ">1\r\n:1\r\n"),
-            (Reply::Verbatim("x".into()), "$1\r\nx\r\n", "=5\r\ntxt:x\r\n"),
-            (Reply::Double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
-            (Reply::Nothing, "", ""),
+    fn answers_are_written_as_clients_read_them() {
+        for (reply, text) in [
+            (Reply::OK, "+OK\r\n"),
+            (Reply::failed("ERR a\r\nb\r\n".into()), "-ERR a  b\r\n"),
+            (Reply::Integer(-7), ":-7\r\n"),
+            (Reply::Nil, "$-1\r\n"),
+            (Reply::NilArray, "*-1\r\n"),
+            (Reply::Array(vec![Reply::text("role"), Reply::Nil]), "*2\r\n$4\r\nrole\r\n$-1\r\n"),
+            (Reply::Nothing, ""),
         ] {
-            assert_eq!(written(&reply, Protocol::Resp2), old);
-            assert_eq!(written(&reply, Protocol::Resp3), new);
+            assert_eq!(written(&reply), text);
         }
     }
 
@@ -202,7 +166,7 @@ mod tests {
     fn an_answer_is_read_once_it_is_whole() {
         let parts = vec![Reply::OK, Reply::Integer(-3), Reply::Bulk(b"a\r\n".to_vec()), Reply::Nil];
         let reply = Reply::Array(vec![Reply::Array(parts), Reply::failed("ERR x".into()), Reply::NilArray]);
-        let bytes = written(&reply, Protocol::Resp2).into_bytes();
+        let bytes = written(&reply).into_bytes();
         for length in 0..bytes.len() {
             assert_eq!(read(&bytes[..length]), None, "{length}");
         }

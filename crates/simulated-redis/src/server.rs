@@ -111,7 +111,7 @@ impl Server {
         if client.output.is_empty() {
             self.answered.push(connection);
         }
-        client.add(reply);
+        reply.write(&mut client.output);
     }
 
     /// Sends bytes that are no answer to a client, after what it is still to be sent.
@@ -136,7 +136,6 @@ impl Server {
     fn accept(&mut self, connection: Connection, peer: std::net::SocketAddrV4, local: std::net::SocketAddrV4) {
         let client = Client::new(self.next_id, peer, local, self.data.clocks.monotonic);
         self.next_id += 1;
-        self.data.stats.connections += 1;
         self.clients.insert(connection, client);
     }
 
@@ -144,7 +143,6 @@ impl Server {
     fn forget(&mut self, connection: Connection) {
         self.waiting.remove(&connection);
         if self.clients.remove(&connection).is_some() {
-            self.data.unwatch(connection);
             self.data.subscriptions.forget(connection);
         }
     }
@@ -172,11 +170,6 @@ impl Server {
                     if words.first().is_some_and(|name| self.must_wait(connection, name)) {
                         break;
                     }
-                    self.execute(connection, &words);
-                    at += length;
-                }
-                Parsed::Inline { length, words } => {
-                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
                     self.execute(connection, &words);
                     at += length;
                 }

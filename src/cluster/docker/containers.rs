@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bollard::models::{
     ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig, Mount, MountType,
-    NetworkingConfig,
+    NetworkingConfig, ResourcesUlimits,
 };
 
 use super::images::Images;
@@ -35,6 +35,9 @@ const CLIENT_CAPABILITIES: [&str; 1] = ["DAC_OVERRIDE"];
 /// What a client may take of the engine's machine: one that runs wild must cost its run, not the machine. As in local clusters.
 const MOST_TASKS: i64 = 500;
 const MOST_MEMORY: i64 = 2 << 30;
+/// The same for each of its processes: open files, and the length of a file. How much all files have together no engine limits
+/// on every file system.
+const MOST_OF_A_PROCESS: [(&str, i64); 2] = [("nofile", 4096), ("fsize", 256 << 20)];
 
 /// All members of a cluster, the agent first. Addresses go by place: nodes, Sentinels, the resource, clients.
 pub(crate) fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short_rto: bool) -> Vec<Plan> {
@@ -118,6 +121,12 @@ fn client(spec: &ClusterSpec, images: &Images) -> ContainerCreateBody {
     host.mounts = Some(mounts);
     host.pids_limit = Some(MOST_TASKS);
     host.memory = Some(MOST_MEMORY);
+    let limit = |(name, most): (&str, i64)| ResourcesUlimits {
+        name: Some(name.to_string()),
+        soft: Some(most),
+        hard: Some(most),
+    };
+    host.ulimits = Some(MOST_OF_A_PROCESS.map(limit).into());
     if let ClientCommand::Installed(client) = &spec.client {
         body.env = Some(client.environment.iter().map(|(name, value)| format!("{name}={value}")).collect());
     }

@@ -15,8 +15,10 @@
 #[path = "../../../nemeses/clock/control.rs"]
 mod control;
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
@@ -24,7 +26,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use control::{FILES, MAGIC, ONE, PAGE_BYTES, Page, State, VERSION, file_key};
+use control::{FILES, MAGIC, ONE, PAGE_BYTES, PROCESS_MAGIC, Page, Process, State, VERSION, file_key};
 use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -59,11 +61,45 @@ pub(crate) fn blank_control() -> Vec<u8> {
     content
 }
 
-/// Whether a process has loaded the preload library. [`Control::is_applied`] shows whether it found its control file.
-pub(crate) fn is_loaded(pid: u32) -> bool {
-    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return false };
+/// Whom a process asks for the time, as far as its memory shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// The preload library, which has a control page.
+    Library,
+    /// The library is there, and was never asked: the program asks elsewhere, or nobody at all.
+    Nobody,
+    /// The library is not there.
+    Elsewhere,
+}
+
+/// Whom this process asks. Fails if there is no such process, or its memory cannot be read.
+pub(crate) fn asks(pid: u32) -> io::Result<Asks> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
     // The process's own root may precede the path, and a deleted file is still mapped.
-    maps.lines().any(|line| line.trim_end_matches(" (deleted)").ends_with(LIBRARY_PATH))
+    let mut of_library =
+        maps.lines().filter(|line| line.trim_end_matches(" (deleted)").ends_with(LIBRARY_PATH)).peekable();
+    if of_library.peek().is_none() {
+        return Ok(Asks::Elsewhere);
+    }
+    let memory = File::open(format!("/proc/{pid}/mem"))?;
+    for line in of_library {
+        // Such as `7f34095-7f34097 rw-p 000020a0 08:01 1234 /redjepsen/clock.so`.
+        let mut words = line.split_ascii_whitespace();
+        let range = words.next().and_then(|range| range.split_once('-'));
+        let Some((from, to)) = range.filter(|_| words.next().is_some_and(|access| access.starts_with("rw"))) else {
+            continue;
+        };
+        let number = |hex| u64::from_str_radix(hex, 16).map_err(io::Error::other);
+        let (from, to) = (number(from)?, number(to)?);
+        let mut data = vec![0; usize::try_from(to.saturating_sub(from)).map_err(io::Error::other)?];
+        memory.read_exact_at(&mut data, from)?;
+        let magic = PROCESS_MAGIC.map(u64::to_ne_bytes).concat();
+        let found = (0..data.len()).step_by(align_of::<Process>()).find(|at| data[*at..].starts_with(&magic));
+        if let Some(asked) = found.and_then(|at| data.get(at + offset_of!(Process, asked)..)?.first_chunk()) {
+            return Ok(if u64::from_ne_bytes(*asked) == 0 { Asks::Nobody } else { Asks::Library });
+        }
+    }
+    Ok(Asks::Nobody)
 }
 
 /// How a wall clock is wrong. Each skew starts from the offset so far, without the strobe.

@@ -2,6 +2,9 @@
 //!
 //! Reading never trusts a length: whatever does not fit is `None`. Frames have an Ethernet header and no VLAN tag.
 //! Later fragments and IP options are recognized as such, never read as another header.
+//!
+//! By hand, since `etherparse` (0.21) would replace only the offsets and checksums, some 60 lines: that a frame may be cut
+//! off, padded, larger than IPv4 can say, or a later fragment, which is what reading here is about, it leaves to its caller.
 
 use std::net::Ipv4Addr;
 

@@ -26,6 +26,8 @@ pub(crate) struct Member {
     pub durable: HashMap<OsString, u64>,
     /// Whether its processes were told to stop and not yet told to continue.
     pub paused: bool,
+    /// Whether something was done to its wall clock and not seen to be undone.
+    pub skewed: bool,
     /// Keeps its threads but the first stopped.
     pub background: Option<Tracer>,
 }
@@ -59,6 +61,7 @@ impl Member {
             control: None,
             durable: HashMap::new(),
             paused: false,
+            skewed: false,
             background: None,
         })
     }

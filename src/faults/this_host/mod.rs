@@ -3,9 +3,9 @@
 
 mod background;
 mod kill;
-mod member;
+pub(super) mod member;
 mod power;
-mod skew;
+pub(super) mod skew;
 mod stop;
 mod synced_files;
 mod tracer;
@@ -77,6 +77,8 @@ impl Host for ThisHost {
                 stop::heal(&mut earlier).map_err(|error| error.to_string())?;
             }
             member.durable = mem::take(&mut earlier.durable);
+            // It starts with the same control file.
+            member.skewed = earlier.skewed;
         }
         lock(&self.members).insert(name.to_string(), Arc::new(Mutex::new(member)));
         Ok(())

@@ -1,5 +1,7 @@
 //! `matrix.html`: one file without scripts or network access. Verdict, matrix, alarming cells, numbers.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 
 use super::{phrases, scoreboard};
@@ -65,9 +67,31 @@ fn is_dense(matrix: &Matrix) -> bool {
     phrases::distinct(matrix.cells.iter().map(|cell| cell.workload.as_str())).len() > 8
 }
 
+/// More fields than this no page can show; the table of numbers has every cell anyway.
+const MOST_FIELDS: usize = 100_000;
+
+/// The cells of a workload and a nemesis, with their places in the table of numbers.
+type Fields<'m> = BTreeMap<(&'m str, &'m str), Vec<(usize, &'m Cell)>>;
+
 /// Workloads across, nemeses down: random ones first, then the scripted scenarios.
 fn grid(matrix: &Matrix) -> Markup {
     let workloads = phrases::distinct(matrix.cells.iter().map(|cell| cell.workload.as_str()));
+    let all = phrases::distinct(matrix.cells.iter().map(|cell| cell.nemesis.as_str())).len();
+    if workloads.len().saturating_mul(all) > MOST_FIELDS {
+        return html! {
+            section id="matrix" {
+                h2 { "What breaks which lock" }
+                p class="note" {
+                    "A table of " (workloads.len()) " workloads and " (all) " nemeses is too large for a page. Each cell is in "
+                    a href="#numbers" { "the numbers" } "."
+                }
+            }
+        };
+    }
+    let mut fields = Fields::new();
+    for (number, cell) in matrix.cells.iter().enumerate() {
+        fields.entry((&cell.workload, &cell.nemesis)).or_default().push((number, cell));
+    }
     html! {
         section id="matrix" {
             h2 { "What breaks which lock" }
@@ -83,7 +107,7 @@ fn grid(matrix: &Matrix) -> Markup {
                                     tr {
                                         th { (tame(nemesis, 60)) }
                                         @for workload in &workloads {
-                                            (slot(matrix, workload, nemesis))
+                                            (slot(fields.get(&(workload, nemesis)).map_or(&[], Vec::as_slice)))
                                         }
                                     }
                                 }
@@ -103,10 +127,7 @@ fn grid(matrix: &Matrix) -> Markup {
     }
 }
 
-fn slot(matrix: &Matrix, workload: &str, nemesis: &str) -> Markup {
-    let cells: Vec<(usize, &Cell)> = (matrix.cells.iter().enumerate())
-        .filter(|(_, cell)| cell.workload == workload && cell.nemesis == nemesis)
-        .collect();
+fn slot(cells: &[(usize, &Cell)]) -> Markup {
     html! {
         td class=[cells.is_empty().then_some("empty")] {
             @for (number, cell) in cells {

@@ -1,5 +1,7 @@
 //! The words for cells and their numbers, the same on every page.
 
+use std::collections::BTreeSet;
+
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
 use crate::suite::file::Found;
@@ -179,13 +181,8 @@ pub fn alarming(matrix: &Matrix) -> Vec<&Cell> {
 
 /// Distinct names, in order of first appearance.
 pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut distinct = Vec::new();
-    for name in names {
-        if !distinct.contains(&name) {
-            distinct.push(name);
-        }
-    }
-    distinct
+    let mut seen = BTreeSet::new();
+    names.filter(|name| seen.insert(*name)).collect()
 }
 
 /// Whether this run is why its cell alarms: it is not as expected, or proves nothing.

@@ -84,10 +84,6 @@ fn read_run(history: &[u8], scenario: &Scenario, counts: &mut BTreeMap<&'static 
         let mut scene = Scene { lines: &lines, first: None, last: None };
         for sentence in incident {
             match sentences::check(&mut scene, sentence.text(), sentence.lines()) {
-                Ok(kind) if kind == "unknown" => {
-                    println!("UNK {} {} {headline}", scenario.workload_name, scenario.nemesis_name);
-                    *counts.entry(kind).or_default() += 1
-                }
                 Ok(kind) => *counts.entry(kind).or_default() += 1,
                 Err(reason) => {
                     let all: Vec<&str> = incident.iter().map(|sentence| sentence.text()).collect();

@@ -83,8 +83,8 @@ pub const FORMS: &[(&str, &str, Check)] = &[
         "What was erased is no loss of the lock: {c=who} had released the lock while its write of {v=value} was still in flight, which no lock can prevent.",
         in_flight,
     ),
-    ("harmless", "Harmless here: {x}.", anything),
-    ("overwritten", "What was overwritten had not been acknowledged.", anything),
+    ("harmless", "Harmless here: {x=why}.", harmless),
+    ("overwritten", "What was overwritten had not been acknowledged.", overwritten),
     ("none lost", "No acknowledged update was lost this time.", none_lost),
 ];
 
@@ -580,6 +580,23 @@ fn none_lost<'l>(scene: &mut Scene<'l>, _: &Holes, cited: &[usize]) -> Result<()
     Ok(())
 }
 
-fn anything<'l>(_: &mut Scene<'l>, _: &Holes, _: &[usize]) -> Result<(), String> {
-    Ok(())
+/// How a resource refuses what comes too late: docs/resources.md.
+const REFUSALS: [&str; 4] = [
+    "the database ends the transaction of a holder that comes too late",
+    "the resource refuses a write whose old value is no longer current",
+    "the resource refuses a write with a token older than the newest it has seen",
+    "the resource refuses any request with a token older than the newest it has seen",
+];
+
+/// What the resource refuses is in no line, but that nothing was lost is.
+fn harmless<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    ensure(REFUSALS.contains(&holes["why"].as_str()), || "no resource refuses like that".to_string())?;
+    none_lost(scene, holes, cited)
+}
+
+/// Somebody's write has no answer, and none that has one is lost.
+fn overwritten<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let mut operations = cited.iter().filter_map(|place| scene.lines.operation_of(*place));
+    ensure(operations.any(|one| !scene.lines.is_acknowledged(one)), || "all were acknowledged".to_string())?;
+    none_lost(scene, holes, cited)
 }

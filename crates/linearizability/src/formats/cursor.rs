@@ -1,4 +1,4 @@
-//! Parses plain JSON scalars from a line, eight bytes at a time. Gives up on everything else.
+//! Parses plain JSON scalars from a line, and gives up on everything else.
 
 /// A place in a line.
 pub(super) struct Cursor<'a> {
@@ -37,9 +37,6 @@ impl Pattern {
     }
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
 impl<'a> Cursor<'a> {
     pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { bytes, at: 0 }
@@ -60,11 +57,6 @@ impl<'a> Cursor<'a> {
 
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
-    }
-
-    /// The next eight bytes as a number, the first one lowest. None near the end of the line.
-    fn word(&self) -> Option<u64> {
-        self.bytes.get(self.at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
     }
 
     /// Moves past a text, if it comes next.
@@ -97,70 +89,33 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string of printable ASCII without escapes.
+    #[inline]
     pub fn string(&mut self) -> Option<&'a [u8]> {
         self.byte(b'"')?;
-        let start = self.at;
-        loop {
-            match self.word() {
-                Some(word) => match not_plain(word) {
-                    0 => {
-                        self.at += 8;
-                        continue;
-                    }
-                    marks => self.at += (marks.trailing_zeros() / 8) as usize,
-                },
-                None => {
-                    while !matches!(self.peek()?, b'"' | b'\\' | ..0x20 | 0x80..) {
-                        self.at += 1;
-                    }
-                }
-            }
-            self.byte(b'"')?;
-            return Some(&self.bytes[start..self.at - 1]);
-        }
+        let rest = self.bytes.get(self.at..)?;
+        let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20 | 0x80..))?;
+        self.at += length;
+        self.byte(b'"')?;
+        Some(&rest[..length])
     }
 
     /// An integer of at most 18 digits, in JSON's syntax.
+    #[inline]
     pub fn int(&mut self) -> Option<i64> {
         let negative = self.peek()? == b'-';
         self.at += usize::from(negative);
         let start = self.at;
         let leading_zero = self.peek()? == b'0';
-        let mut number = 0_u64;
-        loop {
-            if self.at - start > 18 {
-                return None;
-            }
-            // No branch per digit: their number cannot be predicted.
-            let Some(word) = self.word() else {
-                while let Some(digit @ b'0'..=b'9') = self.peek() {
-                    if self.at - start >= 18 {
-                        return None;
-                    }
-                    number = number * 10 + u64::from(digit - b'0');
-                    self.at += 1;
-                }
-                break;
-            };
-            let digits = (not_digits(word).trailing_zeros() / 8) as usize;
-            self.at += digits;
-            if digits == 8 {
-                number = number.wrapping_mul(100_000_000).wrapping_add(eight_digits(word));
-                continue;
-            }
-            if digits > 0 {
-                // The digits move to the end, zeros before them.
-                let (power, shift) = (POWERS[digits], 64 - 8 * digits as u32);
-                number = number.wrapping_mul(power).wrapping_add(eight_digits(word << shift | ZEROS >> (8 * digits)));
-            }
-            break;
+        let mut number = 0_i64;
+        while let Some(digit @ b'0'..=b'9') = self.peek() {
+            number = number.wrapping_mul(10).wrapping_add(i64::from(digit - b'0'));
+            self.at += 1;
         }
         let digits = self.at - start;
         let refused = digits == 0 || digits > 18 || leading_zero && (digits > 1 || negative);
         if refused || matches!(self.peek(), Some(b'.' | b'e' | b'E')) {
             return None;
         }
-        let number = number as i64;
         Some(if negative { -number } else { number })
     }
 
@@ -182,31 +137,4 @@ impl<'a> Cursor<'a> {
             _ => self.int().map(Some),
         }
     }
-}
-
-/// Marks each byte that is a quote, a backslash, a control character or not ASCII. Marks above the lowest may be false.
-fn not_plain(word: u64) -> u64 {
-    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
-    let quote = word ^ (ONES * u64::from(b'"'));
-    let backslash = word ^ (ONES * u64::from(b'\\'));
-    (below(quote, 1) | below(backslash, 1) | below(word, 0x20) | word) & HIGH
-}
-
-const ZEROS: u64 = ONES * b'0' as u64;
-
-const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
-
-/// Marks each byte that is not a digit.
-fn not_digits(word: u64) -> u64 {
-    let digits = word ^ ZEROS;
-    // Values of 10 or more set the highest bit, and nothing carries beyond it.
-    (((digits & !HIGH) + (0x80 - 10) * ONES) | digits) & HIGH
-}
-
-/// The number that eight digits spell: pairs, then fours, then all, each step in one multiplication.
-fn eight_digits(word: u64) -> u64 {
-    let digits = word & (0x0f * ONES);
-    let pairs = (digits.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
-    fours.wrapping_mul(10_000 << 32 | 1) >> 32
 }

@@ -122,6 +122,20 @@ pub(super) fn function(word: &[u8]) -> Option<OpFunction> {
     })
 }
 
+/// The name of a function, as in Jepsen.
+pub fn word(f: OpFunction) -> &'static str {
+    match f {
+        OpFunction::Read => "read",
+        OpFunction::Write => "write",
+        OpFunction::Cas => "cas",
+        OpFunction::Rmw => "rmw",
+        OpFunction::Acquire => "acquire",
+        OpFunction::Release => "release",
+        OpFunction::Add => "add",
+        OpFunction::Append => "append",
+    }
+}
+
 pub(super) fn unknown_function(word: &str) -> String {
     format!(
         "unknown function `{}`; expected read, write, cas, rmw, acquire, release, add or append (or get, put, lock, unlock)",

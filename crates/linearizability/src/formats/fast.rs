@@ -4,6 +4,10 @@
 //! nested object) it gives up, and the line goes to serde_json instead. So what a line means never depends on this
 //! file; a property test compares the two.
 //!
+//! It stays by hand since the whole way from a file to an answer takes 2.5 times as long without it: a million rmw
+//! operations (2 million lines, 216 MB) took 0.35 s of one core's time with it, 0.92 s with serde_json into a tree, and
+//! 0.88 s with serde_json into borrowed fields.
+//!
 //! Lines of one file have their fields in the same order, so the scanner remembers the layout of the last line and
 //! tries that first ([`Shape`]).
 

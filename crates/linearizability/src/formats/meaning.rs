@@ -1,6 +1,6 @@
 //! What the value of an event says about its operation: which shapes are allowed, and what follows from them.
 
-use super::event::{Datum, Event, Remark, Token, Written};
+use super::event::{Datum, Event, Remark, Token, Written, word};
 use crate::history::{Op, OpFunction, Value, Values};
 
 /// What the invocation alone tells about an operation. For an indeterminate one nothing more is ever known.
@@ -24,7 +24,7 @@ pub(super) fn invoked(
             Datum::One(value) => (value, Value::NIL),
             Datum::List => (values.intern_list(items), Value::NIL),
             Datum::Absent | Datum::Remark | Datum::Nil => {
-                return Err(format!("an {} must say what it adds", super::pair::word(f)));
+                return Err(format!("an {} must say what it adds", word(f)));
             }
         },
         OpFunction::Cas => match (datum(value, values, items)?, items.as_slice()) {

@@ -32,8 +32,8 @@ use crate::history::{Op, OpFunction, Outcome, Table, Value};
 use input::{Fault, Input};
 use pair::Pairing;
 
+pub use event::word;
 pub use in_flight::{InFlight, OutOfTurn};
-pub use pair::word;
 pub use source::Compression;
 
 /// How to read what a file leaves open.

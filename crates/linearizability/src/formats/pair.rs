@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::event::{Event, Kind, Second, Token, Written};
+use super::event::{Event, Kind, Second, Token, Written, word};
 use super::in_flight::{InFlight, OutOfTurn};
 use super::meaning;
 use super::names::{Keys, Processes};
@@ -225,18 +225,4 @@ impl Pairing {
 
 fn invoked_at(op: &Op) -> String {
     format!("it was invoked at line {}", op.line)
-}
-
-/// The name of a function, as in Jepsen.
-pub fn word(f: OpFunction) -> &'static str {
-    match f {
-        OpFunction::Read => "read",
-        OpFunction::Write => "write",
-        OpFunction::Cas => "cas",
-        OpFunction::Rmw => "rmw",
-        OpFunction::Acquire => "acquire",
-        OpFunction::Release => "release",
-        OpFunction::Add => "add",
-        OpFunction::Append => "append",
-    }
 }

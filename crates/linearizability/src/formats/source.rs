@@ -16,6 +16,10 @@ const IN_FOLDER: [&str; 3] = ["history.jsonl", "history.jsonl.zst", "history.jso
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// The most that a compressed history may unpack to, in bytes. What is read takes memory in proportion, which the size of a
+/// plain file announces and that of a compressed one does not.
+const MOST_UNPACKED: u64 = 1 << 30;
+
 /// How many compressed bytes are read at once.
 const BUFFER: usize = 64 << 10;
 
@@ -78,13 +82,37 @@ pub(super) fn decompress<'r>(reader: impl Read + Send + 'r) -> io::Result<(Box<d
     let is_gzip = magic.starts_with(&GZIP);
     let whole = io::Cursor::new(magic).chain(reader);
     Ok(if is_gzip {
-        (Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER, whole))), Compression::Gzip)
+        let unpacked = MultiGzDecoder::new(BufReader::with_capacity(BUFFER, whole));
+        (Box::new(Bounded { unpacked, left: MOST_UNPACKED }), Compression::Gzip)
     } else if is_zstd {
         let source = BufReader::with_capacity(BUFFER, whole);
-        (Box::new(Zstd { source, decoder: FrameDecoder::new(), inside: false }), Compression::Zstd)
+        let unpacked = Zstd { source, decoder: FrameDecoder::new(), inside: false };
+        (Box::new(Bounded { unpacked, left: MOST_UNPACKED }), Compression::Zstd)
     } else {
         (Box::new(whole), Compression::None)
     })
+}
+
+/// What is unpacked, refused beyond so many bytes.
+struct Bounded<R> {
+    unpacked: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.unpacked.read(buffer)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => self.left = left,
+            None => {
+                let size = MOST_UNPACKED >> 30;
+                let text =
+                    format!("it unpacks to more than {size} GiB; if you trust it, unpack it and check that file");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            }
+        }
+        Ok(read)
+    }
 }
 
 /// The frames of a zstd file one after another; the checksum of each is verified.
@@ -143,4 +171,20 @@ impl<R: BufRead> Zstd<R> {
 
 fn damaged(reason: &impl ToString) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the compressed data is damaged: {}", reason.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_unpacks_to_more_than_it_may_is_refused_and_no_byte_sooner() {
+        let read = |left: u64| {
+            let mut text = String::new();
+            Bounded { unpacked: "twelve bytes".as_bytes(), left }.read_to_string(&mut text).map(|_| text)
+        };
+        assert_eq!(read(12).unwrap(), "twelve bytes");
+        let error = read(11).unwrap_err().to_string();
+        assert!(error.contains("more than 1 GiB") && error.contains("unpack it"), "{error}");
+    }
 }

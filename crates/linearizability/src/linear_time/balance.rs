@@ -10,7 +10,7 @@
 //!
 //! This is necessary, not sufficient: when each occurrence was there is not checked.
 
-use super::chains::{INITIAL, Meaning};
+use super::chain::{INITIAL, Meaning};
 use super::places::Places;
 use crate::Conflict;
 use crate::history::{NEVER, Op, Outcome, Value};

@@ -6,11 +6,22 @@
 //! it happened.
 
 use super::NONE;
-use super::chains::{Block, Chains, INITIAL, Meaning};
-use super::refusals::Trace;
+use super::chain::{Block, INITIAL, Meaning};
+use super::chains::Chains;
 use crate::Conflict;
 use crate::history::{Op, Outcome};
 use crate::value_graph::circles;
+
+/// Why a value comes too late: refusals of consecutive values of a chain, each of which constrains the next value.
+pub(super) struct Trace {
+    /// The first value, which is constrained by the completion of operations.
+    pub from: u32,
+    /// The last value, which must be gone too soon.
+    pub last: u32,
+    /// What should replace that, if it is on the chain.
+    pub late: u32,
+    pub refusals: Vec<u32>,
+}
 
 /// An operation replaced a value that another had already replaced.
 pub(super) fn fork<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, second: u32) -> Conflict {

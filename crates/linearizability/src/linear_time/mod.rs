@@ -4,9 +4,11 @@
 //! its theory does not apply.
 
 mod balance;
+mod chain;
 mod chains;
 mod conflict;
 mod counter;
+mod decide;
 mod elements;
 mod fenced_mutex;
 mod holds;

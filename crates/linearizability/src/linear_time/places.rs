@@ -1,6 +1,6 @@
 //! Finds a value's node without hashing: the numbers of values are dense, so they serve as indices of an array.
 
-use super::chains::{INITIAL, Meaning};
+use super::chain::{INITIAL, Meaning};
 use crate::history::{Op, Value};
 
 /// The node of each value: the initial one first, then by number.

@@ -15,8 +15,9 @@
 //! the chain's end if nothing else can follow in time. If neither is proved, the answer is undecided.
 
 use super::NONE;
-use super::chains::{Block, Chains, INITIAL, Meaning};
-use super::conflict;
+use super::chain::{Block, INITIAL, Meaning};
+use super::chains::Chains;
+use super::conflict::{self, Trace};
 use crate::history::{Op, Outcome};
 use crate::value_graph::Zone;
 use crate::{Answer, Conflict};
@@ -187,17 +188,6 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
         }
         trace
     }
-}
-
-/// Why a value comes too late: refusals of consecutive values of a chain, each of which constrains the next value.
-pub(super) struct Trace {
-    /// The first value, which is constrained by the completion of operations.
-    pub from: u32,
-    /// The last value, which must be gone too soon.
-    pub last: u32,
-    /// What should replace that, if it is on the chain.
-    pub late: u32,
-    pub refusals: Vec<u32>,
 }
 
 /// The chains in sequence.

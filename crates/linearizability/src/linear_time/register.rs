@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::balance::Scales;
-use super::chains::{Chains, Meaning};
+use super::chain::Meaning;
+use super::chains::Chains;
 use crate::history::{Op, OpFunction, Outcome, Value};
 use crate::search::before;
 use crate::{Answer, Conflict, FailedCas};
@@ -15,7 +16,7 @@ use crate::{Answer, Conflict, FailedCas};
 /// the question open, the answer is undecided. If values repeat, only what fits in no order is found (see `balance`).
 ///
 /// An operation that replaced a value links the two values; a read-modify-write that may have read anything counts as a
-/// write. With only reads and writes, [`super::chains`] is Gibbons and Korach's check to the letter: a write and its
+/// write. With only reads and writes, [`super::decide`] is Gibbons and Korach's check to the letter: a write and its
 /// reads are a cluster, f is its least completion, s its greatest invocation. There is no order iff two forward zones
 /// (f < s) overlap, or a backward zone lies inside a forward one, or a read completed before its write was invoked. The
 /// initial value was written before everything, so its zone begins before the history.

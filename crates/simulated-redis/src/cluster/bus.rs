@@ -197,7 +197,7 @@ impl Server {
 
     /// Milliseconds after which a node is taken for down.
     pub(super) fn node_timeout(&self) -> i64 {
-        i64::try_from(self.data.settings.number("cluster-node-timeout")).unwrap_or(i64::MAX)
+        self.config.cluster.as_ref().map_or(i64::MAX, |cluster| cluster.node_timeout.as_millis() as i64)
     }
 
     fn heard_on_bus(&mut self, connection: Connection, linked: Option<usize>, message: &Message) {

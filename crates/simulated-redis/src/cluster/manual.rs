@@ -20,32 +20,24 @@ pub(super) struct Handover {
     pub to: Option<usize>,
     /// How far the stream goes, at the replica once it knows.
     offset: Option<u64>,
-    /// The replica has everything, or was told not to care.
+    /// The replica has everything.
     pub can_start: bool,
 }
 
 impl Server {
     /// Begins a handover, at the replica.
-    pub(crate) fn order_handover(&mut self, how: &str) -> Result<Reply, Reply> {
+    pub(crate) fn order_handover(&mut self) -> Result<Reply, Reply> {
         let now = self.data.now;
         let Some(cluster) = &mut self.cluster else { return Ok(Reply::Nothing) };
         let Some(primary) = cluster.myself().primary else {
             return Err(Reply::error("ERR You should send CLUSTER FAILOVER to a replica"));
         };
         let down = cluster.nodes[primary].failed.is_some() || cluster.nodes[primary].link.is_none();
-        if down && how.is_empty() {
+        if down {
             return Err(Reply::error("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE"));
         }
-        cluster.handover = Handover { end: now + LIMIT, can_start: how == "force", ..Handover::default() };
-        match how {
-            "" => self.tell_node(primary, &Kind::HandOver),
-            "takeover" => {
-                cluster.current_epoch += 1;
-                let epoch = cluster.current_epoch;
-                self.take_over(epoch);
-            }
-            _ => {}
-        }
+        cluster.handover = Handover { end: now + LIMIT, ..Handover::default() };
+        self.tell_node(primary, &Kind::HandOver);
         Ok(Reply::OK)
     }
 
@@ -106,7 +98,7 @@ impl Server {
         }
         let queues = self.clients.get(&connection).is_some_and(|client| client.transaction.is_some());
         commands::find(name).is_some_and(|command| match command.name {
-            "exec" | "eval" | "evalsha" | "publish" => true,
+            "exec" | "eval" | "publish" => true,
             _ => command.is(WRITE) && !queues,
         })
     }

@@ -4,14 +4,12 @@ mod cluster;
 mod connection;
 mod expiry;
 pub(crate) mod glob;
-mod hashes;
 pub(crate) mod info;
 mod keys;
-mod lists;
 mod pubsub;
 mod replication;
 mod scripts;
-mod settings;
+pub(crate) mod settings;
 mod strings;
 mod transaction;
 
@@ -21,7 +19,6 @@ use std::sync::LazyLock;
 use rustc_hash::FxBuildHasher;
 
 use crate::data::{Data, Words};
-use crate::keyspace::Value;
 use crate::number;
 use crate::process::Connection;
 use crate::reply::Reply;
@@ -33,8 +30,8 @@ pub(crate) type Answer = Result<Reply, Reply>;
 /// What runs a command.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
-    /// It needs the data only, so scripts may call it: the data, the database, the words.
-    Data(fn(&mut Data, usize, Words<'_>) -> Answer),
+    /// It needs the data only, so scripts may call it: the data and the words.
+    Data(fn(&mut Data, Words<'_>) -> Answer),
     /// It is about a connection or the whole server.
     Server(fn(&mut Server, Connection, Words<'_>) -> Answer),
 }
@@ -45,8 +42,16 @@ pub(crate) const WRITE: u8 = 1;
 pub(crate) const GROWS: u8 = 2;
 /// Run at once even between MULTI and EXEC.
 pub(crate) const AT_ONCE: u8 = 4;
-/// Allowed for a RESP2 client that has subscribed to something.
+/// Allowed for a client that has subscribed to something.
 pub(crate) const WHILE_SUBSCRIBED: u8 = 8;
+
+/// Which words of a command behind its name are keys.
+#[derive(Clone, Copy)]
+pub(crate) enum Keys {
+    None,
+    One,
+    All,
+}
 
 /// A command.
 pub(crate) struct Command {
@@ -55,8 +60,7 @@ pub(crate) struct Command {
     /// How many words it has, its name included; at least so many if negative.
     pub arity: i32,
     pub flags: u8,
-    /// The places of its first and its last key, counted from the end if negative, and the step between two. None at 0.
-    pub keys: (i32, i32, usize),
+    pub keys: Keys,
     pub run: Run,
 }
 
@@ -71,31 +75,25 @@ impl Command {
 
     /// The keys among its words.
     pub fn keys_in<'a>(&self, words: Words<'a>) -> Vec<&'a [u8]> {
-        if let "eval" | "evalsha" = self.name {
+        if self.name == "eval" {
             let count = words.get(2).and_then(|count| number::unsigned(count)).unwrap_or(0) as usize;
             return words.iter().skip(3).take(count).copied().collect();
         }
-        let (first, last, step) = self.keys;
-        if first == 0 {
-            return Vec::new();
-        }
-        let last = if last < 0 { words.len() as i32 + last } else { last } as usize;
-        words.iter().take(last + 1).skip(first as usize).step_by(step).copied().collect()
+        let count = match self.keys {
+            Keys::None => 0,
+            Keys::One => 1,
+            Keys::All => words.len(),
+        };
+        words.iter().skip(1).take(count).copied().collect()
     }
 }
-
-const NO_KEYS: (i32, i32, usize) = (0, 0, 0);
-const ONE: (i32, i32, usize) = (1, 1, 1);
-const TWO: (i32, i32, usize) = (1, 2, 1);
-const ALL: (i32, i32, usize) = (1, -1, 1);
-const PAIRS: (i32, i32, usize) = (1, -1, 2);
 
 const fn data(
     name: &'static str,
     arity: i32,
     flags: u8,
-    keys: (i32, i32, usize),
-    run: fn(&mut Data, usize, Words<'_>) -> Answer,
+    keys: Keys,
+    run: fn(&mut Data, Words<'_>) -> Answer,
 ) -> Command {
     Command { name, arity, flags, keys, run: Run::Data(run) }
 }
@@ -106,108 +104,43 @@ const fn server(
     flags: u8,
     run: fn(&mut Server, Connection, Words<'_>) -> Answer,
 ) -> Command {
-    Command { name, arity, flags, keys: NO_KEYS, run: Run::Server(run) }
+    Command { name, arity, flags, keys: Keys::None, run: Run::Server(run) }
 }
 
 static COMMANDS: &[Command] = &[
-    data("append", 3, WRITE | GROWS, ONE, strings::append),
     server("asking", 1, 0, cluster::asking),
-    server("auth", -2, 0, connection::auth),
     server("client", -2, 0, connection::client),
     server("cluster", -2, 0, cluster::cluster),
     server("config", -2, 0, settings::config),
-    data("dbsize", 1, 0, NO_KEYS, keys::dbsize),
-    server("debug", -2, 0, settings::debug),
-    data("decr", 2, WRITE | GROWS, ONE, strings::decr),
-    data("decrby", 3, WRITE | GROWS, ONE, strings::decrby),
-    data("del", -2, WRITE, ALL, keys::del),
-    server("discard", 1, AT_ONCE, transaction::discard),
-    data("echo", 2, 0, NO_KEYS, keys::echo),
+    data("dbsize", 1, 0, Keys::None, keys::dbsize),
+    data("del", -2, WRITE, Keys::All, keys::del),
     server("eval", -3, 0, scripts::eval),
-    server("evalsha", -3, 0, scripts::evalsha),
     server("exec", 1, AT_ONCE, transaction::exec),
-    data("exists", -2, 0, ALL, keys::exists),
-    data("expire", -3, WRITE, ONE, expiry::expire),
-    data("expireat", -3, WRITE, ONE, expiry::expireat),
-    data("expiretime", 2, 0, ONE, expiry::expiretime),
-    data("flushall", -1, WRITE, NO_KEYS, keys::flushall),
-    data("flushdb", -1, WRITE, NO_KEYS, keys::flushdb),
-    data("get", 2, 0, ONE, strings::get),
-    data("getdel", 2, WRITE, ONE, strings::getdel),
-    data("getex", -2, WRITE, ONE, strings::getex),
-    data("getrange", 4, 0, ONE, strings::getrange),
-    data("getset", 3, WRITE | GROWS, ONE, strings::getset),
-    data("hdel", -3, WRITE, ONE, hashes::hdel),
-    server("hello", -1, 0, connection::hello),
-    data("hexists", 3, 0, ONE, hashes::hexists),
-    data("hget", 3, 0, ONE, hashes::hget),
-    data("hgetall", 2, 0, ONE, hashes::hgetall),
-    data("hincrby", 4, WRITE | GROWS, ONE, hashes::hincrby),
-    data("hkeys", 2, 0, ONE, hashes::hkeys),
-    data("hlen", 2, 0, ONE, hashes::hlen),
-    data("hmget", -3, 0, ONE, hashes::hmget),
-    data("hmset", -4, WRITE | GROWS, ONE, hashes::hset),
-    data("hset", -4, WRITE | GROWS, ONE, hashes::hset),
-    data("hsetnx", 4, WRITE | GROWS, ONE, hashes::hsetnx),
-    data("hvals", 2, 0, ONE, hashes::hvals),
-    data("incr", 2, WRITE | GROWS, ONE, strings::incr),
-    data("incrby", 3, WRITE | GROWS, ONE, strings::incrby),
+    data("exists", -2, 0, Keys::All, keys::exists),
+    data("flushall", 1, WRITE, Keys::None, keys::flushall),
+    data("get", 2, 0, Keys::One, strings::get),
+    data("incr", 2, WRITE | GROWS, Keys::One, strings::incr),
     server("info", -1, 0, info::info),
-    data("keys", 2, 0, NO_KEYS, keys::keys),
-    data("lindex", 3, 0, ONE, lists::lindex),
-    data("llen", 2, 0, ONE, lists::llen),
-    data("lpop", -2, WRITE, ONE, lists::lpop),
-    data("lpush", -3, WRITE | GROWS, ONE, lists::lpush),
-    data("lpushx", -3, WRITE | GROWS, ONE, lists::lpushx),
-    data("lrange", 4, 0, ONE, lists::lrange),
-    data("lrem", 4, WRITE, ONE, lists::lrem),
-    data("ltrim", 4, WRITE, ONE, lists::ltrim),
-    data("mget", -2, 0, ALL, strings::mget),
-    data("mset", -3, WRITE | GROWS, PAIRS, strings::mset),
-    data("msetnx", -3, WRITE | GROWS, PAIRS, strings::msetnx),
+    data("keys", 2, 0, Keys::None, keys::keys),
     server("multi", 1, AT_ONCE, transaction::multi),
-    data("persist", 2, WRITE, ONE, expiry::persist),
-    data("pexpire", -3, WRITE, ONE, expiry::pexpire),
-    data("pexpireat", -3, WRITE, ONE, expiry::pexpireat),
-    data("pexpiretime", 2, 0, ONE, expiry::pexpiretime),
+    data("pexpire", -3, WRITE, Keys::One, expiry::pexpire),
+    data("pexpireat", -3, WRITE, Keys::One, expiry::pexpireat),
     server("ping", -1, WHILE_SUBSCRIBED, connection::ping),
-    data("psetex", 4, WRITE | GROWS, ONE, strings::psetex),
-    server("psubscribe", -2, WHILE_SUBSCRIBED, pubsub::psubscribe),
     server("psync", -3, 0, replication::psync),
-    data("pttl", 2, 0, ONE, expiry::pttl),
-    data("publish", 3, 0, NO_KEYS, pubsub::publish),
-    server("pubsub", -2, 0, pubsub::pubsub),
-    server("punsubscribe", -1, WHILE_SUBSCRIBED, pubsub::punsubscribe),
-    server("quit", -1, AT_ONCE | WHILE_SUBSCRIBED, connection::quit),
-    data("randomkey", 1, 0, NO_KEYS, keys::randomkey),
-    data("rename", 3, WRITE, TWO, keys::rename),
-    data("renamenx", 3, WRITE, TWO, keys::renamenx),
+    data("pttl", 2, 0, Keys::One, expiry::pttl),
+    data("publish", 3, 0, Keys::None, pubsub::publish),
     server("replconf", -1, 0, replication::replconf),
     server("replicaof", 3, 0, replication::replicaof),
-    server("reset", 1, AT_ONCE | WHILE_SUBSCRIBED, connection::reset),
     server("role", 1, 0, replication::role),
-    data("rpop", -2, WRITE, ONE, lists::rpop),
-    data("rpush", -3, WRITE | GROWS, ONE, lists::rpush),
-    data("rpushx", -3, WRITE | GROWS, ONE, lists::rpushx),
-    data("scan", -2, 0, NO_KEYS, keys::scan),
     server("script", -2, 0, scripts::script),
     server("select", 2, 0, connection::select),
-    data("set", -3, WRITE | GROWS, ONE, strings::set),
-    data("setex", 4, WRITE | GROWS, ONE, strings::setex),
-    data("setnx", 3, WRITE | GROWS, ONE, strings::setnx),
-    data("setrange", 4, WRITE | GROWS, ONE, strings::setrange),
+    data("set", -3, WRITE | GROWS, Keys::One, strings::set),
+    data("setnx", 3, WRITE | GROWS, Keys::One, strings::setnx),
     server("slaveof", 3, 0, replication::replicaof),
-    data("strlen", 2, 0, ONE, strings::strlen),
     server("subscribe", -2, WHILE_SUBSCRIBED, pubsub::subscribe),
-    data("time", 1, 0, NO_KEYS, keys::time),
-    data("touch", -2, 0, ALL, keys::exists),
-    data("ttl", 2, 0, ONE, expiry::ttl),
-    data("type", 2, 0, ONE, keys::kind),
-    data("unlink", -2, WRITE, ALL, keys::del),
-    server("unsubscribe", -1, WHILE_SUBSCRIBED, pubsub::unsubscribe),
-    server("unwatch", 1, 0, transaction::unwatch),
+    data("time", 1, 0, Keys::None, keys::time),
+    data("type", 2, 0, Keys::One, keys::kind),
     server("wait", 3, 0, replication::wait),
-    Command { name: "watch", arity: -2, flags: AT_ONCE, keys: ALL, run: Run::Server(transaction::watch) },
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, FxBuildHasher>> =
@@ -257,26 +190,10 @@ pub(crate) fn subcommand(words: Words<'_>) -> String {
 
 /// The commands that have subcommands, and how many words these have in total; at least so many if negative.
 const SUBCOMMANDS: &[(&str, &[(&str, i32)])] = &[
-    ("client", &[("getname", 2), ("id", 2), ("info", 2), ("kill", -3), ("list", -2), ("no-evict", 3), ("setname", 3)]),
-    (
-        "cluster",
-        &[
-            ("countkeysinslot", 3),
-            ("failover", -2),
-            ("info", 2),
-            ("keyslot", 3),
-            ("links", 2),
-            ("myid", 2),
-            ("nodes", 2),
-            ("replicas", 3),
-            ("shards", 2),
-            ("slaves", 3),
-            ("slots", 2),
-        ],
-    ),
-    ("config", &[("get", -3), ("resetstat", 2), ("rewrite", 2), ("set", -4)]),
-    ("pubsub", &[("channels", -2), ("numpat", 2), ("numsub", -2)]),
-    ("script", &[("exists", -3), ("flush", -2), ("kill", 2), ("load", 3)]),
+    ("client", &[("id", 2), ("kill", -4), ("list", 2)]),
+    ("cluster", &[("failover", 2), ("info", 2), ("keyslot", 3), ("nodes", 2)]),
+    ("config", &[("get", -3), ("rewrite", 2), ("set", -4)]),
+    ("script", &[("flush", 2)]),
 ];
 
 /// Refuses a subcommand that there is not, or with too many or too few words.
@@ -297,8 +214,6 @@ fn accepts(arity: i32, words: usize) -> bool {
 
 pub(crate) const SYNTAX: Reply = Reply::error("ERR syntax error");
 const NOT_AN_INTEGER: Reply = Reply::error("ERR value is not an integer or out of range");
-const WRONG_TYPE: Reply = Reply::error("WRONGTYPE Operation against a key holding the wrong kind of value");
-const NO_SUCH_KEY: Reply = Reply::error("ERR no such key");
 
 fn integer(word: &[u8]) -> Result<i64, Reply> {
     number::integer(word).ok_or(NOT_AN_INTEGER)
@@ -306,24 +221,6 @@ fn integer(word: &[u8]) -> Result<i64, Reply> {
 
 fn is(word: &[u8], option: &str) -> bool {
     word.eq_ignore_ascii_case(option.as_bytes())
-}
-
-/// The string in a value; None if there is no value.
-fn string(value: Option<&Value>) -> Result<Option<&[u8]>, Reply> {
-    match value {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(WRONG_TYPE),
-    }
-}
-
-/// The part of a sequence between two places, both included and counted from the end if negative.
-fn range(from: i64, to: i64, length: usize) -> std::ops::Range<usize> {
-    let length = length as i64;
-    let place = |place: i64| if place < 0 { (length.saturating_add(place)).max(0) } else { place };
-    let to = if to < 0 { length.saturating_add(to) } else { to.min(length - 1) };
-    let from = place(from);
-    if from > to { 0..0 } else { from as usize..to as usize + 1 }
 }
 
 #[cfg(test)]
@@ -339,21 +236,10 @@ mod tests {
             command.keys_in(&words).iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>()
         };
         assert_eq!(keys(&["GeT", "a"]), ["a"]);
-        assert_eq!(keys(&["mset", "a", "1", "b", "2"]), ["a", "b"]);
         assert_eq!(keys(&["del", "a", "b"]), ["a", "b"]);
         assert_eq!(keys(&["eval", "return 1", "2", "a", "b", "c"]), ["a", "b"]);
         assert!(keys(&["ping"]).is_empty());
         assert!(find(b"nonsense").is_none() && find(&[b'x'; 100]).is_none());
         assert!(!find(b"get").unwrap().accepts(3));
-    }
-
-    #[test]
-    fn ranges_end_where_the_sequence_does() {
-        for (from, to, expected) in
-            [(0, -1, 0..5), (1, 2, 1..3), (-2, 100, 3..5), (3, 1, 0..0), (9, 10, 0..0), (-100, 0, 0..1), (0, -6, 0..0)]
-        {
-            assert_eq!(range(from, to, 5), expected);
-        }
-        assert_eq!(range(0, -1, 0), 0..0);
     }
 }

@@ -1,4 +1,4 @@
-//! CONFIG. DEBUG is never allowed.
+//! CONFIG, and the settings that it shows and changes: how much memory a server may use, and what it does beyond that.
 
 use super::glob::matches;
 use super::{Answer, SYNTAX, subcommand, unknown_subcommand};
@@ -7,35 +7,59 @@ use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
 
+/// What CONFIG changes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    /// Bytes; 0 is no limit.
+    pub maxmemory: u64,
+    /// Whether it removes keys, any of them, when it would use more; else it refuses commands that add something.
+    pub evicts: bool,
+}
+
+const REFUSE: &str = "noeviction";
+const EVICT: &str = "allkeys-random";
+
+impl Settings {
+    pub fn policy(&self) -> &'static str {
+        if self.evicts { EVICT } else { REFUSE }
+    }
+
+    /// Changes a setting; the error is what Redis says.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let failed =
+            |why: &str| format!("ERR CONFIG SET failed (possibly related to argument '{name}') - argument{why}");
+        match name {
+            "maxmemory" => self.maxmemory = value.parse().map_err(|_| failed(" must be a memory value"))?,
+            "maxmemory-policy" if value == EVICT => self.evicts = true,
+            "maxmemory-policy" if value == REFUSE => self.evicts = false,
+            "maxmemory-policy" => return Err(failed(&format!("(s) must be one of the following: {EVICT}, {REFUSE}"))),
+            _ => return Err(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")),
+        }
+        Ok(())
+    }
+}
+
 pub(super) fn config(server: &mut Server, _: Connection, words: Words<'_>) -> Answer {
-    let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+    let text = |word: &[u8]| String::from_utf8_lossy(word).to_lowercase();
+    let settings = &mut server.data.settings;
     match &subcommand(words)[..] {
         "get" => {
-            let settings = server.data.settings.all();
+            let all = [("maxmemory", settings.maxmemory.to_string()), ("maxmemory-policy", settings.policy().into())];
             let meant =
-                |name: &&str| words[2..].iter().any(|pattern| matches(&pattern.to_ascii_lowercase(), name.as_bytes()));
-            let pairs = settings.into_iter().filter(|(name, _)| meant(name));
-            Ok(Reply::Map(pairs.flat_map(|(name, value)| [Reply::text(name), Reply::text(value)]).collect()))
+                |name: &str| words[2..].iter().any(|pattern| matches(text(pattern).as_bytes(), name.as_bytes()));
+            let pairs = all.iter().filter(|(name, _)| meant(name));
+            Ok(Reply::Array(pairs.flat_map(|(name, value)| [Reply::text(name), Reply::text(value)]).collect()))
         }
         "set" => {
             if !words.len().is_multiple_of(2) {
                 return Err(SYNTAX);
             }
-            let mut settings = server.data.settings.clone();
+            let mut changed = settings.clone();
             for pair in words[2..].chunks_exact(2) {
-                settings.set(&text(pair[0]), &text(pair[1])).map_err(Reply::failed)?;
+                changed.set(&text(pair[0]), &text(pair[1])).map_err(Reply::failed)?;
             }
-            let kept_file = server.data.settings.persistence.keeps_file();
-            server.data.settings = settings;
-            if server.data.settings.persistence.keeps_file() && !kept_file {
-                server.data.propagation.wanted = true;
-                server.rewrite_file();
-            }
+            *settings = changed;
             server.evict();
-            Ok(Reply::OK)
-        }
-        "resetstat" => {
-            server.data.stats = crate::data::Stats::default();
             Ok(Reply::OK)
         }
         "rewrite" => {
@@ -46,7 +70,23 @@ pub(super) fn config(server: &mut Server, _: Connection, words: Words<'_>) -> An
     }
 }
 
-/// Refused before it gets here.
-pub(super) fn debug(_: &mut Server, _: Connection, _: Words<'_>) -> Answer {
-    Ok(Reply::Nothing)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_changed_or_refused() {
+        let mut settings = Settings::default();
+        settings.set("maxmemory", "2048").unwrap();
+        settings.set("maxmemory-policy", "allkeys-random").unwrap();
+        assert_eq!((settings.maxmemory, settings.policy()), (2048, "allkeys-random"));
+        for (name, value, refused) in [
+            ("foo", "1", "ERR Unknown option"),
+            ("maxmemory", "much", "memory value"),
+            ("maxmemory-policy", "any", "one of the following: allkeys-random"),
+        ] {
+            let error = settings.set(name, value).unwrap_err();
+            assert!(error.contains(refused), "{error}");
+        }
+    }
 }

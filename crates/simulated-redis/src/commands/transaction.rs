@@ -1,4 +1,4 @@
-//! MULTI, EXEC, and what they depend on.
+//! MULTI and EXEC.
 
 use super::{Answer, Run, find};
 use crate::client::Transaction;
@@ -17,24 +17,11 @@ pub(super) fn multi(server: &mut Server, connection: Connection, _: Words<'_>) -
     }
 }
 
-fn end(server: &mut Server, connection: Connection) -> Option<Transaction> {
-    server.clients.get_mut(&connection)?.transaction.take()
-}
-
-pub(super) fn discard(server: &mut Server, connection: Connection, _: Words<'_>) -> Answer {
-    end(server, connection).ok_or(Reply::error("ERR DISCARD without MULTI"))?;
-    server.data.unwatch(connection);
-    Ok(Reply::OK)
-}
-
 pub(super) fn exec(server: &mut Server, connection: Connection, _: Words<'_>) -> Answer {
-    let transaction = end(server, connection).ok_or(Reply::error("ERR EXEC without MULTI"))?;
-    let disturbed = server.data.unwatch(connection);
+    let transaction = server.clients.get_mut(&connection).and_then(|client| client.transaction.take());
+    let transaction = transaction.ok_or(Reply::error("ERR EXEC without MULTI"))?;
     if transaction.failed {
         return Err(Reply::error("EXECABORT Transaction discarded because of previous errors."));
-    }
-    if disturbed {
-        return Ok(Reply::NilArray);
     }
     let mut replies = Vec::with_capacity(transaction.commands.len());
     server.in_transaction = true;
@@ -49,18 +36,4 @@ pub(super) fn exec(server: &mut Server, connection: Connection, _: Words<'_>) ->
     }
     server.in_transaction = false;
     Ok(Reply::Array(replies))
-}
-
-pub(super) fn watch(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
-    let Some(client) = server.clients.get(&connection) else { return Ok(Reply::Nothing) };
-    if client.transaction.is_some() {
-        return Err(Reply::error("ERR WATCH inside MULTI is not allowed"));
-    }
-    words[1..].iter().for_each(|key| server.data.watch(client.database, key, connection));
-    Ok(Reply::OK)
-}
-
-pub(super) fn unwatch(server: &mut Server, connection: Connection, _: Words<'_>) -> Answer {
-    server.data.unwatch(connection);
-    Ok(Reply::OK)
 }

@@ -7,6 +7,7 @@ mod primary;
 mod replica;
 
 use std::net::SocketAddrV4;
+use std::time::Duration;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -18,6 +19,11 @@ use crate::server::Server;
 pub(crate) use backlog::Backlog;
 pub(crate) use primary::Follower;
 pub(crate) use replica::Link;
+
+/// How long the other end of a link may be silent, by default.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How many seconds a primary lets pass from one ping to the next, by default.
+const PING_PERIOD_S: u64 = 10;
 
 /// A server's part in replication.
 pub(crate) struct Replication {
@@ -69,7 +75,7 @@ impl Server {
     /// Whether anybody may want to be told of changes.
     pub(crate) fn update_wanted(&mut self) {
         let feeds = self.replication.primary.is_none() && self.replication.backlog.is_some();
-        self.data.propagation.wanted = self.data.settings.persistence.keeps_file() || feeds;
+        self.data.propagation.wanted = self.config.persistence.keeps_file() || feeds;
     }
 
     /// What is done once a second.
@@ -106,7 +112,7 @@ impl Server {
                 let down = replication.link.down_since.map_or(-1, |since| now.saturating_sub(since).as_secs() as i64);
                 add("master_link_down_since_seconds", down.to_string());
             }
-            add("slave_priority", self.data.settings.replica_priority.to_string());
+            add("slave_priority", self.config.replica_priority.to_string());
             add("slave_read_only", "1".to_string());
             add("replica_announced", "1".to_string());
         }

@@ -179,16 +179,13 @@ impl Server {
         }
         let now = self.data.clocks.monotonic;
         let seconds = now.saturating_sub(self.started.monotonic).as_secs();
-        let period = self.data.settings.number("repl-ping-replica-period").max(1);
-        if seconds.is_multiple_of(period) && self.followers().next().is_some() {
+        if seconds.is_multiple_of(super::PING_PERIOD_S) && self.followers().next().is_some() {
             self.stream_command(&[b"PING"]);
         }
-        let limit = Duration::from_secs(self.data.settings.number("repl-timeout"));
         let silent = |client: &Client| {
-            client
-                .follower
-                .as_ref()
-                .is_some_and(|follower| follower.stage != Stage::New && now.saturating_sub(follower.heard) > limit)
+            client.follower.as_ref().is_some_and(|follower| {
+                follower.stage != Stage::New && now.saturating_sub(follower.heard) > super::TIMEOUT
+            })
         };
         let silent: Vec<Connection> =
             self.clients.iter().filter(|(_, client)| silent(client)).map(|(connection, _)| *connection).collect();

@@ -4,7 +4,6 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use super::Backlog;
-use crate::data::DATABASES;
 use crate::disk::{Reader, replay};
 use crate::process::{Action, Connection};
 use crate::reply::{Reply, write_command};
@@ -151,7 +150,7 @@ impl Server {
             return;
         }
         let now = self.data.clocks.monotonic;
-        let limit = Duration::from_secs(self.data.settings.number("repl-timeout"));
+        let limit = super::TIMEOUT;
         let link = &self.replication.link;
         if link.stage != Stage::Down && now.saturating_sub(link.heard) > limit {
             self.close_link();
@@ -250,7 +249,7 @@ impl Server {
         let copy = input[end + 2..end + 2 + length].to_vec();
         self.replication.link.input.drain(..end + 2 + length);
         self.drop_followers();
-        self.data.clear(0..DATABASES);
+        self.data.keys.clear();
         let wanted = std::mem::replace(&mut self.data.propagation.wanted, false);
         self.data.loading = true;
         replay(&mut self.data, &copy);

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{BString, Either, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 use rustc_hash::FxBuildHasher;
+use sha1_smol::Sha1;
 
+use super::Arguments;
 use super::convert::{to_lua, to_reply, to_word};
-use super::{Arguments, digest};
 use crate::commands::{self, GROWS, Run, WRITE};
 use crate::config::Config;
 use crate::data::Data;
@@ -19,12 +20,6 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// What Redis calls a script in messages.
 const CHUNK: &str = "@user_script";
 
-/// The data while a script runs, and where its commands go. A spare one is in its place in between.
-struct Running {
-    data: Box<Data>,
-    database: usize,
-}
-
 /// A running Lua with compiled scripts.
 pub(super) struct Engine {
     lua: Lua,
@@ -33,38 +28,30 @@ pub(super) struct Engine {
     /// The variables that scripts see.
     around: Table,
     compiled: HashMap<Vec<u8>, Compiled, FxBuildHasher>,
-    running: Arc<Mutex<Running>>,
+    /// The data while a script runs. Spare data are in its place in between.
+    running: Arc<Mutex<Box<Data>>>,
 }
 
 struct Compiled {
     function: Function,
+    /// A script's name: the SHA-1 of its text.
     digest: String,
 }
 
 impl Engine {
     pub fn new() -> mlua::Result<Engine> {
-        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
+        let libraries = StdLib::STRING | StdLib::TABLE;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         let spare = Config::new(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), 0);
-        let running = Arc::new(Mutex::new(Running { data: Box::new(Data::new(&spare)), database: 0 }));
+        let running = Arc::new(Mutex::new(Box::new(Data::new(&spare))));
         let inside = Arc::clone(&running);
         let call = lua.create_function(move |lua, words: MultiValue| match call(&mut lock(&inside), &words) {
             Reply::Error(text) => Err(mlua::Error::external(Raised(text.into_owned()))),
             reply => to_lua(lua, &reply),
         })?;
-        let inside = Arc::clone(&running);
-        let attempt = lua.create_function(move |lua, words: MultiValue| {
-            let reply = self::call(&mut lock(&inside), &words);
-            to_lua(lua, &reply)
-        })?;
         let describe = lua.create_function(describe)?;
-        let plain = lua.create_function(|lua, error: Value| match raised(&error) {
-            Some(text) => error_table(lua, text.as_bytes()).map(Value::Table),
-            None => Ok(error),
-        })?;
-        let sha1hex = lua.create_function(|_, text: mlua::String| Ok(digest(&text.as_bytes())))?;
         let prelude = lua.load(PRELUDE).set_name("=prelude");
-        let (run, around) = prelude.call((call, attempt, describe, plain, sha1hex))?;
+        let (run, around) = prelude.call((call, describe))?;
         Ok(Engine { lua, run, around, compiled: HashMap::default(), running })
     }
 
@@ -73,13 +60,13 @@ impl Engine {
         self.compiled.clear();
     }
 
-    pub fn is_prepared(&self, text: &[u8]) -> bool {
-        self.compiled.contains_key(text)
+    pub fn count(&self) -> usize {
+        self.compiled.len()
     }
 
-    /// Compiles a script.
+    /// Compiles a script, unless it has been.
     pub fn prepare(&mut self, text: &[u8]) -> Result<(), Reply> {
-        if self.is_prepared(text) {
+        if self.compiled.contains_key(text) {
             return Ok(());
         }
         let mode = mlua::ChunkMode::Text;
@@ -91,7 +78,7 @@ impl Engine {
             };
             Reply::failed(format!("ERR Error compiling script (new function): {text}"))
         })?;
-        self.compiled.insert(text.to_vec(), Compiled { function, digest: digest(text) });
+        self.compiled.insert(text.to_vec(), Compiled { function, digest: Sha1::from(text).digest().to_string() });
         Ok(())
     }
 
@@ -102,7 +89,6 @@ impl Engine {
         self.set("KEYS", arguments.keys).map_err(failed)?;
         self.set("ARGV", arguments.others).map_err(failed)?;
         self.exchange(data);
-        lock(&self.running).database = arguments.database;
         let outcome = self.run.call::<(bool, Value)>(&script.function);
         self.exchange(data);
         match outcome.map_err(failed)? {
@@ -112,7 +98,7 @@ impl Engine {
     }
 
     fn exchange(&self, data: &mut Box<Data>) {
-        std::mem::swap(&mut lock(&self.running).data, data);
+        std::mem::swap(&mut *lock(&self.running), data);
     }
 
     fn set(&self, name: &str, words: &[&[u8]]) -> mlua::Result<()> {
@@ -125,12 +111,12 @@ impl Engine {
     }
 }
 
-fn lock(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
+fn lock(running: &Mutex<Box<Data>>) -> MutexGuard<'_, Box<Data>> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A command that a script calls.
-fn call(running: &mut Running, words: &MultiValue) -> Reply {
+fn call(data: &mut Data, words: &MultiValue) -> Reply {
     let words: Option<Vec<Vec<u8>>> = words.iter().map(to_word).collect();
     let Some(words) = words else {
         return Reply::error("ERR Lua redis lib command arguments must be strings or integers");
@@ -148,7 +134,6 @@ fn call(running: &mut Running, words: &MultiValue) -> Reply {
     if !command.accepts(words.len()) {
         return Reply::error("ERR Wrong number of args calling Redis command from script");
     }
-    let Running { data, database } = running;
     if command.is(WRITE) && data.replica {
         return READ_ONLY;
     }
@@ -158,8 +143,7 @@ fn call(running: &mut Running, words: &MultiValue) -> Reply {
     if data.cluster_slots.as_ref().is_some_and(|mine| !command.keys_in(&words).iter().all(|key| mine.has(key))) {
         return Reply::error("ERR Script attempted to access a non local key in a cluster node");
     }
-    data.stats.commands += 1;
-    data.call(run, *database, &words)
+    data.call(run, &words)
 }
 
 /// A command's error on its way through Lua.

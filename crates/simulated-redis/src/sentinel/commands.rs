@@ -5,21 +5,19 @@ use super::instance::{Instance, Kind, Turned};
 use crate::data::Words;
 use crate::number;
 use crate::process::{Action, Connection};
-use crate::reply::{Protocol, Reply};
+use crate::reply::Reply;
 use crate::request::{Parsed, parse};
 
 /// Somebody who has connected.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asker {
     input: Vec<u8>,
-    protocol: Protocol,
 }
 
 impl Sentinel {
     pub(super) fn answer(&mut self, connection: Connection, bytes: &[u8]) {
         let Some(asker) = self.clients.get_mut(&connection) else { return };
         let mut input = std::mem::take(&mut asker.input);
-        let mut protocol = asker.protocol;
         input.extend_from_slice(bytes);
         let (mut at, mut output, mut ranges, mut close) = (0, Vec::new(), Vec::new(), false);
         loop {
@@ -28,11 +26,7 @@ impl Sentinel {
                 Parsed::Incomplete => break,
                 Parsed::Command { length } => {
                     let words: Vec<&[u8]> = ranges.iter().map(|word| &rest[word.clone()]).collect();
-                    (length, self.respond(&words, &mut protocol))
-                }
-                Parsed::Inline { length, words } => {
-                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-                    (length, self.respond(&words, &mut protocol))
+                    (length, self.respond(&words))
                 }
                 Parsed::Broken(reason) => {
                     close = true;
@@ -40,7 +34,7 @@ impl Sentinel {
                 }
             };
             at += length;
-            reply.write(protocol, &mut output);
+            reply.write(&mut output);
         }
         if !output.is_empty() {
             self.actions.push(Action::Send { connection, bytes: output });
@@ -49,39 +43,25 @@ impl Sentinel {
             self.clients.remove(&connection);
             self.actions.push(Action::Close { connection });
         } else if let Some(asker) = self.clients.get_mut(&connection) {
-            *asker = Asker { input: input[at..].to_vec(), protocol };
+            asker.input = input[at..].to_vec();
         }
     }
 
-    fn respond(&mut self, words: Words<'_>, protocol: &mut Protocol) -> Reply {
+    fn respond(&mut self, words: Words<'_>) -> Reply {
         let Some(name) = words.first() else { return Reply::Nothing };
         match name.to_ascii_lowercase().as_slice() {
             b"ping" => Reply::Status("PONG".into()),
             b"sentinel" if words.len() > 1 => self.sentinel(words),
             b"role" => Reply::Array(vec![Reply::text("sentinel"), Reply::Array(vec![Reply::text(&self.config.group)])]),
-            b"info" => Reply::Verbatim(self.info()),
+            b"info" => Reply::text(&self.info()),
             b"publish" if words.len() == 3 => {
                 self.heard_hello(&String::from_utf8_lossy(words[2]));
                 Reply::Integer(1)
             }
-            b"hello" => {
-                match words.get(1).copied() {
-                    Some(b"3") => *protocol = Protocol::Resp3,
-                    Some(b"2") | None => {}
-                    _ => return Reply::error("NOPROTO unsupported protocol version"),
-                }
-                let fields = [("server", "redis"), ("version", "7.0.15"), ("mode", "sentinel")];
-                let version = if *protocol == Protocol::Resp3 { 3 } else { 2 };
-                let fields = fields.iter().flat_map(|(name, value)| [Reply::text(name), Reply::text(value)]);
-                Reply::Map(fields.chain([Reply::text("proto"), Reply::Integer(version)]).collect())
+            b"client" if words.len() > 1 => {
+                let name = String::from_utf8_lossy(words[1]).to_lowercase();
+                Reply::failed(format!("ERR unknown subcommand '{name}'. Try CLIENT HELP."))
             }
-            b"auth" | b"client" if words.len() > 1 => match words[1].to_ascii_lowercase().as_slice() {
-                b"setname" => Reply::OK,
-                other => {
-                    let name = String::from_utf8_lossy(other);
-                    Reply::failed(format!("ERR unknown subcommand '{name}'. Try CLIENT HELP."))
-                }
-            },
             _ => crate::commands::unknown(words),
         }
     }
@@ -107,8 +87,6 @@ impl Sentinel {
         const NO_SUCH_GROUP: Reply = Reply::error("ERR No such master with that name");
         let named = words.get(2).is_some_and(|name| *name == self.config.group.as_bytes());
         match words[1].to_ascii_lowercase().as_slice() {
-            b"myid" => Reply::text(&self.config.id),
-            b"masters" => Reply::Array(vec![self.describe(&self.primary)]),
             b"get-master-addr-by-name" if named => {
                 let address = self.known_primary();
                 Reply::Array(vec![Reply::text(&address.ip().to_string()), Reply::text(&address.port().to_string())])
@@ -236,6 +214,6 @@ impl Sentinel {
                 ("slave-repl-offset", one.offset.to_string()),
             ]);
         }
-        Reply::Map(fields.iter().flat_map(|(name, value)| [Reply::text(name), Reply::text(value)]).collect())
+        Reply::Array(fields.iter().flat_map(|(name, value)| [Reply::text(name), Reply::text(value)]).collect())
     }
 }

@@ -247,7 +247,7 @@ impl Sentinel {
     }
 
     fn heard_message(&mut self, reply: &Reply) {
-        let (Reply::Array(parts) | Reply::Push(parts)) = reply else { return };
+        let Reply::Array(parts) = reply else { return };
         if let [Reply::Bulk(kind), _, Reply::Bulk(text)] = &parts[..]
             && kind == b"message"
         {

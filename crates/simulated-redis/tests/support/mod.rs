@@ -14,11 +14,8 @@ pub fn reply_length(bytes: &[u8]) -> Option<usize> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
     let number = || std::str::from_utf8(&bytes[1..end - 2]).unwrap().parse::<i64>().unwrap();
     let length = match bytes[0] {
-        b'$' | b'=' if number() >= 0 => end + number() as usize + 2,
-        kind @ (b'*' | b'%' | b'>' | b'~') => {
-            let parts = number().max(0) * if kind == b'%' { 2 } else { 1 };
-            (0..parts).try_fold(end, |at, _| Some(at + reply_length(&bytes[at..])?))?
-        }
+        b'$' if number() >= 0 => end + number() as usize + 2,
+        b'*' => (0..number().max(0)).try_fold(end, |at, _| Some(at + reply_length(&bytes[at..])?))?,
         _ => end,
     };
     (length <= bytes.len()).then_some(length)

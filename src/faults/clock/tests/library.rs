@@ -8,8 +8,8 @@ fn a_jump_moves_every_wall_clock_and_no_other() {
     let control = root.control();
     let mut reader = root.reader();
     reader.assert_ahead(0);
-    assert!(is_loaded(reader.process.id()));
-    assert!(!is_loaded(std::process::id()));
+    assert_eq!(asks(reader.process.id()).unwrap(), Asks::Library);
+    assert_eq!(asks(std::process::id()).unwrap(), Asks::Elsewhere);
 
     control.set(Skew::Jump { ms: 30_000 }).unwrap();
     let readings = control.readings();
@@ -185,7 +185,7 @@ fn without_a_control_file_the_clock_is_true() {
     command.env_remove("REDJEPSEN_CLOCK").env("NOT_REDJEPSEN_CLOCK", &path).env("REDJEPSEN_CLOC", &path);
     let mut reader = Reader::start(command);
     reader.assert_ahead(0);
-    assert!(is_loaded(reader.process.id()), "it is there, but has nothing to go by");
+    assert_eq!(asks(reader.process.id()).unwrap(), Asks::Nobody, "it is there, but has nothing to go by");
     for value in ["", "/no/such/file", "/dev/null", "/dev/full", "/proc/self/environ", "/tmp", &"x/".repeat(5000)] {
         let mut command = root.command(std::env::current_exe().unwrap());
         Reader::start({

@@ -1,0 +1,64 @@
+//! What chains are made of: values and who wrote and read them, and what an operation does to them.
+
+use super::NONE;
+use crate::history::{NEVER, Value};
+use crate::value_graph::Zone;
+
+/// The index of the initial value among the nodes.
+pub(super) const INITIAL: u32 = 0;
+
+/// What an operation does to a register, as far as chains are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// It did not happen, or tells nothing.
+    Nothing,
+    Read(Value),
+    /// It wrote this, whatever was there before.
+    Write(Value),
+    /// It replaced the first value with the second.
+    Link(Value, Value),
+    /// At some moment the register did not hold this value.
+    Not(Value),
+    /// It may have written anything, whatever was there before.
+    Anything,
+    /// The theory does not apply, with the reason.
+    Outside(&'static str),
+}
+
+/// A value and what is known about it. Operations and values are indices here, [`NONE`] if absent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub writer: u32,
+    /// The value that replaced this one.
+    pub next: u32,
+    /// The read of this value that completed first, and when.
+    pub first_read: u32,
+    pub first_read_completed: u32,
+    /// The read of this value that was invoked last.
+    pub last_read: u32,
+}
+
+pub(super) const UNSEEN: Node =
+    Node { writer: NONE, next: NONE, first_read: NONE, first_read_completed: NEVER, last_read: NONE };
+
+impl Node {
+    pub(super) fn observed(&self) -> bool {
+        self.first_read != NONE || self.next != NONE
+    }
+}
+
+/// A chain, as other chains see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    /// The value that it starts with.
+    pub root: u32,
+    /// The zone of the initial value's chain starts at -1, and no operation is named for that.
+    pub zone: Zone<i64, u32>,
+}
+
+impl Block {
+    /// A chain of which only the start is known.
+    pub(super) fn empty(root: u32) -> Block {
+        Block { root, zone: Zone::empty(-1, i64::MAX, NONE) }
+    }
+}
