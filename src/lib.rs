@@ -6,6 +6,7 @@
 //! - [`units`], [`topology`], [`scenario`], [`nemesis`], [`catalogue`](scenario::catalogue): what to run, checked
 //! - [`runner`]: one run or a series, on clusters: how long they live, which runs share one, how the user ends it all
 //! - [`plan`]: every operation and fault, drawn from the seed
+//! - [`fault_kinds`]: what each kind of fault is, for all who read or write of it
 //! - [`cluster`], [`faults`]: what it runs on: real servers, client processes, and an agent that injects faults
 //! - [`controller`]: the run itself, the only place with control flow over time
 //! - [`client`], [`locks`], [`slots`]: the processes under test
@@ -29,6 +30,7 @@ pub mod client;
 pub mod cluster;
 pub mod controller;
 pub mod explore;
+pub mod fault_kinds;
 pub mod faults;
 pub mod files;
 pub mod fuzz;

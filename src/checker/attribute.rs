@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 
 use super::verdict::{Anomaly, AnomalyKind, How, HowKind};
 use super::words::{Words, seconds};
+use crate::fault_kinds::OnData;
 use crate::history::{Claim, FaultKind, FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
 use crate::members::Role;
 
@@ -86,19 +87,13 @@ fn between_reading_and_writing(
             let read = operation.phase(Phase::Read).map_or(operation.invoked, |stamp| stamp.received);
             let end = operation.phase(Phase::Written).map(|stamp| stamp.received).or(operation.completed);
             // Packets to others than the keeper of the data delay no write.
-            let keeps = match window.kind {
-                FaultKind::Clock => false,
-                FaultKind::Partition | FaultKind::Loss | FaultKind::Delay | FaultKind::Reset | FaultKind::Call => {
-                    window.hits(keeper)
-                }
-                _ => true,
-            };
+            let keeps =
+                if window.kind.is_of_the_network() { window.hits(keeper) } else { !window.kind.does.wall_clock };
             keeps
                 && window.targets.contains(&words.process(operation.process))
                 && overlaps(window, read, end.unwrap_or(history.last_time))
         });
-        let loses = matches!(window.kind, FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Evict | FaultKind::Flush);
-        let gone = loses && window.hits(keeper) && overlaps(window, from, anomaly.time);
+        let gone = window.kind.does.data == OnData::Lost && window.hits(keeper) && overlaps(window, from, anomaly.time);
         let place = late.or(gone.then_some(operations.len()))?;
         Some((telling(window.kind, late.is_some()), place, Reverse(window.inject), window.fault))
     });
@@ -131,20 +126,7 @@ fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) ->
 
 /// How much a kind of fault explains by itself, on a client involved or on a node; a lower number explains more.
 pub(super) fn telling(kind: FaultKind, on_client: bool) -> u8 {
-    match kind {
-        FaultKind::Pause | FaultKind::PauseBackground => 0,
-        FaultKind::Kill | FaultKind::PowerLoss if on_client => 3,
-        FaultKind::Clock if on_client => 2,
-        FaultKind::Kill
-        | FaultKind::PowerLoss
-        | FaultKind::Clock
-        | FaultKind::Evict
-        | FaultKind::Flush
-        | FaultKind::Failover
-        | FaultKind::Call => 1,
-        FaultKind::Loss | FaultKind::Delay | FaultKind::Reset => 2,
-        FaultKind::Partition => 3,
-    }
+    if on_client { kind.blame.client } else { kind.blame.node }
 }
 
 /// Whether the fault was in effect at some moment from `start` to `end`.

@@ -13,8 +13,9 @@ use super::attribute::{overlaps, promoted, telling, trigger};
 use super::holds::certain_hold;
 use super::verdict::{Anomaly, How, HowKind};
 use super::words::{Words, length, seconds};
+use crate::fault_kinds::{OnData, OnPackets, OnProcess};
 use crate::history::{
-    FaultKind, FaultWindow, History, OnCall, Operation, Outcome, Phase, PhaseStamp, SeenPromotion, StepEvent,
+    CallEffect, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, SeenPromotion, StepEvent,
 };
 use crate::members::{Role, client_name};
 
@@ -114,8 +115,7 @@ impl<'h> Overlap<'h> {
     fn stayed_too_long(&self, ran_out: u64) -> Causes<'h> {
         let holder = self.operation(self.first);
         let stopped = self.most_telling(|window| {
-            let stops = matches!(window.kind, FaultKind::Pause | FaultKind::PauseBackground);
-            stops && self.hits(window, self.first) && is_in_effect(window, ran_out)
+            window.kind.suspends() && self.hits(window, self.first) && is_in_effect(window, ran_out)
         });
         if stopped.is_some() {
             return Causes { how: None, fault: stopped };
@@ -133,11 +133,7 @@ impl<'h> Overlap<'h> {
         let last = holder.phases.iter().rfind(|stamp| at(stamp) <= ran_out).map(|stamp| stamp.phase);
         let waits_for_resource = matches!(last, Some(Phase::Acquired | Phase::BeforeWrite | Phase::Extended));
         let fault = self.most_telling(|window| {
-            let keeps = matches!(
-                window.kind,
-                FaultKind::Partition | FaultKind::Loss | FaultKind::Delay | FaultKind::Reset | FaultKind::Call
-            );
-            keeps
+            window.kind.is_of_the_network()
                 && waits_for_resource
                 && window.hits(Role::Resource)
                 && self.hits(window, self.first)
@@ -159,7 +155,8 @@ impl<'h> Overlap<'h> {
                 seconds(at(half)),
             );
             let fault = self.most_telling(|window| {
-                let keeps = matches!(window.kind, FaultKind::Pause | FaultKind::Partition);
+                let does = window.kind.does;
+                let keeps = does.process == OnProcess::Stops || does.packets == OnPackets::Cut;
                 keeps && self.hits(window, self.first) && overlaps(window, at(half), at(self.taken))
             });
             return Causes { how: How::new(HowKind::Stolen, text, [half.index, self.taken.index]), fault };
@@ -168,8 +165,8 @@ impl<'h> Overlap<'h> {
             return Causes { how: promoted(seen), fault: trigger(self.history, seen) };
         }
         let fault = self.most_telling(|window| {
-            let of_the_first = window.kind == FaultKind::Call && self.hits(window, self.first);
-            if window.hits(Role::Node) && (may_forget(window.kind) || of_the_first) {
+            let of_the_first = window.kind.is_at_command() && self.hits(window, self.first);
+            if window.hits(Role::Node) && (window.kind.does.data != OnData::Kept || of_the_first) {
                 return overlaps(window, asked(first), at(self.taken));
             }
             self.hits(window, self.second) && overlaps(window, asked(second), at(self.taken))
@@ -188,8 +185,8 @@ impl<'h> Overlap<'h> {
     /// Somebody's command that was kept from a node until the first of these two had the lock.
     fn late_command(&self) -> Option<&'h FaultWindow> {
         self.most_telling(|window| {
-            window.kind == FaultKind::Call
-                && window.on_call == Some(OnCall::HoldRequest)
+            window.kind.is_at_command()
+                && window.on_call == Some(CallEffect::HoldRequest)
                 && window.hits(Role::Node)
                 && window.healed.is_some_and(|(time, _)| (at(self.began)..=at(self.taken)).contains(&time))
         })
@@ -269,12 +266,6 @@ impl<'h> Overlap<'h> {
         let seen = self.history.faults.iter().filter(|window| window.was_observed() && fits(window));
         seen.min_by_key(|window| (telling(window.kind, !window.hits(Role::Node)), Reverse(window.inject)))
     }
-}
-
-/// Whether a node that is hit may forget a lock, or judge wrongly whether it has run out.
-fn may_forget(kind: FaultKind) -> bool {
-    use FaultKind::{Clock, Evict, Failover, Flush, Kill, PowerLoss};
-    matches!(kind, Kill | PowerLoss | Clock | Evict | Flush | Failover)
 }
 
 /// A stamp in run time.

@@ -11,7 +11,7 @@ use super::holds::certain_hold;
 use super::locks::grant;
 use super::register::written;
 use super::words::{Words, count, length};
-use crate::history::{Claim, FactName, FaultKind, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
+use crate::history::{Claim, FactName, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
 
 /// Fewer facts than this prove nothing about a claim.
 pub const LEAST_EVIDENCE: u64 = 5;
@@ -127,7 +127,7 @@ fn least_hold(history: &History) -> i64 {
 fn is_cut_short(history: &History, words: Words, operation: &Operation, least: i64) -> bool {
     let Some((start, end)) = certain_hold(operation) else { return false };
     let client = words.process(operation.process);
-    let mut clocks = history.faults.iter().filter(|window| window.kind == FaultKind::Clock);
+    let mut clocks = history.faults.iter().filter(|window| window.kind.does.wall_clock);
     operation.outcome == Outcome::Ok
         && operation.phase(Phase::Lost).is_none()
         && end.saturating_sub(start) < least / 2

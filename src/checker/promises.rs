@@ -4,7 +4,8 @@
 use super::evidence::Evidence;
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, count, length, seconds};
-use crate::history::{FactName, FaultKind, FaultWindow, History, Operation, Outcome, Phase};
+use crate::fault_kinds::OnProcess;
+use crate::history::{FactName, FaultWindow, History, Operation, Outcome, Phase};
 use crate::members::Role;
 
 /// A wait may overrun by this part of itself, and by no less than [`LEAST_OVERRUN_NS`]: clients look again only now and
@@ -78,9 +79,7 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
 /// told that one takes, which is not its limit for waiting. Once such a fault is healed, TCP may wait for as long again
 /// as it lasted before it sends again what was lost.
 fn answered_from(history: &History, from: u64, to: u64) -> u64 {
-    let silences = |window: &&FaultWindow| {
-        window.hits(Role::Node) && !matches!(window.kind, FaultKind::Clock | FaultKind::Evict | FaultKind::Flush)
-    };
+    let silences = |window: &&FaultWindow| window.kind.does.silences && window.hits(Role::Node);
     let answered = |window: &FaultWindow| {
         let healed = window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time);
         healed.saturating_add(healed.saturating_sub(window.inject))
@@ -105,8 +104,7 @@ fn ended_without_the_lock(operation: &Operation) -> bool {
 /// is to be measured by one that nobody can set.
 fn stood_still(history: &History, client: &str, from: u64, to: u64) -> u64 {
     let until = |window: &FaultWindow| window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time);
-    let of_process =
-        |window: &&FaultWindow| matches!(window.kind, FaultKind::Pause | FaultKind::PauseBackground | FaultKind::Kill);
+    let of_process = |window: &&FaultWindow| window.kind.does.process != OnProcess::GoesOn;
     let hit = history.faults.iter().filter(of_process).filter(|window| window.skipped.is_none());
     let hit = hit.filter(|window| window.targets.iter().any(|target| target == client));
     let mut spans: Vec<(u64, u64)> =

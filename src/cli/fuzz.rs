@@ -111,7 +111,7 @@ impl FuzzFlags {
         Ok(Search {
             base,
             own_nemesis: self.nemesis.is_some(),
-            kinds: if self.faults.is_empty() { draw::KINDS.to_vec() } else { self.faults.clone() },
+            kinds: if self.faults.is_empty() { draw::kinds() } else { self.faults.clone() },
             first_seed: self.seed,
             threads: self.jobs.unwrap_or_else(processors),
             until: Until { runs: self.runs, time, first_violation: self.runs.is_none() && time.is_none() },

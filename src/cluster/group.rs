@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, join_all};
 
 use super::Member;
 use super::cluster::Cluster;
-use crate::faults::{Injection, RedisCommand, RedisReply};
+use crate::faults::{Promotion, RedisCommand, RedisReply};
 use crate::members::Role;
 use crate::topology::{LockGroup, Roles, Servers, field};
 
@@ -37,13 +37,12 @@ impl Cluster {
     }
 
     /// The operator's command that makes a replica take over from this primary. None if there is no server to send it to.
-    pub async fn failover_of(&self, primary: &str) -> Option<Injection> {
+    pub async fn failover_of(&self, primary: &str) -> Option<Promotion> {
         let group = self.topology.group()?;
         let replicas = self.replicas_of(primary).await;
         let (told, words) = group.failover(self, &replicas).await?;
         let url = self.member(&told)?.url()?;
-        let words = words.into_iter().map(str::to_string).collect();
-        Some(Injection::Failover { primary: primary.to_string(), replicas, url, words })
+        Some(Promotion { replicas, url, words: words.into_iter().map(str::to_string).collect() })
     }
 
     /// The roles, once all agree and replicas follow their primaries; until then, an error that says what is missing.

@@ -9,7 +9,7 @@
 //! A fault is noted before it is ordered and until its heal was answered. So one that was cut off in between, because the
 //! run ended or broke off, is healed and recorded like any other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,10 +20,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::{Run, RunError};
-use crate::faults::{AgentError, Call, Effect, Injection, Observation, RedisCommand, RedisReply, Skew, Struck};
+use crate::fault_kinds::{Form, Takes};
+use crate::faults::{AgentError, Injection, Observation, Parameter, RedisCommand, RedisReply, Skew, Struck};
 use crate::history::{Body, FaultKind, FaultStep, NemesisEvent, Promotion, ResourceKind};
 use crate::members::{client_name, node_name, sentinel_name};
-use crate::nemesis::{Between, CallFault, Change, Fault, Partition, Target, Targets};
+use crate::nemesis::{Argument, Change, Fault, LinkSelector, Target, Targets, Whom};
 use crate::plan::quiet;
 
 /// How long a node may take to say whether it has a key.
@@ -135,46 +136,36 @@ impl Run<'_> {
             }
             false => Moment { holder: None, key: key.unwrap_or(FIRST_KEY).to_string() },
         };
-        match what {
-            Fault::Pause(who) => Injection::Pause { members: self.members(who, now).await },
-            Fault::PauseBackground(who) => Injection::PauseBackground { members: self.members(who, now).await },
-            Fault::Kill(who) => Injection::Kill { members: self.members(who, now).await },
-            Fault::PowerLoss(who) => Injection::PowerLoss { members: self.members(who, now).await },
-            Fault::Clock(who, change) => {
-                Injection::Clock { members: self.members(who, now).await, skew: self.skew(*change) }
-            }
-            Fault::Evict(who) => Injection::Evict { members: self.members(who, now).await },
-            Fault::Flush(who) => Injection::Flush { members: self.members(who, now).await },
-            Fault::Failover(_) => self.failover(&now.key).await,
-            Fault::Partition(cut) => {
-                let mut pairs = Vec::new();
-                // The plan has already turned shapes into sides.
-                if let Partition::Between(parts) = cut {
-                    for part in parts {
-                        pairs.extend(self.pairs(part, now).await);
-                    }
+        if what.kind.phrase.form == Form::Members(Takes::Promotion) {
+            return self.promotion(what.kind, &now.key).await;
+        }
+        let injection = match &what.whom {
+            Whom::Members(who) => Injection::on_members(what.kind, self.members(who, now).await),
+            Whom::Links(parts) => {
+                let mut links = Vec::new();
+                for part in parts {
+                    links.extend(self.links(part, now).await);
                 }
-                Injection::Network { pairs, effect: Effect::Drop }
+                Injection::on_links(what.kind, links)
             }
-            Fault::Loss(percent, between) => {
-                Injection::Network { pairs: self.pairs(between, now).await, effect: Effect::Lose { percent: *percent } }
-            }
-            Fault::Delay(by, between) => {
+            // The plan has already turned shapes into sides.
+            Whom::Shape(..) => Injection::on_links(what.kind, Vec::new()),
+        };
+        injection.with(self.parameter(&what.with))
+    }
+
+    /// What a fault takes besides, in numbers.
+    fn parameter(&self, with: &Argument) -> Parameter {
+        match with {
+            Argument::None => Parameter::None,
+            Argument::Percent(percent) => Parameter::Percent(*percent),
+            Argument::Length(by) => {
                 let (low, high) = (by.low.resolve(self.scenario.ttl), by.high.resolve(self.scenario.ttl));
                 let jitter = high.saturating_sub(low) / 2;
-                let effect = Effect::Delay { ms: millis(low + jitter), jitter_ms: millis(jitter) };
-                Injection::Network { pairs: self.pairs(between, now).await, effect }
+                Parameter::Length { ms: millis(low + jitter), jitter_ms: millis(jitter) }
             }
-            Fault::Reset(between) => {
-                Injection::Network { pairs: self.pairs(between, now).await, effect: Effect::Reset }
-            }
-            Fault::Call(CallFault { action, nth, command, key, clients, servers }) => {
-                let ways = Between { one: clients.clone(), other: servers.clone(), both_ways: false };
-                let (command, key) = (command.clone(), key.clone());
-                let (writing, chosen) = (BTreeSet::new(), Vec::new());
-                let call = Call { action: *action, command, nth: *nth, key, writing, chosen };
-                Injection::Call { pairs: self.pairs(&ways, now).await, call }
-            }
+            Argument::Clock(change) => Parameter::Skew(self.skew(*change)),
+            Argument::Command(what) => Parameter::Command(what.clone()),
         }
     }
 
@@ -192,21 +183,21 @@ impl Run<'_> {
         }
     }
 
-    /// Each pair of sender and receiver whose packets are meant, once.
-    async fn pairs(&self, between: &Between, now: &Moment) -> Vec<(String, String)> {
+    /// Each link that is meant, once.
+    async fn links(&self, between: &LinkSelector, now: &Moment) -> Vec<(String, String)> {
         let (one, other) = (self.members(&between.one, now).await, self.members(&between.other, now).await);
-        let mut pairs = Vec::new();
+        let mut links = Vec::new();
         for from in &one {
             for to in other.iter().filter(|to| *to != from) {
-                pairs.push((from.clone(), to.clone()));
+                links.push((from.clone(), to.clone()));
                 if between.both_ways {
-                    pairs.push((to.clone(), from.clone()));
+                    links.push((to.clone(), from.clone()));
                 }
             }
         }
-        pairs.sort();
-        pairs.dedup();
-        pairs
+        links.sort();
+        links.dedup();
+        links
     }
 
     /// The names of the members that are meant now.
@@ -249,11 +240,12 @@ impl Run<'_> {
         }
     }
 
-    /// The order that makes a replica the primary. Waits until some server can take the order.
-    async fn failover(&self, key: &str) -> Injection {
+    /// The primary of a key, and the order that makes a replica take its place. Waits until some server can take the order.
+    async fn promotion(&self, kind: FaultKind, key: &str) -> Injection {
         loop {
-            if let Some(order) = self.cluster.failover_of(&self.primary(key).await).await {
-                return order;
+            let primary = self.primary(key).await;
+            if let Some(order) = self.cluster.failover_of(&primary).await {
+                return Injection::on_members(kind, vec![primary]).with(Parameter::Promotion(order));
             }
             sleep(ASK_AGAIN).await;
         }
@@ -290,18 +282,15 @@ impl Run<'_> {
 
     /// Injects a fault and records what was observed. When nothing is waited for any more, its heal records the rest.
     pub(super) async fn inject(&self, fault: u32, what: &Fault, injection: Injection) -> Result<(), RunError> {
-        let members = injection.members();
+        let members = injection.affected();
         let clients = (0..self.scenario.clients).filter(|client| members.contains(&client_name(*client)));
         let clients = clients.map(|client| (client, self.board.replaced(client))).collect();
         let in_effect = InEffect {
             fault,
-            kind: injection.kind(),
+            kind: injection.kind,
             what: what.clone(),
             ordered: Instant::now(),
-            links: match &injection {
-                Injection::Network { pairs, .. } | Injection::Call { pairs, .. } => Some(pairs.clone()),
-                _ => None,
-            },
+            links: (!injection.links.is_empty()).then(|| injection.links.clone()),
             members,
             clients,
             armed: false,
@@ -316,7 +305,7 @@ impl Run<'_> {
             seen = self.cluster.agent.inject(fault, &injection) => seen,
             () = self.cut_off.raised() => return Ok(()),
         };
-        if matches!(injection, Injection::Call { .. }) && seen.as_ref().is_ok_and(|seen| seen.observed) {
+        if injection.kind.is_at_command() && seen.as_ref().is_ok_and(|seen| seen.observed) {
             info!(fault, %what, "armed");
             if let Some(one) = lock(&self.in_effect).get_mut(&fault) {
                 one.armed = true;
@@ -330,7 +319,7 @@ impl Run<'_> {
     pub(super) async fn watch_for_strikes(&self) -> Result<Infallible, RunError> {
         loop {
             let in_effect = lock(&self.in_effect).clone();
-            for one in in_effect.into_values().filter(|one| one.kind == FaultKind::Call) {
+            for one in in_effect.into_values().filter(|one| one.kind.is_at_command()) {
                 if let Ok(struck) = self.cluster.agent.strike(one.fault, false).await
                     && !struck.members.is_empty()
                 {
@@ -395,8 +384,8 @@ impl Run<'_> {
     /// Makes sure that a fault at a command strikes no more, and records whether it did. Returns why it counts as
     /// skipped, if it does.
     async fn disarm(&self, fault: u32) -> Result<Option<String>, RunError> {
-        let kind = lock(&self.in_effect).get(&fault).map(|one| one.kind);
-        if kind != Some(FaultKind::Call) {
+        let at_command = lock(&self.in_effect).get(&fault).is_some_and(|one| one.kind.is_at_command());
+        if !at_command {
             return Ok(None);
         }
         let struck = self.cluster.agent.strike(fault, true).await;
@@ -412,7 +401,7 @@ impl Run<'_> {
         let never = self.disarm(fault).await?;
         let Some(in_effect) = self.begin_heal(fault)? else { return Ok(()) };
         let restarted = match in_effect.kind {
-            kind if takes_down(kind) => self.start_again(&in_effect).await,
+            kind if kind.ends_processes() => self.start_again(&in_effect).await,
             _ => Ok(()),
         };
         self.end_heal(&in_effect, restarted, never).await
@@ -467,18 +456,18 @@ impl Run<'_> {
 
     /// A member that this fault needs alive, but that another fault has killed and nobody has restarted.
     fn down_among(&self, injection: &Injection) -> Option<String> {
-        if !needs_processes(injection.kind()) {
+        if !injection.kind.needs.process {
             return None;
         }
         let in_effect = lock(&self.in_effect);
         let is_down = |member: &String| {
-            let mut down = in_effect.values().filter(|fault| takes_down(fault.kind));
+            let mut down = in_effect.values().filter(|fault| fault.kind.ends_processes());
             down.any(|fault| match fault.clients.iter().find(|(client, _)| client_name(*client) == *member) {
                 Some((client, before)) => self.board.replaced(*client) == *before,
                 None => fault.members.contains(member),
             })
         };
-        injection.members().into_iter().find(is_down)
+        injection.affected().into_iter().find(is_down)
     }
 
     /// Restarts killed servers. A killed client is replaced by whoever waits for its answer, so here we only wait until
@@ -516,7 +505,7 @@ impl Run<'_> {
         let step = FaultStep::Skipped;
         let (armed, observed) = (false, false);
         let (members, clients) = (Vec::new(), Vec::new());
-        let (kind, what, ordered, links) = (what.kind(), what.clone(), Instant::now(), None);
+        let (kind, what, ordered, links) = (what.kind, what.clone(), Instant::now(), None);
         let never = InEffect { fault, kind, what, ordered, links, members, clients, armed, observed, step };
         self.record(&never, FaultStep::Skipped, false, reason.to_string())
     }
@@ -525,8 +514,8 @@ impl Run<'_> {
         let InEffect { fault, kind, what, ordered, links, members, .. } = fault;
         let on_inject = step == FaultStep::Inject;
         let links = links.clone().filter(|_| on_inject);
-        let on_call = match what {
-            Fault::Call(call) if on_inject => Some(call.action),
+        let on_call = match &what.with {
+            Argument::Command(command) if on_inject => Some(command.effect),
             _ => None,
         };
         // The agent has answered, so it lasted for no longer than this.
@@ -567,17 +556,6 @@ impl Run<'_> {
             Err(error) => warn!(%error, "the agent could not be told to heal"),
         }
     }
-}
-
-/// Whether its members have no processes until it is healed.
-fn takes_down(kind: FaultKind) -> bool {
-    matches!(kind, FaultKind::Kill | FaultKind::PowerLoss)
-}
-
-/// Whether it acts on processes, and so has no effect on a member without any.
-fn needs_processes(kind: FaultKind) -> bool {
-    use FaultKind::{Clock, Evict, Flush, Kill, Pause, PauseBackground, PowerLoss};
-    matches!(kind, Pause | PauseBackground | Kill | PowerLoss | Clock | Evict | Flush)
 }
 
 fn lock(in_effect: &FaultsInEffect) -> MutexGuard<'_, BTreeMap<u32, InEffect>> {

@@ -1,7 +1,8 @@
-//! The last step of each fault: what is done to members and to their network, and what is seen of it.
+//! The primitives that faults are made of: what is done to members and to their network, and what is seen of it.
 //!
-//! [`serve`](super::serve) keeps the faults and their order; a host carries each out. [`ThisHost`](super::this_host) stops
-//! processes and changes packets of the machine it runs on. A simulated one does the same to simulated members.
+//! A kind of fault ([`kinds`](super::kinds)) is injected and healed by these alone, so it is the same on every host.
+//! [`ThisHost`](super::this_host) stops processes and changes packets of the machine it runs on; a simulated host does the same to
+//! simulated members. What can be done by a server's own commands takes no primitive but [`Host::machine`].
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use super::network::{Effect, Ends, Pair, SoFar};
 use super::wire::{Observation, Scope};
 use crate::machine::Machine;
 
-/// What is done to one member.
+/// What can be done to one member.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Deed {
+pub(crate) enum MemberAction {
     /// Every process stops.
     Stop,
     /// Every process goes on.
@@ -28,17 +29,17 @@ pub(crate) enum Deed {
     /// The same, and what was not synced to a file is lost.
     LosePower,
     /// Nothing is done; it is observed that the member runs.
-    SeeRunning,
+    VerifyRunning,
     /// The wall clock goes wrong.
     Skew(Skew),
     /// The wall clock is right again.
-    ShowTrueTime,
+    RestoreClock,
 }
 
 /// A place where members run. Errors are for people.
 pub(crate) trait Host: Send + Sync + 'static {
     /// Whether what it does keeps a thread waiting, so that it needs one of its own.
-    const BLOCKS: bool;
+    fn blocks(&self) -> bool;
 
     /// The clock that clients stamp with.
     fn monotonic(&self) -> Duration;
@@ -62,13 +63,13 @@ pub(crate) trait Host: Send + Sync + 'static {
     fn runs(&self, name: &str) -> bool;
 
     /// Does this to a member, and says what was seen.
-    fn act(&self, name: &str, deed: Deed) -> Result<Observation, String>;
+    fn act(&self, name: &str, action: MemberAction) -> Result<Observation, String>;
 
-    /// Applies an effect to these ways, under the number of its fault; see [`Network::inject`](super::network::Network::inject).
-    fn inject(&self, fault: u32, pairs: &[Pair], effect: Effect) -> Result<Observation, String>;
+    /// Applies an effect to these links, under the number of its fault; see [`Network::inject`](super::network::Network::inject).
+    fn change_links(&self, fault: u32, links: &[Pair], effect: Effect) -> Result<Observation, String>;
 
     /// Undoes that.
-    fn heal(&self, fault: u32) -> Result<Observation, String>;
+    fn restore_links(&self, fault: u32) -> Result<Observation, String>;
 
     /// What a fault at a command has struck so far.
     fn strike(&self, fault: u32, disarm: bool) -> SoFar;

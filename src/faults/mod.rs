@@ -5,31 +5,25 @@
 //! process of this program next to the members, and talks over stdin and stdout (`wire`) to the controller's end,
 //! [`Agent`]. If the controller dies, its pipe closes, and the agent heals everything before it ends.
 //!
-//! There is one file for each family of faults, with `inject` and `heal`, which both observe their effect; [`serve`]
-//! picks one by the [`Injection`]. Faults act on members by name, and only on members that were adopted.
+//! [`serve`] keeps which faults are in effect; `kinds` has a file for each kind, which injects, observes and heals it by the
+//! primitives of a [`Host`]. What this machine does for those is in `this_host` for members, in `network` for links. Faults act on members by name, and only on members that were adopted.
 //!
 //! Deliberately absent: schedules and targets (the controller decides), and restarting what was killed (whoever started
 //! it does).
 
-mod background;
+mod async_host;
 mod clear;
 pub(crate) mod clock;
 mod etcd_probe;
-mod failover;
 mod handle;
 mod host;
 mod injection;
-mod kill;
-mod member;
-mod memory;
+mod kinds;
 pub(crate) mod network;
-mod pause;
 mod postgres_probe;
-mod power;
 mod probe;
 mod process;
 mod serve;
-mod skew;
 mod this_host;
 mod wire;
 mod zookeeper_probe;
@@ -37,14 +31,13 @@ mod zookeeper_probe;
 pub use clock::Skew;
 pub(crate) use clock::WrongClock;
 pub use handle::{Agent, AgentError, AgentStreams};
-pub(crate) use host::{Deed, Host};
-pub use injection::Injection;
-pub use network::{Call, Effect};
-pub(crate) use network::{Ends, LetGo, Pair, Passage, Segment, SimulatedWays, SoFar};
+pub(crate) use host::{Host, MemberAction};
+pub use injection::{Injection, Parameter, Promotion};
+pub(crate) use network::{Effect, Ends, LinkFaults, Pair, Released, Segment, SegmentFate, SoFar};
 pub(crate) use probe::UNREACHED;
 pub(crate) use process::Process as HeldProcess;
 pub use process::ProcessState;
-pub(crate) use serve::carry_out_all;
+pub(crate) use serve::serve_orders;
 pub use serve::{run_agent, serve};
 pub(crate) use wire::Request;
 pub use wire::{Observation, RedisCommand, RedisReply, Scope, Struck};

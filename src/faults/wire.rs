@@ -142,6 +142,24 @@ impl Observation {
         Observation { observed: false, processes: Vec::new(), effect_us: None, took_us: 0, text }
     }
 
+    /// This was seen, or not.
+    pub(crate) fn of(observed: bool, text: String) -> Observation {
+        Observation { observed, ..Observation::unseen(text) }
+    }
+
+    pub(crate) fn nothing_to_undo() -> Observation {
+        Observation::of(true, "nothing to undo".to_string())
+    }
+
+    /// The same, plus those that another fault still holds.
+    pub(crate) fn besides(mut self, held: &[String]) -> Observation {
+        if !held.is_empty() {
+            self.observed |= self.text.is_empty();
+            self.text.push_str(&format!(" (another fault still hits {})", held.join(", ")));
+        }
+        self
+    }
+
     /// Combines observations of several members into one: observed if all were.
     pub(crate) fn all(parts: Vec<Observation>) -> Observation {
         let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).filter(|text| !text.is_empty()).collect();

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use clap::ValueEnum;
-
 use crate::checker::{AnomalyKind, Validity, Verdict};
 use crate::history::{FaultKind, Header, History, StepOutcome};
 
@@ -23,7 +21,7 @@ impl Cause {
     /// breakpoints then, for nobody knows how long.
     pub fn of(history: &History, verdict: &Verdict) -> Option<Cause> {
         let broke_off = history.steps.iter().any(|(_, step)| step.outcome == StepOutcome::Failed);
-        let unseen = history.faults.iter().any(|window| !window.was_observed() && window.kind != FaultKind::Call);
+        let unseen = history.faults.iter().any(|window| !window.was_observed() && !window.kind.is_at_command());
         if verdict.valid != Validity::Invalid
             || (history.run.as_ref().is_some_and(is_scripted) && (broke_off || unseen))
         {
@@ -56,17 +54,12 @@ fn is_scripted(run: &Header) -> bool {
     run.script_steps > 0
 }
 
-/// A kind of fault as a nemesis file says it.
-pub(super) fn word(kind: FaultKind) -> String {
-    kind.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
-}
-
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.anomaly.name())?;
         match (&self.fault, &self.at) {
-            (Some(fault), Some(at)) => write!(f, ", {} of a {at}", word(*fault)),
-            (Some(fault), None) => write!(f, ", {}", word(*fault)),
+            (Some(fault), Some(at)) => write!(f, ", {fault} of a {at}"),
+            (Some(fault), None) => write!(f, ", {fault}"),
             (None, _) => f.write_str(", without a fault"),
         }
     }

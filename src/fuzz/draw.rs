@@ -9,27 +9,17 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::fair::{PATIENCE, clash};
-use crate::history::{FaultKind, OnCall, Progress};
-use crate::nemesis::{Fault, Nemesis, Step, Target, Targets};
+use crate::fault_kinds::{CallEffect, Drawn, FaultKind};
+use crate::history::Progress;
+use crate::nemesis::{Fault, Nemesis, Step, Target, Targets, Whom};
 use crate::scenario::Scenario;
 use crate::topology::{Persistence, Program};
 use crate::units::Length;
 
-/// The kinds of faults that are drawn unless the user says which.
-pub const KINDS: [FaultKind; 12] = [
-    FaultKind::Pause,
-    FaultKind::Kill,
-    FaultKind::PowerLoss,
-    FaultKind::Clock,
-    FaultKind::Partition,
-    FaultKind::Loss,
-    FaultKind::Delay,
-    FaultKind::Reset,
-    FaultKind::Evict,
-    FaultKind::Flush,
-    FaultKind::Failover,
-    FaultKind::Call,
-];
+/// The kinds of faults that are drawn unless the user says which: those whose declaration says how.
+pub fn kinds() -> Vec<FaultKind> {
+    FaultKind::ALL.iter().copied().filter(|kind| kind.drawn.is_some()).collect()
+}
 
 /// The TTL for locks on groups that replace their primary, unless the user says: no lock expires before they have.
 pub const TTL_OF_GROUPS: Duration = Duration::from_secs(10);
@@ -42,7 +32,7 @@ const PHASES: [&str; 9] =
 const HOLDS: usize = 2;
 const WAITS: [f64; 7] = [0.1, 0.3, 0.5, 0.9, 1.1, 1.5, 2.5];
 const CHANGES: [&str; 8] = ["+0.5ttl", "+1.1ttl", "+2ttl", "-2ttl", "x0.1", "x0.5", "x2", "x10"];
-const DELAYS: [&str; 4] = ["0.1ttl", "0.5ttl", "1.5ttl", "1m"];
+const LENGTHS: [&str; 4] = ["0.1ttl", "0.5ttl", "1.5ttl", "1m"];
 /// What clients ask the nodes of a lock, and the resource.
 const OF_NODES: [&str; 4] = ["SET", "EVAL", "write", "any"];
 const OF_RESOURCE: [&str; 3] = ["GET", "write", "any"];
@@ -66,7 +56,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
     let clients = rng.random_range(2..=4);
     let persistence = *[Persistence::None, Persistence::Everysec, Persistence::Always]
         .choose(&mut rng)
-        .filter(|_| kinds.iter().any(|kind| matches!(kind, FaultKind::Kill | FaultKind::PowerLoss)))
+        .filter(|_| kinds.iter().any(|kind| kind.ends_processes()))
         .unwrap_or(&base.persistence);
     let has_roles = base.workload.topology.has_roles();
     let has_halves = base.workload.lock.has_halves();
@@ -92,11 +82,8 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
 /// The kinds that this scenario can have.
 fn fitting(base: &Scenario, kinds: &[FaultKind]) -> Vec<FaultKind> {
     let of_redis = base.workload.lock.program() == Program::Redis && base.nodes > 0;
-    let needs_redis = |kind: FaultKind| matches!(kind, FaultKind::PowerLoss | FaultKind::Evict | FaultKind::Flush);
-    let fits = |kind: &FaultKind| match kind {
-        FaultKind::Failover => base.workload.topology.has_roles(),
-        other => of_redis || !needs_redis(*other),
-    };
+    let has_roles = base.workload.topology.has_roles();
+    let fits = |kind: &FaultKind| (has_roles || !kind.needs.roles) && (of_redis || !kind.needs.redis);
     kinds.iter().copied().filter(fits).collect()
 }
 
@@ -157,7 +144,10 @@ impl Draw {
 
     /// A client that was stopped at a breakpoint is mostly let go: then it is the fault that keeps it.
     fn go_if_stopped(&mut self, fault: &Fault, doing: &mut [Doing]) {
-        let Fault::Pause(Targets(targets)) = fault else { return };
+        let Whom::Members(Targets(targets)) = &fault.whom else { return };
+        if !fault.kind.suspends() {
+            return;
+        }
         for target in targets {
             if let Target::Client(client) = target
                 && let Some(Doing::Waits(..)) = doing.get(*client as usize)
@@ -275,47 +265,48 @@ impl Draw {
     fn fault(&mut self, doing: &[Doing]) -> Option<Fault> {
         let kind = *self.kinds.choose(&mut self.rng)?;
         let on_nodes = self.nodes > 0 && self.rng.random_bool(0.5);
-        let phrase = match kind {
-            FaultKind::Pause if on_nodes => format!("pause {}", self.nodes()),
-            FaultKind::Pause => format!("pause {}", self.client(doing)),
-            FaultKind::Kill if on_nodes => format!("kill {}", self.nodes()),
-            FaultKind::Kill => format!("kill {}", self.client(doing)),
-            FaultKind::PowerLoss => format!("power-loss {}", self.nodes()),
-            FaultKind::Evict => format!("evict {}", self.nodes()),
-            FaultKind::Flush => format!("flush {}", self.nodes()),
-            FaultKind::Clock => {
-                let who = if on_nodes { self.nodes() } else { self.client(doing) };
-                format!("clock {who} {}", self.one(&CHANGES))
-            }
-            FaultKind::Partition if self.has_roles && self.rng.random_bool(0.5) => {
-                "partition primary from replica".to_string()
-            }
-            FaultKind::Partition => format!("partition {} from {}", self.client(doing), self.server()),
-            FaultKind::Loss => format!("loss 30% {} and {}", self.client(doing), self.server()),
-            FaultKind::Delay => {
-                let (by, client, server) = (self.one(&DELAYS), self.client(doing), self.server());
-                match self.rng.random_bool(0.5) {
-                    true => format!("delay {by} {client} to {server}"),
-                    false => format!("delay {by} {server} to {client}"),
+        let Drawn { phrase, of_roles } = kind.drawn?;
+        let of_roles = of_roles.filter(|_| self.has_roles && self.rng.random_bool(0.5));
+        let mut filled = String::new();
+        let mut parts = of_roles.unwrap_or(phrase).split('{');
+        filled.push_str(parts.next()?);
+        for part in parts {
+            let (name, rest) = part.split_once('}')?;
+            let drawn = match name {
+                "client" => self.client(doing),
+                "nodes" => self.nodes(),
+                "member" => {
+                    if on_nodes {
+                        self.nodes()
+                    } else {
+                        self.client(doing)
+                    }
                 }
-            }
-            FaultKind::Reset => format!("reset {} and {}", self.client(doing), self.server()),
-            FaultKind::Call => {
-                let action = *[OnCall::HoldRequest, OnCall::HoldReply, OnCall::LoseReply, OnCall::ResetAfter]
-                    .choose(&mut self.rng)?;
-                let between = match action {
-                    OnCall::HoldRequest => "to",
-                    OnCall::HoldReply | OnCall::LoseReply => "from",
-                    _ => "and",
-                };
-                let (client, server) = (self.client(doing), self.server());
-                let command = self.one(if server == "resource" { &OF_RESOURCE } else { &OF_NODES });
-                format!("{} {command} {client} {between} {server}", action.words())
-            }
-            FaultKind::Failover => "failover primary".to_string(),
-            FaultKind::PauseBackground => return None,
-        };
-        phrase.parse().ok()
+                "server" => self.server(),
+                "one-way" => {
+                    let (client, server) = (self.client(doing), self.server());
+                    match self.rng.random_bool(0.5) {
+                        true => format!("{client} to {server}"),
+                        false => format!("{server} to {client}"),
+                    }
+                }
+                "length" => self.one(&LENGTHS).to_string(),
+                "change" => self.one(&CHANGES).to_string(),
+                "command" => self.command(doing)?,
+                _ => return None,
+            };
+            filled = filled + &drawn + rest;
+        }
+        filled.parse().ok()
+    }
+
+    /// A fault at a command of a client.
+    fn command(&mut self, doing: &[Doing]) -> Option<String> {
+        let effect = *[CallEffect::HoldRequest, CallEffect::HoldReply, CallEffect::LoseReply, CallEffect::ResetAfter]
+            .choose(&mut self.rng)?;
+        let (client, server) = (self.client(doing), self.server());
+        let command = self.one(if server == "resource" { &OF_RESOURCE } else { &OF_NODES });
+        Some(format!("{} {command} {client} {} {server}", effect.words(), effect.between()))
     }
 }
 
@@ -334,25 +325,40 @@ mod tests {
     use crate::scenario::Options;
 
     #[test]
+    fn every_declared_draw_is_a_fault_of_its_kind() {
+        for has_roles in [false, true] {
+            for kind in kinds() {
+                let rng = ChaCha8Rng::seed_from_u64(1);
+                let base =
+                    Draw { rng, nodes: 3, has_roles, has_halves: false, clients: 2, kinds: vec![kind], steps: vec![] };
+                let mut draw = base;
+                for _ in 0..50 {
+                    assert_eq!(draw.fault(&[Doing::Nothing; 2]).map(|fault| fault.kind), Some(kind));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn whatever_is_drawn_can_be_played_and_is_the_same_for_the_same_seed() {
         for workload in ["redlock", "single", "perfect", "fenced", "replicated", "cluster"] {
             let base = Options::default().scenario(workload, "none", 1, Path::new("")).unwrap();
-            let mut kinds = std::collections::BTreeSet::new();
+            let mut drawn_kinds = std::collections::BTreeSet::new();
             for seed in 0..300 {
-                let drawn = scenario(&base, &KINDS, seed);
-                assert_eq!(drawn, scenario(&base, &KINDS, seed));
+                let drawn = scenario(&base, &kinds(), seed);
+                assert_eq!(drawn, scenario(&base, &kinds(), seed));
                 drawn.check().unwrap();
                 let plan = Plan::draw(&drawn).unwrap_or_else(|error| panic!("{:?}: {error}", drawn.nemesis.script));
                 assert!(!plan.script.is_empty());
                 assert!(is_fair(&drawn.nemesis.script), "{:?}", drawn.nemesis.script);
-                kinds.extend(drawn.nemesis.all_faults().map(|fault| fault.kind()));
+                drawn_kinds.extend(drawn.nemesis.all_faults().map(|fault| fault.kind));
             }
             let expected = match workload {
                 "perfect" => 8,
-                "replicated" | "cluster" => KINDS.len(),
-                _ => KINDS.len() - 1,
+                "replicated" | "cluster" => kinds().len(),
+                _ => kinds().len() - 1,
             };
-            assert_eq!(kinds.len(), expected, "{workload}: {kinds:?}");
+            assert_eq!(drawn_kinds.len(), expected, "{workload}: {drawn_kinds:?}");
         }
     }
 }

@@ -83,13 +83,11 @@ fn longest_wait(script: &[Step], from: Phase) -> f64 {
 
 /// Whether two faults can't be in effect at once: they are the same, or one acts on a process that the other has ended.
 pub(super) fn clash(one: &Fault, other: &Fault) -> bool {
-    let ends = |fault: &Fault| matches!(fault, Fault::Kill(_) | Fault::PowerLoss(_));
-    let acts_on_processes = |fault: &Fault| {
-        ends(fault) || matches!(fault, Fault::Pause(_) | Fault::Clock(..) | Fault::Evict(_) | Fault::Flush(_))
-    };
+    let ends = |fault: &Fault| fault.kind.ends_processes();
+    let both_need_processes = one.kind.needs.process && other.kind.needs.process;
     let members = |fault: &Fault| -> Vec<Target> { fault.all_targets().iter().flat_map(|all| all.0.clone()).collect() };
     let share = || members(one).iter().any(|member| members(other).contains(member));
-    one == other || ((ends(one) || ends(other)) && acts_on_processes(one) && acts_on_processes(other) && share())
+    one == other || ((ends(one) || ends(other)) && both_need_processes && share())
 }
 
 /// A length as multiples of the TTL; one that is missing or absolute has no end here.

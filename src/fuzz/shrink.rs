@@ -11,7 +11,7 @@ use super::cause::Cause;
 use super::fair::is_fair;
 use crate::cluster::{Distance, Simulated};
 use crate::interrupt::Interrupt;
-use crate::nemesis::{Expectation, Fault, Nemesis, Step, Target, Targets};
+use crate::nemesis::{Expectation, Fault, Nemesis, Step, Target, Targets, Whom};
 use crate::plan::Plan;
 use crate::runner::simulate::simulate_unless;
 use crate::scenario::Scenario;
@@ -356,39 +356,26 @@ fn joined(script: &[Step]) -> Vec<Vec<Step>> {
 /// One fault in place of two that differ only in whom they hit.
 fn on_all_of(one: &Fault, other: &Fault) -> Option<Fault> {
     let (its, others) = (hits(one)?, hits(other)?);
-    if on(one, others.clone())? != *other {
+    if on(one, others.clone()) != *other {
         return None;
     }
     let mut all = its.clone();
     all.0.extend(others.0.iter().filter(|target| !its.0.contains(target)));
     all.0.sort_by_key(ToString::to_string);
-    on(one, all)
+    Some(on(one, all))
 }
 
 /// Whom a fault hits, if it hits members one by one.
 fn hits(fault: &Fault) -> Option<&Targets> {
-    match fault {
-        Fault::Pause(targets)
-        | Fault::Kill(targets)
-        | Fault::PowerLoss(targets)
-        | Fault::Evict(targets)
-        | Fault::Flush(targets)
-        | Fault::Clock(targets, _) => Some(targets),
-        _ => None,
+    match &fault.whom {
+        Whom::Members(targets) => Some(targets),
+        Whom::Links(_) | Whom::Shape(..) => None,
     }
 }
 
 /// The same fault on these members.
-fn on(fault: &Fault, targets: Targets) -> Option<Fault> {
-    Some(match fault {
-        Fault::Pause(_) => Fault::Pause(targets),
-        Fault::Kill(_) => Fault::Kill(targets),
-        Fault::PowerLoss(_) => Fault::PowerLoss(targets),
-        Fault::Evict(_) => Fault::Evict(targets),
-        Fault::Flush(_) => Fault::Flush(targets),
-        Fault::Clock(_, change) => Fault::Clock(targets, *change),
-        _ => return None,
-    })
+fn on(fault: &Fault, targets: Targets) -> Fault {
+    Fault { whom: Whom::Members(targets), ..fault.clone() }
 }
 
 /// The same fault on fewer members.
@@ -398,7 +385,7 @@ fn simpler_faults(fault: &Fault) -> Vec<Fault> {
         let left = all.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, target)| *target);
         on(fault, Targets(left.collect()))
     };
-    (0..all.len()).filter_map(without).collect()
+    (0..all.len()).map(without).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Expects, FaultKind, FaultWindow, Header, OnCall};
+use super::{CallEffect, Expects, FaultKind, FaultWindow, Header};
 use crate::members::{Role, client_name, node_name};
 
 /// No fault of a run is on more links: it has at most 100 clients, 31 nodes, their Sentinels and a resource. A history from
@@ -36,13 +36,13 @@ pub(super) fn expects(step: &str) -> Option<Expects> {
     Some(Expects { client, phase })
 }
 
-const ON_CALL: [(&str, OnCall); 6] = [
-    ("hold request", OnCall::HoldRequest),
-    ("hold reply to", OnCall::HoldReply),
-    ("lose reply to", OnCall::LoseReply),
-    ("reset after", OnCall::ResetAfter),
-    ("reset connection of", OnCall::ResetConnection),
-    ("cut connection of", OnCall::CutConnection),
+const ON_CALL: [(&str, CallEffect); 6] = [
+    ("hold request", CallEffect::HoldRequest),
+    ("hold reply to", CallEffect::HoldReply),
+    ("lose reply to", CallEffect::LoseReply),
+    ("reset after", CallEffect::ResetAfter),
+    ("reset connection of", CallEffect::ResetConnection),
+    ("cut connection of", CallEffect::CutConnection),
 ];
 
 /// See [`FaultWindow::aftermath_ns`]: of all faults, only a node's clock has one.

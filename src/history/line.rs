@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Amount, Body, ClientEvent, ClientStep, ClockBound, Completion, End, Event, Fact, FaultStep, Function, Header,
-    Invocation, NemesisEvent, OnCall, Orders, Outcome, Phase, PhaseReport, Process, Promotion, Reading, Stall,
+    Amount, Body, CallEffect, ClientEvent, ClientStep, ClockBound, Completion, End, Event, Fact, FaultStep, Function,
+    Header, Invocation, NemesisEvent, Orders, Outcome, Phase, PhaseReport, Process, Promotion, Reading, Stall,
     StepEvent,
 };
 
@@ -64,7 +64,7 @@ struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     links: Option<Vec<(String, String)>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    on_call: Option<OnCall>,
+    on_call: Option<CallEffect>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     aftermath_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -471,7 +471,7 @@ mod tests {
             targets: vec!["c3".into()],
             observed: true,
             links: Some(vec![("c3".into(), "n0".into())]),
-            on_call: Some(OnCall::HoldReply),
+            on_call: Some(CallEffect::HoldReply),
             aftermath_ns: Some(700),
             text: "1 process in state T".into(),
         }));

@@ -7,7 +7,7 @@ use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn};
 
 use super::contradiction::{Said, refute, void};
 use super::{
-    Body, ClientStep, ClockBound, Completion, Contradiction, Event, FORMAT, FaultKind, FaultStep, FaultWindow, History,
+    Body, ClientStep, ClockBound, Completion, Contradiction, Event, FORMAT, FaultStep, FaultWindow, History,
     HistoryError, Invocation, NemesisEvent, Operation, Outcome, Phase, PhaseReport, PhaseStamp, Process, Reading,
     SeenPromotion, earlier, line,
 };
@@ -244,7 +244,7 @@ impl Builder {
             }
             FaultStep::Injected => {
                 window.injected = Some((time, event.observed));
-                if event.observed && event.kind == FaultKind::Call {
+                if event.observed && event.kind.is_at_command() {
                     window.inject = time;
                 }
             }

@@ -7,7 +7,6 @@
 //!
 //! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
 
-mod call;
 mod contradiction;
 mod earlier;
 mod header;
@@ -26,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::members::{Role, client_name};
 
-pub use call::{Command, OnCall, ordinal};
+pub use crate::fault_kinds::{CallEffect, Command, CommandFault, FaultKind, ordinal};
 pub use contradiction::Contradiction;
 pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind};
 pub use linearizability::formats::HistoryError;
@@ -341,7 +340,7 @@ pub struct NemesisEvent {
     /// On `inject`, of a fault on links: from whom to whom packets are affected, as pairs of sender and receiver.
     pub links: Option<Vec<(String, String)>>,
     /// On `inject`, of a fault at a command: what it does.
-    pub on_call: Option<OnCall>,
+    pub on_call: Option<CallEffect>,
     /// On `healed`: see [`FaultWindow::aftermath_ns`].
     pub aftermath_ns: Option<u64>,
     /// What was seen, in words.
@@ -401,38 +400,6 @@ pub enum StepOutcome {
     NotLive,
     /// It did not, and the script was broken off.
     Failed,
-}
-
-/// What a fault does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    /// SIGSTOP to every process of the member, later SIGCONT.
-    Pause,
-    /// SIGKILL to every process of the member, which is started again later.
-    Kill,
-    /// A kill that also loses what the member had not synced to its files.
-    PowerLoss,
-    /// Packets between members are dropped.
-    Partition,
-    /// A part of the packets between members is dropped.
-    Loss,
-    /// Packets between members arrive late.
-    Delay,
-    /// Connections between members are reset.
-    Reset,
-    /// A member's wall clock shows another time or runs at another rate.
-    Clock,
-    /// A server loses keys for lack of memory.
-    Evict,
-    /// A server loses all its keys.
-    Flush,
-    /// An operator makes a replica the primary.
-    Failover,
-    /// Something happens at one command of a connection between a client and a server.
-    Call,
-    /// All threads of a client but its first are stopped.
-    PauseBackground,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -571,7 +538,7 @@ pub struct FaultWindow {
     /// on links.
     pub links: Option<Vec<(String, String)>>,
     /// What it does at its command, if it is at one and that is known.
-    pub on_call: Option<OnCall>,
+    pub on_call: Option<CallEffect>,
     /// Why nothing was injected.
     pub skipped: Option<String>,
     /// What was seen at injection and at heal.

@@ -1,45 +1,45 @@
 //! A fault as a phrase: `pause holder`, `loss 30% client:0 and node:1`, `clock node:2 +2ttl`.
+//!
+//! A fault is its kind, whom it hits, and what it takes besides. How these stand in the phrase is in the kind's declaration, so
+//! nothing here knows the kinds.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::call::CallFault;
-use super::partition::{Between, Partition};
+use super::command;
+use super::links::{self, Direction, LinkSelector, Shape};
 use super::phrase::{PhraseError, first, length, lengths, only, serde_as_phrase};
 use super::target::{Target, Targets};
-use crate::history::FaultKind;
+use crate::fault_kinds::{Allowed, CommandFault, FaultKind, Form, Takes};
 use crate::units::{Length, LengthRange};
 
 /// What is broken, and whom it hits.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Fault {
-    /// `pause WHO`: SIGSTOP to all its processes.
-    Pause(Targets),
-    /// `pause background WHO`: all threads of its processes but the first of each are stopped.
-    PauseBackground(Targets),
-    /// `kill WHO`: SIGKILL; the heal restarts it.
-    Kill(Targets),
-    /// `power-loss WHO`: a kill that also loses what was not synced.
-    PowerLoss(Targets),
-    /// `partition A from B`, `partition A to B`, `partition minority`: packets are dropped.
-    Partition(Partition),
-    /// `loss 30% A and B`: this percentage of packets is dropped.
-    Loss(u8, Between),
-    /// `delay 50ms A to B`: packets are held back.
-    Delay(LengthRange, Between),
-    /// `reset A and B`: connections are reset.
-    Reset(Between),
-    /// `clock WHO +2ttl`, `clock WHO x1.5`, `clock WHO strobe 200ms every 1ms`.
-    Clock(Targets, Change),
-    /// `evict WHO`: memory is limited to nothing, so that keys are evicted.
-    Evict(Targets),
-    /// `flush WHO`: all keys are lost.
-    Flush(Targets),
-    /// `failover primary`: an operator makes its replica the primary.
-    Failover(Targets),
-    /// `hold reply to 2nd SET client:0 from node:1`: something happens at one command.
-    Call(CallFault),
+pub struct Fault {
+    pub kind: FaultKind,
+    pub whom: Whom,
+    pub with: Argument,
+}
+
+/// Whom a fault hits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Whom {
+    Members(Targets),
+    Links(Vec<LinkSelector>),
+    /// The links between two sides that the plan draws.
+    Shape(Shape, Direction),
+}
+
+/// What a fault takes besides.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Argument {
+    None,
+    /// This share of the packets.
+    Percent(u8),
+    Length(LengthRange),
+    Clock(Change),
+    Command(CommandFault),
 }
 
 /// How a wall clock goes wrong.
@@ -53,67 +53,52 @@ pub enum Change {
     Strobe(Length, Length),
 }
 
-/// What a fault may begin with.
-pub(super) const VERBS: [&str; 14] = [
-    "pause",
-    "kill",
-    "power-loss",
-    "partition",
-    "loss",
-    "delay",
-    "reset",
-    "clock",
-    "evict",
-    "flush",
-    "failover",
-    "hold",
-    "lose",
-    "cut",
-];
+/// Whether a word is what a fault may begin with.
+pub(super) fn is_verb(word: &str) -> bool {
+    all_words().any(|(_, words)| first(words).0 == word)
+}
 
-const EXPECTED: &str = "`pause WHO`, `pause background WHO`, `kill WHO`, `power-loss WHO`, `partition A from B`, `partition minority` (or another \
-                        shape), `loss 30% A and B`, `delay 50ms A to B`, `reset A and B`, `clock WHO +2ttl`, `evict WHO`, \
-                        `flush WHO`, `failover primary`, or a fault at a command such as `hold reply to SET client:0 from node:0`";
+/// The words that a fault may begin with, and the kind that they mean.
+fn all_words() -> impl Iterator<Item = (FaultKind, &'static str)> {
+    FaultKind::ALL.iter().flat_map(|kind| kind.phrase.words.iter().map(|words| (*kind, *words)))
+}
+
+/// What follows these words, if the phrase begins with them.
+fn after<'t>(words: &str, phrase: &'t str) -> Option<&'t str> {
+    words.split(' ').try_fold(phrase, |rest, expected| {
+        let (word, after) = first(rest);
+        (word == expected).then_some(after)
+    })
+}
+
+/// The kind that a phrase begins with, in which words, and what follows them.
+fn begun(phrase: &str) -> Option<(FaultKind, &'static str, &str)> {
+    let begun = all_words().filter_map(|(kind, words)| Some((kind, words, after(words, phrase)?)));
+    begun.max_by_key(|(_, words, _)| words.len())
+}
+
+/// Why no kind of fault is meant, and what there is.
+fn unknown(phrase: &str) -> PhraseError {
+    let (verb, rest) = first(phrase);
+    if !rest.is_empty() && all_words().any(|(kind, words)| kind.is_at_command() && first(words).0 == verb) {
+        return command::expected(phrase);
+    }
+    let usages: Vec<String> = FaultKind::ALL.iter().map(|kind| format!("`{}`", kind.phrase.usage)).collect();
+    PhraseError::expected(phrase, &usages.join(", "))
+}
 
 impl Fault {
-    /// Its kind, as histories record it.
-    pub fn kind(&self) -> FaultKind {
-        match self {
-            Fault::Pause(_) => FaultKind::Pause,
-            Fault::PauseBackground(_) => FaultKind::PauseBackground,
-            Fault::Kill(_) => FaultKind::Kill,
-            Fault::PowerLoss(_) => FaultKind::PowerLoss,
-            Fault::Partition(_) => FaultKind::Partition,
-            Fault::Loss(..) => FaultKind::Loss,
-            Fault::Delay(..) => FaultKind::Delay,
-            Fault::Reset(_) => FaultKind::Reset,
-            Fault::Clock(..) => FaultKind::Clock,
-            Fault::Evict(_) => FaultKind::Evict,
-            Fault::Flush(_) => FaultKind::Flush,
-            Fault::Failover(_) => FaultKind::Failover,
-            Fault::Call(_) => FaultKind::Call,
-        }
+    /// A fault of members, without an argument.
+    pub fn on(kind: FaultKind, targets: Targets) -> Fault {
+        Fault { kind, whom: Whom::Members(targets), with: Argument::None }
     }
 
     /// Every group of targets in it.
     pub fn all_targets(&self) -> Vec<&Targets> {
-        match self {
-            Fault::Pause(targets)
-            | Fault::PauseBackground(targets)
-            | Fault::Kill(targets)
-            | Fault::PowerLoss(targets)
-            | Fault::Clock(targets, _)
-            | Fault::Evict(targets)
-            | Fault::Flush(targets)
-            | Fault::Failover(targets) => vec![targets],
-            Fault::Partition(Partition::Shape(..)) => Vec::new(),
-            Fault::Partition(Partition::Between(parts)) => {
-                parts.iter().flat_map(|part| [&part.one, &part.other]).collect()
-            }
-            Fault::Loss(_, between) | Fault::Delay(_, between) | Fault::Reset(between) => {
-                vec![&between.one, &between.other]
-            }
-            Fault::Call(call) => vec![&call.clients, &call.servers],
+        match &self.whom {
+            Whom::Members(targets) => vec![targets],
+            Whom::Links(parts) => parts.iter().flat_map(|part| [&part.one, &part.other]).collect(),
+            Whom::Shape(..) => Vec::new(),
         }
     }
 
@@ -125,81 +110,68 @@ impl Fault {
     /// For how long after its heal it may still keep a lock of this TTL, if it was in effect for `lasted`: a node whose
     /// clock was ahead holds keys that end by that clock, so once it is set right they live for as much longer.
     pub fn aftermath(&self, ttl: Duration, lasted: Duration) -> Duration {
-        match self {
-            Fault::Clock(targets, change) if targets.0.iter().any(|target| target.is_node()) => {
-                change.ahead(ttl, lasted)
-            }
+        match &self.with {
+            Argument::Clock(change) if self.names(|target| target.is_node()) => change.ahead(ttl, lasted),
             _ => Duration::ZERO,
         }
     }
 
     /// Refuses targets for which it makes no sense.
     fn check(self) -> Result<Fault, PhraseError> {
-        let refuse = |targets: &Targets, expected: &str| {
-            Err(PhraseError::new(format!("`{self}`: {targets} can't be a target of that; {expected}")))
+        let (fits, refusal): (&dyn Fn(&Targets) -> bool, _) = match self.kind.allowed {
+            Allowed::All => return Ok(self),
+            Allowed::Roles(roles, refusal) => {
+                (&move |targets| targets.0.iter().all(|target| roles.contains(&target.role())), refusal)
+            }
+            Allowed::Primary(refusal) => (&|targets| targets.0 == [Target::Primary], refusal),
         };
-        match &self {
-            Fault::PauseBackground(targets) if !targets.0.iter().all(|target| target.is_client()) => {
-                refuse(targets, "only clients can")
-            }
-            Fault::Kill(targets) if targets.0.contains(&Target::Resource) => {
-                refuse(targets, "the resource is not under test and has to survive")
-            }
-            Fault::PowerLoss(targets) | Fault::Evict(targets) | Fault::Flush(targets)
-                if !targets.0.iter().all(|target| target.is_node()) =>
-            {
-                refuse(targets, "only nodes of the lock can")
-            }
-            Fault::Failover(targets) if targets.0 != [Target::Primary] => {
-                refuse(targets, "only `primary` can be followed by its replica")
-            }
-            Fault::Clock(targets, _) if targets.0.contains(&Target::Resource) => {
-                refuse(targets, "the resource does not depend on a clock")
-            }
-            _ => Ok(self),
+        match self.all_targets().into_iter().find(|targets| !fits(targets)) {
+            Some(targets) => Err(PhraseError::new(format!("`{self}`: {targets} can't be a target of that; {refusal}"))),
+            None => Ok(self),
         }
     }
+}
+
+/// The argument in these words. A closed set: what a kind takes is one of these, or it is a new [`Takes`].
+fn argument(takes: Takes, text: &str) -> Result<Argument, PhraseError> {
+    Ok(match takes {
+        Takes::Nothing | Takes::Promotion => Argument::None,
+        Takes::Percent => match text.strip_suffix('%').and_then(|number| number.parse().ok()) {
+            Some(number @ 1..=99) => Argument::Percent(number),
+            _ => return Err(PhraseError::expected(text, "a part of the packets, from `1%` to `99%`")),
+        },
+        Takes::Length => Argument::Length(lengths(text)?),
+        Takes::ClockChange => Argument::Clock(text.parse()?),
+    })
 }
 
 impl FromStr for Fault {
     type Err = PhraseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (verb, rest) = first(text);
-        let fault = match verb {
-            _ if rest.is_empty() => return Err(PhraseError::expected(text, EXPECTED)),
-            _ if CallFault::begins(text) => Fault::Call(text.parse()?),
-            "hold" | "lose" | "cut" => return Err(CallFault::expected(text)),
-            "pause" => match first(rest) {
-                ("background", who) => Fault::PauseBackground(only(who)?),
-                _ => Fault::Pause(only(rest)?),
-            },
-            "kill" => Fault::Kill(only(rest)?),
-            "power-loss" => Fault::PowerLoss(only(rest)?),
-            "partition" => Fault::Partition(only(rest)?),
-            "loss" => {
-                let (percent, between) = first(rest);
-                let number = percent.strip_suffix('%').and_then(|number| number.parse().ok());
-                match number {
-                    Some(number @ 1..=99) => Fault::Loss(number, Between::parse(between)?),
-                    _ => return Err(PhraseError::expected(percent, "a part of the packets, from `1%` to `99%`")),
-                }
+        if first(text).1.is_empty() {
+            return Err(unknown(text));
+        }
+        let (kind, words, rest) = begun(text).ok_or_else(|| unknown(text))?;
+        let (whom, with) = match kind.phrase.form {
+            Form::Members(Takes::Nothing | Takes::Promotion) => (Whom::Members(only(rest)?), Argument::None),
+            Form::Members(takes) => {
+                let (targets, rest) = first(rest);
+                (Whom::Members(only(targets)?), argument(takes, rest)?)
             }
-            "delay" => {
-                let (by, between) = first(rest);
-                Fault::Delay(lengths(by)?, Between::parse(between)?)
+            Form::Links(Takes::Nothing) => (Whom::Links(vec![LinkSelector::parse(rest)?]), Argument::None),
+            Form::Links(takes) => {
+                let (taken, rest) = first(rest);
+                let with = argument(takes, taken)?;
+                (Whom::Links(vec![LinkSelector::parse(rest)?]), with)
             }
-            "reset" => Fault::Reset(Between::parse(rest)?),
-            "clock" => {
-                let (targets, change) = first(rest);
-                Fault::Clock(only(targets)?, change.parse()?)
+            Form::Partition => (links::partition(rest)?, Argument::None),
+            Form::Command => {
+                let (sides, what) = command::parse(text, words, rest)?;
+                (Whom::Links(vec![sides]), Argument::Command(what))
             }
-            "evict" => Fault::Evict(only(rest)?),
-            "flush" => Fault::Flush(only(rest)?),
-            "failover" => Fault::Failover(only(rest)?),
-            _ => return Err(PhraseError::expected(text, EXPECTED)),
         };
-        fault.check()
+        Fault { kind, whom, with }.check()
     }
 }
 
@@ -222,8 +194,8 @@ impl FromStr for Change {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let expected = || {
-            let ways = "`+2ttl` (ahead), `-500ms` (behind), `x1.5` (runs faster), or `strobe 200ms every 1ms`";
-            PhraseError::expected(text, ways)
+            let changes = "`+2ttl` (ahead), `-500ms` (behind), `x1.5` (runs faster), or `strobe 200ms every 1ms`";
+            PhraseError::expected(text, changes)
         };
         if let Some(ahead) = text.strip_prefix('+') {
             return Ok(Change::Ahead(length(ahead)?));
@@ -245,21 +217,34 @@ impl FromStr for Change {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let joined = |between: &Between| between.to_string().replace(" from ", " and ");
+        let words = self.kind.phrase.words.first().copied().unwrap_or_default();
+        match (&self.whom, &self.with) {
+            (Whom::Links(sides), Argument::Command(what)) => command::write(f, what, sides),
+            (Whom::Members(targets), Argument::None) => write!(f, "{words} {targets}"),
+            (Whom::Members(targets), with) => write!(f, "{words} {targets} {with}"),
+            (Whom::Shape(shape, direction), _) => write!(f, "{words} {shape}{direction}"),
+            (Whom::Links(sides), with) => {
+                f.write_str(words)?;
+                if *with != Argument::None {
+                    write!(f, " {with}")?;
+                }
+                // As it is mostly said: who is partitioned from whom, but packets are lost between one and another.
+                let both = if self.kind.phrase.form == Form::Partition { "from" } else { "and" };
+                let sides: Vec<String> = sides.iter().map(|side| side.said(both)).collect();
+                write!(f, " {}", sides.join("; "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Pause(targets) => write!(f, "pause {targets}"),
-            Fault::PauseBackground(targets) => write!(f, "pause background {targets}"),
-            Fault::Kill(targets) => write!(f, "kill {targets}"),
-            Fault::PowerLoss(targets) => write!(f, "power-loss {targets}"),
-            Fault::Partition(cut) => write!(f, "partition {cut}"),
-            Fault::Loss(percent, between) => write!(f, "loss {percent}% {}", joined(between)),
-            Fault::Delay(by, between) => write!(f, "delay {by} {}", joined(between)),
-            Fault::Reset(between) => write!(f, "reset {}", joined(between)),
-            Fault::Clock(targets, change) => write!(f, "clock {targets} {change}"),
-            Fault::Evict(targets) => write!(f, "evict {targets}"),
-            Fault::Flush(targets) => write!(f, "flush {targets}"),
-            Fault::Failover(targets) => write!(f, "failover {targets}"),
-            Fault::Call(call) => call.fmt(f),
+            Argument::None => Ok(()),
+            Argument::Percent(percent) => write!(f, "{percent}%"),
+            Argument::Length(by) => by.fmt(f),
+            Argument::Clock(change) => change.fmt(f),
+            Argument::Command(what) => what.command.fmt(f),
         }
     }
 }
@@ -280,6 +265,7 @@ serde_as_phrase!(Fault);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::members::Role;
 
     #[test]
     fn faults_are_understood_and_survive_printing() {
@@ -325,6 +311,22 @@ mod tests {
             assert_eq!(fault.to_string().parse::<Fault>().unwrap(), fault);
         }
         assert_eq!("  pause   holder ".parse::<Fault>().unwrap().to_string(), "pause holder");
+    }
+
+    #[test]
+    fn the_example_of_each_kind_is_one_of_it() {
+        for kind in FaultKind::ALL {
+            let fault: Fault = kind.phrase.example.parse().unwrap_or_else(|error| panic!("{kind}: {error}"));
+            assert_eq!((fault.kind, fault.to_string().as_str()), (*kind, kind.phrase.example));
+            let Allowed::Roles(roles, refusal) = kind.allowed else { continue };
+            for (role, target) in [(Role::Client, "client:0"), (Role::Node, "node:0"), (Role::Resource, "resource")] {
+                let phrase = kind.phrase.usage.replace("WHO", target);
+                match phrase.parse::<Fault>() {
+                    Ok(_) => assert!(roles.contains(&role), "{phrase}"),
+                    Err(error) => assert!(!roles.contains(&role) && error.to_string().contains(refusal), "{error}"),
+                }
+            }
+        }
     }
 
     #[test]

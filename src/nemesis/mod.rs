@@ -5,9 +5,9 @@
 //! `pause holder`, `partition client:0 from node:1`, `clock node:2 +2ttl`. The vocabulary is closed and has no
 //! conditions; a phrase that is not understood gets a message that lists what was expected; reading executes nothing.
 
-mod call;
+mod command;
 mod fault;
-mod partition;
+mod links;
 mod phrase;
 mod script;
 mod target;
@@ -16,9 +16,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use call::CallFault;
-pub use fault::{Change, Fault};
-pub use partition::{Between, Partition, Shape, Way};
+pub use fault::{Argument, Change, Fault, Whom};
+pub use links::{Direction, LinkSelector, Shape};
 pub use phrase::PhraseError;
 pub use script::{Milestone, Step};
 pub use target::{Target, Targets};
@@ -150,15 +149,12 @@ impl Nemesis {
 
     /// Whether it touches packets between members.
     pub fn touches_the_network(&self) -> bool {
-        self.all_faults().any(|fault| {
-            use Fault::{Call, Delay, Loss, Partition, Reset};
-            matches!(fault, Partition(_) | Loss(..) | Delay(..) | Reset(_) | Call(_))
-        })
+        self.all_faults().any(|fault| fault.kind.is_of_the_network())
     }
 
     /// Whether members must be started with the preload library.
     pub fn needs_preload(&self) -> bool {
-        self.all_faults().any(|fault| matches!(fault, Fault::Clock(..) | Fault::PowerLoss(_)))
+        self.all_faults().any(|fault| fault.kind.needs.preload)
     }
 
     /// Whether its parts make sense together.

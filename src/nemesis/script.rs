@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::fault::{Fault, VERBS};
+use super::fault::{Fault, is_verb};
 use super::phrase::{PhraseError, first, length, serde_as_phrase};
 use super::target::Target;
 use crate::history::Phase;
@@ -93,7 +93,7 @@ impl FromStr for Step {
                 Some(within) => Ok(Step::AwaitPrimary { within: length(within.trim())? }),
                 None => Err(PhraseError::expected(text, "`await primary changes within 1ttl`")),
             },
-            "await" if VERBS.contains(&first(rest).0) => strike_awaited(rest),
+            "await" if is_verb(first(rest).0) => strike_awaited(rest),
             "await" => awaited(rest),
             "expect" => match awaited(rest)? {
                 Step::Await { client, event, within: Some(within), or_go_on: false } => {
@@ -104,7 +104,7 @@ impl FromStr for Step {
             "wait" => length(rest).map(Step::Wait),
             "heal" if rest == "all" => Ok(Step::HealAll),
             "heal" => rest.parse().map(Step::Heal),
-            verb if VERBS.contains(&verb) => text.parse().map(Step::Inject),
+            verb if is_verb(verb) => text.parse().map(Step::Inject),
             _ => Err(PhraseError::expected(text, EXPECTED)),
         }
     }
@@ -137,9 +137,10 @@ fn with_length<'t>(text: &'t str, word: &str) -> Result<(&'t str, Option<Length>
 
 fn strike_awaited(text: &str) -> Result<Step, PhraseError> {
     let (fault, within, or_go_on) = how_long(text)?;
-    match fault.parse()? {
-        fault @ Fault::Call(_) => Ok(Step::AwaitStrike { fault, within, or_go_on }),
-        _ => {
+    let fault: Fault = fault.parse()?;
+    match fault.kind.is_at_command() {
+        true => Ok(Step::AwaitStrike { fault, within, or_go_on }),
+        false => {
             let expected = "a fault at a command: any other is in effect once its own step is over";
             Err(PhraseError::expected(text, expected))
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::phrase::{PhraseError, serde_as_phrase};
+use crate::members::Role;
 
 /// Whom a fault hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,14 +60,25 @@ const WORDS: [(&str, Target); 12] = [
 ];
 
 impl Target {
+    /// Of the members that it means.
+    pub fn role(self) -> Role {
+        match self {
+            Target::Holder | Target::AnyClient | Target::Client(_) | Target::Clients => Role::Client,
+            Target::AnyNode | Target::Node(_) | Target::Nodes | Target::Minority | Target::Majority => Role::Node,
+            Target::Voter | Target::Primary | Target::Replica => Role::Node,
+            Target::Sentinels => Role::Sentinel,
+            Target::Resource => Role::Resource,
+        }
+    }
+
     /// Whether it means clients.
     pub fn is_client(self) -> bool {
-        matches!(self, Target::Holder | Target::AnyClient | Target::Client(_) | Target::Clients)
+        self.role() == Role::Client
     }
 
     /// Whether it means nodes of the lock.
     pub fn is_node(self) -> bool {
-        !self.is_client() && !matches!(self, Target::Resource | Target::Sentinels)
+        self.role() == Role::Node
     }
 }
 

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use serde::Serialize;
 
 use super::{PlanError, millis, stream};
-use crate::nemesis::{Between, CallFault, Fault, Partition, Shape, Target, Targets, Way};
+use crate::nemesis::{Argument, Direction, Fault, LinkSelector, Shape, Target, Targets, Whom};
 use crate::scenario::Scenario;
 use crate::topology::Program;
 use crate::words;
@@ -129,35 +129,23 @@ pub(super) fn stream_of_script(scenario: &Scenario) -> impl Rng + use<> {
 
 /// The fault with everything drawn that does not depend on the moment. Fails if it names a member that does not exist.
 pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> Result<Fault, PlanError> {
-    Ok(match fault {
-        Fault::Pause(who) => Fault::Pause(members(rng, who, scenario)?),
-        Fault::PauseBackground(who) => Fault::PauseBackground(members(rng, who, scenario)?),
-        Fault::Kill(who) => Fault::Kill(members(rng, who, scenario)?),
-        Fault::PowerLoss(who) => Fault::PowerLoss(members(rng, who, scenario)?),
-        Fault::Clock(who, change) => Fault::Clock(members(rng, who, scenario)?, *change),
-        Fault::Evict(who) => Fault::Evict(members(rng, who, scenario)?),
-        Fault::Flush(who) => Fault::Flush(members(rng, who, scenario)?),
-        Fault::Failover(who) => Fault::Failover(members(rng, who, scenario)?),
-        Fault::Loss(percent, pairs) => Fault::Loss(*percent, sides(rng, pairs, scenario)?),
-        Fault::Delay(by, pairs) => {
-            by.resolve(scenario.ttl)?;
-            Fault::Delay(*by, sides(rng, pairs, scenario)?)
+    if let Argument::Length(by) = &fault.with {
+        by.resolve(scenario.ttl)?;
+    }
+    let whom = match &fault.whom {
+        Whom::Members(who) => Whom::Members(members(rng, who, scenario)?),
+        Whom::Links(parts) => {
+            if fault.kind.needs.redis_protocol {
+                parts.iter().try_for_each(|sides| speaks_redis(fault, &sides.other, scenario))?;
+            }
+            Whom::Links(parts.iter().map(|sides| self::sides(rng, sides, scenario)).collect::<Result<_, _>>()?)
         }
-        Fault::Reset(pairs) => Fault::Reset(sides(rng, pairs, scenario)?),
-        Fault::Call(call) => {
-            speaks_redis(fault, &call.servers, scenario)?;
-            let (clients, servers) = (members(rng, &call.clients, scenario)?, members(rng, &call.servers, scenario)?);
-            Fault::Call(CallFault { clients, servers, ..call.clone() })
-        }
-        Fault::Partition(Partition::Between(parts)) => {
-            let parts: Result<_, PlanError> = parts.iter().map(|pairs| sides(rng, pairs, scenario)).collect();
-            Fault::Partition(Partition::Between(parts?))
-        }
-        Fault::Partition(Partition::Shape(shape, way)) => {
+        Whom::Shape(shape, direction) => {
             let parts = shaped(rng, *shape, scenario)?;
-            Fault::Partition(Partition::Between(parts.into_iter().map(|part| part.going(*way)).collect()))
+            Whom::Links(parts.into_iter().map(|part| part.going(*direction)).collect())
         }
-    })
+    };
+    Ok(Fault { kind: fault.kind, whom, with: fault.with.clone() })
 }
 
 /// Only Redis's protocol is understood on its way.
@@ -174,9 +162,9 @@ fn speaks_redis(fault: &Fault, servers: &Targets, scenario: &Scenario) -> Result
     )))
 }
 
-fn sides(rng: &mut impl Rng, pairs: &Between, scenario: &Scenario) -> Result<Between, PlanError> {
-    let (one, other) = (members(rng, &pairs.one, scenario)?, members(rng, &pairs.other, scenario)?);
-    Ok(Between { one, other, both_ways: pairs.both_ways })
+fn sides(rng: &mut impl Rng, sides: &LinkSelector, scenario: &Scenario) -> Result<LinkSelector, PlanError> {
+    let (one, other) = (members(rng, &sides.one, scenario)?, members(rng, &sides.other, scenario)?);
+    Ok(LinkSelector { one, other, both_ways: sides.both_ways })
 }
 
 fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Targets, PlanError> {
@@ -263,12 +251,12 @@ fn instead(scenario: &Scenario) -> String {
 }
 
 /// The cuts that make up a shape, with clients on one side and nodes on the other.
-fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<Between>, PlanError> {
+fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<LinkSelector>, PlanError> {
     if scenario.nodes == 0 {
         return Err(no_nodes("the shape of a partition is about nodes", scenario));
     }
     let all_clients = || Targets::one(Target::Clients);
-    let cut = |one: Targets, other: Targets| Between { one, other, both_ways: true };
+    let cut = LinkSelector::both_ways;
     match shape {
         Shape::One => Ok(vec![cut(all_clients(), Targets(some_nodes(rng, 1, scenario)?))]),
         Shape::Minority => Ok(vec![cut(all_clients(), Targets(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?))]),
@@ -311,13 +299,13 @@ fn shuffled(rng: &mut impl Rng, scenario: &Scenario) -> (Vec<Target>, Vec<Target
     (clients, nodes)
 }
 
-impl Between {
+impl LinkSelector {
     /// With clients on one side and nodes on the other.
-    fn going(self, way: Way) -> Between {
-        match way {
-            Way::Both => self,
-            Way::Requests => Between { both_ways: false, ..self },
-            Way::Replies => Between { one: self.other, other: self.one, both_ways: false },
+    fn going(self, direction: Direction) -> LinkSelector {
+        match direction {
+            Direction::Both => self,
+            Direction::Requests => LinkSelector { both_ways: false, ..self },
+            Direction::Replies => LinkSelector { one: self.other, other: self.one, both_ways: false },
         }
     }
 }

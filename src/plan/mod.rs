@@ -159,7 +159,7 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::history::Phase;
-    use crate::nemesis::{Fault, OneOf, Partition, Target};
+    use crate::nemesis::{Argument, Fault, OneOf, Target, Whom};
     use crate::scenario::catalogue;
     use std::collections::HashSet;
 
@@ -208,7 +208,7 @@ mod tests {
         }
         assert!(!plan.faults.is_empty());
         for fault in &plan.faults {
-            let Fault::Pause(who) = &fault.what else { panic!("{}", fault.what) };
+            let Whom::Members(who) = &fault.what.whom else { panic!("{}", fault.what) };
             assert!(matches!(who.0[..], [Target::Node(0..5)]), "any node is drawn: {who}");
             assert!((1500..=2500).contains(&fault.lasts_ms));
             assert!(fault.at_ms >= 1500 && fault.at_ms + fault.lasts_ms <= 12_000 - 1500, "quiet before and after");
@@ -275,7 +275,9 @@ mod tests {
             panic!("{:?}", plan.script)
         };
         assert_eq!(breakpoints[..], [Phase::Read, Phase::BeforeWrite], "named when the operation begins");
-        let Action::Inject { fault: 0, what: Fault::Pause(who) } = &plan.script[1].action else { panic!() };
+        let Action::Inject { fault: 0, what: Fault { whom: Whom::Members(who), .. } } = &plan.script[1].action else {
+            panic!()
+        };
         assert!(matches!(who.0[..], [Target::Node(0..5)]), "any node is drawn: {who}");
         assert_eq!(plan.script[4].action, Action::Wait { ms: 1500 });
         assert_eq!(plan.script[5].action, Action::Heal { faults: vec![0] });
@@ -374,8 +376,9 @@ mod tests {
         let fault = "hold reply to 2nd SET client:0 from majority";
         let plan = Plan::draw(&scripted(&["wait 1ms", fault, &format!("await {fault} within 2ttl")])).unwrap();
         assert_eq!(plan.script[2].action, Action::AwaitStrike { fault: 0, within_ms: 2000, or_go_on: false });
-        let Action::Inject { what: Fault::Call(call), .. } = &plan.script[1].action else { panic!("{plan:?}") };
-        assert_eq!((call.nth, call.servers.0.len()), (Some(2), 3), "a majority is drawn: {call}");
+        let Action::Inject { what, .. } = &plan.script[1].action else { panic!("{plan:?}") };
+        let (Whom::Links(sides), Argument::Command(command)) = (&what.whom, &what.with) else { panic!("{what}") };
+        assert_eq!((command.nth, sides[0].other.0.len()), (Some(2), 3), "a majority is drawn: {what}");
 
         let refused = |steps: &[&str], expected: &str| {
             let error = Plan::draw(&scripted(steps)).unwrap_err().to_string();
@@ -481,14 +484,14 @@ mod tests {
     /// The client and the node of every pair that a script's first step cuts off from each other.
     fn pairs_cut(scenario: &Scenario) -> Vec<(u32, u32)> {
         let plan = Plan::draw(scenario).unwrap();
-        let Action::Inject { what: Fault::Partition(Partition::Between(parts)), .. } = &plan.script[0].action else {
+        let Action::Inject { what: Fault { whom: Whom::Links(parts), .. }, .. } = &plan.script[0].action else {
             panic!()
         };
         let mut pairs = Vec::new();
         for part in parts {
             for one in &part.one.0 {
                 for node in &part.other.0 {
-                    let Target::Node(node) = node else { panic!("{part}") };
+                    let Target::Node(node) = node else { panic!("{part:?}") };
                     match one {
                         Target::Client(client) => pairs.push((*client, *node)),
                         Target::Clients => pairs.extend((0..scenario.clients).map(|client| (client, *node))),

@@ -8,13 +8,13 @@ use rand_chacha::ChaCha8Rng;
 
 use super::exposure::{nanos, window};
 use super::interval::{Interval, exponential};
-use super::strikes::{millis, unreachable_resource};
+use super::strikes::{clock_step, millis, unreachable_resource};
 use super::{Distribution, Kind, RiskError, Simulate, work};
 use crate::checker;
-use crate::nemesis::{Change, Fault, Target, Targets};
+use crate::history::FaultKind;
+use crate::nemesis::{Fault, Target, Targets};
 use crate::plan::{Plan, PlannedFault};
 use crate::scenario::Scenario;
-use crate::units::Length;
 
 /// How often everything is drawn again for the interval.
 const DRAWS: usize = 2000;
@@ -58,12 +58,9 @@ fn faults(scenario: &Scenario, kind: Kind, distribution: &Distribution, from: Du
         while at < scenario.time_limit.as_secs_f64() {
             let length = drawn_length(distribution, rng.random::<f64>());
             let (what, lasts) = match kind {
-                Kind::Pause => (Fault::Pause(Targets::one(Target::Client(member))), length),
+                Kind::Pause => (Fault::on(FaultKind::Pause, Targets::one(Target::Client(member))), length),
                 Kind::Delay => (unreachable_resource(member), length),
-                Kind::ClockStep => {
-                    let ahead = Change::Ahead(Length::Absolute(length));
-                    (Fault::Clock(Targets::one(Target::Node(member)), ahead), Duration::from_secs(1))
-                }
+                Kind::ClockStep => (clock_step(member, length), Duration::from_secs(1)),
             };
             let at_ms = nanos(Duration::from_secs_f64(at)) / 1_000_000;
             let series = member as usize;

@@ -9,7 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use super::exposure::{Exposure, nanos};
 use super::{Distribution, Kind, RiskError, Simulate, work};
 use crate::checker;
-use crate::nemesis::{Between, Change, Fault, Partition, Target, Targets};
+use crate::history::FaultKind;
+use crate::nemesis::{Argument, Change, Fault, LinkSelector, Target, Targets, Whom};
 use crate::plan::{Plan, PlannedFault};
 use crate::scenario::Scenario;
 use crate::units::Length;
@@ -112,14 +113,14 @@ fn place(
     }
     let at = drawn.from + left.min(drawn.to - drawn.from);
     let (fault, weight) = match kind {
-        Kind::Pause => (Fault::Pause(Targets::one(Target::Client(drawn.client))), 1.0),
+        Kind::Pause => (Fault::on(FaultKind::Pause, Targets::one(Target::Client(drawn.client))), 1.0),
         Kind::Delay => (unreachable_resource(drawn.client), 1.0),
         // It hits every holder at once: a moment at which several are exposed is drawn that much too often.
         Kind::ClockStep => {
             let node = rng.random_range(0..scenario.nodes.max(1));
-            let ahead = Change::Ahead(Length::Absolute(lasts));
+            let clock = clock_step(node, lasts);
             let exposed = exposure.at(drawn.run, at).max(1) as f64;
-            (Fault::Clock(Targets::one(Target::Node(node)), ahead), f64::from(scenario.nodes) / exposed)
+            (clock, f64::from(scenario.nodes) / exposed)
         }
     };
     Placed { run: drawn.run, seed: exposure.seeds[drawn.run], length, weight, at, fault, lasts }
@@ -128,18 +129,25 @@ fn place(
 /// Nothing passes between a client and the resource.
 pub fn unreachable_resource(client: u32) -> Fault {
     let (one, other) = (Targets::one(Target::Client(client)), Targets::one(Target::Resource));
-    Fault::Partition(Partition::Between(vec![Between { one, other, both_ways: true }]))
+    let whom = Whom::Links(vec![LinkSelector::both_ways(one, other)]);
+    Fault { kind: FaultKind::Partition, whom, with: Argument::None }
+}
+
+/// The wall clock of a node jumps ahead by this much.
+pub fn clock_step(node: u32, ahead: Duration) -> Fault {
+    let with = Argument::Clock(Change::Ahead(Length::Absolute(ahead)));
+    Fault { with, ..Fault::on(FaultKind::Clock, Targets::one(Target::Node(node))) }
 }
 
 /// How many acknowledged updates a run with this fault loses.
 fn lost<E>(scenario: &Scenario, placed: &Placed, simulate: Simulate<E>) -> Result<u64, RiskError<E>> {
     let (_, longest_hold) = scenario.hold.resolve(scenario.ttl).unwrap_or_default();
     let settles = longest_hold + AFTER;
-    let lasts = match placed.fault {
+    let lasts = match placed.fault.kind {
         // The lock is gone at once, and the holder goes on.
-        Fault::Clock(..) => settles,
+        FaultKind::Clock => settles,
         // What waited is sent again after a time that doubles, so up to as long as the fault lasted after it.
-        Fault::Partition(_) => placed.lasts * 2,
+        FaultKind::Partition => placed.lasts * 2,
         _ => placed.lasts,
     };
     let at = Duration::from_nanos(placed.at);
@@ -150,7 +158,7 @@ fn lost<E>(scenario: &Scenario, placed: &Placed, simulate: Simulate<E>) -> Resul
         what: placed.fault.clone(),
         key: None,
         at_ms: nanos(at) / 1_000_000,
-        lasts_ms: millis(if matches!(placed.fault, Fault::Partition(_)) { placed.lasts } else { lasts }),
+        lasts_ms: millis(if placed.fault.kind == FaultKind::Partition { placed.lasts } else { lasts }),
         series: 0,
     }];
     let history = simulate(&scenario, &plan).map_err(RiskError::Run)?;

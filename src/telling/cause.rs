@@ -88,25 +88,9 @@ fn hits_a_client(story: &Story, fault: &FaultWindow) -> bool {
 
 /// What was going on, in a few words.
 fn what_was(kind: FaultKind, whose: Whose) -> &'static str {
-    match (kind, whose) {
-        (FaultKind::Pause, Whose::Holder) => "its holder was paused",
-        (FaultKind::Pause, Whose::OtherClient) => "a client was paused",
-        (FaultKind::Pause, Whose::Server) => "a node was paused",
-        (FaultKind::Kill, Whose::Holder) => "its holder was killed",
-        (FaultKind::Kill, Whose::OtherClient) => "a client was killed",
-        (FaultKind::Kill, Whose::Server) => "a node was killed",
-        (FaultKind::PowerLoss, _) => "a node lost power",
-        (FaultKind::Clock, Whose::Holder) => "its holder's clock was wrong",
-        (FaultKind::Clock, Whose::OtherClient) => "a client's clock was wrong",
-        (FaultKind::Clock, Whose::Server) => "a node's clock was wrong",
-        (FaultKind::Partition, _) => "the network was partitioned",
-        (FaultKind::Loss, _) => "packets were lost",
-        (FaultKind::Delay, _) => "packets were delayed",
-        (FaultKind::Reset, _) => "connections were reset",
-        (FaultKind::Evict, _) => "nodes evicted keys",
-        (FaultKind::Flush, _) => "nodes lost their keys",
-        (FaultKind::Failover, _) => "a replica was promoted to primary",
-        (FaultKind::Call, _) => "one of its calls was interrupted",
-        (FaultKind::PauseBackground, _) => "its holder's background threads were paused",
+    match whose {
+        Whose::Holder => kind.says.holder,
+        Whose::OtherClient => kind.says.client,
+        Whose::Server => kind.says.node,
     }
 }

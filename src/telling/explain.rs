@@ -7,7 +7,8 @@ use super::ends::unnamed_losses;
 use super::moments;
 use super::story::{Incident, Story, fault_words};
 use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
-use crate::history::{FactName, FaultKind, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
+use crate::fault_kinds::OnProcess;
+use crate::history::{FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::words::{count, length, line, list, moment, plural, quoted, tame};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
@@ -261,7 +262,8 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
     let is_it = incident.fault_hits(&name) && fault.targets.len() == 1;
     let then = match ran_out {
         Some((time, _)) if is_it && time >= from && to.is_none_or(|to| time <= to) => {
-            let meanwhile = if fault.kind == FaultKind::Pause { "while it stood still" } else { "meanwhile" };
+            let meanwhile =
+                if fault.kind.does.process == OnProcess::Stops { "while it stood still" } else { "meanwhile" };
             format!(", and its lock expired at {} {meanwhile}", moment(time))
         }
         Some((time, _)) => format!("; {name}'s lock expired at {}", moment(time)),
@@ -276,7 +278,7 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
     let (_, past, how) = fault_words(fault.kind);
     let (from, to) = fault.span();
     // What it struck says more than what was ordered.
-    if let (FaultKind::Call, Some(struck)) = (fault.kind, fault.texts.first().filter(|_| fault.was_observed())) {
+    if let Some(struck) = fault.texts.first().filter(|_| fault.kind.is_at_command() && fault.was_observed()) {
         let until = to.map_or_else(String::new, |to| format!(", until {}", moment(to)));
         return format!("At {} {}{until}", moment(from), tame(struck, 200));
     }
@@ -286,17 +288,17 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
         false => list(&fault.targets.iter().map(|target| tame(target, 30)).collect::<Vec<_>>()),
     };
     let verb = if fault.targets.len() > 1 { "were" } else { "was" };
-    let for_long = match (fault.kind, to) {
+    let for_long = match to {
         // Injected once, and never healed.
-        (FaultKind::Flush | FaultKind::Failover, _) => String::new(),
-        (_, Some(to)) => format!(" for {}", length(to.saturating_sub(from))),
-        (_, None) => ", and never resumed".to_string(),
+        _ if !fault.kind.says.lasts => String::new(),
+        Some(to) => format!(" for {}", length(to.saturating_sub(from))),
+        None => ", and never resumed".to_string(),
     };
     let unseen = if fault.was_observed() { "" } else { "; its effect was not observed" };
     // No signal was sent there, but the effect is that of one.
     let how = if story.is_simulated() && how.starts_with("SIG") { format!("as by {how}") } else { how.to_string() };
-    let how = match fault.kind {
-        FaultKind::Pause => how,
+    let how = match fault.kind.does.process {
+        OnProcess::Stops => how,
         _ if fault.what.is_empty() => how,
         _ => format!("{how}: `{}`", tame(&fault.what, 120)),
     };

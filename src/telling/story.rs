@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Subject, moments};
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, Validity};
 use crate::history::{
-    Claim, ClientStep, FaultKind, FaultWindow, Function, OnCall, Operation, Outcome, Phase, Process, Reading,
+    CallEffect, Claim, ClientStep, FaultKind, FaultWindow, Function, Operation, Outcome, Phase, Process, Reading,
     ResourceKind,
 };
 use crate::nemesis::Expectation;
@@ -464,34 +464,14 @@ impl<'a> Incident<'a> {
 
 /// What a fault does to its target, as a picture says it in a few words, and whether it lasts.
 pub fn fault_label(fault: &FaultWindow) -> (&'static str, bool) {
-    let at_call = || OnCall::ALL.into_iter().find(|what| fault.what.starts_with(what.words()));
-    match (fault.kind == FaultKind::Call).then(at_call).flatten() {
-        Some(OnCall::HoldRequest) => ("request held", true),
-        Some(OnCall::HoldReply) => ("reply held", true),
-        Some(OnCall::LoseReply) => ("reply lost", false),
-        Some(OnCall::ResetAfter | OnCall::ResetConnection) => ("connection reset", false),
-        Some(OnCall::CutConnection) => ("connection cut", true),
-        None => (fault_words(fault.kind).1, !matches!(fault.kind, FaultKind::Flush | FaultKind::Failover)),
-    }
+    let at_call = || CallEffect::ALL.into_iter().find(|what| fault.what.starts_with(what.words()));
+    let labelled = fault.kind.is_at_command().then(at_call).flatten().map(CallEffect::label);
+    labelled.unwrap_or((fault.kind.says.done, fault.kind.says.lasts))
 }
 
 /// The words for a kind of fault: its name, what it does to its target, and how.
 pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str) {
-    match kind {
-        FaultKind::Pause => ("pause", "paused", "SIGSTOP"),
-        FaultKind::Kill => ("kill", "killed", "SIGKILL"),
-        FaultKind::PowerLoss => ("power loss", "without power", "SIGKILL, and what was not synced is gone"),
-        FaultKind::Partition => ("partition", "cut off", "packets dropped"),
-        FaultKind::Loss => ("loss", "losing packets", "packets dropped at random"),
-        FaultKind::Delay => ("delay", "delayed", "packets held back"),
-        FaultKind::Reset => ("reset", "reset", "connections reset"),
-        FaultKind::Clock => ("clock", "skewed", "wall clock"),
-        FaultKind::Evict => ("eviction", "evicting", "maxmemory"),
-        FaultKind::Flush => ("flush", "flushed", "FLUSHALL"),
-        FaultKind::Failover => ("failover", "replaced", "on an operator's command"),
-        FaultKind::Call => ("interrupted call", "interrupted while a command was on its way", "one connection"),
-        FaultKind::PauseBackground => ("background pause", "paused but for its first thread", "ptrace"),
-    }
+    (kind.says.name, kind.says.done, kind.says.how)
 }
 
 #[cfg(test)]

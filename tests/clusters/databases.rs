@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use redjepsen::cluster::{ClientCommand, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest, Local, Owner};
+use redjepsen::fault_kinds::FaultKind;
 use redjepsen::faults::{Injection, RedisCommand, RedisReply};
 use redjepsen::topology::{Persistence, Program, Topology};
 
@@ -42,13 +43,15 @@ async fn is_hit_and_comes_back(cluster: &Cluster, version: &str) {
     let url = cluster.node_urls().remove(0);
     let answers = async || cluster.agent.redis(&url, RedisCommand::Ping, Duration::from_millis(500)).await;
     assert_eq!(answers().await.unwrap(), RedisReply::Pong);
-    let faults =
-        [Injection::Pause { members: vec!["n0".to_string()] }, Injection::Kill { members: vec!["n0".to_string()] }];
+    let faults = [
+        Injection::on_members(FaultKind::Pause, vec!["n0".to_string()]),
+        Injection::on_members(FaultKind::Kill, vec!["n0".to_string()]),
+    ];
     for (number, fault) in (0..).zip(&faults) {
         let seen = cluster.agent.inject(number, fault).await.unwrap();
         assert!(seen.observed, "{seen:?}");
         assert!(answers().await.is_err(), "{fault:?}");
-        if matches!(fault, Injection::Kill { .. }) {
+        if fault.kind == FaultKind::Kill {
             cluster.restart_server("n0").await.unwrap();
         }
         let seen = cluster.agent.heal(number).await.unwrap();

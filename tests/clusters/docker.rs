@@ -10,6 +10,7 @@ use redjepsen::cluster::{
     CleanOptions, ClientCommand, ClientOutput, ClientProcess, ClientSource, Cluster, ClusterError, ClusterSpec, Docker,
     ImageRequest, Images, NodeSource, Owner,
 };
+use redjepsen::fault_kinds::FaultKind;
 use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
 use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
 use tokio::io::AsyncWriteExt;
@@ -171,7 +172,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
 async fn pause(cluster: &Cluster, member: &str) -> Result<Observation, AgentError> {
     let number: u32 = member[1..].parse().unwrap();
     let fault = if member.starts_with('n') { 100 + number } else { number };
-    cluster.agent.inject(fault, &Injection::Pause { members: vec![member.to_string()] }).await
+    cluster.agent.inject(fault, &Injection::on_members(FaultKind::Pause, vec![member.to_string()])).await
 }
 
 async fn pauses_a_client(cluster: &Cluster, client: &mut ClientProcess) {
@@ -215,7 +216,8 @@ async fn a_killed_node_comes_back_with_what_it_persisted() {
                 assert!(error.contains(name), "{error}");
             }
         }
-        let seen = cluster.agent.inject(0, &Injection::Kill { members: vec!["n1".to_string()] }).await.unwrap();
+        let seen =
+            cluster.agent.inject(0, &Injection::on_members(FaultKind::Kill, vec!["n1".to_string()])).await.unwrap();
         assert!(seen.observed, "{seen:?}");
         assert!(ping(&cluster, url, LIMIT).await.is_err());
         assert!(!cluster.agent.heal(0).await.unwrap().observed, "nobody has started it again");

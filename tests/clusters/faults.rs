@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
-use redjepsen::faults::{Call, Effect, Injection, Observation, Skew};
-use redjepsen::history::{Command, OnCall};
+use redjepsen::fault_kinds::{CallEffect, Command, CommandFault, FaultKind};
+use redjepsen::faults::{Injection, Observation, Parameter, Skew};
 use redjepsen::topology::{Persistence, Program, Topology};
 
 use crate::turns;
@@ -36,8 +36,8 @@ fn names(words: &str) -> Vec<String> {
     words.split_whitespace().map(str::to_string).collect()
 }
 
-/// Every network path between the clients and these nodes, in both directions.
-fn ways(nodes: &str) -> Vec<(String, String)> {
+/// Every link between the clients and these nodes, in both directions.
+fn links(nodes: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for client in names("c0 c1") {
         for node in names(nodes) {
@@ -49,42 +49,50 @@ fn ways(nodes: &str) -> Vec<(String, String)> {
 }
 
 /// The reply to the first SET is to be held.
-fn held_set() -> Call {
+fn held_set() -> Parameter {
     let command = Command::Named("SET".to_string());
-    let (writing, chosen) = (Default::default(), Vec::new());
-    Call { action: OnCall::HoldReply, command, nth: Some(1), key: None, writing, chosen }
+    Parameter::Command(CommandFault { effect: CallEffect::HoldReply, command, nth: Some(1), key: None })
 }
 
 fn catalogue() -> Vec<(&'static str, Injection)> {
-    let pause = |members| Injection::Pause { members: names(members) };
-    let network = |pairs, effect| Injection::Network { pairs, effect };
-    let clock = |members, skew| Injection::Clock { members: names(members), skew };
+    let pause = |members| Injection::on_members(FaultKind::Pause, names(members));
+    let partition = |links| Injection::on_links(FaultKind::Partition, links);
+    let clock = |members, skew| Injection::on_members(FaultKind::Clock, names(members)).with(Parameter::Skew(skew));
+    let to_node = vec![("c0".to_string(), "n0".to_string())];
     let replies = vec![("n2".to_string(), "c0".to_string())];
     vec![
         ("pause a client", pause("c0")),
         ("pause a node", pause("n1")),
         ("pause five nodes", pause("n0 n1 n2 n3 n4")),
-        ("pause the background threads of a node", Injection::PauseBackground { members: names("n1") }),
+        ("pause the background threads of a node", Injection::on_members(FaultKind::PauseBackground, names("n1"))),
+        ("watch for a command", Injection::on_links(FaultKind::Call, to_node).with(held_set())),
+        ("kill a node, start it again", Injection::on_members(FaultKind::Kill, names("n3"))),
+        ("power loss of a node, start it again", Injection::on_members(FaultKind::PowerLoss, names("n4"))),
+        ("partition: one node", partition(links("n0"))),
+        ("partition: five nodes", partition(links("n0 n1 n2 n3 n4"))),
+        ("partition: replies of one node only", partition(replies)),
+        ("loss of 30 %", Injection::on_links(FaultKind::Loss, links("n1")).with(Parameter::Percent(30))),
         (
-            "watch for a command",
-            Injection::Call { pairs: vec![("c0".to_string(), "n0".to_string())], call: held_set() },
+            "delay of 50 ms",
+            Injection::on_links(FaultKind::Delay, links("n1")).with(Parameter::Length { ms: 50, jitter_ms: 0 }),
         ),
-        ("kill a node, start it again", Injection::Kill { members: names("n3") }),
-        ("power loss of a node, start it again", Injection::PowerLoss { members: names("n4") }),
-        ("partition: one node", network(ways("n0"), Effect::Drop)),
-        ("partition: five nodes", network(ways("n0 n1 n2 n3 n4"), Effect::Drop)),
-        ("partition: replies of one node only", network(replies, Effect::Drop)),
-        ("loss of 30 %", network(ways("n1"), Effect::Lose { percent: 30 })),
-        ("delay of 50 ms", network(ways("n1"), Effect::Delay { ms: 50, jitter_ms: 0 })),
-        ("reset", network(ways("n1"), Effect::Reset)),
+        ("reset", Injection::on_links(FaultKind::Reset, links("n1"))),
         ("clock of a node jumps ahead", clock("n2", Skew::Jump { ms: 2000 })),
         ("clock of a node jumps back", clock("n2", Skew::Jump { ms: -2000 })),
         ("clock of a node runs 1.5 times as fast", clock("n2", Skew::Rate { factor: 1.5 })),
         ("clock of a node flickers", clock("n2", Skew::Strobe { ms: 500, period_us: 1000 })),
         ("clock of a client jumps ahead", clock("c1", Skew::Jump { ms: 2000 })),
-        ("evict", Injection::Evict { members: names("n0") }),
-        ("flush", Injection::Flush { members: names("n0") }),
+        ("evict", Injection::on_members(FaultKind::Evict, names("n0"))),
+        ("flush", Injection::on_members(FaultKind::Flush, names("n0"))),
     ]
+}
+
+#[test]
+fn every_kind_is_in_the_catalogue() {
+    // A failover takes nodes that have roles; see `groups`.
+    for kind in FaultKind::ALL.iter().filter(|kind| !kind.needs.roles) {
+        assert!(catalogue().iter().any(|(_, injection)| injection.kind == *kind), "{kind}");
+    }
 }
 
 /// Injects and heals, and fails if either was not observed. Returns the milliseconds each took for the controller.
@@ -95,8 +103,8 @@ async fn once(cluster: &Cluster, number: u32, label: &str, injection: &Injection
     assert_seen(label, "injected", &seen);
 
     let timed = Instant::now();
-    if let Injection::Kill { members } | Injection::PowerLoss { members } = injection {
-        for member in members {
+    if injection.kind.ends_processes() {
+        for member in &injection.members {
             cluster.restart_server(member).await.unwrap();
         }
     }

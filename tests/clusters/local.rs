@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use redjepsen::cluster::{
     ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Local, Owner,
 };
-use redjepsen::faults::{Effect, Injection, Observation, RedisCommand, RedisReply, Skew};
+use redjepsen::fault_kinds::FaultKind;
+use redjepsen::faults::{Injection, Observation, Parameter, RedisCommand, RedisReply, Skew};
 use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
 use tokio::io::AsyncWriteExt;
 
@@ -162,14 +163,14 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     eprintln!("there and back: {:?}", began.elapsed() / 200);
 
     // A client that stays silent or never reads holds nobody up.
-    inject(&cluster, 3, Injection::Pause { members: members(&["c3"]) }).await;
+    inject(&cluster, 3, Injection::on_members(FaultKind::Pause, members(&["c3"]))).await;
     clients[3].stdin.write_all(b"are you there?\n").await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(200), clients[3].output.recv()).await.is_err());
     assert_eq!(say(&mut clients[2], "I am").await, "I am");
     heal(&cluster, 3).await;
     assert_eq!(next(&mut clients[3]).await, ClientOutput::Stdout(b"are you there?".to_vec()));
 
-    let seen = inject(&cluster, 102, Injection::Pause { members: members(&["n2"]) }).await;
+    let seen = inject(&cluster, 102, Injection::on_members(FaultKind::Pause, members(&["n2"]))).await;
     assert!(seen.processes.iter().all(|process| process.states == "T"), "{seen:?}");
     let url = &cluster.node_urls()[2];
     assert!(cluster.agent.redis(url, RedisCommand::Ping, Duration::from_millis(200)).await.is_err());
@@ -178,7 +179,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     ask(&cluster, url, RedisCommand::Ping).await.unwrap();
 
     // A client killed while paused comes back as a new process at the same address.
-    inject(&cluster, 1, Injection::Pause { members: members(&["c1"]) }).await;
+    inject(&cluster, 1, Injection::on_members(FaultKind::Pause, members(&["c1"]))).await;
     let began = Instant::now();
     let mut again = cluster.restart_client(1).await.unwrap();
     eprintln!("client restarted in {:?}", began.elapsed());
@@ -220,7 +221,7 @@ async fn a_killed_node_comes_back_with_what_it_persisted() {
         let url = &cluster.node_urls()[1];
         let mut client = cluster.start_client(0).await.unwrap();
         assert_eq!(via(&mut client, url, "SET lock 1").await, "+OK");
-        inject(&cluster, 0, Injection::Kill { members: members(&["n1"]) }).await;
+        inject(&cluster, 0, Injection::on_members(FaultKind::Kill, members(&["n1"]))).await;
         assert!(ask(&cluster, url, RedisCommand::Ping).await.is_err());
         let began = Instant::now();
         cluster.restart_server("n1").await.unwrap();
@@ -229,7 +230,7 @@ async fn a_killed_node_comes_back_with_what_it_persisted() {
         let found = ask(&cluster, url, RedisCommand::Exists("lock".to_string())).await;
         assert_eq!(found, Ok(RedisReply::Count(kept)), "{persistence:?}");
         assert_eq!(via(&mut client, url, "PING").await, "+PONG", "at the same address");
-        inject(&cluster, 1, Injection::Pause { members: members(&["n1"]) }).await;
+        inject(&cluster, 1, Injection::on_members(FaultKind::Pause, members(&["n1"]))).await;
         heal(&cluster, 1).await;
         cluster.stop().await.unwrap();
     }
@@ -265,7 +266,7 @@ async fn every_family_of_faults_reaches_the_members() {
     assert_eq!(via(&mut client, n0, "SET lock 1 PX 5000").await, "+OK");
 
     let pairs = vec![("c0".to_string(), "n0".to_string())];
-    let seen = inject(&cluster, 0, Injection::Network { pairs, effect: Effect::Drop }).await;
+    let seen = inject(&cluster, 0, Injection::on_links(FaultKind::Partition, pairs)).await;
     eprintln!("cut: {seen:?}");
     client.stdin.write_all(format!("{} PING\n", &n0[8..n0.len() - 5]).as_bytes()).await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(300), client.output.recv()).await.is_err(), "it is cut off");
@@ -273,19 +274,19 @@ async fn every_family_of_faults_reaches_the_members() {
     heal(&cluster, 0).await;
     assert_eq!(next(&mut client).await, ClientOutput::Stdout(b"+PONG".to_vec()), "the packet that was sent again");
 
-    let seen =
-        inject(&cluster, 1, Injection::Clock { members: members(&["n0"]), skew: Skew::Jump { ms: 10_000 } }).await;
+    let ahead = Parameter::Skew(Skew::Jump { ms: 10_000 });
+    let seen = inject(&cluster, 1, Injection::on_members(FaultKind::Clock, members(&["n0"])).with(ahead)).await;
     eprintln!("skewed: {seen:?}");
     let lock = ask(&cluster, n0, RedisCommand::Exists("lock".to_string())).await;
     assert_eq!(lock, Ok(RedisReply::Count(0)), "it expired early");
     heal(&cluster, 1).await;
 
     assert_eq!(via(&mut client, n1, "SET lock 1").await, "+OK");
-    let seen = inject(&cluster, 2, Injection::PowerLoss { members: members(&["n1"]) }).await;
+    let seen = inject(&cluster, 2, Injection::on_members(FaultKind::PowerLoss, members(&["n1"]))).await;
     eprintln!("without power: {seen:?}");
     cluster.restart_server("n1").await.unwrap();
     heal(&cluster, 2).await;
-    inject(&cluster, 3, Injection::Flush { members: members(&["n0", "n1"]) }).await;
+    inject(&cluster, 3, Injection::on_members(FaultKind::Flush, members(&["n0", "n1"]))).await;
     cluster.stop().await.unwrap();
 }
 
@@ -316,7 +317,7 @@ async fn members_look_like_machines_of_their_own() {
     }
     // However it ends, its children end with it.
     let count = processes_of(cluster.run_id()).len();
-    inject(&cluster, 0, Injection::Kill { members: members(&["c0"]) }).await;
+    inject(&cluster, 0, Injection::on_members(FaultKind::Kill, members(&["c0"]))).await;
     assert!(processes_of(cluster.run_id()).len() <= count - 3);
     // The agent sees the end at once; the kernel tells the process's parent slightly later.
     let noted = async {
@@ -508,7 +509,7 @@ async fn two_clusters_at_once_do_not_see_each_other() {
     assert_eq!(via(&mut client, url, "SET lock 1").await, "+OK");
     assert_eq!(ask(&one, url, RedisCommand::Dbsize).await, Ok(RedisReply::Count(1)));
     assert_eq!(ask(&other, url, RedisCommand::Dbsize).await, Ok(RedisReply::Count(0)));
-    inject(&one, 0, Injection::Pause { members: members(&["n0", "c0"]) }).await;
+    inject(&one, 0, Injection::on_members(FaultKind::Pause, members(&["n0", "c0"]))).await;
     let mut client = other.start_client(0).await.unwrap();
     assert_eq!(via(&mut client, url, "PING").await, "+PONG");
     one.stop().await.unwrap();
@@ -521,7 +522,7 @@ async fn the_cluster_ends_with_the_last_hold_on_it() {
     let _turn = turns::local();
     let cluster = local().start(spec("orphan", 1, 1, &["/bin/cat"])).await.unwrap();
     let run_id = cluster.run_id().to_string();
-    inject(&cluster, 0, Injection::Pause { members: members(&["c0", "n0"]) }).await;
+    inject(&cluster, 0, Injection::on_members(FaultKind::Pause, members(&["c0", "n0"]))).await;
     cluster.agent.close().await;
     assert_gone(&run_id, &[]);
     assert!(cluster.member_states().await.is_err());
@@ -572,7 +573,7 @@ fn a_killed_controller_leaves_nothing_but_its_folder_which_clean_removes() {
 #[ignore = "the controller that another test kills"]
 async fn to_be_killed() {
     let cluster = local().start(spec("killed", 1, 1, &["/bin/cat"])).await.unwrap();
-    inject(&cluster, 0, Injection::Pause { members: members(&["c0", "n0"]) }).await;
+    inject(&cluster, 0, Injection::on_members(FaultKind::Pause, members(&["c0", "n0"]))).await;
     println!("paused in {}", cluster.run_id());
     tokio::time::sleep(Duration::from_secs(60)).await;
     cluster.stop().await.unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Local, Owner, Simulated, in_virtual_time};
+use redjepsen::fault_kinds::FaultKind;
 use redjepsen::faults::{Injection, RedisCommand, RedisReply};
 use redjepsen::topology::{Persistence, Program, Topology};
 use tokio::time::sleep;
@@ -98,7 +99,7 @@ async fn power_loss(mut node: Node) -> Option<[Vec<RedisReply>; 2]> {
     }
     let before = node.values().await;
     let late = !(PLACE..TOO_LATE).contains(&node.place_in_the_second().await);
-    let loss = Injection::PowerLoss { members: vec!["n0".to_string()] };
+    let loss = Injection::on_members(FaultKind::PowerLoss, vec!["n0".to_string()]);
     assert!(node.cluster.agent.inject(1, &loss).await.unwrap().observed);
     node.cluster.restart_server("n0").await.unwrap();
     assert!(node.cluster.agent.heal(1).await.unwrap().observed);

@@ -7,7 +7,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use redjepsen::cluster::{ClientCommand, ClientOutput, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
-use redjepsen::faults::{Effect, Injection, RedisCommand, RedisReply};
+use redjepsen::fault_kinds::FaultKind;
+use redjepsen::faults::{Injection, RedisCommand, RedisReply};
 use redjepsen::members::Role;
 use redjepsen::scenario::Options;
 use redjepsen::topology::{Persistence, Program, Topology};
@@ -69,7 +70,7 @@ async fn inject(cluster: &Cluster, fault: u32, injection: Injection) {
 
 fn cut() -> Injection {
     let pairs = [("n0", "resource"), ("resource", "n0")].map(|(from, to)| (from.to_string(), to.to_string()));
-    Injection::Network { pairs: pairs.into(), effect: Effect::Drop }
+    Injection::on_links(FaultKind::Partition, pairs.into())
 }
 
 /// Everything that a run can leave on a cluster is gone after a reset, and fault numbers can be used again.
@@ -81,11 +82,11 @@ async fn what_a_run_leaves_is_gone(kind: &str) {
         said(&cluster, &url, &["SET", "k0", "c0:1"]).await;
         said(&cluster, &url, &["EVAL", "return 1", "0"]).await;
     }
-    inject(&cluster, 0, Injection::Kill { members: members(&["n1"]) }).await;
+    inject(&cluster, 0, Injection::on_members(FaultKind::Kill, members(&["n1"]))).await;
     cluster.restart_server("n1").await.unwrap();
     inject(&cluster, 1, cut()).await;
-    inject(&cluster, 2, Injection::Evict { members: members(&["n1"]) }).await;
-    inject(&cluster, 3, Injection::Pause { members: members(&["n0", "c1"]) }).await;
+    inject(&cluster, 2, Injection::on_members(FaultKind::Evict, members(&["n1"]))).await;
+    inject(&cluster, 3, Injection::on_members(FaultKind::Pause, members(&["n0", "c1"]))).await;
     let logs = tempfile::tempdir().unwrap();
     for run in ["first", "second"] {
         fs::create_dir(logs.path().join(run)).unwrap();
@@ -146,7 +147,7 @@ async fn a_cluster_that_cannot_be_made_as_new_says_why() {
             "setting" => {
                 said(&cluster, &cluster.node_urls()[1], &["CONFIG", "SET", "hz", "20"]).await;
             }
-            "killed" => inject(&cluster, 7, Injection::Kill { members: members(&["n1"]) }).await,
+            "killed" => inject(&cluster, 7, Injection::on_members(FaultKind::Kill, members(&["n1"]))).await,
             "gone" => kill_a_server(cluster.run_id()),
             _ => cluster.agent.close().await,
         }

@@ -18,20 +18,22 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("interrupt", &[]),
     ("machine", &[]),
     ("topology", &["members", "slots", "units"]),
-    ("history", &["members"]),
+    ("fault_kinds", &["members"]),
+    ("history", &["fault_kinds", "members"]),
     ("resource", &["history"]),
     ("locks", &["topology", "units"]),
-    ("nemesis", &["history", "topology", "units"]),
+    ("nemesis", &["fault_kinds", "history", "members", "topology", "units"]),
     ("scenario", &["files", "history", "locks", "nemesis", "runs", "topology", "units"]),
     ("plan", &["history", "nemesis", "scenario", "topology", "units", "words"]),
     ("client", &["history", "locks", "machine", "resource", "scenario", "slots", "topology"]),
-    ("faults", &["history", "machine", "topology"]),
+    ("faults", &["fault_kinds", "history", "machine", "topology", "words"]),
     ("cluster", &["client", "faults", "files", "interrupt", "machine", "members", "topology"]),
     (
         "controller",
         &[
             "client",
             "cluster",
+            "fault_kinds",
             "faults",
             "files",
             "history",
@@ -45,12 +47,12 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "words",
         ],
     ),
-    ("checker", &["history", "members", "words"]),
+    ("checker", &["fault_kinds", "history", "members", "words"]),
     ("suite", &["checker", "files", "nemesis", "plan", "scenario", "topology", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
-    ("telling", &["checker", "history", "locks", "nemesis", "scenario", "suite", "topology", "words"]),
-    ("report", &["checker", "explore", "files", "history", "risk", "suite", "telling", "words"]),
+    ("telling", &["checker", "fault_kinds", "history", "locks", "nemesis", "scenario", "suite", "topology", "words"]),
+    ("report", &["checker", "explore", "fault_kinds", "files", "history", "risk", "suite", "telling", "words"]),
     (
         "runner",
         &[
@@ -71,7 +73,19 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ),
     (
         "fuzz",
-        &["checker", "cluster", "history", "interrupt", "nemesis", "plan", "runner", "scenario", "topology", "units"],
+        &[
+            "checker",
+            "cluster",
+            "fault_kinds",
+            "history",
+            "interrupt",
+            "nemesis",
+            "plan",
+            "runner",
+            "scenario",
+            "topology",
+            "units",
+        ],
     ),
     (
         "cli",
@@ -157,14 +171,37 @@ fn modules_name_only_what_stands_below_them() {
     }
 }
 
+/// Where kinds of faults are told apart by name: where each is declared and done, and where risk is about two of them.
+const KNOW_FAULTS_BY_NAME: &[&str] = &["fault_kinds", "faults/kinds", "risk"];
+
+/// Whoever adds a kind of fault would have to find everybody else who asks for one by name.
+#[test]
+fn a_kind_of_fault_is_named_only_where_it_is_declared_and_done() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    files(&src, &mut paths);
+    for path in paths {
+        let file = path.strip_prefix(&src).unwrap();
+        if KNOW_FAULTS_BY_NAME.iter().any(|place| file.starts_with(place)) {
+            continue;
+        }
+        let code = code_of(&path);
+        let named = code.split("FaultKind::").skip(1).find(|rest| !rest.starts_with("ALL"));
+        let named = named.and_then(|rest| rest.lines().next());
+        assert_eq!(named, None, "{}: ask what the kind does, as in `kind.halts()`", file.display());
+    }
+}
+
 /// The code of a run that could use virtual time, and that a seed repeats. Not the agent's own work on real processes
 /// and packets, nor code that reads the clock only for its own limits and progress lines (cli, checker, suite).
 const ON_A_RUNS_WAY: &[&str] = &[
     "client",
     "cluster",
     "controller",
+    "faults/async_host.rs",
     "faults/handle.rs",
     "faults/injection.rs",
+    "faults/kinds",
     "faults/wire.rs",
     "history/record.rs",
     "locks",

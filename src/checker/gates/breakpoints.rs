@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use super::super::verdict::{Anomaly, Gate};
 use super::super::words::{Words, seconds};
 use super::gate;
-use crate::history::{FaultKind, History, Opened, Operation, Phase};
+use crate::history::{History, Opened, Operation, Phase};
 use crate::members::client_name;
 
 /// A holder whose lock ran out while it stood at a breakpoint.
@@ -72,7 +72,7 @@ fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Op
     let ended = until.max().filter(|ended| stood <= *ended && *ended < opened)?;
     let by_a_fault = history.faults.iter().any(|window| {
         let (since, until) = window.span();
-        matches!(window.kind, FaultKind::Pause | FaultKind::PauseBackground | FaultKind::Call)
+        (window.kind.suspends() || window.kind.is_at_command())
             && window.targets.contains(&name)
             && since <= ended
             && until.is_none_or(|until| ended <= until)

@@ -4,7 +4,7 @@ use super::super::verdict::Gate;
 use super::super::words::{Words, count, list, seconds};
 use super::refuted::refuted;
 use super::{acknowledged, gate, held, is_update, or_silence, started};
-use crate::history::{FaultKind, FaultWindow, History, Operation, Outlives, Phase, Progress};
+use crate::history::{FaultWindow, History, Operation, Outlives, Phase, Progress};
 use crate::members::Role;
 
 /// Every fault was observed, and nothing in the history speaks against it.
@@ -154,9 +154,8 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
 fn leaves_nothing(history: &History, window: &FaultWindow) -> bool {
     let nodes = history.run.as_ref().map_or(0, |run| run.nodes);
     let hit = window.targets.iter().filter(|target| Role::of(target) == Some(Role::Node)).count() as u32;
-    let stands_still = matches!(window.kind, FaultKind::Pause | FaultKind::Kill | FaultKind::PowerLoss);
     let of_all = hit * 2 > nodes || window.hits(Role::Resource);
-    (stands_still && of_all) || window.certain_span().is_none_or(|span| kept_throughout(history, span))
+    (window.kind.halts() && of_all) || window.certain_span().is_none_or(|span| kept_throughout(history, span))
 }
 
 /// Whether one client held a lock that was valid from the start to the end of a fault, so that nobody else could have

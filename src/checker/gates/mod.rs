@@ -15,7 +15,7 @@ use self::faults::{faults_healed, faults_met_holds, faults_observed, progress};
 use super::verdict::{Anomaly, AnomalyKind, Gate};
 use super::words::{Words, count, list, seconds};
 use crate::history::{
-    ClientStep, FactName, FaultKind, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,
+    ClientStep, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,
 };
 
 /// Fewer acknowledged updates than this say nothing about a lock.
@@ -94,7 +94,7 @@ fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
 fn clients_steady(history: &History) -> Gate {
     let words = Words::new(history);
     let mut kills: Vec<(&FaultWindow, &String)> = (history.faults.iter())
-        .filter(|window| window.kind == FaultKind::Kill && window.was_observed())
+        .filter(|window| window.kind.ends_processes() && window.was_observed())
         .flat_map(|window| window.targets.iter().map(move |target| (window, target)))
         .collect();
     // After the heal the client was running again, so an end later than that is its own.

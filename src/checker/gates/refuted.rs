@@ -8,9 +8,8 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::super::words::{Words, seconds};
-use crate::history::{
-    FaultKind, FaultWindow, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, ResourceKind,
-};
+use crate::fault_kinds::OnPackets;
+use crate::history::{FaultWindow, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, ResourceKind};
 use crate::members::{Role, client_name, node_name};
 
 /// The clocks of two machines part by less than one part in this many.
@@ -67,11 +66,10 @@ fn certain_span(history: &History, window: &FaultWindow) -> Option<Span> {
 
 fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>> {
     let Some(span) = certain_span(history, window) else { return Vec::new() };
-    let stops = |kind| matches!(kind, FaultKind::Pause | FaultKind::Kill | FaultKind::PowerLoss);
-    if stops(window.kind) {
+    if window.kind.halts() {
         // What another such fault does to it meanwhile, such as a kill and a start, may end this one.
         let alone = |target: &&String| {
-            let mut others = history.faults.iter().filter(|other| other.fault != window.fault && stops(other.kind));
+            let mut others = history.faults.iter().filter(|other| other.fault != window.fault && other.kind.halts());
             !others.any(|other| other.targets.contains(*target) && overlap(window.span(), other.span()))
         };
         let stopped = window.targets.iter().filter(alone);
@@ -93,7 +91,7 @@ fn overlap((from, to): (u64, Option<u64>), (other_from, other_to): (u64, Option<
 
 /// Who is cut off from whom, as pairs of sender and receiver, as far as it is known.
 fn cut(window: &FaultWindow) -> &[(String, String)] {
-    window.links.as_deref().filter(|_| window.kind == FaultKind::Partition).unwrap_or_default()
+    window.links.as_deref().filter(|_| window.kind.does.packets == OnPackets::Cut).unwrap_or_default()
 }
 
 /// What a client did while it stood still, or after its process was gone.
@@ -102,7 +100,7 @@ fn acted(history: &History, outage: &Outage, words: Words) -> Option<String> {
     let its = |operation: &&Operation| words.process(operation.process) == *target;
     let mut operations: Vec<&Operation> = history.operations.iter().filter(its).collect();
     let mut until = *until;
-    if window.kind != FaultKind::Pause {
+    if window.kind.ends_processes() {
         // The client goes on as another process; the one that was killed never does.
         let there = there_before(history, window.inject);
         operations.retain(|operation| there.contains(&operation.process));
@@ -172,7 +170,7 @@ fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<St
 /// A partition whose sides are not known, where each client that it names (or every client, if it names none) got a lock
 /// from the only node, and if it names no node, also reached the resource: then nobody was cut off from anything.
 fn nobody_was_cut_off(history: &History, window: &FaultWindow, answers: &[Answered]) -> Option<String> {
-    let header = history.run.as_ref().filter(|run| run.nodes == 1 && window.kind == FaultKind::Partition)?;
+    let header = history.run.as_ref().filter(|run| run.nodes == 1 && window.kind.does.packets == OnPackets::Cut)?;
     let span = certain_span(history, window).filter(|_| window.links.is_none())?;
     let names = |role: Role| window.targets.iter().filter(move |target| Role::of(target) == Some(role)).cloned();
     let mut clients: Vec<String> = names(Role::Client).collect();
@@ -226,13 +224,8 @@ fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
 /// What is said of a fault.
 fn reported(window: &FaultWindow, target: &str) -> String {
     let (since, until) = window.certain_span().unwrap_or((window.inject, u64::MAX));
-    let what = match window.kind {
-        FaultKind::Pause => "pause",
-        FaultKind::Kill => "kill",
-        FaultKind::PowerLoss => "take the power from",
-        _ => "cut off",
-    };
     let until = if until == u64::MAX { "the end".to_string() } else { seconds(until) };
+    let what = window.kind.says.verb;
     format!("fault {} was reported to {what} {target} from {} to {until}", window.fault, seconds(since))
 }
 

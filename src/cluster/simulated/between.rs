@@ -3,12 +3,12 @@
 
 use std::net::SocketAddrV4;
 
-use crate::faults::Deed;
+use crate::faults::MemberAction;
 
 /// Sees what passes, and may change it. What a method is not written for goes its way.
 pub(crate) trait Between: Send + Sync {
     /// Whether this is really done to a member. It is reported as seen in any case.
-    fn acts(&self, _member: &str, _deed: Deed) -> bool {
+    fn acts(&self, _member: &str, _action: MemberAction) -> bool {
         true
     }
 

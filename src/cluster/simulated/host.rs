@@ -1,4 +1,4 @@
-//! Faults on simulated members: the last step, after which all is as on a real machine.
+//! The primitives of faults on simulated members, after which all is as on a real machine.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::machine::Inside;
 use super::world::{State, World};
-use crate::faults::{Deed, Effect, Ends, Host, Observation, Pair, Scope, SoFar};
+use crate::faults::{Effect, Ends, Host, MemberAction, Observation, Pair, Scope, SoFar};
 use crate::machine::Machine;
 
 /// What the agent acts on.
@@ -17,7 +17,9 @@ pub(super) struct SimulatedHost {
 }
 
 impl Host for SimulatedHost {
-    const BLOCKS: bool = false;
+    fn blocks(&self) -> bool {
+        false
+    }
 
     fn monotonic(&self) -> Duration {
         self.world.change(|state| state.monotonic())
@@ -55,39 +57,39 @@ impl Host for SimulatedHost {
         self.world.change(|state| state.machine_named(name).is_some_and(|(_, machine)| machine.running.is_some()))
     }
 
-    fn act(&self, name: &str, deed: Deed) -> Result<Observation, String> {
+    fn act(&self, name: &str, action: MemberAction) -> Result<Observation, String> {
         self.world.change(|state| {
             let (address, _) = state.machine_named(name).ok_or_else(|| unknown(name))?;
-            if state.between.as_ref().is_some_and(|between| !between.acts(name, deed)) {
+            if state.between.as_ref().is_some_and(|between| !between.acts(name, action)) {
                 return Ok(seen(true, format!("{name}: as ordered")));
             }
-            Ok(act(state, name, address, deed))
+            Ok(act(state, name, address, action))
         })
     }
 
-    fn inject(&self, fault: u32, pairs: &[Pair], effect: Effect) -> Result<Observation, String> {
+    fn change_links(&self, fault: u32, links: &[Pair], effect: Effect) -> Result<Observation, String> {
         self.world.change(|state| {
             if state.between.as_ref().is_some_and(|between| !between.changes_network(false)) {
                 return Ok(seen(true, "as ordered".to_string()));
             }
-            state.network.ways.inject(fault, pairs, effect).map(|text| seen(true, text))
+            state.network.faults.inject(fault, links, effect).map(|text| seen(true, text))
         })
     }
 
-    fn heal(&self, fault: u32) -> Result<Observation, String> {
+    fn restore_links(&self, fault: u32) -> Result<Observation, String> {
         self.world.change(|state| {
             if state.between.as_ref().is_some_and(|between| !between.changes_network(true)) {
                 return Ok(seen(true, "open again".to_string()));
             }
-            let healed = state.network.ways.heal(fault);
-            let (held, ways) = healed.ok_or_else(|| format!("there is no network fault {fault}"))?;
-            state.let_go(held, &ways);
+            let healed = state.network.faults.heal(fault);
+            let (held, links) = healed.ok_or_else(|| format!("there is no network fault {fault}"))?;
+            state.release(held, &links);
             Ok(seen(true, "open again".to_string()))
         })
     }
 
     fn strike(&self, fault: u32, disarm: bool) -> SoFar {
-        self.world.change(|state| state.network.ways.strike(fault, disarm))
+        self.world.change(|state| state.network.faults.strike(fault, disarm))
     }
 
     fn provoke(&self, _: u32, connections: &[Ends]) -> Result<(), String> {
@@ -96,7 +98,7 @@ impl Host for SimulatedHost {
     }
 
     fn on_network(&self) -> Vec<u32> {
-        self.world.change(|state| state.network.ways.in_effect())
+        self.world.change(|state| state.network.faults.in_effect())
     }
 
     fn start_anew(&self) -> Result<(), String> {
@@ -104,35 +106,35 @@ impl Host for SimulatedHost {
     }
 
     fn close_network(&self) -> Result<(), String> {
-        self.world.change(|state| state.network.ways.heal_all());
+        self.world.change(|state| state.network.faults.heal_all());
         Ok(())
     }
 }
 
-fn act(state: &mut State, name: &str, address: Ipv4Addr, deed: Deed) -> Observation {
+fn act(state: &mut State, name: &str, address: Ipv4Addr, action: MemberAction) -> Observation {
     let gone = || seen(false, format!("{name}: its process is gone"));
-    match deed {
-        Deed::Stop | Deed::Continue => {
-            let stopped = deed == Deed::Stop;
+    match action {
+        MemberAction::Stop | MemberAction::Continue => {
+            let stopped = action == MemberAction::Stop;
             if !state.set_stopped(address, stopped) {
                 return gone();
             }
             seen(true, format!("{name}: {}", if stopped { "stands still" } else { "goes on" }))
         }
-        Deed::StopBackground => seen(false, format!("{name}: it has one thread only")),
-        Deed::ContinueBackground => seen(true, format!("{name}: it has one thread only")),
-        Deed::Kill | Deed::LosePower => {
-            if !state.kill(address, deed == Deed::LosePower) {
+        MemberAction::StopBackground => seen(false, format!("{name}: it has one thread only")),
+        MemberAction::ContinueBackground => seen(true, format!("{name}: it has one thread only")),
+        MemberAction::Kill | MemberAction::LosePower => {
+            if !state.kill(address, action == MemberAction::LosePower) {
                 return gone();
             }
-            let lost = if deed == Deed::LosePower { "; what it had not synced is lost" } else { "" };
+            let lost = if action == MemberAction::LosePower { "; what it had not synced is lost" } else { "" };
             seen(true, format!("{name}: gone{lost}"))
         }
-        Deed::SeeRunning => {
+        MemberAction::VerifyRunning => {
             let runs = state.running(address).is_some();
             seen(runs, format!("{name}: {}", if runs { "runs again" } else { "was not started again" }))
         }
-        Deed::Skew(skew) => {
+        MemberAction::Skew(skew) => {
             let (real, monotonic) = (state.wall(), state.monotonic());
             let Some((_, machine)) = state.machine_named(name) else { return gone() };
             match machine.clock.set(skew, real, monotonic) {
@@ -144,7 +146,7 @@ fn act(state: &mut State, name: &str, address: Ipv4Addr, deed: Deed) -> Observat
                 Err(reason) => seen(false, format!("{name}: {reason}")),
             }
         }
-        Deed::ShowTrueTime => {
+        MemberAction::RestoreClock => {
             if let Some((_, machine)) = state.machine_named(name) {
                 machine.clock = Default::default();
                 state.wake(address);

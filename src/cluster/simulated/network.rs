@@ -20,7 +20,7 @@ use tokio::io::ReadBuf;
 
 use super::Distance;
 use super::servers::Happened;
-use crate::faults::{LetGo, Pair, Passage, Segment, SimulatedWays};
+use crate::faults::{LinkFaults, Pair, Released, Segment, SegmentFate};
 
 /// When what opens a connection is sent again, at first.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ const HELD_UP: Duration = Duration::from_millis(10);
 /// The first port that a machine connects from.
 const FIRST_PORT: u16 = 40_000;
 
-/// Which way: from who opened the connection, or to it.
+/// Which direction: from who opened the connection, or to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Onward,
@@ -91,7 +91,7 @@ impl Moment<'_> {
 }
 
 pub(super) struct Network {
-    pub ways: SimulatedWays,
+    pub faults: LinkFaults,
     distance: Distance,
     links: Links,
     next_ports: BTreeMap<Ipv4Addr, u16>,
@@ -169,7 +169,7 @@ impl Direction {
 
 impl Network {
     pub fn new(distance: Distance) -> Network {
-        Network { ways: SimulatedWays::new(), distance, links: Links::default(), next_ports: BTreeMap::new() }
+        Network { faults: LinkFaults::new(), distance, links: Links::default(), next_ports: BTreeMap::new() }
     }
 
     fn link(&mut self, link: u64) -> Option<&mut Link> {
@@ -399,8 +399,8 @@ impl Network {
             let acknowledged = if matches!(content, Content::Open) { 0 } else { expected };
             let segment = Segment { from, to, sequence: lane.sequence, acknowledged, opens, payload };
             let transit = self.distance.transit(first);
-            match self.ways.pass(&segment, || second) {
-                Passage::Late(later) => {
+            match self.faults.pass(&segment, || second) {
+                SegmentFate::Late(later) => {
                     let Some(content) = lane.unsent.pop_front() else { return };
                     lane.sequence = lane.sequence.wrapping_add(content.length());
                     if !opens {
@@ -410,18 +410,18 @@ impl Network {
                     lane.flying.push_back((at, content));
                     moment.schedule(at, Due::Arrive(number, direction));
                 }
-                Passage::Lost => {
+                SegmentFate::Lost => {
                     let timeout = lane.timeout.unwrap_or(if opens { OPENING_TIMEOUT } else { TIMEOUT });
                     (lane.waits, lane.timeout) = (true, Some((timeout * 2).min(LONGEST_TIMEOUT)));
                     moment.schedule(now + timeout, Due::SendAgain(number, direction));
                     return;
                 }
-                Passage::Withheld => {
+                SegmentFate::Withheld => {
                     let Some(content) = lane.unsent.pop_front() else { return };
                     lane.sequence = lane.sequence.wrapping_add(content.length());
                     lane.withheld_close |= matches!(content, Content::Close);
                 }
-                Passage::Reset => return self.reset(number, moment),
+                SegmentFate::Reset => return self.reset(number, moment),
             }
         }
     }
@@ -540,12 +540,12 @@ impl Network {
         }
     }
 
-    /// Lets go what a fault held that is no more on these ways.
-    pub fn let_go(&mut self, held: Vec<LetGo>, ways: &BTreeSet<Pair>, moment: &mut Moment) {
+    /// Delivers what a fault held that is no longer on these links.
+    pub fn release(&mut self, held: Vec<Released>, links: &BTreeSet<Pair>, moment: &mut Moment) {
         let now = moment.now;
         for held in held {
             match held {
-                LetGo::Bytes { from, to, payload } => {
+                Released::Bytes { from, to, payload } => {
                     let Some((number, direction)) = self.between(from, to) else { continue };
                     let Some(link) = self.link(number) else { continue };
                     let lane = &mut link.lanes[direction.from()];
@@ -556,7 +556,7 @@ impl Network {
                     }
                     moment.schedule(now, Due::Arrive(number, direction));
                 }
-                LetGo::Reset { from, to } => {
+                Released::Reset { from, to } => {
                     if let Some((number, _)) = self.between(from, to) {
                         self.reset(number, moment);
                     }
@@ -567,9 +567,9 @@ impl Network {
         let mut arrivals = Vec::new();
         for (number, link) in self.links.iter_mut() {
             for direction in [Direction::Onward, Direction::Back] {
-                let way = (*link.ends[direction.from()].ip(), *link.ends[direction.to()].ip());
+                let ends = (*link.ends[direction.from()].ip(), *link.ends[direction.to()].ip());
                 let lane = &mut link.lanes[direction.from()];
-                if ways.contains(&way) && lane.flying.iter().any(|(at, _)| *at > now + HELD_UP) {
+                if links.contains(&ends) && lane.flying.iter().any(|(at, _)| *at > now + HELD_UP) {
                     lane.flying.iter_mut().for_each(|(at, _)| *at = now);
                     arrivals.push((number, direction));
                 }
@@ -580,7 +580,7 @@ impl Network {
         }
     }
 
-    /// The connection between these ends, and which way leads from the first.
+    /// The connection between these ends, and the direction that leads from the first.
     fn between(&self, from: SocketAddrV4, to: SocketAddrV4) -> Option<(u64, Direction)> {
         self.links.iter().find_map(|(number, link)| match link.ends {
             ends if ends == [from, to] => Some((number, Direction::Onward)),

@@ -23,7 +23,7 @@ use super::machine::{Inside, Stoppable};
 use super::servers::Program;
 use super::world::{Machine, What, World};
 use crate::client;
-use crate::faults::{Agent, AgentStreams, Request, carry_out_all};
+use crate::faults::{Agent, AgentStreams, Request, serve_orders};
 use crate::members::Role;
 
 /// How many bytes wait in a pipe.
@@ -98,7 +98,7 @@ impl SimulatedRun {
             }
         };
         tokio::spawn(async move {
-            if let Err(error) = carry_out_all(host, requests, answer, std::future::pending()).await {
+            if let Err(error) = serve_orders(host, requests, answer, std::future::pending()).await {
                 tracing::warn!("{error}");
             }
         });

@@ -16,8 +16,8 @@ use super::in_virtual_time;
 use super::machine::{Inside, Stoppable};
 use super::servers::Program;
 use super::world::{Machine, What, World};
-use crate::faults::{Call, Deed, Effect, Host};
-use crate::history::{Command, OnCall};
+use crate::fault_kinds::{CallEffect, Command, CommandFault};
+use crate::faults::{Effect, Host, MemberAction};
 use crate::machine::{Machine as _, Stream};
 
 const AGENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -75,12 +75,12 @@ impl Small {
         ask(&mut stream, words).await
     }
 
-    fn inject(&self, ways: &[(Ipv4Addr, Ipv4Addr)], effect: Effect) {
-        assert!(self.host.inject(7, ways, effect).unwrap().observed);
+    fn inject(&self, links: &[(Ipv4Addr, Ipv4Addr)], effect: Effect) {
+        assert!(self.host.change_links(7, links, effect).unwrap().observed);
     }
 
     fn heal(&self) {
-        assert!(self.host.heal(7).unwrap().observed);
+        assert!(self.host.restore_links(7).unwrap().observed);
     }
 }
 
@@ -152,12 +152,12 @@ fn what_one_connection_sends_arrives_in_order_and_two_connections_have_none() {
 
 #[test]
 fn a_cut_of_requests_keeps_them_from_the_server_and_a_cut_of_replies_does_not() {
-    for (way, arrives) in [(TO_NODE, "$-1"), (FROM_NODE, "x")] {
+    for (link, arrives) in [(TO_NODE, "$-1"), (FROM_NODE, "x")] {
         virtually(async || {
             let small = Small::new();
             let mut stream = small.connect().await.unwrap();
             assert_eq!(ask(&mut stream, "PING").await, "+PONG");
-            small.inject(&[way], Effect::Drop);
+            small.inject(&[link], Effect::Drop);
             stream.write_all(&request("SET k x")).await.unwrap();
             assert!(is_silent(&mut stream, seconds(5.0)).await);
             assert_eq!(small.asked_by_agent("GET k").await, arrives);
@@ -188,7 +188,7 @@ fn a_dead_server_refuses_at_once_and_one_that_is_cut_off_says_nothing() {
         small.inject(&[TO_NODE], Effect::Drop);
         assert!(timeout(seconds(30.0), small.connect()).await.is_err());
         small.heal();
-        small.host.act("n0", Deed::Kill).unwrap();
+        small.host.act("n0", MemberAction::Kill).unwrap();
         let refused = timeout(SOON, small.connect()).await.expect("at once").err().unwrap();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         small.world.change(|state| state.start_server(NODE));
@@ -201,7 +201,7 @@ fn a_dead_server_refuses_at_once_and_one_that_is_cut_off_says_nothing() {
 fn one_that_has_been_dead_for_a_while_says_nothing_until_it_is_asked_again() {
     virtually(async || {
         let small = Small::new();
-        small.host.act("n0", Deed::Kill).unwrap();
+        small.host.act("n0", MemberAction::Kill).unwrap();
         sleep(seconds(0.1)).await;
         assert!(timeout(seconds(10.0), small.connect()).await.is_err());
         let began = Instant::now();
@@ -219,11 +219,11 @@ fn one_that_has_been_dead_for_a_while_says_nothing_until_it_is_asked_again() {
 fn a_server_that_stands_still_accepts_and_answers_when_it_goes_on() {
     virtually(async || {
         let small = Small::new();
-        small.host.act("n0", Deed::Stop).unwrap();
+        small.host.act("n0", MemberAction::Stop).unwrap();
         let mut stream = timeout(SOON, small.connect()).await.expect("at once").unwrap();
         stream.write_all(&request("SET k x")).await.unwrap();
         assert!(is_silent(&mut stream, seconds(10.0)).await);
-        small.host.act("n0", Deed::Continue).unwrap();
+        small.host.act("n0", MemberAction::Continue).unwrap();
         assert_eq!(timeout(SOON, reply(&mut stream)).await.expect("at once").unwrap(), "+OK");
         assert_eq!(timeout(SOON, ask(&mut stream, "GET k")).await.expect("at once"), "x");
     });
@@ -255,14 +255,13 @@ fn after_a_cut_what_was_lost_is_sent_again_at_the_next_of_its_times_and_not_befo
 
 #[test]
 fn a_held_reply_comes_at_the_heal_and_a_lost_one_never() {
-    for (action, comes) in [(OnCall::HoldReply, true), (OnCall::LoseReply, false)] {
+    for (action, comes) in [(CallEffect::HoldReply, true), (CallEffect::LoseReply, false)] {
         virtually(async || {
             let small = Small::new();
             let mut stream = small.connect().await.unwrap();
             let command = Command::Named("SET".to_string());
-            let (writing, chosen) = (Default::default(), Vec::new());
-            let call = Call { action, command, nth: None, key: None, writing, chosen };
-            small.inject(&[TO_NODE, FROM_NODE], Effect::Call(call));
+            let call = CommandFault { effect: action, command, nth: None, key: None };
+            small.inject(&[TO_NODE, FROM_NODE], Effect::Command(call.into()));
             assert_eq!(ask(&mut stream, "GET k").await, "$-1", "another command");
             stream.write_all(&request("SET k x")).await.unwrap();
             assert!(is_silent(&mut stream, seconds(5.0)).await);
@@ -317,7 +316,7 @@ fn what_a_client_sent_before_it_was_killed_arrives_and_nothing_else() {
             if sends {
                 sent.notified().await;
             }
-            assert!(small.host.act("c0", Deed::Kill).unwrap().observed);
+            assert!(small.host.act("c0", MemberAction::Kill).unwrap().observed);
             if cut {
                 sleep(seconds(1.0)).await;
                 assert_eq!(small.asked_by_agent("GET k").await, "$-1");
@@ -335,10 +334,10 @@ fn a_client_that_stands_still_sends_nothing_until_it_goes_on() {
         let small = Small::new();
         start_client(&small, "SET k x");
         sleep(seconds(0.5)).await;
-        small.host.act("c0", Deed::Stop).unwrap();
+        small.host.act("c0", MemberAction::Stop).unwrap();
         sleep(seconds(5.0)).await;
         assert_eq!(small.asked_by_agent("GET k").await, "$-1");
-        small.host.act("c0", Deed::Continue).unwrap();
+        small.host.act("c0", MemberAction::Continue).unwrap();
         sleep(SOON).await;
         assert_eq!(small.asked_by_agent("GET k").await, "x");
     });
@@ -348,9 +347,9 @@ fn a_client_that_stands_still_sends_nothing_until_it_goes_on() {
 fn a_fault_that_does_not_exist_is_refused() {
     virtually(async || {
         let small = Small::new();
-        assert!(small.host.heal(7).is_err());
+        assert!(small.host.restore_links(7).is_err());
         small.inject(&[TO_NODE], Effect::Drop);
-        assert!(small.host.inject(7, &[TO_NODE], Effect::Drop).is_err(), "its number is taken");
+        assert!(small.host.change_links(7, &[TO_NODE], Effect::Drop).is_err(), "its number is taken");
         small.heal();
         assert_eq!(small.host.on_network(), Vec::<u32>::new());
         assert!(small.host.strike(7, false).is_err());

@@ -20,7 +20,7 @@ use super::Distance;
 use super::between::Between;
 use super::network::{self, Effect, Listens, Moment, Network};
 use super::servers::{self, Happened, Program};
-use crate::faults::{LetGo, Pair, WrongClock};
+use crate::faults::{Pair, Released, WrongClock};
 
 /// What monotonic clocks show when the world begins: machines have been up for a while.
 const UP_FOR: Duration = Duration::from_secs(1000);
@@ -433,9 +433,9 @@ impl State {
         self.on_network(|network, moment| network.close_from_task(link, moment));
     }
 
-    /// Lets go what a fault held that is no more on these ways.
-    pub fn let_go(&mut self, held: Vec<LetGo>, ways: &BTreeSet<Pair>) {
-        self.on_network(|network, moment| network.let_go(held, ways, moment));
+    /// See [`Network::release`].
+    pub fn release(&mut self, held: Vec<Released>, links: &BTreeSet<Pair>) {
+        self.on_network(|network, moment| network.release(held, links, moment));
     }
 
     /// See [`Network::provoke`].

@@ -18,13 +18,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::{Deserialize, Serialize};
-
 use super::capture::OFFLOAD_HEADER;
 use super::frame::{self, Tcp, flags};
 use super::resp::{self, Scanner, Value};
 use super::{Pair, reset};
-use crate::history::{Command, OnCall, ordinal};
+use crate::fault_kinds::{CallEffect, Command, CommandFault, ordinal};
 use crate::topology::REDIS_PORT;
 use effect::{did_nothing, keys_of, names_a_key_of_the_run, shown};
 
@@ -36,10 +34,9 @@ const MOST_CONNECTIONS: usize = 4096;
 const ROOM: usize = 4 << 20;
 
 /// What strikes, and at which command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Call {
-    pub action: OnCall,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandWatch {
+    pub effect: CallEffect,
     pub command: Command,
     /// Which of the commands that match, from 1, counted for each client and server since the fault was injected; `None`
     /// for each of them.
@@ -103,7 +100,14 @@ fn fits(meant: &Command, writing: &BTreeSet<String>, command: &str) -> bool {
     }
 }
 
-impl Call {
+impl From<CommandFault> for CommandWatch {
+    fn from(fault: CommandFault) -> CommandWatch {
+        let CommandFault { effect, nth, command, key } = fault;
+        CommandWatch { effect, command, nth, key, writing: BTreeSet::new(), chosen: Vec::new() }
+    }
+}
+
+impl CommandWatch {
     /// Whether a command is meant.
     fn fits(&self, command: &str, keys: &[String]) -> bool {
         let key_fits = match &self.key {
@@ -149,15 +153,15 @@ impl Call {
             "" => "was answered".to_string(),
             answer => format!("was answered with {answer}"),
         };
-        let what = match self.action {
-            OnCall::HoldRequest => "is held",
-            OnCall::HoldReply => return format!("{which} {answered}, and the reply is held"),
-            OnCall::LoseReply => return format!("{which} {answered}, and the reply was lost"),
-            OnCall::ResetAfter => {
+        let what = match self.effect {
+            CallEffect::HoldRequest => "is held",
+            CallEffect::HoldReply => return format!("{which} {answered}, and the reply is held"),
+            CallEffect::LoseReply => return format!("{which} {answered}, and the reply was lost"),
+            CallEffect::ResetAfter => {
                 return format!("{which} {answered}, the reply was lost, and both ends got an RST");
             }
-            OnCall::ResetConnection => "was not let through, and both ends got an RST",
-            OnCall::CutConnection => "was not let through, nor is anything else on its connection",
+            CallEffect::ResetConnection => "was not let through, and both ends got an RST",
+            CallEffect::CutConnection => "was not let through, nor is anything else on its connection",
         };
         format!("{which} {what}")
     }
@@ -165,7 +169,7 @@ impl Call {
     /// What was seen if it did not strike, between these clients and servers. `spared` did nothing, and is the first that
     /// did.
     pub(crate) fn tell_none(&self, pairs: &[(String, String)], spared: Option<&Strike>) -> String {
-        let of = if self.action.waits_for_the_reply() { "reply to a " } else { "" };
+        let of = if self.effect.waits_for_the_reply() { "reply to a " } else { "" };
         let nth = self.nth.filter(|nth| *nth > 1).map(|nth| ordinal(nth) + " ").unwrap_or_default();
         let on = match &self.key {
             Some(key) => format!(" of a key like {key}"),
@@ -285,11 +289,11 @@ pub(super) struct Calls {
     strikes: Strikes,
 }
 
-/// A fault as the network knows it: what strikes, and on which ways.
-pub(super) type Ordered = (Call, BTreeSet<Pair>);
+/// A fault as the network knows it: what strikes, and on which links.
+pub(super) type Ordered = (CommandWatch, BTreeSet<Pair>);
 
 struct Armed {
-    call: Call,
+    watch: CommandWatch,
     pairs: BTreeSet<Pair>,
     /// How many commands matched so far, by client and server.
     matched: BTreeMap<Pair, u32>,
@@ -309,7 +313,7 @@ struct Connection {
     /// Faults that chose this connection before, and have seen nothing of it yet.
     chosen: Vec<u32>,
     /// Faults that have struck.
-    fates: Vec<(u32, OnCall)>,
+    fates: Vec<(u32, CallEffect)>,
     held: VecDeque<(Direction, Vec<u8>)>,
     held_bytes: usize,
     /// The last segment of a reply that was lost, as a frame.
@@ -353,14 +357,14 @@ impl Calls {
     /// order, and RSTs for connections on which a reply was lost for good.
     pub fn arm(&mut self, faults: &BTreeMap<u32, Ordered>) -> Vec<Vec<u8>> {
         self.faults.retain(|fault, _| faults.contains_key(fault));
-        for (fault, (call, pairs)) in faults {
+        for (fault, (watch, pairs)) in faults {
             if !self.faults.contains_key(fault) {
-                for ends in &call.chosen {
+                for ends in &watch.chosen {
                     let connection = self.connections.entry(*ends).or_default();
                     connection.chosen.push(*fault);
-                    connection.fates.push((*fault, call.action));
+                    connection.fates.push((*fault, watch.effect));
                 }
-                let armed = Armed { call: call.clone(), pairs: pairs.clone(), matched: BTreeMap::new() };
+                let armed = Armed { watch: watch.clone(), pairs: pairs.clone(), matched: BTreeMap::new() };
                 self.faults.insert(*fault, armed);
             }
         }
@@ -378,7 +382,7 @@ impl Calls {
         send
     }
 
-    /// Looks at a frame on a way that has faults. `bytes` begins with the offload header.
+    /// Looks at a frame on a link that has faults. `bytes` begins with the offload header.
     pub fn treat(&mut self, bytes: &[u8]) -> Treatment {
         let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
         let Some(packet) = frame::ipv4(captured) else { return Treatment::PassOn };
@@ -388,8 +392,8 @@ impl Calls {
             (REDIS_PORT, port) => (Direction::Reply, (packet.to, port, packet.from)),
             _ => return Treatment::PassOn,
         };
-        let way = (packet.from, packet.to);
-        if !self.faults.values().any(|armed| armed.pairs.contains(&way)) {
+        let link = (packet.from, packet.to);
+        if !self.faults.values().any(|armed| armed.pairs.contains(&link)) {
             return Treatment::PassOn;
         }
         self.seen += 1;
@@ -448,12 +452,12 @@ impl Calls {
         let keys = keys_of(&name, &command.words);
         let (client, _, server) = ends;
         for (fault, armed) in &mut self.faults {
-            if !armed.pairs.contains(&(client, server)) || !armed.call.fits(&name, &keys) {
+            if !armed.pairs.contains(&(client, server)) || !armed.watch.fits(&name, &keys) {
                 continue;
             }
             let key = keys.iter().find(|key| names_a_key_of_the_run(key)).or(keys.first()).cloned().unwrap_or_default();
             let strike = Strike { client, server, nth: 0, command: name.clone(), key, answer: String::new() };
-            if armed.call.action.waits_for_the_reply() {
+            if armed.watch.effect.waits_for_the_reply() {
                 match &mut connection.queued {
                     Some(queued) if name != "MULTI" => queued.push((*fault, strike)),
                     _ => connection.due.push(Due { number, end, fault: *fault, strike }),
@@ -463,7 +467,7 @@ impl Calls {
             if let Some(strike) = armed.counted(strike)
                 && self.strikes.note(*fault, &strike)
             {
-                connection.has_struck(*fault, armed.call.action);
+                connection.has_struck(*fault, armed.watch.effect);
             }
         }
     }
@@ -492,7 +496,7 @@ impl Calls {
             let place = number.checked_sub(before + 1).and_then(|place| usize::try_from(place).ok());
             if let Some(answer) = place.and_then(|place| answers.get(place)) {
                 strike.answer = shown(answer);
-                if did_nothing(&armed.call.command, &strike.command, answer) {
+                if did_nothing(&armed.watch.command, &strike.command, answer) {
                     self.strikes.spare(fault, strike);
                     continue;
                 }
@@ -500,7 +504,7 @@ impl Calls {
             if let Some(strike) = armed.counted(strike)
                 && self.strikes.note(fault, &strike)
             {
-                connection.has_struck(fault, armed.call.action);
+                connection.has_struck(fault, armed.watch.effect);
             }
         }
     }
@@ -511,7 +515,7 @@ impl Armed {
     fn counted(&mut self, strike: Strike) -> Option<Strike> {
         let nth = self.matched.entry((strike.client, strike.server)).or_default();
         *nth += 1;
-        let strikes = self.call.nth.is_none_or(|wanted| wanted == *nth);
+        let strikes = self.watch.nth.is_none_or(|wanted| wanted == *nth);
         strikes.then_some(Strike { nth: *nth, ..strike })
     }
 }
@@ -569,20 +573,20 @@ impl Connection {
         }
     }
 
-    fn has_struck(&mut self, fault: u32, action: OnCall) {
+    fn has_struck(&mut self, fault: u32, action: CallEffect) {
         if !self.fates.contains(&(fault, action)) {
             self.fates.push((fault, action));
         }
     }
 
-    fn has(&self, action: OnCall) -> bool {
+    fn has(&self, action: CallEffect) -> bool {
         self.fates.iter().any(|(_, fate)| *fate == action)
     }
 
     fn holds(&self, direction: Direction) -> bool {
         match direction {
-            Direction::Request => self.has(OnCall::HoldRequest),
-            Direction::Reply => self.has(OnCall::HoldReply),
+            Direction::Request => self.has(CallEffect::HoldRequest),
+            Direction::Reply => self.has(CallEffect::HoldReply),
         }
     }
 
@@ -595,13 +599,13 @@ impl Connection {
                 self.fates.retain(|(other, _)| *other != fault);
             }
         }
-        if self.has(OnCall::ResetAfter) || self.has(OnCall::ResetConnection) {
+        if self.has(CallEffect::ResetAfter) || self.has(CallEffect::ResetConnection) {
             return Treatment::Answered(reset::forge(captured).into_iter().map(bare).collect());
         }
-        if self.has(OnCall::CutConnection) {
+        if self.has(CallEffect::CutConnection) {
             return Treatment::Withheld;
         }
-        if direction == Direction::Reply && self.has(OnCall::LoseReply) {
+        if direction == Direction::Reply && self.has(CallEffect::LoseReply) {
             // Its headers are enough.
             self.lost = Some(captured[..captured.len().min(frame::HEADERS)].to_vec());
             return Treatment::Withheld;
@@ -618,7 +622,7 @@ impl Connection {
 
     /// Adds the frames that nothing holds any more.
     fn let_go(&mut self, send: &mut Vec<Vec<u8>>) {
-        if !self.has(OnCall::LoseReply)
+        if !self.has(CallEffect::LoseReply)
             && let Some(lost) = self.lost.take()
         {
             // The client still expects the reply's first byte; the server has what its last segment acknowledged.

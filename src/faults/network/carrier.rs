@@ -1,7 +1,7 @@
 //! Handles packets in user space where rules alone cannot: holds them for a delay, answers them for a reset, and follows
 //! the commands in them for a fault on one of these ([`calls`](super::calls)).
 //!
-//! The rules drop the packets of the ways in question, but only after a packet socket saw them enter the bridge. Held
+//! The rules drop the packets of the links in question, but only after a packet socket saw them enter the bridge. Held
 //! packets are sent out of the bridge itself, as frames of this machine, which the rules ignore. Frames keep what they
 //! say about pending checksums and segmentation, so members notice nothing but the time.
 //!
@@ -35,7 +35,7 @@ const MOST_BEFORE_AN_ORDER: usize = 8192;
 /// How often, at most, an unknown interface makes us look for new ports: a restarted member gets a new one.
 const LOOK_FOR_PORTS: Duration = Duration::from_millis(50);
 
-/// A thread that handles the packets of some ways.
+/// A thread that handles the packets of some links.
 pub(super) struct Carrier {
     orders: Sender<Order>,
     wake: Arc<OwnedFd>,
@@ -45,15 +45,15 @@ pub(super) struct Carrier {
 /// What it did since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// By way.
-    pub ways: BTreeMap<Pair, Carried>,
+    /// By link.
+    pub links: BTreeMap<Pair, Carried>,
     /// Packets not held because there was no room.
     pub no_room: u64,
     /// Frames that passed unread.
     pub missed: u64,
 }
 
-/// What was done to the packets of one way.
+/// What was done to the packets of one link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Carried {
     /// Packets held.
@@ -64,8 +64,8 @@ pub(super) struct Carried {
 
 impl Tally {
     pub fn add(&mut self, more: Tally) {
-        for (pair, carried) in more.ways {
-            let sum = self.ways.entry(pair).or_default();
+        for (pair, carried) in more.links {
+            let sum = self.links.entry(pair).or_default();
             sum.held += carried.held;
             sum.reset += carried.reset;
         }
@@ -73,10 +73,10 @@ impl Tally {
         self.missed += more.missed;
     }
 
-    /// Takes out what concerns these ways, and all losses, whichever way they are on.
-    pub fn take(&mut self, ways: &BTreeSet<Pair>) -> Tally {
-        let carried = ways.iter().filter_map(|pair| self.ways.remove_entry(pair)).collect();
-        Tally { ways: carried, no_room: mem::take(&mut self.no_room), missed: mem::take(&mut self.missed) }
+    /// Takes out what concerns these links, and all losses, whichever way they are on.
+    pub fn take(&mut self, links: &BTreeSet<Pair>) -> Tally {
+        let carried = links.iter().filter_map(|pair| self.links.remove_entry(pair)).collect();
+        Tally { links: carried, no_room: mem::take(&mut self.no_room), missed: mem::take(&mut self.missed) }
     }
 }
 
@@ -88,7 +88,7 @@ struct Order {
 }
 
 impl Carrier {
-    /// Starts the thread in the caller's network namespace. It handles no way yet.
+    /// Starts the thread in the caller's network namespace. It handles no link yet.
     pub fn start(bridge_name: &str, bridge: Bridge, strikes: Strikes) -> io::Result<Carrier> {
         let socket = PacketSocket::open(Frames::WithOffload, &filter::nothing())?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -111,8 +111,8 @@ impl Carrier {
         Ok(Carrier { orders, wake, thread: Some(thread) })
     }
 
-    /// From now on, exactly these ways are handled in user space, and these faults on commands are armed. Packets that
-    /// wait for a way that is cut are lost; those of ways without delay, and what no fault on a command holds any more,
+    /// From now on, exactly these links are handled in user space, and these faults on commands are armed. Packets that
+    /// wait for a link that is cut are lost; those of links without delay, and what no fault on a command holds any more,
     /// are sent before this returns.
     pub fn carry(
         &self,
@@ -252,7 +252,7 @@ impl Work {
         self.bridge.ports.contains(&interface)
     }
 
-    /// Handles one packet, with its offload header, according to the way's condition.
+    /// Handles one packet, with its offload header, according to the link's condition.
     fn treat(&mut self, bytes: &[u8]) {
         let Some(captured) = bytes.get(OFFLOAD_HEADER..) else { return };
         let Some(packet) = frame::ipv4(captured) else { return };
@@ -263,7 +263,7 @@ impl Work {
                 for forged in reset::forge(captured) {
                     self.send(&[&[0; OFFLOAD_HEADER], &forged[..]].concat());
                 }
-                self.tally.ways.entry(pair).or_default().reset += 1;
+                self.tally.links.entry(pair).or_default().reset += 1;
                 return;
             }
             Some(Handling::Hold { pass, least, most, .. }) => (*pass, *least, *most),
@@ -284,7 +284,7 @@ impl Work {
         }
         let spread = self.random.random_range(least..=most);
         if self.queue.push(pair, Instant::now() + spread, bytes) {
-            self.tally.ways.entry(pair).or_default().held += 1;
+            self.tally.links.entry(pair).or_default().held += 1;
         } else {
             self.tally.no_room += 1;
         }

@@ -1,11 +1,11 @@
-//! The combined effect of all faults on one way from a member to another.
+//! The combined effect of all faults on one link from a member to another.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Effect, Fault, Pair};
 
-/// The condition of a way. A cut hides everything else, and a reset hides everything else that would happen to TCP.
+/// The condition of a link. A cut hides everything else, and a reset hides everything else that would happen to TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Condition {
     pub cut: bool,
@@ -46,7 +46,7 @@ impl Condition {
     }
 }
 
-/// How the packets of a way are handled in user space.
+/// How the packets of a link are handled in user space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Handling {
     /// The rules drop them all; those already waiting are lost as well.
@@ -63,7 +63,7 @@ impl Handling {
         Handling::Hold { reset: false, pass: 1.0, least: Duration::ZERO, most: Duration::ZERO };
 }
 
-/// The condition of every way that a fault affects: losses multiply, delays add up.
+/// The condition of every link that a fault affects: losses multiply, delays add up.
 pub(super) fn combined<'fault>(faults: impl IntoIterator<Item = &'fault Fault>) -> BTreeMap<Pair, Condition> {
     let mut conditions = BTreeMap::new();
     for fault in faults {
@@ -72,7 +72,7 @@ pub(super) fn combined<'fault>(faults: impl IntoIterator<Item = &'fault Fault>) 
             match &fault.effect {
                 Effect::Drop => condition.cut = true,
                 Effect::Reset => condition.reset = true,
-                Effect::Call(_) => condition.calls = true,
+                Effect::Command(_) => condition.calls = true,
                 Effect::Lose { percent: 100 } => condition.cut = true,
                 Effect::Lose { percent } => condition.pass *= 1.0 - f64::from(*percent) / 100.0,
                 Effect::Delay { ms, jitter_ms } => {

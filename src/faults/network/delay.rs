@@ -1,6 +1,6 @@
 //! Packets that wait until they are due.
 //!
-//! Packets of one way never overtake each other, whatever the jitter: reordering is another fault, and TCP would answer
+//! Packets of one link never overtake each other, whatever the jitter: reordering is another fault, and TCP would answer
 //! it by slowing down. Memory is bounded: packets without room are lost, as in a router.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,13 +17,13 @@ const OVERHEAD: usize = 128;
 pub(super) struct Queue {
     /// Ordered by when they are due, then by arrival.
     waiting: BTreeMap<(Instant, u64), (Pair, Vec<u8>)>,
-    /// When the last packet of a way is due.
+    /// When the last packet of a link is due.
     last_due: HashMap<Pair, Instant>,
     came: u64,
     bytes: usize,
 }
 
-/// What happens to a way's waiting packets.
+/// What happens to a link's waiting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// They keep waiting, but not beyond this moment.
@@ -92,10 +92,10 @@ mod tests {
         let after = |ms| now + Duration::from_millis(ms);
         assert!(queue.push(a_to(2), after(50), b"first"));
         assert!(queue.push(a_to(2), after(40), b"second"));
-        assert!(queue.push(a_to(3), after(30), b"other way"));
+        assert!(queue.push(a_to(3), after(30), b"other link"));
         assert_eq!(queue.next_due(), Some(after(30)));
         assert_eq!(queue.pop(after(29)), None);
-        assert_eq!(queue.pop(after(49)).unwrap(), b"other way");
+        assert_eq!(queue.pop(after(49)).unwrap(), b"other link");
         assert_eq!(queue.pop(after(49)), None);
         assert_eq!(queue.pop(after(50)).unwrap(), b"first");
         assert_eq!(queue.pop(after(50)).unwrap(), b"second");

@@ -1,10 +1,10 @@
-//! The network faults: ways between members are cut, lose packets, are slow, or reset connections.
+//! The network faults: links between members are cut, lose packets, are slow, or reset connections.
 //!
 //! Members are IPv4 addresses on one Linux bridge: containers on a user-defined Docker network, or network namespaces
 //! of a local cluster. Everything is done and observed at the bridge, outside the members, in the caller's network
-//! namespace. A way has a direction: X to Y and Y to X are two ways.
+//! namespace. A link has a direction: X to Y and Y to X are two links.
 //!
-//! `condition` combines several faults on one way. `table` makes the kernel drop packets (`rules`), `carrier` does in
+//! `condition` combines several faults on one link. `table` makes the kernel drop packets (`rules`), `carrier` does in
 //! user space what rules cannot (`delay`, `reset`, and `calls` with `resp`, for faults on one command), `probe` and `observe` check the effect. No fault, but done by the same
 //! means: `guard` keeps others off the members' bridge. They build on `capture` and
 //! `filter` for packet sockets, `frame` for what passes through them, `netlink` and `links` for what the kernel knows.
@@ -37,12 +37,10 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
-pub use calls::Call;
+pub use calls::CommandWatch;
 pub(crate) use calls::{Ends, SoFar};
 pub(crate) use guard::Guard;
-pub(crate) use simulated::{LetGo, Passage, Segment, SimulatedWays};
+pub(crate) use simulated::{LinkFaults, Released, Segment, SegmentFate};
 
 use calls::{Ordered, Strikes};
 use carrier::{Carried, Carrier, Tally};
@@ -51,7 +49,7 @@ use observe::{FORWARDED_AT_LAST as IN_TIME, Goal, LATE, Sight, observe};
 use probe::Prober;
 use table::Table;
 
-/// A way: from, to.
+/// A link: from, to.
 pub(crate) type Pair = (Ipv4Addr, Ipv4Addr);
 
 /// A delay must end while somebody still waits for the packet.
@@ -65,9 +63,8 @@ const SOME_PASS: usize = 12;
 const PROVOCATIONS: usize = 70;
 const PROVOKED: Duration = Duration::from_millis(10);
 
-/// What happens to the packets of a way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+/// What happens to the packets of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// All are dropped.
     Drop,
@@ -78,17 +75,17 @@ pub enum Effect {
     /// TCP segments are dropped, and both ends get an RST; everything else passes.
     Reset,
     /// Everything passes until a certain command does; then something happens to its connection.
-    Call(Call),
+    Command(CommandWatch),
 }
 
 /// What was seen after a fault was injected or healed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Whether the effect was seen, not only ordered, on every way between members that are there.
+    /// Whether the effect was seen, not only ordered, on every link between members that are there.
     pub observed: bool,
     /// What was seen, in words.
     pub text: String,
-    /// Microseconds from the call until the last way was seen to be as it should.
+    /// Microseconds from the call until the last link was seen to be as it should.
     pub effect_us: Option<u64>,
     /// Microseconds from the call to its end.
     pub took_us: u64,
@@ -144,7 +141,7 @@ impl Network {
         })
     }
 
-    /// Applies the effect to all of these ways and observes whether it is there.
+    /// Applies the effect to all of these links and observes whether it is there.
     ///
     /// `fault` is the caller's number for it, needed to heal it. If this fails, nothing has changed. A fault that was
     /// injected but not observed may be in effect and must be healed like any other.
@@ -171,7 +168,7 @@ impl Network {
             injected.pairs.iter().map(|pair| (*pair, goal_of_injection(&injected.effect, &now[pair]))).collect();
         Ok(match self.look(&goals) {
             Ok(sight) => {
-                let watches_what_is_cut = matches!(injected.effect, Effect::Call(_)) && sight.hidden > 0;
+                let watches_what_is_cut = matches!(injected.effect, Effect::Command(_)) && sight.hidden > 0;
                 let observed = sight.bad.is_empty() && (sight.good > 0 || watches_what_is_cut);
                 seen(observed, tell_injection(&injected.effect, &sight), sight.effect, ordered)
             }
@@ -179,7 +176,7 @@ impl Network {
         })
     }
 
-    /// Undoes a fault, and observes whether its ways are open again, as far as no other fault affects them. Packets
+    /// Undoes a fault, and observes whether its links are open again, as far as no other fault affects them. Packets
     /// that were delayed are delivered at once.
     ///
     /// If this fails, or the heal was not observed, it can be tried again.
@@ -273,7 +270,7 @@ impl Network {
     /// has changed.
     fn change(&mut self, before: BTreeMap<Pair, Handling>) -> io::Result<()> {
         let now = self.by_hand();
-        // Until the rules are gone, whatever they still drop on a way that had a delay is passed on without one.
+        // Until the rules are gone, whatever they still drop on a link that had a delay is passed on without one.
         let mut meanwhile = now.clone();
         for (pair, _) in before.iter().filter(|(_, handling)| matches!(handling, Handling::Hold { .. })) {
             meanwhile.entry(*pair).or_insert(Handling::PASS_ON);
@@ -291,7 +288,7 @@ impl Network {
         conditions.filter_map(|(pair, condition)| Some((pair, condition.by_hand()?))).collect()
     }
 
-    /// Has these ways handled in user space.
+    /// Has these links handled in user space.
     fn carry(&mut self, handling: BTreeMap<Pair, Handling>) -> io::Result<()> {
         let calls = calls_among(&self.faults);
         let carrier = match &mut self.carrier {
@@ -318,8 +315,8 @@ impl Drop for Network {
 fn check(is_there: bool, fault: u32, pairs: &[Pair], effect: &Effect) -> Result<(), String> {
     let problem = match *effect {
         _ if is_there => format!("the network fault {fault} is in effect already"),
-        _ if pairs.is_empty() => "a network fault needs ways to act on".to_string(),
-        _ if pairs.iter().any(|(from, to)| from == to) => "a member has no way to itself".to_string(),
+        _ if pairs.is_empty() => "a network fault needs at least one link".to_string(),
+        _ if pairs.iter().any(|(from, to)| from == to) => "a link needs two different members".to_string(),
         Effect::Lose { percent: 0 | 101.. } => "a share of lost packets is 1 to 100 percent".to_string(),
         Effect::Delay { ms, jitter_ms } if ms > LONGEST_DELAY_MS || jitter_ms > ms || ms == 0 => {
             format!("a delay is 1 to {LONGEST_DELAY_MS} ms, and its jitter no longer than itself")
@@ -329,10 +326,10 @@ fn check(is_there: bool, fault: u32, pairs: &[Pair], effect: &Effect) -> Result<
     Err(problem)
 }
 
-/// The faults on commands, with their ways.
+/// The faults on commands, with their links.
 fn calls_among(faults: &BTreeMap<u32, Fault>) -> BTreeMap<u32, Ordered> {
     let calls = faults.iter().filter_map(|(fault, ordered)| match &ordered.effect {
-        Effect::Call(call) => Some((*fault, (call.clone(), ordered.pairs.clone()))),
+        Effect::Command(call) => Some((*fault, (call.clone(), ordered.pairs.clone()))),
         _ => None,
     });
     calls.collect()
@@ -357,11 +354,11 @@ fn goal_of_injection(effect: &Effect, now: &Condition) -> Goal {
         Effect::Lose { .. } => Goal::Lossy { most: now.longest_delay() },
         Effect::Delay { .. } => Goal::Delayed { least: now.shortest_delay(), most: now.longest_delay() },
         Effect::Reset => Goal::Reset,
-        Effect::Call(_) => goal_of_heal(effect, now),
+        Effect::Command(_) => goal_of_heal(effect, now),
     }
 }
 
-/// What a way should be like after a fault on it was healed; others may remain.
+/// What a link should be like after a fault on it was healed; others may remain.
 fn goal_of_heal(healed: &Effect, now: &Condition) -> Goal {
     if now.cut {
         return Goal::Hidden;
@@ -398,7 +395,7 @@ fn tell_injection(effect: &Effect, sight: &Sight) -> String {
         Effect::Lose { .. } => "lose packets",
         Effect::Delay { .. } => "slow",
         Effect::Reset => "reset connections",
-        Effect::Call(_) => "watched",
+        Effect::Command(_) => "watched",
     };
     let mut text = sight.tell(state, "hidden by a cut");
     match effect {
@@ -418,12 +415,12 @@ fn tell_injection(effect: &Effect, sight: &Sight) -> String {
 
 /// What was handled in user space for this effect, and what went wrong there.
 fn tell_tally(effect: &Effect, tally: &Tally, struck: u64) -> String {
-    let sum = |count: fn(&Carried) -> u64| tally.ways.values().map(count).sum::<u64>();
+    let sum = |count: fn(&Carried) -> u64| tally.links.values().map(count).sum::<u64>();
     let mut text = match effect {
-        Effect::Delay { .. } => format!("; {} packets were held", sum(|way| way.held)),
-        Effect::Reset => format!("; {} segments were answered by RST", sum(|way| way.reset)),
-        Effect::Call(_) if struck == 1 => "; it struck once".to_string(),
-        Effect::Call(_) => format!("; it struck {struck} times"),
+        Effect::Delay { .. } => format!("; {} packets were held", sum(|link| link.held)),
+        Effect::Reset => format!("; {} segments were answered by RST", sum(|link| link.reset)),
+        Effect::Command(_) if struck == 1 => "; it struck once".to_string(),
+        Effect::Command(_) => format!("; it struck {struck} times"),
         Effect::Drop | Effect::Lose { .. } => String::new(),
     };
     for (count, what) in [(tally.no_room, "lost for want of room"), (tally.missed, "missed and so lost")] {

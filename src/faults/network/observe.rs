@@ -1,4 +1,4 @@
-//! Decides from probes whether a fault is in effect or healed, for every way that it affects.
+//! Decides from probes whether a fault is in effect or healed, for every link that it affects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,17 +24,17 @@ const LONGEST_WATCH: Duration = Duration::from_secs(1);
 const HELD: Duration = Duration::from_millis(100);
 /// A packet may be this much later than its delay and still be seen.
 pub(super) const LATE: Duration = Duration::from_millis(30);
-/// Losses are probed with this many probes per way at first, and at least this many over all ways.
+/// Losses are probed with this many probes per link at first, and at least this many over all links.
 const LOSS_PROBES: usize = 16;
 const LOSS_PROBES_IN_ALL: usize = 40;
-/// A way is not as it should be if, after this many rounds or this long, it has not both lost a probe and passed one.
+/// A link is not as it should be if, after this many rounds or this long, it has not both lost a probe and passed one.
 /// At the losses tested, that is all but impossible by chance.
 const LOSS_ROUNDS: usize = 60;
 const LOSS_LIMIT: Duration = Duration::from_millis(500);
-/// How many ways are listed individually.
+/// How many links are listed individually.
 const NAMED: usize = 5;
 
-/// What a way should be like.
+/// What a link should be like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Goal {
     /// Nothing passes.
@@ -53,20 +53,20 @@ pub(super) enum Goal {
     Hidden,
 }
 
-/// What was seen on all ways.
+/// What was seen on all links.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
-    /// Ways that are as they should be.
+    /// Links that are as they should be.
     pub good: usize,
-    /// Ways that were looked at.
+    /// Links that were looked at.
     pub looked_at: usize,
-    /// Ways that another fault hides.
+    /// Links that another fault hides.
     pub hidden: usize,
     /// Members that did not answer.
     pub gone: BTreeSet<Ipv4Addr>,
-    /// Ways that are not as they should be, and what is wrong.
+    /// Links that are not as they should be, and what is wrong.
     pub bad: Vec<(Pair, &'static str)>,
-    /// When the last of the good ways was first seen to be good.
+    /// When the last of the good links was first seen to be good.
     pub effect: Option<Instant>,
     /// Probes that entered the bridge, and how many of them left it.
     pub entered: usize,
@@ -75,7 +75,7 @@ pub(super) struct Sight {
     pub transits: Vec<Duration>,
 }
 
-/// What was seen on one way so far.
+/// What was seen on one link so far.
 #[derive(Debug, Default)]
 struct Tally {
     entered: usize,
@@ -93,7 +93,7 @@ enum Judgement {
     Open(&'static str),
 }
 
-/// Probes all ways at once until each is judged.
+/// Probes all links at once until each is judged.
 pub(super) fn observe(prober: &mut Prober, bridge: &Bridge, goals: &BTreeMap<Pair, Goal>) -> io::Result<Sight> {
     let began = Instant::now();
     let addresses = goals.keys().flat_map(|(from, to)| [*from, *to]).collect();
@@ -111,8 +111,8 @@ pub(super) fn observe(prober: &mut Prober, bridge: &Bridge, goals: &BTreeMap<Pai
     sight.looked_at = open.len();
     let mut round = 0;
     while !open.is_empty() && may_go_on(open.values().map(|(goal, ..)| *goal), round, began.elapsed()) {
-        let ways = open.len();
-        let probes: Vec<_> = open.iter().flat_map(|(pair, (goal, ..))| probes(*pair, goal, round, ways)).collect();
+        let links = open.len();
+        let probes: Vec<_> = open.iter().flat_map(|(pair, (goal, ..))| probes(*pair, goal, round, links)).collect();
         let traces = prober.follow(bridge, &macs, &probes)?;
         for (probe, trace) in probes.iter().zip(traces.iter().flatten()) {
             if let Some((_, tally, _)) = open.get_mut(&probe.pair) {
@@ -153,12 +153,12 @@ fn may_go_on(mut goals: impl Iterator<Item = Goal>, round: usize, elapsed: Durat
     round < ENTRY_MS.len() || goals.any(more_may_tell)
 }
 
-fn probes(pair: Pair, goal: &Goal, round: usize, ways: usize) -> impl Iterator<Item = Probe> {
+fn probes(pair: Pair, goal: &Goal, round: usize, links: usize) -> impl Iterator<Item = Probe> {
     let (kind, count, transit) = match goal {
         Goal::Blocked => (Kind::Echo, 1, FORWARDED),
         Goal::Lossy { most } => {
             let transit = if most.is_zero() { FORWARDED } else { LONGEST_WATCH.min(*most + LATE) };
-            (Kind::Echo, LOSS_PROBES.max(LOSS_PROBES_IN_ALL / ways), transit)
+            (Kind::Echo, LOSS_PROBES.max(LOSS_PROBES_IN_ALL / links), transit)
         }
         Goal::Delayed { least, .. } if *least >= LONGEST_WATCH => (Kind::Echo, 4, HELD),
         Goal::Delayed { most, .. } => (Kind::Echo, 4, LONGEST_WATCH.min(*most + LATE)),
@@ -218,9 +218,9 @@ fn judge(goal: &Goal, tally: &Tally) -> Judgement {
 }
 
 impl Sight {
-    /// In words: how many ways are as they should be, the state they are in, and what else is worth knowing.
+    /// In words: how many links are as they should be, the state they are in, and what else is worth knowing.
     pub fn tell(&self, state: &str, hidden_by: &str) -> String {
-        let mut text = format!("{} of {} ways {state}", self.good, self.looked_at);
+        let mut text = format!("{} of {} links {state}", self.good, self.looked_at);
         if !self.bad.is_empty() {
             let named: Vec<_> =
                 self.bad.iter().take(NAMED).map(|((from, to), how)| format!("{from} to {to}: {how}")).collect();

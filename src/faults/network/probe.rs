@@ -1,7 +1,7 @@
 //! Observes what happens to packets between members, from outside the members.
 //!
-//! To check the way from X to Y, it sends X an echo request that claims to come from Y. X's kernel then sends an echo
-//! reply to Y, over the very way in question. A packet socket sees the reply enter the bridge and, if nothing prevents
+//! To check the link from X to Y, it sends X an echo request that claims to come from Y. X's kernel then sends an echo
+//! reply to Y, over the very link in question. A packet socket sees the reply enter the bridge and, if nothing prevents
 //! it, leave it. Y's kernel ignores a reply that it did not ask for. This works even for paused members, since their
 //! kernel answers. For TCP, X gets a SYN to a port where nobody listens, and answers with an RST.
 

@@ -1,4 +1,4 @@
-//! The parts of an nftables ruleset as messages to the kernel: table, chain, sets of ways, and rules that drop.
+//! The parts of an nftables ruleset as messages to the kernel: table, chain, sets of links, and rules that drop.
 //!
 //! The numbers are from linux/netfilter/nf_tables.h.
 
@@ -90,7 +90,7 @@ pub(super) fn new_chain(table: &str) -> Message {
     message
 }
 
-/// A set of ways, with the messages that fill it.
+/// A set of links, with the messages that fill it.
 pub(super) fn new_set(table: &str, fault: u32, pairs: impl IntoIterator<Item = Pair>) -> Vec<Message> {
     let name = set_name(fault);
     let mut set = message(libc::NFT_MSG_NEWSET, libc::NLM_F_CREATE);
@@ -109,7 +109,7 @@ pub(super) fn new_set(table: &str, fault: u32, pairs: impl IntoIterator<Item = P
     [set].into_iter().chain(elements).collect()
 }
 
-/// The rule that drops an effect's packets on the ways of the set.
+/// The rule that drops an effect's packets on the links of the set.
 pub(super) fn new_rule(table: &str, fault: u32, effect: &Effect) -> Message {
     let mut message = message(libc::NFT_MSG_NEWRULE, libc::NLM_F_CREATE | libc::NLM_F_APPEND);
     message.text(1, table).text(2, CHAIN);
@@ -128,7 +128,7 @@ pub(super) fn new_rule(table: &str, fault: u32, effect: &Effect) -> Message {
                 compare(rule, Comparison::Equal, &[PROTOCOL_TCP]);
             }
             Effect::Lose { percent } if percent < 100 => below(rule, percent),
-            Effect::Drop | Effect::Lose { .. } | Effect::Delay { .. } | Effect::Call(_) => {}
+            Effect::Drop | Effect::Lose { .. } | Effect::Delay { .. } | Effect::Command(_) => {}
         }
         drop_it(rule);
     });
@@ -209,7 +209,7 @@ fn describe(effect: &Effect) -> String {
         Effect::Delay { ms, jitter_ms: 0 } => format!("delay {ms} ms"),
         Effect::Delay { ms, jitter_ms } => format!("delay {ms} ms, jitter {jitter_ms} ms"),
         Effect::Reset => "reset".to_string(),
-        Effect::Call(call) => call.action.words().to_string(),
+        Effect::Command(watch) => watch.effect.words().to_string(),
     }
 }
 
@@ -283,5 +283,5 @@ fn below(rule: &mut Message, percent: u8) {
     compare(rule, Comparison::Less, &u32::from(percent).to_be_bytes());
 }
 
-/// A way that no packet takes.
+/// A link that no packet takes.
 pub(super) const NOWHERE: Pair = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED);

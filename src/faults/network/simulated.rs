@@ -15,7 +15,7 @@ use super::{Effect, Fault, Pair};
 
 /// All faults of a simulated network.
 #[derive(Default)]
-pub(crate) struct SimulatedWays {
+pub(crate) struct LinkFaults {
     faults: BTreeMap<u32, Fault>,
     conditions: BTreeMap<Pair, Condition>,
     calls: Calls,
@@ -38,7 +38,7 @@ pub(crate) struct Segment<'a> {
 
 /// What becomes of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passage {
+pub(crate) enum SegmentFate {
     /// It arrives, as much later as it would by itself.
     Late(Duration),
     /// It is lost, and will be sent again.
@@ -51,20 +51,20 @@ pub(crate) enum Passage {
 
 /// What a fault lets go when it is healed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LetGo {
+pub(crate) enum Released {
     /// These bytes go on from one end to the other.
     Bytes { from: SocketAddrV4, to: SocketAddrV4, payload: Vec<u8> },
     /// Both ends of this connection are told to forget it.
     Reset { from: SocketAddrV4, to: SocketAddrV4 },
 }
 
-impl SimulatedWays {
-    pub fn new() -> SimulatedWays {
+impl LinkFaults {
+    pub fn new() -> LinkFaults {
         let strikes = Strikes::default();
-        SimulatedWays { calls: Calls::new(strikes.clone()), strikes, ..SimulatedWays::default() }
+        LinkFaults { calls: Calls::new(strikes.clone()), strikes, ..LinkFaults::default() }
     }
 
-    /// Applies an effect to these ways; if it makes no sense, the error says why.
+    /// Applies an effect to these links; if it makes no sense, the error says why.
     pub fn inject(&mut self, fault: u32, pairs: &[Pair], effect: Effect) -> Result<String, String> {
         super::check(self.faults.contains_key(&fault), fault, pairs, &effect)?;
         self.strikes.arm(fault);
@@ -73,26 +73,26 @@ impl SimulatedWays {
             Effect::Lose { .. } => "lose packets",
             Effect::Delay { .. } => "slow",
             Effect::Reset => "reset connections",
-            Effect::Call(_) => "watched",
+            Effect::Command(_) => "watched",
         };
         let pairs: BTreeSet<Pair> = pairs.iter().copied().collect();
-        let text = format!("{} {} {text}", pairs.len(), if pairs.len() == 1 { "way" } else { "ways" });
+        let text = format!("{} {} {text}", pairs.len(), if pairs.len() == 1 { "link" } else { "links" });
         self.faults.insert(fault, Fault { effect, pairs });
         self.change();
         Ok(text)
     }
 
-    /// Undoes a fault; returns what it held, and the ways that it was on. `None` if there is no such fault.
-    pub fn heal(&mut self, fault: u32) -> Option<(Vec<LetGo>, BTreeSet<Pair>)> {
+    /// Undoes a fault; returns what it held, and the links that it was on. `None` if there is no such fault.
+    pub fn heal(&mut self, fault: u32) -> Option<(Vec<Released>, BTreeSet<Pair>)> {
         let healed = self.faults.remove(&fault)?;
         let frames = self.change();
         self.strikes.forget(fault);
-        Some((frames.iter().filter_map(|frame| let_go(frame)).collect(), healed.pairs))
+        Some((frames.iter().filter_map(|frame| released(frame)).collect(), healed.pairs))
     }
 
     /// Undoes all.
     pub fn heal_all(&mut self) {
-        *self = SimulatedWays::new();
+        *self = LinkFaults::new();
     }
 
     pub fn in_effect(&self) -> Vec<u32> {
@@ -105,24 +105,24 @@ impl SimulatedWays {
     }
 
     /// What becomes of a segment; `draw` returns a number from 0 to 1, evenly.
-    pub fn pass(&mut self, segment: &Segment<'_>, mut draw: impl FnMut() -> f64) -> Passage {
-        let way = (*segment.from.ip(), *segment.to.ip());
-        let Some(condition) = self.conditions.get(&way).copied() else { return Passage::Late(Duration::ZERO) };
+    pub fn pass(&mut self, segment: &Segment<'_>, mut draw: impl FnMut() -> f64) -> SegmentFate {
+        let link = (*segment.from.ip(), *segment.to.ip());
+        let Some(condition) = self.conditions.get(&link).copied() else { return SegmentFate::Late(Duration::ZERO) };
         if condition.cut || (condition.pass < 1.0 && draw() >= condition.pass) {
-            return Passage::Lost;
+            return SegmentFate::Lost;
         }
         if condition.reset {
-            return Passage::Reset;
+            return SegmentFate::Reset;
         }
         if condition.calls {
             match self.calls.treat(&framed(segment)) {
                 Treatment::PassOn => {}
-                Treatment::Withheld => return Passage::Withheld,
-                Treatment::Answered(_) => return Passage::Reset,
+                Treatment::Withheld => return SegmentFate::Withheld,
+                Treatment::Answered(_) => return SegmentFate::Reset,
             }
         }
         let (least, most) = (condition.shortest_delay(), condition.longest_delay());
-        Passage::Late(if least == most { least } else { least + (most - least).mul_f64(draw()) })
+        SegmentFate::Late(if least == most { least } else { least + (most - least).mul_f64(draw()) })
     }
 
     /// Has exactly `self.faults` in effect; returns the frames to send at once.
@@ -152,12 +152,12 @@ fn framed(segment: &Segment<'_>) -> Vec<u8> {
     [&[0; OFFLOAD_HEADER], &frame[..]].concat()
 }
 
-fn let_go(captured: &[u8]) -> Option<LetGo> {
+fn released(captured: &[u8]) -> Option<Released> {
     let packet = frame::ipv4(captured.get(OFFLOAD_HEADER..)?)?;
     let segment = frame::tcp(&packet)?;
     let (from, to) = (SocketAddrV4::new(packet.from, segment.from_port), SocketAddrV4::new(packet.to, segment.to_port));
     match segment.flags & flags::RST {
-        0 => Some(LetGo::Bytes { from, to, payload: frame::content(&packet).to_vec() }),
-        _ => Some(LetGo::Reset { from, to }),
+        0 => Some(Released::Bytes { from, to, payload: frame::content(&packet).to_vec() }),
+        _ => Some(Released::Reset { from, to }),
     }
 }

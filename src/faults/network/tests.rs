@@ -10,7 +10,7 @@ use sandbox::{Sandbox, in_sandbox};
 
 use super::capture::{Frames, PacketSocket};
 use super::*;
-use crate::history::{Command, OnCall};
+use crate::history::{CallEffect, Command};
 
 const NAME: &str = "redjepsen-test";
 
@@ -35,7 +35,7 @@ fn a_cut_and_its_heal_are_seen_and_are_so() {
         assert!(early.round_trip().is_ok());
         let seen = network.inject(1, &both(sandbox, 0, 1), Effect::Drop).unwrap();
         assert_observed(&seen);
-        assert_eq!(seen.text, "2 of 2 ways cut");
+        assert_eq!(seen.text, "2 of 2 links cut");
         assert!(early.round_trip().is_err(), "established connections as well");
         assert!(sandbox.connect(0, 1).is_err());
         assert!(sandbox.connects(0, 2), "others are not concerned");
@@ -44,7 +44,7 @@ fn a_cut_and_its_heal_are_seen_and_are_so() {
 
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
-        assert_eq!(seen.text, "2 of 2 ways open again");
+        assert_eq!(seen.text, "2 of 2 links open again");
         assert!(sandbox.connects(0, 1));
         assert!(early.read_what_was_lost().is_ok(), "TCP sends again what was lost");
         assert!(network.in_effect().is_empty());
@@ -76,13 +76,13 @@ fn healing_one_fault_leaves_the_others() {
         );
         let hidden = network.inject(3, &both(sandbox, 0, 1), Effect::Lose { percent: 10 }).unwrap();
         assert!(!hidden.observed, "{hidden:?}");
-        assert_eq!(hidden.text, "0 of 0 ways lose packets; 2 hidden by a cut");
+        assert_eq!(hidden.text, "0 of 0 links lose packets; 2 hidden by a cut");
         let again = network.inject(2, &both(sandbox, 0, 1), Effect::Drop).unwrap_err();
         assert_eq!(again.to_string(), "the network fault 2 is in effect already");
 
         let seen = network.heal(2).unwrap();
         assert_observed(&seen);
-        assert_eq!(seen.text, "2 of 2 ways open again; 2 still broken by another fault");
+        assert_eq!(seen.text, "2 of 2 links open again; 2 still broken by another fault");
         assert!(sandbox.connects(0, 2));
         assert!(sandbox.connect(0, 1).is_err());
         assert!(network.heal(3).unwrap().observed);
@@ -101,10 +101,10 @@ fn a_member_that_is_gone_is_told_and_holds_up_nothing() {
         let pairs = [both(sandbox, 0, 1), both(sandbox, 0, 2)].concat();
         let seen = network.inject(1, &pairs, Effect::Drop).unwrap();
         assert_observed(&seen);
-        assert_eq!(seen.text, format!("2 of 2 ways cut; {} is gone", sandbox.address(2)));
+        assert_eq!(seen.text, format!("2 of 2 links cut; {} is gone", sandbox.address(2)));
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
-        assert_eq!(seen.text, format!("2 of 2 ways open again; {} is gone", sandbox.address(2)));
+        assert_eq!(seen.text, format!("2 of 2 links open again; {} is gone", sandbox.address(2)));
 
         let seen = network.inject(1, &both(sandbox, 0, 2), Effect::Drop).unwrap();
         assert!(!seen.observed, "nothing was seen: {seen:?}");
@@ -121,7 +121,7 @@ fn a_cut_that_does_not_cut_is_told_as_such() {
         assert!(!seen.observed, "{seen:?}");
         assert_eq!(seen.effect_us, None);
         let (a, b) = (sandbox.address(0), sandbox.address(1));
-        let said = format!("0 of 2 ways cut; not {a} to {b}: packets pass, {b} to {a}: packets pass");
+        let said = format!("0 of 2 links cut; not {a} to {b}: packets pass, {b} to {a}: packets pass");
         assert_eq!(seen.text, said);
         for effect in [Effect::Lose { percent: 50 }, Effect::Delay { ms: 20, jitter_ms: 0 }, Effect::Reset] {
             network.heal(1).unwrap();
@@ -196,7 +196,7 @@ fn nft_shows_the_rules_as_they_are_meant() {
         ip saddr . ip daddr @f7 ip protocol tcp counter drop comment "fault 7: reset"
         "#);
         assert!(listed.contains("10.99.0.1 . 10.99.0.2") && !listed.contains("10.99.0.2 . 10.99.0.1"), "{listed}");
-        // More ways than fit in one message.
+        // More links than fit in one message.
         let many = (0..60).flat_map(|a| (0..60).map(move |b| ([10, 0, 0, a].into(), [10, 0, 1, b].into()))).collect();
         table.apply(&BTreeMap::from([(u32::MAX, Fault { effect: Effect::Drop, pairs: many })])).unwrap();
         let listed = sandbox.run(&format!("nft list table bridge {NAME}"));
@@ -289,7 +289,7 @@ fn loss_loses_about_its_share() {
         let mut network = open(sandbox);
         let seen = network.inject(1, &both(sandbox, 0, 1), Effect::Lose { percent: 30 }).unwrap();
         assert_observed(&seen);
-        assert!(seen.text.starts_with("2 of 2 ways lose packets; "), "{seen:?}");
+        assert!(seen.text.starts_with("2 of 2 links lose packets; "), "{seen:?}");
         let passed = sandbox.datagrams(0, 1, 1000);
         assert!((620..=780).contains(&passed), "{passed} of 1000 passed");
         assert_eq!(sandbox.datagrams(0, 2, 200), 200);
@@ -315,7 +315,7 @@ fn a_delay_is_as_long_as_it_should_be() {
         println!("{seen:?}");
         let mut times: Vec<_> = (0..20).map(|_| slow.round_trip().unwrap()).collect();
         times.sort_unstable();
-        println!("a round trip with one way of 50 ms: p50 {:?}, p90 {:?}", times[10], times[18]);
+        println!("a round trip with one link of 50 ms: p50 {:?}, p90 {:?}", times[10], times[18]);
         assert!(times[0] >= Duration::from_millis(50), "{times:?}");
         // The fastest, since the machine may be busy.
         assert!(times[0] < Duration::from_millis(60), "{times:?}");
@@ -414,11 +414,11 @@ fn what_waits_is_delivered_when_the_delay_heals() {
 fn what_waits_is_lost_when_the_way_is_cut() {
     in_sandbox(2, |sandbox| {
         let mut network = open(sandbox);
-        let way = [(sandbox.address(0), sandbox.address(1))];
-        assert_observed(&network.inject(1, &way, Effect::Delay { ms: 30_000, jitter_ms: 0 }).unwrap());
+        let link = [(sandbox.address(0), sandbox.address(1))];
+        assert_observed(&network.inject(1, &link, Effect::Delay { ms: 30_000, jitter_ms: 0 }).unwrap());
         let receiver = sandbox.receive(1);
         sandbox.send(0, &receiver, 3);
-        assert_observed(&network.inject(2, &way, Effect::Drop).unwrap());
+        assert_observed(&network.inject(2, &link, Effect::Drop).unwrap());
         assert!(network.heal(1).unwrap().observed);
         assert_observed(&network.heal(2).unwrap());
         assert_eq!(sandbox.count(&receiver), 0);
@@ -432,14 +432,14 @@ fn delays_and_losses_add_up() {
     in_sandbox(2, |sandbox| {
         let mut network = open(sandbox);
         let mut connection = sandbox.connection(0, 1);
-        let way = [(sandbox.address(0), sandbox.address(1))];
-        assert_observed(&network.inject(1, &way, Effect::Delay { ms: 30, jitter_ms: 0 }).unwrap());
-        assert_observed(&network.inject(2, &way, Effect::Delay { ms: 20, jitter_ms: 0 }).unwrap());
+        let link = [(sandbox.address(0), sandbox.address(1))];
+        assert_observed(&network.inject(1, &link, Effect::Delay { ms: 30, jitter_ms: 0 }).unwrap());
+        assert_observed(&network.inject(2, &link, Effect::Delay { ms: 20, jitter_ms: 0 }).unwrap());
         assert!(connection.round_trip().unwrap() >= Duration::from_millis(50));
         assert_observed(&network.heal(1).unwrap());
         let once = connection.fastest_round_trip();
         assert!(once >= Duration::from_millis(20) && once < Duration::from_millis(45), "{once:?}");
-        assert_observed(&network.inject(3, &way, Effect::Lose { percent: 50 }).unwrap());
+        assert_observed(&network.inject(3, &link, Effect::Lose { percent: 50 }).unwrap());
         let passed = sandbox.datagrams(0, 1, 400);
         assert!((130..=270).contains(&passed), "{passed} of 400 passed");
         assert_observed(&network.heal(3).unwrap());
@@ -457,7 +457,7 @@ fn a_reset_breaks_connections_at_both_ends() {
         // Nobody talks, so the segment that is seen was provoked.
         let seen = network.inject(1, &both(sandbox, 0, 1), Effect::Reset).unwrap();
         assert_observed(&seen);
-        assert_eq!(seen.text, "2 of 2 ways reset connections");
+        assert_eq!(seen.text, "2 of 2 links reset connections");
         broken.client.write_all(b"x").unwrap();
         assert_eq!(broken.client.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         assert_eq!(broken.server.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionReset);
@@ -505,15 +505,22 @@ fn five_members_are_parted_quickly() {
             }
             injected.sort_unstable();
             healed.sort_unstable();
-            println!("{name}, {} ways: cut {:?}, healed {:?} (µs)", pairs.len(), injected[5], healed[5]);
+            println!("{name}, {} links: cut {:?}, healed {:?} (µs)", pairs.len(), injected[5], healed[5]);
             assert!(injected[5].0 < 200_000 && healed[5].0 < 200_000, "{injected:?} {healed:?}");
         }
     });
 }
 
-fn call(action: OnCall, nth: Option<u32>) -> Effect {
+fn call(action: CallEffect, nth: Option<u32>) -> Effect {
     let command = Command::Named("SET".to_string());
-    Effect::Call(Call { action, command, nth, key: None, writing: BTreeSet::new(), chosen: Vec::new() })
+    Effect::Command(CommandWatch {
+        effect: action,
+        command,
+        nth,
+        key: None,
+        writing: BTreeSet::new(),
+        chosen: Vec::new(),
+    })
 }
 
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
@@ -546,8 +553,8 @@ fn a_reply_is_held_on_one_connection_and_arrives_when_it_is_healed() {
         let mut network = open(sandbox);
         let mut early = sandbox.connect_to_redis(0, 1);
         assert_eq!(asks(&mut early, SET).unwrap(), "+OK\r\n");
-        let armed = network.inject(1, &both(sandbox, 0, 1), call(OnCall::HoldReply, Some(2))).unwrap();
-        assert!(armed.observed && armed.text == "2 of 2 ways watched", "{armed:?}");
+        let armed = network.inject(1, &both(sandbox, 0, 1), call(CallEffect::HoldReply, Some(2))).unwrap();
+        assert!(armed.observed && armed.text == "2 of 2 links watched", "{armed:?}");
         let mut late = sandbox.connect_to_redis(0, 1);
         assert_eq!(asks(&mut late, SET).unwrap(), "+OK\r\n", "the first");
         assert_eq!(network.strike(1, false), Err(None));
@@ -562,7 +569,7 @@ fn a_reply_is_held_on_one_connection_and_arrives_when_it_is_healed() {
 
         let seen = network.heal(1).unwrap();
         assert_observed(&seen);
-        assert_eq!(seen.text, "2 of 2 ways open again; it struck once");
+        assert_eq!(seen.text, "2 of 2 links open again; it struck once");
         assert_eq!(arrives(&mut early.client).unwrap(), "+OK\r\n");
         assert_eq!(asks(&mut early, SET).unwrap(), "+OK\r\n", "as if nothing had been");
     });
@@ -573,14 +580,14 @@ fn a_request_is_held_and_a_reply_is_lost() {
     in_sandbox(2, |sandbox| {
         let mut network = open(sandbox);
         let mut connection = sandbox.connect_to_redis(0, 1);
-        network.inject(1, &both(sandbox, 0, 1), call(OnCall::HoldRequest, Some(1))).unwrap();
+        network.inject(1, &both(sandbox, 0, 1), call(CallEffect::HoldRequest, Some(1))).unwrap();
         connection.client.write_all(SET).unwrap();
         until_it_strikes(&network, 1);
         assert_eq!(arrives(&mut connection.server).unwrap_err().kind(), ErrorKind::WouldBlock);
         assert_observed(&network.heal(1).unwrap());
         assert_eq!(arrives(&mut connection.server).unwrap().as_bytes(), SET);
 
-        network.inject(2, &both(sandbox, 0, 1), call(OnCall::LoseReply, Some(1))).unwrap();
+        network.inject(2, &both(sandbox, 0, 1), call(CallEffect::LoseReply, Some(1))).unwrap();
         assert_eq!(asks(&mut connection, SET).unwrap_err().kind(), ErrorKind::WouldBlock);
         until_it_strikes(&network, 2);
         assert_observed(&network.heal(2).unwrap());
@@ -595,7 +602,7 @@ fn a_reset_after_a_command_and_one_of_an_idle_connection_leave_others_alone() {
     in_sandbox(2, |sandbox| {
         let mut network = open(sandbox);
         let (mut broken, mut other) = (sandbox.connect_to_redis(0, 1), sandbox.connect_to_redis(0, 1));
-        network.inject(1, &both(sandbox, 0, 1), call(OnCall::ResetAfter, Some(1))).unwrap();
+        network.inject(1, &both(sandbox, 0, 1), call(CallEffect::ResetAfter, Some(1))).unwrap();
         broken.client.write_all(SET).unwrap();
         assert_eq!(arrives(&mut broken.server).unwrap().as_bytes(), SET, "it was applied");
         broken.server.write_all(b"+OK\r\n").unwrap();
@@ -607,19 +614,19 @@ fn a_reset_after_a_command_and_one_of_an_idle_connection_leave_others_alone() {
 
         let mut idle = sandbox.connect_to_redis(0, 1);
         let chosen = (sandbox.address(0), idle.client.local_addr().unwrap().port(), sandbox.address(1));
-        for (fault, action) in [(2, OnCall::CutConnection), (3, OnCall::ResetConnection)] {
-            let Effect::Call(of_any) = call(action, Some(0)) else { unreachable!() };
-            let effect = Effect::Call(Call { chosen: vec![chosen], ..of_any });
+        for (fault, action) in [(2, CallEffect::CutConnection), (3, CallEffect::ResetConnection)] {
+            let Effect::Command(of_any) = call(action, Some(0)) else { unreachable!() };
+            let effect = Effect::Command(CommandWatch { chosen: vec![chosen], ..of_any });
             network.inject(fault, &both(sandbox, 0, 1), effect).unwrap();
             network.provoke(fault, &[chosen]).unwrap();
             until_it_strikes(&network, fault);
             assert_eq!(asks(&mut other, SET).unwrap(), "+OK\r\n");
-            if action == OnCall::CutConnection {
+            if action == CallEffect::CutConnection {
                 idle.server.write_all(b"+new\r\n").unwrap();
                 assert_eq!(arrives(&mut idle.client).unwrap_err().kind(), ErrorKind::WouldBlock);
             }
             assert_observed(&network.heal(fault).unwrap());
-            if action == OnCall::CutConnection {
+            if action == CallEffect::CutConnection {
                 assert!(idle.read_what_was_lost().is_ok(), "TCP sends it again");
             }
         }
@@ -634,10 +641,10 @@ fn a_disarmed_fault_lets_its_command_pass() {
     in_sandbox(2, |sandbox| {
         let mut network = open(sandbox);
         let mut connection = sandbox.connect_to_redis(0, 1);
-        network.inject(1, &both(sandbox, 0, 1), call(OnCall::HoldReply, None)).unwrap();
+        network.inject(1, &both(sandbox, 0, 1), call(CallEffect::HoldReply, None)).unwrap();
         assert_eq!(network.strike(1, true), Err(None));
         assert_eq!(asks(&mut connection, SET).unwrap(), "+OK\r\n");
         assert_eq!(network.strike(1, false), Err(None));
-        assert_eq!(network.heal(1).unwrap().text, "2 of 2 ways open again; it struck 0 times");
+        assert_eq!(network.heal(1).unwrap().text, "2 of 2 links open again; it struck 0 times");
     });
 }

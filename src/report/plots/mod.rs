@@ -77,16 +77,8 @@ fn function_word(function: Function) -> &'static str {
 
 /// Jepsen's colours for fault windows.
 fn fault_ink(kind: FaultKind) -> Ink {
-    match kind {
-        FaultKind::Pause | FaultKind::PauseBackground => Ink(0xa0, 0xb1, 0xe9, 1.0),
-        FaultKind::Kill => Ink(0xe9, 0xa4, 0xa0, 1.0),
-        FaultKind::PowerLoss => Ink(0xd9, 0x9a, 0xb8, 1.0),
-        FaultKind::Partition => Ink(0xe9, 0xdc, 0xa0, 1.0),
-        FaultKind::Loss | FaultKind::Delay | FaultKind::Reset | FaultKind::Call => Ink(0xc2, 0xe0, 0xa6, 1.0),
-        FaultKind::Clock => Ink(0xa0, 0xe3, 0xe9, 1.0),
-        FaultKind::Evict | FaultKind::Flush => Ink(0xd0, 0xb8, 0x9c, 1.0),
-        FaultKind::Failover => Ink(0xc6, 0xb0, 0xe6, 1.0),
-    }
+    let (red, green, blue) = kind.colour;
+    Ink(red, green, blue, 1.0)
 }
 
 const OUTCOMES: [Outcome; 3] = [Outcome::Ok, Outcome::Info, Outcome::Fail];

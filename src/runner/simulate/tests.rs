@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::{IN_MEMORY, history_with};
 use crate::checker::{self, Validity, Verdict};
 use crate::cluster::Between;
-use crate::faults::Deed;
+use crate::faults::MemberAction;
 use crate::history;
 use crate::scenario::Options;
 
@@ -44,8 +44,8 @@ fn is_found(workload: &str, nemesis: &str, keys: u32, bug: impl Between + 'stati
 struct NeverGoesOn;
 
 impl Between for NeverGoesOn {
-    fn acts(&self, _: &str, deed: Deed) -> bool {
-        deed != Deed::Continue
+    fn acts(&self, _: &str, action: MemberAction) -> bool {
+        action != MemberAction::Continue
     }
 }
 
@@ -72,8 +72,8 @@ fn a_heal_of_a_partition_that_is_skipped() {
 struct DoesNothing;
 
 impl Between for DoesNothing {
-    fn acts(&self, _: &str, deed: Deed) -> bool {
-        deed != Deed::Kill
+    fn acts(&self, _: &str, action: MemberAction) -> bool {
+        action != MemberAction::Kill
     }
 
     fn changes_network(&self, heals: bool) -> bool {
@@ -90,8 +90,8 @@ fn a_fault_that_is_reported_and_does_nothing() {
 struct NeverStops;
 
 impl Between for NeverStops {
-    fn acts(&self, _: &str, deed: Deed) -> bool {
-        deed != Deed::Stop
+    fn acts(&self, _: &str, action: MemberAction) -> bool {
+        action != MemberAction::Stop
     }
 }
 

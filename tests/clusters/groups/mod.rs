@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redjepsen::cluster::Cluster;
+use redjepsen::fault_kinds::FaultKind;
 use redjepsen::faults::Injection;
 use redjepsen::members::Role;
 use redjepsen::topology::{ClusterOptions, SentinelOptions, Topology};
@@ -33,7 +34,7 @@ pub async fn get_over_the_loss_of_the_primary(cluster: &Cluster) {
     let replicas = cluster.replicas_of(&primary).await;
     assert_eq!(roles.primaries.get(&primary), Some(&replicas));
 
-    let kill = Injection::Kill { members: vec![primary.clone()] };
+    let kill = Injection::on_members(FaultKind::Kill, vec![primary.clone()]);
     assert!(cluster.agent.inject(0, &kill).await.unwrap().observed);
     let began = Instant::now();
     let next = loop {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::Cursor;
 
 use redjepsen::checker::{AnomalyKind, STUCK_AFTER_TTLS, Validity, check};
-use redjepsen::history::{FaultKind, FaultWindow, History, OnCall, Phase, load, load_reader};
+use redjepsen::history::{CallEffect, FaultKind, FaultWindow, History, Phase, load, load_reader};
 use redjepsen::runner::simulate::simulated_history;
 
 use crate::simulated::scenario;
@@ -155,12 +155,12 @@ fn a_partition_cuts_whom_its_words_named() {
 #[test]
 fn a_fault_at_a_command_does_what_its_words_said() {
     for (what, on_call) in [
-        ("hold request any client:0 to node:1", Some(OnCall::HoldRequest)),
-        ("hold reply to 2nd SET client:0 from node:1", Some(OnCall::HoldReply)),
-        ("lose reply to EVAL on lock:* clients from nodes", Some(OnCall::LoseReply)),
-        ("reset after write client:0 and nodes", Some(OnCall::ResetAfter)),
-        ("reset connection of SUBSCRIBE client:0 and node:0", Some(OnCall::ResetConnection)),
-        ("cut connection of SUBSCRIBE client:0 and node:0", Some(OnCall::CutConnection)),
+        ("hold request any client:0 to node:1", Some(CallEffect::HoldRequest)),
+        ("hold reply to 2nd SET client:0 from node:1", Some(CallEffect::HoldReply)),
+        ("lose reply to EVAL on lock:* clients from nodes", Some(CallEffect::LoseReply)),
+        ("reset after write client:0 and nodes", Some(CallEffect::ResetAfter)),
+        ("reset connection of SUBSCRIBE client:0 and node:0", Some(CallEffect::ResetConnection)),
+        ("cut connection of SUBSCRIBE client:0 and node:0", Some(CallEffect::CutConnection)),
         ("answer SET client:0 and node:0", None),
         ("", None),
     ] {

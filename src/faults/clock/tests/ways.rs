@@ -1,8 +1,8 @@
 //! Whom programs ask for the time, and what a clock fault does and says then.
 
 use super::*;
-use crate::faults::member::Member;
-use crate::faults::{Observation, Scope, skew};
+use crate::faults::this_host::{member::Member, skew};
+use crate::faults::{Observation, Scope};
 
 /// A program without libc: it waits for a signal, for ever, and asks nobody for the time.
 const NO_LIBC: &str = "void _start(void) { for (;;) { long n = WAIT; __asm__ volatile (CALL); } }\n";

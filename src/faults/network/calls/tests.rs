@@ -8,7 +8,7 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 const FAULT: u32 = 7;
 
-/// A way with one fault, and what has been said on each connection so far.
+/// A link with one fault, and what has been said on each connection so far.
 struct Wire {
     calls: Calls,
     strikes: Strikes,
@@ -18,11 +18,11 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(action: OnCall, command: &str, nth: Option<u32>) -> Wire {
+    fn new(action: CallEffect, command: &str, nth: Option<u32>) -> Wire {
         Wire::with(call(action, command, nth))
     }
 
-    fn with(call: Call) -> Wire {
+    fn with(call: CommandWatch) -> Wire {
         let strikes = Strikes::default();
         strikes.arm(FAULT);
         let mut calls = Calls::new(strikes.clone());
@@ -80,8 +80,15 @@ impl Wire {
     }
 }
 
-fn call(action: OnCall, command: &str, nth: Option<u32>) -> Call {
-    Call { action, command: named(command), nth, key: None, writing: BTreeSet::new(), chosen: Vec::new() }
+fn call(action: CallEffect, command: &str, nth: Option<u32>) -> CommandWatch {
+    CommandWatch {
+        effect: action,
+        command: named(command),
+        nth,
+        key: None,
+        writing: BTreeSet::new(),
+        chosen: Vec::new(),
+    }
 }
 
 fn named(word: &str) -> Command {
@@ -117,7 +124,7 @@ fn resets(treatment: Treatment) -> Vec<String> {
 
 #[test]
 fn the_second_set_waits_with_all_that_follows_it() {
-    let mut wire = Wire::new(OnCall::HoldRequest, "SET", Some(2));
+    let mut wire = Wire::new(CallEffect::HoldRequest, "SET", Some(2));
     assert_eq!(wire.asks(1, "SET k0 a NX"), PassOn);
     assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
     assert_eq!(wire.asks(1, "GET k0"), PassOn, "another command");
@@ -135,7 +142,7 @@ fn the_second_set_waits_with_all_that_follows_it() {
 
 #[test]
 fn the_reply_waits_and_the_request_does_not() {
-    let mut wire = Wire::new(OnCall::HoldReply, "EVAL", Some(1));
+    let mut wire = Wire::new(CallEffect::HoldReply, "EVAL", Some(1));
     assert_eq!(wire.asks(1, "GET k"), PassOn);
     assert_eq!(wire.asks(1, "EVALSHA abc 1 lock:k token"), PassOn);
     assert_eq!(wire.answers(1, "$-1\r\n"), PassOn, "to the first of the two");
@@ -150,7 +157,7 @@ fn the_reply_waits_and_the_request_does_not() {
 
 #[test]
 fn a_reply_that_left_before_the_request_came_is_not_its_reply() {
-    let mut wire = Wire::new(OnCall::HoldReply, "SET", Some(1));
+    let mut wire = Wire::new(CallEffect::HoldReply, "SET", Some(1));
     // Asked before anybody looked, and answered while the SET was on its way.
     let early = wire.frame(Direction::Reply, 1, flags::ACK, b"+PONG\r\n", true);
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
@@ -161,7 +168,7 @@ fn a_reply_that_left_before_the_request_came_is_not_its_reply() {
 
 #[test]
 fn a_lost_reply_never_arrives_and_the_heal_ends_the_connection() {
-    let mut wire = Wire::new(OnCall::LoseReply, "any", Some(1));
+    let mut wire = Wire::new(CallEffect::LoseReply, "any", Some(1));
     assert_eq!(wire.asks(1, "CLIENT SETINFO LIB-NAME x"), PassOn, "not counted");
     assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
     assert_eq!(wire.asks(1, "DEL k"), PassOn);
@@ -177,7 +184,7 @@ fn a_lost_reply_never_arrives_and_the_heal_ends_the_connection() {
 
 #[test]
 fn a_fault_that_waits_for_a_reply_waits_for_one_that_says_that_something_was_done() {
-    let mut wire = Wire::new(OnCall::HoldReply, "write", Some(1));
+    let mut wire = Wire::new(CallEffect::HoldReply, "write", Some(1));
     assert_eq!(wire.asks(1, "SET lock:k0 a NX"), PassOn);
     assert_eq!(wire.answers(1, "$-1\r\n"), PassOn, "it was taken");
     assert_eq!(wire.asks(1, "EVALSHA abc 1 lock:k0 a"), PassOn);
@@ -189,14 +196,14 @@ fn a_fault_that_waits_for_a_reply_waits_for_one_that_says_that_something_was_don
     assert_eq!(wire.strike(), Some((1, "EVAL lock:k0".to_string())), "others do not count");
 
     // Asked for at once, and answered one by one.
-    let mut wire = Wire::new(OnCall::LoseReply, "SET", Some(2));
+    let mut wire = Wire::new(CallEffect::LoseReply, "SET", Some(2));
     let both = [command("SET lock:k0 a NX"), command("SET lock:k0 b"), command("SET lock:k0 c")].concat();
     assert_eq!(wire.says(Direction::Request, 1, &both), PassOn);
     assert_eq!(wire.answers(1, "$-1\r\n+OK\r\n"), PassOn);
     assert_eq!(wire.strike(), None);
     assert_eq!(wire.answers(1, "+OK\r\n"), Withheld);
 
-    let mut wire = Wire::new(OnCall::HoldReply, "any", Some(1));
+    let mut wire = Wire::new(CallEffect::HoldReply, "any", Some(1));
     assert_eq!(wire.asks(1, "SET lock:k0 a NX"), PassOn);
     assert_eq!(wire.answers(1, "$-1\r\n"), Withheld, "any command, whatever became of it");
 }
@@ -210,15 +217,15 @@ fn writes_to_other_keys_are_not_the_locks() {
         ("EVAL script 0 lock:k0", Withheld),
         ("SET lock:k0 a", Withheld),
     ] {
-        assert_eq!(Wire::new(OnCall::HoldRequest, "write", Some(1)).asks(1, asked), treated, "{asked}");
+        assert_eq!(Wire::new(CallEffect::HoldRequest, "write", Some(1)).asks(1, asked), treated, "{asked}");
     }
-    let any_key = Call { key: Some("*".to_string()), ..call(OnCall::HoldRequest, "write", Some(1)) };
+    let any_key = CommandWatch { key: Some("*".to_string()), ..call(CallEffect::HoldRequest, "write", Some(1)) };
     assert_eq!(Wire::with(any_key).asks(1, "SET heartbeat 1"), Withheld, "if it says so");
 }
 
 #[test]
 fn what_is_queued_is_done_when_exec_is_answered() {
-    let mut wire = Wire::new(OnCall::HoldReply, "write", Some(1));
+    let mut wire = Wire::new(CallEffect::HoldReply, "write", Some(1));
     let ask = |wire: &mut Wire, exec: &str| {
         for (asked, answered) in [("MULTI", "+OK\r\n"), ("SET lock:k0 a", "+QUEUED\r\n")] {
             assert_eq!(wire.asks(1, asked), PassOn);
@@ -236,7 +243,7 @@ fn what_is_queued_is_done_when_exec_is_answered() {
 
 #[test]
 fn a_reset_after_a_command_replaces_its_reply() {
-    let mut wire = Wire::new(OnCall::ResetAfter, "SET", Some(1));
+    let mut wire = Wire::new(CallEffect::ResetAfter, "SET", Some(1));
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
     let (asked, answered) = wire.numbers[&1];
     let expected = [format!("RST to client at {answered}"), format!("RST to server at {asked}")];
@@ -251,7 +258,8 @@ fn a_reset_after_a_command_replaces_its_reply() {
 
 #[test]
 fn one_connection_of_several_is_cut_or_reset() {
-    let chosen = Call { chosen: vec![(CLIENT, 5, SERVER)], ..call(OnCall::CutConnection, "SUBSCRIBE", Some(0)) };
+    let chosen =
+        CommandWatch { chosen: vec![(CLIENT, 5, SERVER)], ..call(CallEffect::CutConnection, "SUBSCRIBE", Some(0)) };
     let mut wire = Wire::with(chosen.clone());
     assert_eq!(wire.strike(), None, "nothing was seen yet");
     assert_eq!(wire.asks(1, "SUBSCRIBE news"), PassOn);
@@ -261,9 +269,9 @@ fn one_connection_of_several_is_cut_or_reset() {
     assert!(wire.heal().is_empty());
     assert_eq!(wire.asks(5, "PING"), PassOn);
 
-    let mut wire = Wire::with(Call { action: OnCall::ResetConnection, ..chosen });
+    let mut wire = Wire::with(CommandWatch { effect: CallEffect::ResetConnection, ..chosen });
     assert_eq!(resets(wire.answers(5, "")).len(), 2);
-    let mut wire = Wire::new(OnCall::ResetConnection, "SUBSCRIBE", Some(1));
+    let mut wire = Wire::new(CallEffect::ResetConnection, "SUBSCRIBE", Some(1));
     assert_eq!(wire.asks(1, "GET k"), PassOn);
     assert_eq!(resets(wire.asks(2, "SUBSCRIBE news")).len(), 2, "as soon as the command comes");
     assert_eq!(wire.asks(1, "GET k"), PassOn);
@@ -271,7 +279,7 @@ fn one_connection_of_several_is_cut_or_reset() {
 
 #[test]
 fn what_tcp_sends_again_counts_once_and_a_command_may_come_in_pieces() {
-    let mut wire = Wire::new(OnCall::HoldRequest, "SET", Some(2));
+    let mut wire = Wire::new(CallEffect::HoldRequest, "SET", Some(2));
     let bytes = command("SET k v");
     let first = wire.frame(Direction::Request, 1, flags::ACK, &bytes[..9], true);
     let second = wire.frame(Direction::Request, 1, flags::ACK, &bytes[9..], true);
@@ -288,7 +296,7 @@ fn what_tcp_sends_again_counts_once_and_a_command_may_come_in_pieces() {
 
 #[test]
 fn after_a_gap_it_goes_on_with_the_next_segment_that_begins_with_a_command() {
-    let mut wire = Wire::new(OnCall::HoldRequest, "SET", Some(1));
+    let mut wire = Wire::new(CallEffect::HoldRequest, "SET", Some(1));
     let bytes = command("SET k v");
     assert_eq!(wire.says(Direction::Request, 1, &bytes[4..]), PassOn, "met in the middle of a command");
     assert_eq!(wire.asks(1, "GET k"), PassOn);
@@ -324,8 +332,8 @@ fn keys_and_classes_of_commands_are_told_apart() {
         "the server knows best, but not of scripts"
     );
 
-    let set = call(OnCall::HoldRequest, "SET", None);
-    let mut wire = Wire::with(Call { key: Some("lock:*".to_string()), ..set });
+    let set = call(CallEffect::HoldRequest, "SET", None);
+    let mut wire = Wire::with(CommandWatch { key: Some("lock:*".to_string()), ..set });
     assert_eq!(wire.asks(1, "SET other v"), PassOn);
     assert_eq!(wire.asks(1, "SET lock:k v"), Withheld);
     assert_eq!(wire.asks(2, "SET lock:k v"), Withheld, "each of them");
@@ -342,7 +350,7 @@ fn connections_are_chosen_by_what_the_server_says_of_them() {
                 id=5 addr=10.0.0.9:5002 sub=0 psub=2 cmd=psubscribe\nnonsense\nid=6 addr=[::1]:7 sub=0 psub=0 cmd=set\n\
                 id=7 addr=10.0.0.1:5003 sub=0 psub=0 cmd=set\n";
     let ports = |word: &str| {
-        let call = call(OnCall::CutConnection, word, Some(1));
+        let call = call(CallEffect::CutConnection, word, Some(1));
         call.chosen_from(list, SERVER).iter().map(|(_, port, _)| *port).collect::<Vec<_>>()
     };
     assert_eq!(ports("SUBSCRIBE"), [5000], "even if it has said something else since");
@@ -354,20 +362,20 @@ fn connections_are_chosen_by_what_the_server_says_of_them() {
 
 #[test]
 fn once_disarmed_it_strikes_no_more() {
-    let mut wire = Wire::new(OnCall::HoldRequest, "SET", None);
+    let mut wire = Wire::new(CallEffect::HoldRequest, "SET", None);
     assert_eq!(wire.strikes.so_far(FAULT, true), Err(None));
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
     assert_eq!(wire.strike(), None);
 
-    let mut wire = Wire::new(OnCall::HoldReply, "SET", None);
+    let mut wire = Wire::new(CallEffect::HoldReply, "SET", None);
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
     assert_eq!(wire.strikes.so_far(FAULT, true), Err(None));
     assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
 }
 
 #[test]
-fn other_ways_and_ports_are_left_alone_and_memory_is_bounded() {
-    let mut wire = Wire::new(OnCall::HoldRequest, "SET", None);
+fn other_links_and_ports_are_left_alone_and_memory_is_bounded() {
+    let mut wire = Wire::new(CallEffect::HoldRequest, "SET", None);
     let mut elsewhere = wire.frame(Direction::Request, 1, flags::ACK, &command("SET k v"), true);
     elsewhere[OFFLOAD_HEADER + 29] = 9;
     assert_eq!(wire.calls.treat(&elsewhere), PassOn);
@@ -397,18 +405,21 @@ fn it_is_told_in_words() {
         key: "lock:k0".to_string(),
         answer: if nth == 2 { "OK".to_string() } else { String::new() },
     };
-    let told = call(OnCall::HoldReply, Some(2)).tell(&strike(2), "c0", "n1");
+    let told = call(CallEffect::HoldReply, Some(2)).tell(&strike(2), "c0", "n1");
     assert_eq!(told, "c0's 2nd SET of lock:k0 to n1 was answered with OK, and the reply is held");
-    let told = call(OnCall::LoseReply, None).tell(&strike(1), "c0", "n1");
+    let told = call(CallEffect::LoseReply, None).tell(&strike(1), "c0", "n1");
     assert_eq!(told, "c0's 1st SET of lock:k0 to n1 was answered, and the reply was lost");
-    let told = call(OnCall::CutConnection, Some(0)).tell(&strike(0), "c0", "n1");
+    let told = call(CallEffect::CutConnection, Some(0)).tell(&strike(0), "c0", "n1");
     assert!(told.starts_with("the connection of c0 to n1 with SET as its last command was not let through"), "{told}");
     let pairs = [("c0", "n1"), ("c0", "n0"), ("c1", "n0")].map(|(one, other)| (one.to_string(), other.to_string()));
-    let told = call(OnCall::HoldReply, Some(2)).tell_none(&pairs, None);
+    let told = call(CallEffect::HoldReply, Some(2)).tell_none(&pairs, None);
     assert_eq!(told, "armed, but no reply to a 2nd SET from c0 or c1 to n0 or n1 came");
-    assert_eq!(call(OnCall::HoldRequest, None).tell_none(&pairs[..1], None), "armed, but no SET from c0 to n1 came");
+    assert_eq!(
+        call(CallEffect::HoldRequest, None).tell_none(&pairs[..1], None),
+        "armed, but no SET from c0 to n1 came"
+    );
     let refused = Strike { answer: "nothing".to_string(), ..strike(0) };
-    let told = self::call(OnCall::HoldReply, "write", Some(1)).tell_none(&pairs[..1], Some(&refused));
+    let told = self::call(CallEffect::HoldReply, "write", Some(1)).tell_none(&pairs[..1], Some(&refused));
     let expected = "armed, but no reply to a write of the operation's key from c0 to n1 came; SET of lock:k0 was \
                     answered with nothing and did nothing";
     assert_eq!(told, expected);

@@ -1,4 +1,4 @@
-//! The fault `kill`: every process of a member ends at once, as by SIGKILL, the out-of-memory killer, or `docker kill`.
+//! Every process of a member ends at once, as by SIGKILL, the out-of-memory killer, or `docker kill`.
 //!
 //! What it had handed to the kernel survives: a written file is there after the restart, synced or not. Whoever started
 //! the process restarts it; the heal waits to see that.
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::member::Member;
-use super::process::Process;
-use super::wire::Observation;
-use super::{power, skew};
+use super::{skew, synced_files};
+use crate::faults::process::Process;
+use crate::faults::wire::Observation;
 
 /// A killed process is gone within milliseconds, unless it waits for a disk.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     let mut held = member.processes()?;
     // The same goes for its files on disk, which are reached by way of the process.
     let files = match skew::control_of(member) {
-        Ok(_) => power::files(member)?.unwrap_or_default(),
+        Ok(_) => synced_files::files(member)?.unwrap_or_default(),
         Err(_) => Vec::new(),
     };
     if !member.init.signal(Signal::KILL)? {
@@ -38,7 +38,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
             effect = Some(micros(ordered));
             // No process is left that could be resumed.
             member.paused = false;
-            power::remember(member, &files);
+            synced_files::remember(member, &files);
         }
         held.retain(Process::runs);
         for process in &held {
@@ -78,7 +78,7 @@ mod tests {
             Command::new("sh").args(["-c", "sleep 60 & sleep 60 & wait"]).stdin(Stdio::null()).spawn().unwrap();
         let mut member = Member::adopt("c0", child.id(), Scope::Descendants).unwrap();
         assert!(runs_again(&member, Instant::now()).observed, "it was never killed");
-        assert!(crate::faults::pause::inject(&mut member).unwrap().observed);
+        assert!(super::super::stop::inject(&mut member).unwrap().observed);
         let held = member.processes().unwrap();
         let seen = inject(&mut member).unwrap();
         assert!(seen.observed && seen.effect_us.is_some(), "{seen:?}");

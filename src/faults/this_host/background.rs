@@ -1,5 +1,4 @@
-//! The fault `pause background`: every thread of a member's processes but the first stops, such as one that keeps a
-//! lock alive, while the first goes on.
+//! Every thread of a member's processes but the first stops, such as one that keeps a lock alive, while the first goes on.
 //!
 //! SIGSTOP stops whole processes, so this takes ptrace, which is bound to one thread of the tracer: each member has a
 //! thread of the agent that stops its threads, also those that begin meanwhile, and lets them go. If the agent dies, the
@@ -13,14 +12,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ptr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use libc::c_int;
 
 use super::member::Member;
-use super::process::{self, Process};
-use super::wire::Observation;
+use super::tracer::Tracer;
+use crate::faults::process::{self, Process};
+use crate::faults::wire::Observation;
 
 /// A stop is seen within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
 const LIMIT: Duration = Duration::from_millis(200);
@@ -38,23 +38,6 @@ const INTERRUPTED: [i64; 5] = [-4, -512, -513, -514, -516];
 /// NT_PRSTATUS of include/uapi/linux/elf.h.
 const GENERAL_REGISTERS: usize = 1;
 
-/// Keeps the threads of a member stopped until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Tracer {
-    /// Nothing is ever sent: dropping it ends the thread.
-    hold: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        drop(self.hold.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 /// Stops all threads of the member but the first of each process, and observes that they are stopped.
 pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     let ordered = Instant::now();
@@ -71,7 +54,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     let work = move || stop_until_dropped(&processes, &told, &held);
     let thread = thread::Builder::new().name("tracer".to_string()).spawn(work)?;
-    member.background = Some(Tracer { hold: Some(hold), thread: Some(thread) });
+    member.background = Some(Tracer::new(hold, thread));
     let stopped = tell.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that stops others ended")));
     let stopped = stopped.inspect_err(|_| member.background = None)?;
     let now = member.processes()?;
@@ -318,8 +301,9 @@ fn count(threads: usize) -> String {
 mod tests {
     use std::process::{Child, Command, Stdio};
 
+    use super::super::stop;
     use super::*;
-    use crate::faults::{Scope, pause};
+    use crate::faults::Scope;
 
     /// Counts up in two files, one for each thread.
     const TWO_THREADS: &str = "
@@ -373,8 +357,8 @@ count(sys.argv[1] + '/first')
         (0..10).for_each(|_| goes_on("first"));
         assert_eq!(read("second"), before);
 
-        assert!(pause::inject(&mut member).unwrap().observed, "all of it can stop as well");
-        assert!(pause::heal(&mut member).unwrap().observed);
+        assert!(stop::inject(&mut member).unwrap().observed, "all of it can stop as well");
+        assert!(stop::heal(&mut member).unwrap().observed);
         goes_on("first");
         assert_eq!(in_background(&member.init)[0].1, 't', "and goes on without the other");
 

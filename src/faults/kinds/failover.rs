@@ -1,4 +1,4 @@
-//! The fault `failover`: a replica becomes the primary because an operator says so.
+//! A replica becomes the primary because an operator says so.
 //!
 //! Nothing breaks, and there is nothing to undo. A Redis Cluster hands over in order: the primary stops answering until
 //! its replica has all its data. Sentinels promote a replica that may lack the last writes, and tell the old primary
@@ -7,11 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use redis::{RedisError, Value, cmd};
 use tokio::time::{Instant, timeout};
 
-use super::probe::{connect, observed};
-use super::wire::Observation;
+use super::{Act, Order, Seen};
+use crate::fault_kinds::FaultKind;
+use crate::faults::async_host::AsyncHost;
+use crate::faults::injection::{Parameter, Promotion};
+use crate::faults::probe::{connect, observed};
+use crate::faults::wire::Observation;
 use crate::machine::Machine;
 
 /// How long it may take until a replica calls itself a primary: Sentinels look at replicas once a second. Shorter than
@@ -21,9 +26,36 @@ const LIMIT: Duration = Duration::from_secs(4);
 const ASK_LIMIT: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+pub(super) static ACT: Failover = Failover;
+
+pub(super) struct Failover;
+
+impl Act for Failover {
+    fn kind(&self) -> FaultKind {
+        FaultKind::Failover
+    }
+
+    fn inject<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
+        Box::pin(async move {
+            let (Parameter::Promotion(Promotion { replicas, url, words }), [primary]) =
+                (&order.injection.with, &order.injection.members[..])
+            else {
+                return Err(order.makes_no_sense());
+            };
+            let replicas = replicas.iter().map(|name| Ok((name.clone(), host.url_of(name)?)));
+            let replicas = replicas.collect::<Result<Vec<_>, String>>()?;
+            Ok(promote(&host.machine(), primary, &replicas, url, words).await)
+        })
+    }
+
+    fn heal<'a>(&'a self, _: &'a AsyncHost, _: &'a Order) -> BoxFuture<'a, Seen> {
+        Box::pin(async { Ok(Observation::of(true, "the new primary stays primary".to_string())) })
+    }
+}
+
 /// Sends this command to the server at `url`, and observes that one of the replicas, given with their addresses,
 /// becomes a primary.
-pub(crate) async fn order(
+async fn promote(
     machine: &Arc<dyn Machine>,
     primary: &str,
     replicas: &[(String, String)],

@@ -1,54 +1,59 @@
-//! The faults `evict` and `flush`: a server loses keys because its memory is limited or because somebody cleared it.
-//!
-//! The only faults that write to a server, with the commands that an operator would type.
+//! The servers' memory is limited to one byte, under a policy that may evict any key: by the commands that an operator would type.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, cmd};
 use tokio::time::Instant;
 
-use super::probe::{connect, observed};
-use super::wire::Observation;
+use super::{Act, Order, Seen};
+use crate::fault_kinds::FaultKind;
+use crate::faults::async_host::AsyncHost;
+use crate::faults::probe::{connect, observed};
+use crate::faults::wire::Observation;
 use crate::machine::Machine;
+use crate::words::plural;
 
-/// How long the whole fault may take on one server.
+/// How long it may take on one server.
 const LIMIT: Duration = Duration::from_secs(2);
 /// How long evicting may take: Redis evicts in slices of half a millisecond.
 const EVICTING: Duration = Duration::from_millis(500);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// What is done to a server's memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Action {
-    /// It loses every key.
-    Flush,
-    /// It evicts every key.
-    Evict,
-    /// Its memory is no longer limited.
-    Unbound,
-}
+pub(super) static ACT: Evict = Evict;
 
-/// Does it to the server at `url`, and observes that it is done.
-pub(crate) async fn act(action: Action, machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation {
-    match action {
-        Action::Flush => flush(machine, name, url).await,
-        Action::Evict => evict(machine, name, url).await,
-        Action::Unbound => unbound(machine, name, url).await,
+pub(super) struct Evict;
+
+impl Act for Evict {
+    fn kind(&self) -> FaultKind {
+        FaultKind::Evict
     }
-}
 
-/// Removes every key, and observes that none was left.
-async fn flush(machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation {
-    observed(name, LIMIT, async {
-        let mut server = connect(machine, url, LIMIT).await?;
-        // In one transaction, since clients keep writing meanwhile.
-        let (before, (), after): (u64, (), u64) =
-            redis::pipe().atomic().cmd("DBSIZE").cmd("FLUSHALL").cmd("DBSIZE").query_async(&mut server).await?;
-        Ok((after == 0, format!("{} lost", keys(before))))
-    })
-    .await
+    fn inject<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
+        Box::pin(async move {
+            let (machine, mut seen) = (host.machine(), Vec::new());
+            for name in &order.injection.members {
+                seen.push(evict(&machine, name, &host.url_of(name)?).await);
+            }
+            Ok(Observation::all(seen))
+        })
+    }
+
+    fn heal<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
+        Box::pin(async move {
+            let (machine, mut seen) = (host.machine(), Vec::new());
+            // The memory limit of a server that died meanwhile is gone with it.
+            for name in order.injection.members.iter().filter(|name| host.now().runs(name)) {
+                seen.push(unbound(&machine, name, &host.url_of(name)?).await);
+            }
+            if seen.is_empty() {
+                return Ok(Observation::nothing_to_undo());
+            }
+            Ok(Observation::all(seen))
+        })
+    }
 }
 
 /// Limits the memory to one byte, lets the server evict any key, and observes that it did.
@@ -63,7 +68,7 @@ async fn evict(machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation
             let left: u64 = cmd("DBSIZE").query_async(&mut server).await?;
             let count = evicted(&mut server).await?.saturating_sub(before);
             if left == 0 || started.elapsed() > EVICTING {
-                return Ok((left == 0, format!("{} evicted, {left} left", keys(count))));
+                return Ok((left == 0, format!("{} evicted, {left} left", plural(count, "key"))));
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
@@ -90,8 +95,4 @@ async fn configure(server: &mut MultiplexedConnection, name: &str, value: &str) 
 async fn evicted(server: &mut MultiplexedConnection) -> Result<u64, RedisError> {
     let info: String = cmd("INFO").arg("stats").query_async(server).await?;
     Ok(info.lines().find_map(|line| line.strip_prefix("evicted_keys:")?.trim().parse().ok()).unwrap_or(0))
-}
-
-fn keys(count: u64) -> String {
-    if count == 1 { "1 key".to_string() } else { format!("{count} keys") }
 }

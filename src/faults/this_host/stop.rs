@@ -1,4 +1,4 @@
-//! The fault `pause`: every process of a member stops, as under SIGSTOP, in a long garbage collection, or on a machine
+//! Every process of a member stops, as under SIGSTOP, in a long garbage collection, or on a machine
 //! that swaps.
 //!
 //! The first process is stopped before the others are searched for: it is what the fault is about, and stopping it
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::member::Member;
-use super::process::{Process, is_still};
-use super::wire::Observation;
+use crate::faults::process::{Process, is_still};
+use crate::faults::wire::Observation;
 
 /// A stop is seen within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
 const LIMIT: Duration = Duration::from_millis(200);

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::io;
 use std::net::Ipv4Addr;
 
-use super::background::Tracer;
-use super::clock::Control;
-use super::process::{self, Process};
-use super::wire::Scope;
+use super::tracer::Tracer;
+use crate::faults::clock::Control;
+use crate::faults::process::{self, Process};
+use crate::faults::wire::Scope;
 
 /// A member of the cluster that faults can be injected into.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! The fault `clock`: a member's wall clock goes wrong, as after an administrator's change, an NTP step, or a resume
-//! of the machine. Its monotonic clock stays true. For the mechanism, see [`clock`](super::clock).
+//! A member's wall clock goes wrong, as after an administrator's change, an NTP step, or a resume
+//! of the machine. Its monotonic clock stays true. For the mechanism, see [`clock`](crate::faults::clock).
 //!
 //! It counts as observed when the member has read its clock under the new state. A server does ten times a second. If a
 //! member reads no clock meanwhile, such as a client that waits or that uses its monotonic clock, it is enough that it
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::clock::{Asks, CONTROL_PATH, Control, Skew, asks};
 use super::member::Member;
-use super::process;
-use super::wire::Observation;
+use crate::faults::clock::{Asks, CONTROL_PATH, Control, Skew, asks};
+use crate::faults::process;
+use crate::faults::wire::Observation;
 
 /// A server reads its clock ten times a second, or somewhat later on a loaded machine.
 const LIMIT: Duration = Duration::from_millis(500);

@@ -1,18 +1,26 @@
 //! Members that are processes of this machine: stopped, killed and traced by signals, their packets changed at the bridge
 //! that joins them.
 
+mod background;
+mod kill;
+pub(super) mod member;
+mod power;
+pub(super) mod skew;
+mod stop;
+mod synced_files;
+mod tracer;
+
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use super::host::{Deed, Host};
-use super::member::Member;
+use super::host::{Host, MemberAction};
 use super::network::{Effect, Ends, Guard, Network, Pair, Seen, SoFar};
 use super::wire::{Observation, Scope};
-use super::{background, kill, pause, power, skew};
 use crate::machine::{Machine, ThisMachine};
+use member::Member;
 
 /// The members that were adopted, and what is known of their network.
 #[derive(Default)]
@@ -38,7 +46,9 @@ impl ThisHost {
 
 impl Host for ThisHost {
     // It reads /proc, and waits for what it wants to see.
-    const BLOCKS: bool = true;
+    fn blocks(&self) -> bool {
+        true
+    }
 
     fn monotonic(&self) -> Duration {
         ThisMachine.monotonic()
@@ -64,7 +74,7 @@ impl Host for ThisHost {
         if let Ok(earlier) = self.member(name) {
             let mut earlier = lock(&earlier);
             if earlier.paused {
-                pause::heal(&mut earlier).map_err(|error| error.to_string())?;
+                stop::heal(&mut earlier).map_err(|error| error.to_string())?;
             }
             member.durable = mem::take(&mut earlier.durable);
             // It starts with the same control file.
@@ -82,28 +92,28 @@ impl Host for ThisHost {
         self.member(name).is_ok_and(|member| lock(&member).init.runs())
     }
 
-    fn act(&self, name: &str, deed: Deed) -> Result<Observation, String> {
+    fn act(&self, name: &str, action: MemberAction) -> Result<Observation, String> {
         let member = self.member(name)?;
         let member = &mut lock(&member);
-        let seen = match deed {
-            Deed::Stop => pause::inject(member),
-            Deed::Continue => pause::heal(member),
-            Deed::StopBackground => background::inject(member),
-            Deed::ContinueBackground => background::heal(member),
-            Deed::Kill => kill::inject(member),
-            Deed::LosePower => power::inject(member),
-            Deed::SeeRunning => Ok(kill::runs_again(member, Instant::now())),
-            Deed::Skew(skew) => skew::inject(member, skew),
-            Deed::ShowTrueTime => skew::heal(member),
+        let seen = match action {
+            MemberAction::Stop => stop::inject(member),
+            MemberAction::Continue => stop::heal(member),
+            MemberAction::StopBackground => background::inject(member),
+            MemberAction::ContinueBackground => background::heal(member),
+            MemberAction::Kill => kill::inject(member),
+            MemberAction::LosePower => power::inject(member),
+            MemberAction::VerifyRunning => Ok(kill::runs_again(member, Instant::now())),
+            MemberAction::Skew(skew) => skew::inject(member, skew),
+            MemberAction::RestoreClock => skew::heal(member),
         };
         Ok(seen.unwrap_or_else(|error| Observation::unseen(format!("{name}: {error}"))))
     }
 
-    fn inject(&self, fault: u32, pairs: &[Pair], effect: Effect) -> Result<Observation, String> {
-        self.with_network(|network| network.inject(fault, pairs, effect)).map(observation)
+    fn change_links(&self, fault: u32, links: &[Pair], effect: Effect) -> Result<Observation, String> {
+        self.with_network(|network| network.inject(fault, links, effect)).map(observation)
     }
 
-    fn heal(&self, fault: u32) -> Result<Observation, String> {
+    fn restore_links(&self, fault: u32) -> Result<Observation, String> {
         self.with_network(|network| network.heal(fault)).map(observation)
     }
 

@@ -1,0 +1,173 @@
+//! `hold reply to 2nd SET client:0 from node:1` and the like: something happens at one command of a connection between a client
+//! and a server. Nemeses say at which, the agent follows it, and histories record it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, Says};
+
+pub(super) static DEF: FaultDef = FaultDef {
+    id: "call",
+    what: "Something happens at one command of a connection between a client and a server",
+    phrase: Phrase {
+        words: &[
+            "hold request",
+            "hold reply to",
+            "lose reply to",
+            "reset after",
+            "reset connection of",
+            "cut connection of",
+        ],
+        form: Form::Command,
+        usage: "hold reply to 2nd SET client:0 from node:1",
+        example: "hold reply to 2nd SET on lock:k? clients from nodes",
+    },
+    allowed: Allowed::All,
+    needs: Needs { redis_protocol: true, ..Needs::NOTHING },
+    does: Does { packets: OnPackets::Disturbed, silences: true, ..Does::NOTHING },
+    says: Says {
+        name: "interrupted call",
+        done: "interrupted while a command was on its way",
+        how: "one connection",
+        verb: "interrupt a call of",
+        holder: "one of its calls was interrupted",
+        client: "one of its calls was interrupted",
+        node: "one of its calls was interrupted",
+        lasts: true,
+    },
+    blame: Blame { client: 1, node: 1 },
+    colour: (0xc2, 0xe0, 0xa6),
+    drawn: Drawn::phrase("{command}"),
+};
+
+/// What a fault at a command does to the command's connection, until it is healed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CallEffect {
+    /// The request and all that the client sends after it wait.
+    HoldRequest,
+    /// The reply and all that the server sends after it wait.
+    HoldReply,
+    /// The reply and all that the server sends after it are lost; the heal resets the connection.
+    LoseReply,
+    /// The reply is lost, and both ends are told that the connection is over.
+    ResetAfter,
+    /// Both ends are told that the connection is over: now if this was its last command, else when the command comes.
+    ResetConnection,
+    /// In the same way, everything on the connection is lost, and nobody is told.
+    CutConnection,
+}
+
+impl CallEffect {
+    /// All of them.
+    pub const ALL: [CallEffect; 6] = [
+        CallEffect::HoldRequest,
+        CallEffect::HoldReply,
+        CallEffect::LoseReply,
+        CallEffect::ResetAfter,
+        CallEffect::ResetConnection,
+        CallEffect::CutConnection,
+    ];
+
+    /// As a nemesis file says it.
+    pub fn words(self) -> &'static str {
+        match self {
+            CallEffect::HoldRequest => "hold request",
+            CallEffect::HoldReply => "hold reply to",
+            CallEffect::LoseReply => "lose reply to",
+            CallEffect::ResetAfter => "reset after",
+            CallEffect::ResetConnection => "reset connection of",
+            CallEffect::CutConnection => "cut connection of",
+        }
+    }
+
+    /// The word between client and server.
+    pub fn between(self) -> &'static str {
+        match self {
+            CallEffect::HoldRequest => "to",
+            CallEffect::HoldReply | CallEffect::LoseReply => "from",
+            CallEffect::ResetAfter | CallEffect::ResetConnection | CallEffect::CutConnection => "and",
+        }
+    }
+
+    /// What it did, as a picture says it in a few words, and whether that lasts until the heal.
+    pub fn label(self) -> (&'static str, bool) {
+        match self {
+            CallEffect::HoldRequest => ("request held", true),
+            CallEffect::HoldReply => ("reply held", true),
+            CallEffect::LoseReply => ("reply lost", false),
+            CallEffect::ResetAfter | CallEffect::ResetConnection => ("connection reset", false),
+            CallEffect::CutConnection => ("connection cut", true),
+        }
+    }
+
+    /// Whether it strikes when the reply comes.
+    pub fn waits_for_the_reply(self) -> bool {
+        matches!(self, CallEffect::HoldReply | CallEffect::LoseReply | CallEffect::ResetAfter)
+    }
+
+    /// Whether it acts on connections that are there already, by their last command.
+    pub fn chooses(self) -> bool {
+        matches!(self, CallEffect::ResetConnection | CallEffect::CutConnection)
+    }
+}
+
+/// Which commands are meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Command {
+    /// `any`: all that is asked of a lock or a resource, but not what sets up a connection or asks about a server.
+    Any,
+    /// `write`: any of these that may write.
+    Write,
+    /// This one, in capitals. `EVAL` stands for every command that runs a script.
+    Named(String),
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Command::Any => "any",
+            Command::Write => "write",
+            Command::Named(name) => name,
+        })
+    }
+}
+
+/// What happens at which command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CommandFault {
+    pub effect: CallEffect,
+    /// Which of the commands that match, from 1, counted for each client and server since the fault was injected; `None`
+    /// for each of them.
+    pub nth: Option<u32>,
+    pub command: Command,
+    /// A pattern with `*` and `?` for one of the command's keys; `None` for any or, if the command is `write`, for one
+    /// that names the key of an operation.
+    pub key: Option<String>,
+}
+
+/// `1st`, `2nd`, `3rd`, `11th`.
+pub fn ordinal(number: u32) -> String {
+    let end = match (number % 100, number % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{number}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_their_endings() {
+        let said = [1, 2, 3, 4, 10, 11, 12, 13, 21, 102, 111].map(ordinal);
+        assert_eq!(said.join(" "), "1st 2nd 3rd 4th 10th 11th 12th 13th 21st 102nd 111th");
+    }
+}

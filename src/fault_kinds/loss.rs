@@ -1,0 +1,30 @@
+//! `loss`: a part of the packets between members is dropped, each at random.
+
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, Says, Takes};
+
+pub(super) static DEF: FaultDef = FaultDef {
+    id: "loss",
+    what: "A part of the packets between members is dropped",
+    phrase: Phrase {
+        words: &["loss"],
+        form: Form::Links(Takes::Percent),
+        usage: "loss 30% A and B",
+        example: "loss 30% clients and nodes",
+    },
+    allowed: Allowed::All,
+    needs: Needs::NOTHING,
+    does: Does { packets: OnPackets::Disturbed, silences: true, ..Does::NOTHING },
+    says: Says {
+        name: "loss",
+        done: "losing packets",
+        how: "packets dropped at random",
+        verb: "lose packets of",
+        holder: "packets were lost",
+        client: "packets were lost",
+        node: "packets were lost",
+        lasts: true,
+    },
+    blame: Blame { client: 2, node: 2 },
+    colour: (0xc2, 0xe0, 0xa6),
+    drawn: Drawn::phrase("loss 30% {client} and {server}"),
+};

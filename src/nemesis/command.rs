@@ -1,0 +1,92 @@
+//! A fault at one command: `hold reply to 2nd SET client:0 from node:1`, `lose reply to EVAL on lock:* clients from nodes`.
+
+use std::fmt;
+
+use super::links::LinkSelector;
+use super::phrase::{PhraseError, first};
+use super::target::Target;
+use crate::fault_kinds::{CallEffect, Command, CommandFault, ordinal};
+
+/// An error that shows a phrase for each effect.
+pub(super) fn expected(phrase: &str) -> PhraseError {
+    let examples = CallEffect::ALL.map(|effect| {
+        let command = if effect.chooses() { "SUBSCRIBE" } else { "SET" };
+        format!("`{} {command} client:0 {} node:0`", effect.words(), effect.between())
+    });
+    PhraseError::expected(phrase, &examples.join(", "))
+}
+
+/// `2nd`, `each`, or nothing, which is `1st`; and what follows.
+fn which(text: &str) -> Result<(Option<u32>, &str), PhraseError> {
+    let (word, rest) = first(text);
+    if word == "each" {
+        return Ok((None, rest));
+    }
+    let digits = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let Ok(number) = digits.parse::<u32>() else { return Ok((Some(1), text)) };
+    match number {
+        0 => Err(PhraseError::expected(word, "a number from `1st`")),
+        _ if ordinal(number) != word => Err(PhraseError::expected(word, &format!("`{}`", ordinal(number)))),
+        _ => Ok((Some(number), rest)),
+    }
+}
+
+/// The client and the server of a phrase, and what happens at which command; `rest` is what follows its first words.
+pub(super) fn parse(text: &str, words: &str, rest: &str) -> Result<(LinkSelector, CommandFault), PhraseError> {
+    let effect = CallEffect::ALL.into_iter().find(|effect| effect.words() == words).ok_or_else(|| expected(text))?;
+    let (nth, rest) = which(rest)?;
+    if effect.chooses() && nth != Some(1) {
+        let why = "no number: the connection is chosen by its last command";
+        return Err(PhraseError::expected(text, why));
+    }
+    let (command, rest) = first(rest);
+    let (key, rest) = match first(rest) {
+        ("on", rest) => {
+            let (key, rest) = first(rest);
+            (Some(key.to_string()), rest)
+        }
+        _ => (None, rest),
+    };
+    if command.is_empty() || rest.is_empty() {
+        let expected = format!(
+            "`{} 2nd SET on lock:k* client:0 {1} node:0`: a command, `any` or `write`, then `CLIENT {1} SERVER`; `2nd` and \
+             `on KEY` may be left out",
+            effect.words(),
+            effect.between()
+        );
+        return Err(PhraseError::expected(text, &expected));
+    }
+    let sides = LinkSelector { both_ways: false, ..LinkSelector::parse(rest)? };
+    let serves = |target: &Target| target.is_node() || *target == Target::Resource;
+    if !sides.one.0.iter().all(|target| target.is_client()) || !sides.other.0.iter().all(serves) {
+        let expected = format!("the client first, then a node or the resource: `client:0 {} node:0`", effect.between());
+        return Err(PhraseError::expected(rest, &expected));
+    }
+    Ok((sides, CommandFault { effect, nth, command: self::command(command)?, key }))
+}
+
+fn command(text: &str) -> Result<Command, PhraseError> {
+    match text {
+        "any" => Ok(Command::Any),
+        "write" => Ok(Command::Write),
+        name if name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_') => {
+            Ok(Command::Named(name.to_ascii_uppercase()))
+        }
+        _ => Err(PhraseError::expected(text, "the name of a command, in letters, or `any` or `write`")),
+    }
+}
+
+/// The phrase for it.
+pub(super) fn write(f: &mut fmt::Formatter<'_>, what: &CommandFault, sides: &[LinkSelector]) -> fmt::Result {
+    write!(f, "{} ", what.effect.words())?;
+    match what.nth {
+        None => f.write_str("each ")?,
+        Some(1) => {}
+        Some(nth) => write!(f, "{} ", ordinal(nth))?,
+    }
+    write!(f, "{} ", what.command)?;
+    if let Some(key) = &what.key {
+        write!(f, "on {key} ")?;
+    }
+    sides.iter().try_for_each(|LinkSelector { one, other, .. }| write!(f, "{one} {} {other}", what.effect.between()))
+}
