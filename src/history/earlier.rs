@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{CallEffect, Expects, FaultKind, FaultWindow, Header};
+use super::{CallEffect, Expects, FaultWindow, Header};
 use crate::members::{Role, client_name, node_name};
 
 /// No fault of a run is on more links: it has at most 100 clients, 31 nodes, their Sentinels and a resource. A history from
@@ -19,11 +19,11 @@ pub(super) fn complete(window: &mut FaultWindow, run: Option<&Header>) {
     if window.aftermath_ns.is_none() {
         window.aftermath_ns = aftermath(window, run);
     }
-    if window.links.is_none() && window.kind == FaultKind::Partition {
+    if window.links.is_none() && window.kind.id == "partition" {
         window.links = cut(window);
     }
     window.links.take_if(|links| links.len() > MOST_LINKS);
-    if window.on_call.is_none() && window.kind == FaultKind::Call {
+    if window.on_call.is_none() && window.kind.id == "call" {
         window.on_call = ON_CALL.iter().find(|(words, _)| window.what.starts_with(words)).map(|(_, action)| *action);
     }
 }
@@ -47,7 +47,7 @@ const ON_CALL: [(&str, CallEffect); 6] = [
 
 /// See [`FaultWindow::aftermath_ns`]: of all faults, only a node's clock has one.
 fn aftermath(window: &FaultWindow, run: Option<&Header>) -> Option<u64> {
-    if window.kind != FaultKind::Clock || !window.hits(Role::Node) {
+    if window.kind.id != "clock" || !window.hits(Role::Node) {
         return Some(0);
     }
     let (healed, _) = window.healed?;

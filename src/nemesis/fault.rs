@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::command;
-use super::links::{self, Direction, LinkSelector, Shape};
+use super::links::{self, LinkSelector, Whom};
 use super::phrase::{PhraseError, first, length, lengths, only, serde_as_phrase};
 use super::target::{Target, Targets};
 use crate::fault_kinds::{Allowed, CommandFault, FaultKind, Form, Takes};
@@ -20,15 +20,6 @@ pub struct Fault {
     pub kind: FaultKind,
     pub whom: Whom,
     pub with: Argument,
-}
-
-/// Whom a fault hits.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Whom {
-    Members(Targets),
-    Links(Vec<LinkSelector>),
-    /// The links between two sides that the plan draws.
-    Shape(Shape, Direction),
 }
 
 /// What a fault takes besides.

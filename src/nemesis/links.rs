@@ -2,9 +2,17 @@
 
 use std::fmt;
 
-use super::fault::Whom;
 use super::phrase::PhraseError;
 use super::target::Targets;
+
+/// Whom a fault hits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Whom {
+    Members(Targets),
+    Links(Vec<LinkSelector>),
+    /// The links between two sides that the plan draws.
+    Shape(Shape, Direction),
+}
 
 /// The links that a fault affects: from each member of one side to each of the other. A link has a direction.
 #[derive(Clone, Debug, PartialEq, Eq)]

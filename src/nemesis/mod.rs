@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use fault::{Argument, Change, Fault, Whom};
-pub use links::{Direction, LinkSelector, Shape};
+pub use fault::{Argument, Change, Fault};
+pub use links::{Direction, LinkSelector, Shape, Whom};
 pub use phrase::PhraseError;
 pub use script::{Milestone, Step};
 pub use target::{Target, Targets};

@@ -51,8 +51,8 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("suite", &["checker", "files", "nemesis", "plan", "scenario", "topology", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
-    ("telling", &["checker", "fault_kinds", "history", "locks", "nemesis", "scenario", "suite", "topology", "words"]),
-    ("report", &["checker", "explore", "fault_kinds", "files", "history", "risk", "suite", "telling", "words"]),
+    ("telling", &["checker", "fault_kinds", "history", "nemesis", "scenario", "suite", "topology", "words"]),
+    ("report", &["checker", "explore", "files", "history", "risk", "suite", "telling", "words"]),
     (
         "runner",
         &[

@@ -13,13 +13,6 @@ use std::path::Path;
 /// A folder, the files and folders in it that name each other in a circle, and why they may.
 const EXCUSED: &[(&str, &[&str], &str)] = &[
     ("crates/linearizability/src", &["dispatch", "evidence"], "what counts as evidence asks which check was made"),
-    ("crates/linearizability/src/formats", &["meaning", "pair"], "a helper of one stands in the other"),
-    (
-        "crates/linearizability/src/linear_time",
-        &["chains", "conflict", "places", "refusals"],
-        "the types of chains stand beside the decisions on them",
-    ),
-    ("crates/redlock-model/src", &["search", "shortest"], "a helper of one stands in the other"),
     (
         "crates/simulated-redis/src",
         &[
@@ -43,17 +36,7 @@ const EXCUSED: &[(&str, &[&str], &str)] = &[
         &["failover", "links"],
         "a failover speaks on links, whose replies move it on",
     ),
-    (
-        "src/cluster",
-        &["backend", "clean", "cluster", "docker", "group", "local", "ready", "starts"],
-        "kinds of clusters make the cluster that asks which kind it is",
-    ),
-    ("src/cluster", &["databases", "group_files", "server"], "a server and what makes one stand in one file"),
-    ("src/cluster/docker", &["images", "made"], "a helper of one stands in the other"),
     ("src/cluster/simulated", &["machine", "stream"], "a machine opens streams, and a stream stops with its machine"),
-    ("src/faults", &["background", "member"], "who is traced is kept beside who is paused"),
-    ("src/faults", &["kill", "power"], "what was synced is kept beside what kills"),
-    ("src/report/matrix", &["html", "markdown", "scoreboard"], "a helper of one stands in the other"),
 ];
 
 /// The source of a file without its tests and comments.

@@ -13,10 +13,10 @@ use super::{on_all_processors, scenario};
 const DIGESTS: [(&str, &str, u64, &str); 8] = [
     ("redlock", "pause", 7, "6681bb05d66c1dfa43c5accb4e6ac64ef6b1fb04f0a8f5bb70a9eb5b7cd65f6a"),
     ("redlock", "clock", 7, "54ae31610c73a5882dedcf1cc1d090f5fed9bf9e6b6e0fa0b2cd8ec120302659"),
-    ("redlock", "partition", 7, "4ea644b2c18710e1b9d8f4e01504a048f7433eede3f6fa248ee080fea3550b75"),
-    ("redlock", "packets", 7, "71a4ada4549d7a24d582f041b8fe926a5a306aa8685b56e44c1259ff8e24493a"),
-    ("redlock-guarded", "all", 7, "0de8b0f4b0ba02362bfb4441db10af850e0e3c72a65735443718e5470a6d1dc4"),
-    ("redlock", "crash-everysec", 7, "d6d1b91646dfbddf662a54cd54c569578bd4bca9aa3364d3f8b401f0e9ebc6ce"),
+    ("redlock", "partition", 7, "01395a7e5ac2bfb15618abeb27c1c433c42183bc15756ece60c3643306391f2f"),
+    ("redlock", "packets", 7, "772a97d60af82f1df7a2b6ed9b181ada13e3ebae2f02cfee21788908bc69ef0c"),
+    ("redlock-guarded", "all", 7, "ed81edaa81b785a278896572b163139c840f8d42687ea8cbcc27ed82ee1f31f8"),
+    ("redlock", "crash-everysec", 7, "ab8f8c8b9a9b28c87e86104c5670df0995c047c85c1dddeea3ebec9d6120dd61"),
     ("single", "late-acquire-reply", 7, "ed89d7cb589bcc87601275ecfbf76fcdbc3c4a31055ef11b7794dc5082efdf2a"),
     ("perfect", "none", 7, "77532addb12fc223b35ba6509cd5c38dffdaab2f88786e390e7233c18e363611"),
 ];
