@@ -729,6 +729,7 @@ impl Place {
 }
 
 /// Runs it to its end. Returns its exit code, none if it was killed, and the most memory that it ever had, in bytes.
+#[expect(clippy::zombie_processes, reason = "`wait4` takes it, and says how much memory it had")]
 fn ended(mut command: Command) -> (Option<i32>, u64) {
     let bound = || {
         let limit = libc::rlimit { rlim_cur: ADDRESSES, rlim_max: ADDRESSES };

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// A hang lasts much longer. Not a measurement.
-const SOON: Duration = Duration::from_secs(3);
+const SOON: Duration = Duration::from_secs(15);
 const LONG: Duration = Duration::from_secs(60);
 
 /// An engine that says its version, if at all, and then nothing more. The receiver gets the first line of each request.
