@@ -152,7 +152,7 @@ fn act(state: &mut State, name: &str, address: Ipv4Addr, action: MemberAction) -
         },
         MemberAction::RemoveSnapshot => {
             state.keep_no_snapshot(address, false);
-            seen(true, format!("{name}: none of their files is left"))
+            seen(true, format!("{name}: no snapshot is left"))
         }
         MemberAction::RestoreClock => {
             if let Some((_, machine)) = state.machine_named(name) {

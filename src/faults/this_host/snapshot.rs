@@ -41,7 +41,7 @@ pub(crate) fn remove(member: &mut Member) -> io::Result<Observation> {
     }
     // That of one which was killed is gone already.
     member.snapshots = false;
-    Ok(Observation::of(true, format!("{}: none of their files is left", member.name)))
+    Ok(Observation::of(true, format!("{}: no snapshot is left", member.name)))
 }
 
 /// The folder that a running server writes to. It can be used when that is gone.
