@@ -24,7 +24,7 @@ use crate::words::plural;
 const LIMIT: Duration = Duration::from_secs(2);
 /// From the end of one snapshot, or a refusal, to the next.
 const PAUSE: Duration = Duration::from_millis(20);
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 pub(super) static ACT: Snapshot = Snapshot;
 
@@ -62,7 +62,7 @@ async fn begin(host: &AsyncHost, fault: u32, name: &str) -> Seen {
     let mut opened = None;
     let seen = observed(name, LIMIT, async {
         let mut server = connect(&machine, &url, LIMIT).await?;
-        let before = written(&info(&mut server).await?);
+        let before = written(&info(&mut server, "persistence").await?);
         opened = Some((server.clone(), before));
         // It refuses while it has another child.
         while let Err(refused) = cmd("BGSAVE").query_async::<()>(&mut server).await {
@@ -71,10 +71,10 @@ async fn begin(host: &AsyncHost, fault: u32, name: &str) -> Seen {
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
-        let info = at_rest(&mut server).await?;
-        let counted = before.is_none() || written(&info) > before;
-        let done = field(&info, "rdb_last_bgsave_status") == Some("ok") && counted;
-        let micros = field(&info, "latest_fork_usec").unwrap_or("?");
+        let (after, stats) = (at_rest(&mut server).await?, info(&mut server, "stats").await?);
+        let counted = before.is_none() || written(&after) > before;
+        let done = field(&after, "rdb_last_bgsave_status") == Some("ok") && counted;
+        let micros = field(&stats, "latest_fork_usec").unwrap_or("?");
         let told = if done { "snapshot written" } else { "no snapshot was written" };
         Ok((done, format!("{told}, after a fork of {micros} us")))
     })
@@ -154,19 +154,19 @@ async fn at_end(machine: &Arc<dyn Machine>, name: &str, url: &str, kept: Option<
     .await
 }
 
-/// Waits until no snapshot is being written; what the server says then.
+/// Waits until no snapshot is being written; what the server says of its persistence then.
 async fn at_rest(server: &mut MultiplexedConnection) -> Result<String, RedisError> {
     loop {
-        let info = info(server).await?;
-        if field(&info, "rdb_bgsave_in_progress") == Some("0") {
-            return Ok(info);
+        let persistence = info(server, "persistence").await?;
+        if field(&persistence, "rdb_bgsave_in_progress") == Some("0") {
+            return Ok(persistence);
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
-async fn info(server: &mut MultiplexedConnection) -> Result<String, RedisError> {
-    cmd("INFO").query_async(server).await
+async fn info(server: &mut MultiplexedConnection, section: &str) -> Result<String, RedisError> {
+    cmd("INFO").arg(section).query_async(server).await
 }
 
 /// How many snapshots it has written since it was started; before Redis 7 it does not say.
