@@ -1,6 +1,6 @@
 //! A host as the kinds of faults see it: its primitives, done where they keep nobody waiting, and its servers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct AsyncHost {
     host: Arc<dyn Host>,
     pub probes: Probes,
     /// By the number of the fault and the member.
-    kept: Mutex<HashMap<(u32, String), Kept>>,
+    kept: Mutex<BTreeMap<(u32, String), Kept>>,
 }
 
 /// What a fault goes on doing to a server until its heal.
@@ -56,7 +56,7 @@ impl AsyncHost {
         self.kept().remove(&(fault, member.to_string()))
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<(u32, String), Kept>> {
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<(u32, String), Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
