@@ -19,6 +19,7 @@ mod pause;
 mod pause_background;
 mod power_loss;
 mod reset;
+mod snapshot;
 
 use std::fmt;
 use std::ops::Deref;
@@ -281,6 +282,7 @@ kinds! {
     Failover: failover,
     Call: call,
     PauseBackground: pause_background,
+    Snapshot: snapshot,
 }
 
 impl fmt::Display for FaultKind {

@@ -1,8 +1,12 @@
 //! A host as the kinds of faults see it: its primitives, done where they keep nobody waiting, and its servers.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use tokio::task::JoinSet;
 
 use super::host::{Host, MemberAction};
 use super::network::{Effect, Pair};
@@ -14,11 +18,23 @@ use crate::topology::REDIS_PORT;
 pub(crate) struct AsyncHost {
     host: Arc<dyn Host>,
     pub probes: Probes,
+    /// By the number of the fault and the member.
+    kept: Mutex<BTreeMap<(u32, String), Kept>>,
+}
+
+/// What a fault goes on doing to a server until its heal.
+pub(crate) struct Kept {
+    /// Ends when this is dropped.
+    pub task: JoinSet<()>,
+    /// The connection that it does it on.
+    pub server: MultiplexedConnection,
+    /// How often it was done before the fault, if the server counts that.
+    pub before: Option<u64>,
 }
 
 impl AsyncHost {
     pub fn new(host: Arc<dyn Host>) -> AsyncHost {
-        AsyncHost { probes: Probes::new(host.machine()), host }
+        AsyncHost { probes: Probes::new(host.machine()), host, kept: Mutex::default() }
     }
 
     /// For what takes no time.
@@ -28,6 +44,20 @@ impl AsyncHost {
 
     pub fn machine(&self) -> Arc<dyn Machine> {
         self.host.machine()
+    }
+
+    /// Keeps what a fault goes on doing to this member.
+    pub fn keep(&self, fault: u32, member: &str, kept: Kept) {
+        self.kept().insert((fault, member.to_string()), kept);
+    }
+
+    /// Gives it back, to be ended.
+    pub fn take_kept(&self, fault: u32, member: &str) -> Option<Kept> {
+        self.kept().remove(&(fault, member.to_string()))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<(u32, String), Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the host do something that may take its time, without holding up other orders.

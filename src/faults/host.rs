@@ -34,6 +34,10 @@ pub(crate) enum MemberAction {
     Skew(Skew),
     /// The wall clock is right again.
     RestoreClock,
+    /// From now on, a snapshot that it writes is removed when its process is killed.
+    KeepNoSnapshot,
+    /// It is removed now, and what was in its place is back.
+    RemoveSnapshot,
 }
 
 /// A place where members run. Errors are for people.

@@ -84,6 +84,7 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
         ("clock of a client jumps ahead", clock("c1", Skew::Jump { ms: 2000 })),
         ("evict", Injection::on_members(FaultKind::Evict, names("n0"))),
         ("flush", Injection::on_members(FaultKind::Flush, names("n0"))),
+        ("snapshots of a node", Injection::on_members(FaultKind::Snapshot, names("n0"))),
     ]
 }
 

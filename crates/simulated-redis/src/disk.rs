@@ -23,6 +23,8 @@ pub struct Disk {
     /// The keys as they were when a primary sent them last, with the offset. Redis leaves this file behind, and loads it if
     /// it has no other.
     pub(crate) received: Option<Vec<u8>>,
+    /// The keys as they were at the last BGSAVE since then: in Redis, it takes the place of that file.
+    pub(crate) snapshot: Option<Vec<u8>>,
     /// Whom the server follows, if that has changed since it was configured.
     pub(crate) follows: Option<Option<SocketAddrV4>>,
     /// What a node of a Redis Cluster knows of all nodes.
@@ -40,6 +42,11 @@ impl Disk {
     /// How many bytes of the append-only file a power loss leaves.
     pub fn synced(&self) -> usize {
         self.synced
+    }
+
+    /// Removes the snapshot that BGSAVE has written, and puts back what was there before it.
+    pub fn forget_snapshot(&mut self) {
+        self.snapshot = None;
     }
 
     /// What a power loss does. Configurations are always synced.
@@ -68,7 +75,7 @@ impl Server {
             self.disk.file.truncate(length);
             self.disk.synced = self.disk.synced.min(length);
             self.file.seen = length;
-        } else if let Some(received) = &self.disk.received {
+        } else if let Some(received) = self.disk.snapshot.as_ref().or(self.disk.received.as_ref()) {
             replay(&mut self.data, received);
         }
         self.data.loading = false;

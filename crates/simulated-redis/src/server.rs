@@ -26,6 +26,8 @@ pub struct Server {
     pub(crate) scripts: Scripts,
     pub(crate) disk: Disk,
     pub(crate) file: File,
+    /// How many snapshots it has written.
+    pub(crate) snapshots: u64,
     pub(crate) cron: Cron,
     pub(crate) replication: Replication,
     pub(crate) cluster: Option<Box<Cluster>>,
@@ -62,6 +64,7 @@ impl Server {
             waiting: BTreeMap::new(),
             scripts: Scripts::default(),
             file: File::default(),
+            snapshots: 0,
             cron: Cron::new(clocks),
             started: clocks,
             run_id,
@@ -91,6 +94,11 @@ impl Server {
     /// Ends it at once, as `kill -9` does: what it wrote is still there.
     pub fn kill(self) -> Disk {
         self.disk
+    }
+
+    /// Removes the snapshot that BGSAVE has written, as [`Disk::forget_snapshot`] does.
+    pub fn forget_snapshot(&mut self) {
+        self.disk.forget_snapshot();
     }
 
     /// Ends it together with its machine: only what it had synced is still there.

@@ -146,6 +146,14 @@ fn act(state: &mut State, name: &str, address: Ipv4Addr, action: MemberAction) -
                 Err(reason) => seen(false, format!("{name}: {reason}")),
             }
         }
+        MemberAction::KeepNoSnapshot => match state.keep_no_snapshot(address, true) {
+            true => seen(true, format!("{name}: ready")),
+            false => gone(),
+        },
+        MemberAction::RemoveSnapshot => {
+            state.keep_no_snapshot(address, false);
+            seen(true, format!("{name}: no snapshot is left"))
+        }
         MemberAction::RestoreClock => {
             if let Some((_, machine)) = state.machine_named(name) {
                 machine.clock = Default::default();

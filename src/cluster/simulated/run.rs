@@ -63,6 +63,7 @@ impl SimulatedRun {
                     running: None,
                     program: Program::of(spec, &layout, member, *number, seed.wrapping_add(place)),
                     disk: Disk::default(),
+                    keeps_no_snapshot: false,
                     ended: None,
                     refuses_until: Duration::ZERO,
                 };

@@ -86,6 +86,13 @@ impl Running {
         }
     }
 
+    /// Removes the snapshot that it was told to write.
+    pub fn forget_snapshot(&mut self) {
+        if let Running::Redis(server) = self {
+            server.forget_snapshot();
+        }
+    }
+
     /// What is left on its disk when it ends at once; without what it had not synced if the power is gone as well.
     pub fn end(self, unsynced_too: bool) -> Disk {
         match self {

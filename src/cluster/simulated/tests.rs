@@ -49,6 +49,7 @@ impl Small {
                     running: None,
                     program,
                     disk,
+                    keeps_no_snapshot: false,
                     ended: None,
                     refuses_until: Duration::ZERO,
                 };

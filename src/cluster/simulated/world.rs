@@ -73,6 +73,8 @@ pub(super) struct Machine {
     pub program: Option<Program>,
     /// What is left on its disk while nothing runs.
     pub disk: Disk,
+    /// Whether a snapshot must not outlast its process.
+    pub keeps_no_snapshot: bool,
     /// How the last process ended.
     pub ended: Option<i32>,
     /// Until when it answers that nobody listens. Then, like a container whose process is gone, it says nothing at all.
@@ -228,6 +230,18 @@ impl State {
         self.machines.get_mut(&address)?.running.as_mut()
     }
 
+    /// Whether a snapshot of the server here must not outlast its process; if it may again, that which it has is removed
+    /// first. False if nothing runs here.
+    pub fn keep_no_snapshot(&mut self, address: Ipv4Addr, keeps_none: bool) -> bool {
+        let Some(machine) = self.machines.get_mut(&address) else { return false };
+        machine.keeps_no_snapshot = keeps_none;
+        let Some(Running { what: What::Server { server, .. }, .. }) = &mut machine.running else { return false };
+        if !keeps_none {
+            server.forget_snapshot();
+        }
+        true
+    }
+
     /// Does everything that is due by now; returns when the next thing is.
     fn do_what_is_due(&mut self) -> Option<Duration> {
         loop {
@@ -291,6 +305,9 @@ impl State {
         match running.what {
             What::Server { server, .. } => {
                 machine.disk = server.end(unsynced_too);
+                if machine.keeps_no_snapshot {
+                    machine.disk.forget_snapshot();
+                }
                 self.on_network(|network, moment| network.close_all_of(running.pid, moment));
             }
             // Its connections close as they are dropped with it.

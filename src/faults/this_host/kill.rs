@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::member::Member;
-use super::{skew, synced_files};
+use super::{skew, snapshot, synced_files};
 use crate::faults::process::Process;
 use crate::faults::wire::Observation;
 
@@ -29,6 +29,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
         Ok(_) => synced_files::files(member)?.unwrap_or_default(),
         Err(_) => Vec::new(),
     };
+    let snapshots = if member.snapshots { Some(snapshot::folder(member)?) } else { None };
     if !member.init.signal(Signal::KILL)? {
         return Ok(Observation::gone(&member.name));
     }
@@ -45,6 +46,10 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
             process.signal(Signal::KILL)?;
         }
         let observed = held.is_empty() && effect.is_some();
+        if observed && let Some(folder) = &snapshots {
+            // Before anybody can start it again: it would load what it wrote.
+            snapshot::remove_in(folder)?;
+        }
         if observed || ordered.elapsed() > LIMIT {
             let text = format!("{}: {}", member.name, if observed { "gone" } else { "still there" });
             let processes = held.iter().filter_map(Process::describe).collect();

@@ -28,6 +28,8 @@ pub(crate) struct Member {
     pub paused: bool,
     /// Whether something was done to its wall clock and not seen to be undone.
     pub skewed: bool,
+    /// Whether a snapshot of it must not outlast its process.
+    pub snapshots: bool,
     /// Keeps its threads but the first stopped.
     pub background: Option<Tracer>,
 }
@@ -62,6 +64,7 @@ impl Member {
             durable: HashMap::new(),
             paused: false,
             skewed: false,
+            snapshots: false,
             background: None,
         })
     }

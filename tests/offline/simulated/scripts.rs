@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use redjepsen::checker::Validity;
 use redjepsen::history::{History, Outcome, Process};
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::Options;
@@ -53,4 +54,42 @@ fn a_lock_that_nobody_gets_any_more_is_not_asked_for_for_ever() {
     };
     let ends = play("redlock", file.to_str().unwrap(), 3, 1, options);
     assert_eq!(ends, [(4, 3), (4, 2), (4, 2)], "one round of two after the steps");
+}
+
+/// A node that keeps nothing comes back empty, also from the midst of snapshots; one that synced its file does not.
+#[test]
+fn a_killed_node_does_not_come_back_with_what_a_snapshot_fault_wrote() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("killed.toml");
+    for (persistence, expected) in [("none", Validity::Invalid), ("always", Validity::Valid)] {
+        let script = format!(
+            r#"
+            description = "A node is killed while it writes snapshots of the lock"
+            story = "It loads none of them."
+            progress = "any"
+            clients = 2
+            ttl = "3s"
+            persistence = "{persistence}"
+            script = [
+              "start client:0 to before-write",
+              "snapshot node:0",
+              "wait 0.05ttl",
+              "kill node:0",
+              "heal kill node:0",
+              "start client:1 to before-write or end giving up after 0.3ttl within 0.5ttl",
+              "go client:0",
+              "await client:0 end within 0.3ttl or go on",
+              "go client:1",
+              "await client:1 end",
+              "await client:0 end",
+            ]
+            "#
+        );
+        std::fs::write(&file, script).unwrap();
+        let scenario = Options::default().scenario("single", file.to_str().unwrap(), 1, Path::new("")).unwrap();
+        let checked = simulate(&scenario).unwrap();
+        assert_eq!(checked.verdict.valid, expected, "{persistence}: {:?}", checked.verdict.reasons);
+        let seen = checked.history.faults.iter().all(|window| window.was_observed() && window.healed.is_some());
+        assert!(seen, "{:?}", checked.history.faults);
+    }
 }

@@ -163,6 +163,7 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         "while connections were reset" => kind(&["reset"], ""),
         "while nodes evicted keys" => kind(&["evict"], "n"),
         "while nodes lost their keys" => kind(&["flush"], "n"),
+        "while nodes wrote snapshots" => kind(&["snapshot"], "n"),
         "while a replica was promoted to primary" => kind(&["failover"], ""),
         "while one of its calls was interrupted" => kind(&["call"], "c"),
         "while its holder's background threads were paused" => kind(&["pause-background"], "c"),

@@ -376,6 +376,7 @@ fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
         "clock" => ("skewed", "wall clock"),
         "evict" => ("evicting", "maxmemory"),
         "flush" => ("flushed", "FLUSHALL"),
+        "snapshot" => ("writing snapshots", "BGSAVE"),
         "failover" => ("replaced", "on an operator's command"),
         "pause-background" => ("paused but for its first thread", "ptrace"),
         _ => return None,

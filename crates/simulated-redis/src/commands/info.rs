@@ -8,7 +8,7 @@ use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
 
-const SECTIONS: [&str; 6] = ["server", "clients", "memory", "stats", "replication", "keyspace"];
+const SECTIONS: [&str; 7] = ["server", "clients", "memory", "persistence", "stats", "replication", "keyspace"];
 
 pub(super) fn info(server: &mut Server, _: Connection, words: Words<'_>) -> Answer {
     let asked: Vec<String> = words[1..].iter().map(|word| String::from_utf8_lossy(word).to_lowercase()).collect();
@@ -40,7 +40,13 @@ fn fields(server: &Server, section: &str) -> Vec<(String, String)> {
             vec![("connected_clients", connected.to_string()), ("blocked_clients", server.waiting.len().to_string())]
         }
         "memory" => vec![("number_of_cached_scripts", server.scripts.count().to_string())],
-        "stats" => vec![("evicted_keys", data.evicted.to_string())],
+        "persistence" => vec![
+            // Nobody sees a child that takes no time.
+            ("rdb_bgsave_in_progress", "0".to_string()),
+            ("rdb_last_bgsave_status", "ok".to_string()),
+            ("rdb_saves", server.snapshots.to_string()),
+        ],
+        "stats" => vec![("evicted_keys", data.evicted.to_string()), ("latest_fork_usec", "0".to_string())],
         "replication" => return server.replication_fields(),
         _ if keys.len() == 0 => vec![],
         _ => vec![("db0", format!("keys={},expires={},avg_ttl=0", keys.len(), keys.volatile()))],

@@ -10,6 +10,7 @@ mod pubsub;
 mod replication;
 mod scripts;
 pub(crate) mod settings;
+mod snapshots;
 mod strings;
 mod transaction;
 
@@ -109,6 +110,7 @@ const fn server(
 
 static COMMANDS: &[Command] = &[
     server("asking", 1, 0, cluster::asking),
+    server("bgsave", -1, 0, snapshots::bgsave),
     server("client", -2, 0, connection::client),
     server("cluster", -2, 0, cluster::cluster),
     server("config", -2, 0, settings::config),

@@ -256,6 +256,7 @@ impl Server {
         self.data.loading = false;
         self.data.propagation.wanted = wanted;
         self.disk.received = Some(copy);
+        self.disk.snapshot = None;
         self.rewrite_file();
         self.replication.offset = offset;
         self.replication.backlog = Some(Backlog::new(offset));

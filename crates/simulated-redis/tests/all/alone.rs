@@ -92,6 +92,42 @@ fn a_kill_leaves_what_was_written_and_times_are_absolute() {
 }
 
 #[test]
+fn a_snapshot_is_loaded_where_there_is_no_other_file_unless_it_is_removed() {
+    for (persistence, removed, left) in [
+        (Persistence::None, false, ":1\r\n"),
+        (Persistence::None, true, ":0\r\n"),
+        (Persistence::Always, false, ":2\r\n"),
+        (Persistence::Always, true, ":2\r\n"),
+    ] {
+        let clocks = Clocks { wall: Duration::from_secs(100), monotonic: Duration::ZERO };
+        let config = Config { persistence, ..Config::new(address(), 1) };
+        let connection = Connection::Accepted(1);
+        let ask = |server: &mut Server, words: &[&[&str]]| {
+            let mut actions = Vec::new();
+            server.handle(Event::Accepted { connection, peer: address(), local: address() }, clocks, &mut actions);
+            for words in words {
+                actions.clear();
+                server.handle(Event::Received { connection, bytes: &request(words) }, clocks, &mut actions);
+            }
+            String::from_utf8(answers(actions, connection)).unwrap()
+        };
+        let mut server = Server::start(config.clone(), Disk::default(), clocks);
+        let told = ask(&mut server, &[&["SET", "a", "1"], &["BGSAVE"], &["SET", "b", "1"], &["INFO", "persistence"]]);
+        assert!(told.contains("rdb_saves:1\r\n") && told.contains("rdb_bgsave_in_progress:0\r\n"), "{told}");
+        if removed {
+            server.forget_snapshot();
+        }
+        let mut again = Server::start(config, server.kill(), clocks);
+        assert_eq!(ask(&mut again, &[&["DBSIZE"]]), left, "{persistence:?} {removed}");
+    }
+    let mut server = Simulated::with(Persistence::None);
+    let client = server.connect();
+    assert_eq!(server.words(client, &["BGSAVE"]), "+Background saving started\r\n");
+    assert_eq!(server.words(client, &["BGSAVE", "SCHEDULE"]), "+Background saving started\r\n");
+    assert_eq!(server.words(client, &["BGSAVE", "now"]), "-ERR syntax error\r\n");
+}
+
+#[test]
 fn the_file_holds_units_and_no_relative_times() {
     let clocks = Clocks { wall: Duration::from_secs(100), monotonic: Duration::ZERO };
     let config = Config { persistence: Persistence::Always, ..Config::new(address(), 1) };

@@ -1,0 +1,17 @@
+//! BGSAVE. The child takes no time: the snapshot is written when the command is answered.
+
+use super::{Answer, SYNTAX, is};
+use crate::data::Words;
+use crate::disk::snapshot;
+use crate::process::Connection;
+use crate::reply::Reply;
+use crate::server::Server;
+
+pub(super) fn bgsave(server: &mut Server, _: Connection, words: Words<'_>) -> Answer {
+    if !(words.len() == 1 || words.len() == 2 && is(words[1], "schedule")) {
+        return Err(SYNTAX);
+    }
+    server.disk.snapshot = Some(snapshot(&server.data));
+    server.snapshots += 1;
+    Ok(Reply::Status("Background saving started".into()))
+}
