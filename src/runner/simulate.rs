@@ -1,7 +1,7 @@
 //! Runs in virtual time that leave nothing behind but their histories, for those who make thousands.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
@@ -14,6 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::report::RunFacts;
 use crate::scenario::Scenario;
+use crate::sync::lock;
 use crate::topology::InstalledClient;
 
 /// The name of a history that is in no file, for messages.
@@ -106,7 +107,7 @@ fn history_of(
     let ended = in_virtual_time(async || interrupt.unless(run()).await).map_err(RunnerError::could_not_run)?;
     let Ok(ended) = ended else { return Ok(None) };
     ended?;
-    let mut bytes = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut bytes = lock(&memory.0);
     Ok(Some(std::mem::take(&mut *bytes)))
 }
 
@@ -119,7 +120,7 @@ struct Memory(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Memory {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        lock(&self.0).extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

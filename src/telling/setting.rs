@@ -7,6 +7,7 @@ use crate::checker::Validity;
 use crate::history::{Header, ResourceKind};
 use crate::nemesis::Expectation;
 use crate::scenario::{Fencing, Scenario};
+use crate::units::nanos;
 use crate::words::{length, tame};
 
 /// A name, and what it is.
@@ -65,7 +66,7 @@ fn resource(scenario: &Scenario) -> String {
 
 fn of_scenario(scenario: &Scenario) -> Vec<Row> {
     let workload = &scenario.workload;
-    let text = |duration: std::time::Duration| length(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+    let text = |duration: std::time::Duration| length(nanos(duration));
     let lock = match &workload.library {
         Some(library) => format!("{} {}, {}", library.name, library.version, workload.lock),
         None => workload.lock.to_string(),

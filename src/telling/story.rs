@@ -17,6 +17,7 @@ use crate::history::{
 use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
 use crate::topology::Group;
+use crate::units::nanos;
 use crate::words::tame;
 
 /// What a run is told from, indexed.
@@ -174,7 +175,7 @@ impl<'a> Story<'a> {
             return None;
         }
         let header = run.map(|run| run.ttl_ms.saturating_mul(1_000_000));
-        let scenario = self.subject.scenario.map(|scenario| u64::try_from(scenario.ttl.as_nanos()).unwrap_or(u64::MAX));
+        let scenario = self.subject.scenario.map(|scenario| nanos(scenario.ttl));
         header.or(scenario).filter(|ttl| *ttl > 0)
     }
 

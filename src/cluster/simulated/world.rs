@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use super::between::Between;
 use super::network::{self, Effect, Listens, Moment, Network};
 use super::servers::{self, Happened, Program};
 use crate::faults::{Pair, Released, WrongClock};
+use crate::sync::lock;
 
 /// What monotonic clocks show when the world begins: machines have been up for a while.
 const UP_FOR: Duration = Duration::from_secs(1000);
@@ -164,7 +165,7 @@ impl World {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         state.now.set(None);
         state
     }

@@ -49,6 +49,8 @@ use observe::{FORWARDED_AT_LAST as IN_TIME, Goal, LATE, Sight, observe};
 use probe::Prober;
 use table::Table;
 
+use crate::units::micros;
+
 /// A link: from, to.
 pub(crate) type Pair = (Ipv4Addr, Ipv4Addr);
 
@@ -429,8 +431,4 @@ fn tell_tally(effect: &Effect, tally: &Tally, struck: u64) -> String {
         }
     }
     text
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
