@@ -33,11 +33,11 @@ pub enum AgentError {
     #[error("no answer from the agent within {} ms", .0.as_millis())]
     Timeout(Duration),
     #[error(
-        "the agent has been silent for {} ms: somebody stopped it, or its machine has no time for it",
+        "the agent has been silent for {} ms: it was stopped, or its machine is overloaded",
         .0.as_millis()
     )]
     Silent(Duration),
-    #[error("the agent's answer does not fit the question")]
+    #[error("unexpected reply from the agent")]
     Confused,
 }
 

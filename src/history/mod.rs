@@ -396,7 +396,7 @@ pub enum StepOutcome {
     Happened,
     /// It did not, and did not have to.
     WentOn,
-    /// It did not, though a live lock owes it.
+    /// It timed out: liveness is violated.
     NotLive,
     /// It did not, and the script was broken off.
     Failed,

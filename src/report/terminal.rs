@@ -4,7 +4,7 @@ use super::Report;
 use crate::checker::Validity;
 use crate::telling::{ClaimAccount, IncidentAccount, RunFacts, Standing, Telling};
 use crate::words;
-use crate::words::{count, length, tame, wrap};
+use crate::words::{count, length, sanitize, wrap};
 
 /// How wide lines are where nobody knows how wide they may be.
 const WIDTH: usize = 96;
@@ -75,7 +75,7 @@ fn verdict(telling: &Telling, look: Look) -> Vec<String> {
     let mut lines: Vec<String> = headline.iter().zip(starts).map(|(line, start)| format!("{start}  {line}")).collect();
     if telling.valid == Validity::Unknown {
         for reason in telling.reasons.iter().take(REASONS) {
-            let wrapped = wrap(&tame(reason, 400), look.line() - 4).into_iter().enumerate();
+            let wrapped = wrap(&sanitize(reason, 400), look.line() - 4).into_iter().enumerate();
             lines.extend(wrapped.map(|(number, line)| format!("{}{line}", if number == 0 { "  - " } else { "    " })));
         }
         if telling.reasons.len() > REASONS {
@@ -129,7 +129,7 @@ fn numbers(telling: &Telling, look: Look) -> Vec<String> {
 fn incident(first: &IncidentAccount, all: usize, look: Look) -> Vec<String> {
     let of = if all == 1 { String::new() } else { format!(" 1 of {}", count(all as u64)) };
     let what = if first.claimed { "Incident" } else { "Seen, not claimed" };
-    let text = format!("{what}{of}, key {}: {}", tame(&first.key, 20), first.text().replace('`', ""));
+    let text = format!("{what}{of}, key {}: {}", sanitize(&first.key, 20), first.text().replace('`', ""));
     let mut lines = wrap(&text, look.line() - 2);
     // The page has the whole story.
     if lines.len() > STORY_LINES {
@@ -154,7 +154,7 @@ pub fn pointers(facts: &RunFacts, written: bool) -> String {
 
 /// The same for a page that is anywhere, or nowhere if its path is empty.
 pub fn point_to(page: &str, repeat: &str) -> String {
-    let pointers = [("report", words::tame(page, 400)), ("repeat", words::tame(repeat, 400))];
+    let pointers = [("report", words::sanitize(page, 400)), ("repeat", words::sanitize(repeat, 400))];
     let mut lines = pointers.iter().filter(|(_, text)| !text.is_empty()).peekable();
     let gap = if lines.peek().is_some() { "\n" } else { "" };
     format!("{gap}{}", lines.map(|(label, text)| format!("  {label:8}{text}\n")).collect::<String>())

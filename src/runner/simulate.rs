@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::request::{ClusterRequest, KeepCluster, header};
 use super::{Checked, RunnerError};
-use crate::cluster::{Between, ClusterSpec, Simulated, in_virtual_time};
+use crate::cluster::{BugInjector, ClusterSpec, Simulated, in_virtual_time};
 use crate::controller::{self, Request, Status};
 use crate::history::{self, History, Recorder};
 use crate::interrupt::Interrupt;
@@ -54,10 +54,10 @@ pub fn simulated_history(scenario: &Scenario) -> Result<Vec<u8>, RunnerError> {
     history_with(scenario, None)
 }
 
-/// The same, with something between the cluster's parts.
-fn history_with(scenario: &Scenario, between: Option<Arc<dyn Between>>) -> Result<Vec<u8>, RunnerError> {
+/// The same, with `bugs` planted in the cluster.
+fn history_with(scenario: &Scenario, bugs: Option<Arc<dyn BugInjector>>) -> Result<Vec<u8>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-    Ok(history_of(&never(), scenario, &plan, usual(scenario), between)?.unwrap_or_default())
+    Ok(history_of(&never(), scenario, &plan, usual(scenario), bugs)?.unwrap_or_default())
 }
 
 /// Makes a run of this scenario in virtual time, with a plan whose faults the caller has placed.
@@ -82,14 +82,14 @@ fn history_of(
     scenario: &Scenario,
     plan: &Plan,
     cluster: Simulated,
-    between: Option<Arc<dyn Between>>,
+    bugs: Option<Arc<dyn BugInjector>>,
 ) -> Result<Option<Vec<u8>>, RunnerError> {
     let request = ClusterRequest::of(scenario, None, KeepCluster::No)?;
     let spec = ClusterSpec { run_id: RUN_ID.to_string(), ..request.spec };
     let memory = Memory::default();
     let recorded = memory.clone();
     let run = async || {
-        let cluster = cluster.start_with(spec, between).await.map_err(RunnerError::could_not_run)?;
+        let cluster = cluster.start_with(spec, bugs).await.map_err(RunnerError::could_not_run)?;
         let request = Request {
             scenario,
             plan,

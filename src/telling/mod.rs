@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use claims::ClaimAccount;
-pub use explain::cast;
+pub use explain::principals;
 pub use facts::RunFacts;
 pub use incidents::{AnomalyAccount, IncidentAccount};
 pub use numbers::{FaultAccount, Faults};

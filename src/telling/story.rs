@@ -18,7 +18,7 @@ use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
 use crate::topology::Group;
 use crate::units::nanos;
-use crate::words::tame;
+use crate::words::sanitize;
 
 /// What a run is told from, indexed.
 pub struct Story<'a> {
@@ -186,7 +186,7 @@ impl<'a> Story<'a> {
             return format!("{} {}", library.name, library.version).into();
         }
         if let Some(name) = self.own_client().filter(|_| !self.is_unlocked()) {
-            return tame(name, 60).into();
+            return sanitize(name, 60).into();
         }
         let group = workload.and_then(|workload| workload.topology.group());
         let about = workload.map(|workload| workload.lock.about());

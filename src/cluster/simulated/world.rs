@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::Distance;
-use super::between::Between;
+use super::bug_injector::BugInjector;
 use super::network::{self, Effect, Listens, Moment, Network};
 use super::servers::{self, Happened, Program};
 use crate::faults::{Pair, Released, WrongClock};
@@ -56,7 +56,7 @@ pub(super) struct State {
     rng: ChaCha8Rng,
     pub machines: BTreeMap<Ipv4Addr, Machine>,
     pub network: Network,
-    pub between: Option<Arc<dyn Between>>,
+    pub bugs: Option<Arc<dyn BugInjector>>,
     agenda: BTreeMap<(Duration, u64), Due>,
     /// What is waited for; none if nothing was left to do.
     awaited: Option<Duration>,
@@ -121,14 +121,14 @@ pub(super) enum Due {
 }
 
 impl World {
-    pub fn new(seed: u64, distance: Distance, between: Option<Arc<dyn Between>>) -> Arc<World> {
+    pub fn new(seed: u64, distance: Distance, bugs: Option<Arc<dyn BugInjector>>) -> Arc<World> {
         let state = State {
             began: Instant::now(),
             now: Cell::new(None),
             rng: ChaCha8Rng::seed_from_u64(seed),
             machines: BTreeMap::new(),
             network: Network::new(distance),
-            between,
+            bugs,
             agenda: BTreeMap::new(),
             awaited: None,
             next: 0,
@@ -408,8 +408,8 @@ impl State {
             match effect {
                 Effect::At(at, due) => self.schedule(at, Due::Network(due)),
                 Effect::Tell(server, pid, mut happened) => {
-                    let arrives = match (&mut happened, &self.between) {
-                        (Happened::Received(_, bytes), Some(between)) => between.arrives(server, bytes),
+                    let arrives = match (&mut happened, &self.bugs) {
+                        (Happened::Received(_, bytes), Some(bugs)) => bugs.arrives(server, bytes),
                         _ => true,
                     };
                     if arrives {
