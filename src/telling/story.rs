@@ -482,22 +482,7 @@ mod tests {
     #[test]
     fn a_picture_says_what_happened_to_a_call() {
         let label = |kind: FaultKind, what: &str| {
-            fault_label(&FaultWindow {
-                fault: 0,
-                kind,
-                what: what.to_string(),
-                targets: Vec::new(),
-                inject: 0,
-                injected: None,
-                heal: None,
-                healed: None,
-                aftermath_ns: None,
-                links: None,
-                on_call: None,
-                skipped: None,
-                texts: Vec::new(),
-                lines: Vec::new(),
-            })
+            fault_label(&FaultWindow { what: what.to_string(), ..FaultWindow::new(0, kind) })
         };
         assert_eq!(label(FaultKind::Call, "hold reply to 2nd SET client:0 from node:1"), ("reply held", true));
         assert_eq!(label(FaultKind::Call, "hold request any client:0 to node:1"), ("request held", true));
