@@ -88,17 +88,17 @@ fn verdict(telling: &Telling, look: Look) -> Vec<String> {
 /// A claim, how it came out, and what was found.
 fn claim(of: &ClaimAccount, look: Look) -> Vec<String> {
     let code = match of.standing {
-        Standing::Held if !of.claimed => "2",
+        Standing::Held if !of.checked.claimed => "2",
         Standing::Held => "32",
         Standing::Broken => "1;31",
         Standing::Unclaimed | Standing::Unproven => "33",
     };
     let room = look.line() - LABEL - 15;
-    let starts = std::iter::once((of.claim.name(), of.word())).chain(std::iter::repeat(("", "")));
+    let starts = std::iter::once((of.checked.claim.name(), of.word())).chain(std::iter::repeat(("", "")));
     let found = look.fit(&of.found, room).into_iter().zip(starts);
     let found = found
         .map(|(line, (label, word))| format!("  {label:LABEL$}{} {line}", look.paint(code, &format!("{word:12}"))));
-    let why = if of.claimed { wrap(&of.why, room) } else { Vec::new() };
+    let why = if of.checked.claimed { wrap(&of.why, room) } else { Vec::new() };
     let why = why.into_iter().map(|line| format!("  {:LABEL$}{:13}{}", "", "", look.paint("2", &line)));
     found.chain(why).collect()
 }

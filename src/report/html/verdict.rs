@@ -55,8 +55,8 @@ fn claim(telling: &Telling, of: &ClaimAccount) -> Markup {
         div class={ "claim " (class) } {
             p class="what" { (of.title) }
             p class="standing" { b { (of.standing_text) } span { (of.found) } }
-            @if of.claimed { p class="why" { (prose(&line(&of.why, 600))) "." } }
-            @if let Some(end) = telling.resource_text.as_ref().filter(|_| of.claim == Claim::Updates) { p class="why" { (end) } }
+            @if of.checked.claimed { p class="why" { (prose(&line(&of.why, 600))) "." } }
+            @if let Some(end) = telling.resource_text.as_ref().filter(|_| of.checked.claim == Claim::Updates) { p class="why" { (end) } }
             @if let Some(harmless) = &of.harmless { p class="why" { (harmless) } }
         }
     }
@@ -66,7 +66,8 @@ fn numbers(telling: &Telling) -> Markup {
     let faults = &telling.faults;
     let lost = telling.lost_updates;
     let overlaps = telling.contradictions(Claim::MutualExclusion);
-    let is_claimed = telling.claims.iter().any(|claim| claim.claim == Claim::MutualExclusion && claim.claimed);
+    let is_claimed =
+        telling.claims.iter().any(|claim| claim.checked.claim == Claim::MutualExclusion && claim.checked.claimed);
     html! {
         dl class="numbers" {
             div { dt { "acknowledged updates" } dd { (count(lost.acknowledged)) } }
