@@ -451,7 +451,7 @@ mod tests {
         }
         for step in ["partition one", "partition halves", "partition majorities-ring", "partition bridge requests"] {
             let error = on(step).unwrap_err().to_string();
-            assert!(error.contains("about nodes, but workload perfect has no nodes"), "{error}");
+            assert!(error.contains("partition shapes need nodes, but workload perfect has no nodes"), "{error}");
         }
         assert!(on("partition clients from sentinels").unwrap_err().to_string().contains("has no Sentinels"));
     }

@@ -392,7 +392,7 @@ impl RunOnCluster<'_> {
     }
 
     fn unwritten(&self) -> MutexGuard<'_, Unwritten> {
-        lock(&self.unwritten)
+        lock(self.unwritten)
     }
 }
 
