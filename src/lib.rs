@@ -23,6 +23,7 @@
 //! - [`suite`]: many runs, each compared with what is expected of it
 //! - [`interrupt`]: how each stage of all this ends when the user wants to stop
 //! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
+//! - [`sync`]: how a mutex is taken
 
 pub mod checker;
 pub mod cli;
@@ -49,6 +50,7 @@ pub mod runs;
 pub mod scenario;
 pub mod slots;
 pub mod suite;
+pub mod sync;
 pub mod telling;
 pub mod topology;
 pub mod units;

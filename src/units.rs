@@ -75,6 +75,21 @@ impl LengthRange {
     }
 }
 
+/// Whole milliseconds; what is too long for a number is the largest one.
+pub fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whole microseconds, as [`millis`].
+pub fn micros(length: Duration) -> u64 {
+    u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds, as [`millis`].
+pub fn nanos(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl FromStr for Length {
     type Err = LengthError;
 

@@ -68,7 +68,7 @@ pub fn list(items: &[String]) -> String {
 }
 
 /// A text from outside, made safe for one line and for use between backticks, see [`line()`].
-pub fn tame(text: &str, longest: usize) -> String {
+pub fn sanitize(text: &str, longest: usize) -> String {
     line(text, longest).replace('`', "'")
 }
 
@@ -124,7 +124,7 @@ const LONGEST_LINE: usize = 4000;
 
 /// A value in a sentence, set off by backticks.
 pub fn quoted(text: &str) -> String {
-    format!("`{}`", tame(text, 40))
+    format!("`{}`", sanitize(text, 40))
 }
 
 #[cfg(test)]
@@ -167,10 +167,10 @@ mod tests {
 
     #[test]
     fn values_of_strangers_are_tamed() {
-        assert_eq!(tame("c3:17", 40), "c3:17");
-        assert_eq!(tame("a`b\nc\u{202e}d\u{1b}[31m", 40), "a'b c\u{fffd}d\u{fffd}[31m");
+        assert_eq!(sanitize("c3:17", 40), "c3:17");
+        assert_eq!(sanitize("a`b\nc\u{202e}d\u{1b}[31m", 40), "a'b c\u{fffd}d\u{fffd}[31m");
         assert_eq!(lines("a\u{9b}1m\r\nb\u{7f}\n\u{2028}c"), "a\u{fffd}1m\nb\u{fffd}\n\u{fffd}c");
-        let long = tame(&"0123456789".repeat(1000), 12);
+        let long = sanitize(&"0123456789".repeat(1000), 12);
         assert_eq!(long, "01234567…789");
         assert_eq!(long.chars().count(), 12);
     }

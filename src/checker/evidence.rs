@@ -28,8 +28,8 @@ pub(super) struct Evidence {
 
 impl Evidence {
     /// This many facts, and which client leaves out what they need.
-    fn new(count: u64, text: String, told: &Told, what: &str) -> Evidence {
-        let missing = match told.silent() {
+    fn new(count: u64, text: String, rates: &ReportingRate, what: &str) -> Evidence {
+        let missing = match rates.silent() {
             Some((client, 0, _)) => Some(format!("{what}, and {client} never does")),
             Some((client, said, all)) => Some(format!("{what}, and {client} does so in only {said} of {all} cases")),
             None if count < LEAST_EVIDENCE => Some(format!("{text}; at least {LEAST_EVIDENCE} are needed")),
@@ -41,18 +41,18 @@ impl Evidence {
 
 /// For each client, how often it reported what a claim needs, and how often it should have.
 #[derive(Default)]
-struct Told(BTreeMap<String, (u64, u64)>);
+struct ReportingRate(BTreeMap<String, (u64, u64)>);
 
-impl Told {
-    fn of<'h>(history: &'h History, cases: impl Iterator<Item = (&'h Operation, bool)>) -> Told {
+impl ReportingRate {
+    fn of<'h>(history: &'h History, cases: impl Iterator<Item = (&'h Operation, bool)>) -> ReportingRate {
         let words = Words::new(history);
-        let mut told = Told::default();
+        let mut rates = ReportingRate::default();
         for (operation, said) in cases {
-            let (yes, all) = told.0.entry(words.process(operation.process)).or_default();
+            let (yes, all) = rates.0.entry(words.process(operation.process)).or_default();
             *yes += u64::from(said);
             *all += 1;
         }
-        told
+        rates
     }
 
     /// The client that leaves it out most often, if any does.
@@ -65,7 +65,7 @@ impl Told {
 /// Updates: those that happened and report what they replaced, and reads. `happened` has each read-modify-write and
 /// compare-and-set that was acknowledged or seen, and whether it is known what it replaced.
 pub(super) fn updates(history: &History, happened: &[(usize, bool)]) -> Evidence {
-    let told = Told::of(history, happened.iter().map(|&(place, known)| (&history.operations[place], known)));
+    let rates = ReportingRate::of(history, happened.iter().map(|&(place, known)| (&history.operations[place], known)));
     let updates = happened.iter().filter(|(_, known)| *known).count() as u64;
     let by_client = |operation: &&Operation| operation.process != Process::Controller;
     let is_read = |operation: &&Operation| operation.f == Function::Read && operation.outcome == Outcome::Ok;
@@ -74,7 +74,7 @@ pub(super) fn updates(history: &History, happened: &[(usize, bool)]) -> Evidence
     if reads > 0 {
         text = format!("{text}, and {}", count(reads, "read"));
     }
-    Evidence::new(updates + reads, text, &told, "each update that took effect must say what it replaced (`old`)")
+    Evidence::new(updates + reads, text, &rates, "each update that took effect must say what it replaced (`old`)")
 }
 
 /// Whether an operation certainly had the lock, or reports things that only a holder reports.
@@ -87,7 +87,7 @@ fn had_the_lock(operation: &&Operation) -> bool {
 pub(super) fn mutual_exclusion(history: &History) -> Evidence {
     let words = Words::new(history);
     let held = || history.operations.iter().filter(had_the_lock);
-    let told = Told::of(history, held().map(|operation| (operation, is_extent_told(operation))));
+    let rates = ReportingRate::of(history, held().map(|operation| (operation, is_extent_told(operation))));
     let mut keys: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
     let least = least_hold(history);
     let cut_short = |operation: &&Operation| is_cut_short(history, words, operation, least);
@@ -103,9 +103,9 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
     let pairs: u64 = keys.values().map(pairs).sum();
     let text = format!("{} of holds", count(pairs, "comparable pair"));
     let what = "each hold must carry `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
-    let mut evidence = Evidence::new(pairs, text, &told, what);
-    let whole = Told::of(history, held().map(|operation| (operation, !cut_short(&operation))));
-    if let Some((client, said, all)) = whole.silent().filter(|_| told.silent().is_none()) {
+    let mut evidence = Evidence::new(pairs, text, &rates, what);
+    let whole = ReportingRate::of(history, held().map(|operation| (operation, !cut_short(&operation))));
+    if let Some((client, said, all)) = whole.silent().filter(|_| rates.silent().is_none()) {
         evidence.missing = Some(format!(
             "each hold must last for as long as it was ordered to, which is {} at least, and those of {client} do so in \
              only {said} of {all} cases",
@@ -144,9 +144,9 @@ fn is_extent_told(operation: &Operation) -> bool {
 /// Tokens: `comparable` grants with a token that came after another grant.
 pub(super) fn tokens(history: &History, comparable: u64) -> Evidence {
     let granted = history.operations.iter().filter(had_the_lock);
-    let told = Told::of(history, granted.map(|operation| (operation, grant(0, operation).is_some())));
+    let rates = ReportingRate::of(history, granted.map(|operation| (operation, grant(0, operation).is_some())));
     let text = count(comparable, "comparable token");
-    Evidence::new(comparable, text, &told, "each grant must carry its token, and `mono_ns` where it begins and ends")
+    Evidence::new(comparable, text, &rates, "each grant must carry its token, and `mono_ns` where it begins and ends")
 }
 
 /// Amounts: updates whose amount can be compared with the line that they are on, as counted for each key in `measured`.
@@ -157,8 +157,9 @@ pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence
     let counted = |operation: &&Operation| operation.amount.is_some();
     let counting: BTreeSet<Process> = history.operations.iter().filter(counted).map(|one| one.process).collect();
     let of_them = acknowledged(history).filter(|operation| counting.contains(&operation.process));
-    let told = Told::of(history, of_them.map(|operation| (operation, operation.amount.is_some())));
-    let mut evidence = Evidence::new(updates, text, &told, "a client that reports amounts must report them every time");
+    let rates = ReportingRate::of(history, of_them.map(|operation| (operation, operation.amount.is_some())));
+    let mut evidence =
+        Evidence::new(updates, text, &rates, "a client that reports amounts must report them every time");
     if let Some((key, _)) = measured.iter().find(|(_, updates)| *updates == 0) {
         evidence.missing =
             Some(format!("it is not known how much {key} should have held at the end, or how much it held"));

@@ -14,6 +14,7 @@ use crate::explore;
 use crate::files;
 use crate::nemesis::Expectation;
 use crate::report::exploration::Exploration;
+use crate::units::nanos;
 
 /// What the user wants searched.
 fn ticks(text: &str) -> Result<u32, String> {
@@ -141,7 +142,7 @@ pub fn explore(flags: &ExploreFlags) -> Result<Exit, Failure> {
     let give_up = || start.elapsed() >= flags.timeout;
     let memory_bytes = usize::try_from(flags.memory).unwrap_or(usize::MAX);
     let outcome = redlock_model::search(&model, &Limits { give_up: &give_up, memory_bytes, ..Limits::default() });
-    let took_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let took_ns = nanos(start.elapsed());
     let (valid, script) = match &outcome.verdict {
         Verdict::Holds => (Validity::Valid, None),
         Verdict::Violated(counterexample) => (Validity::Invalid, Some(explore::script(&settings, counterexample))),

@@ -47,13 +47,13 @@ pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
     scenario.expect = None;
     scenario.check().map_err(Failure::arguments)?;
     let mut runner = Runner::new(false, CONSOLE)?;
-    let told = replay_all(&mut runner, &flags, &scenario, (&original.history, &cause)).await;
+    let replays = replay_all(&mut runner, &flags, &scenario, (&original.history, &cause)).await;
     let removed = runner.remove_cluster().await;
     // The verdict first: it holds, whatever could not be made or written after it.
-    let shown = print(told.verdict(&cause));
-    let failures = told.failures.iter().cloned().chain(removed.err().map(|error| error.to_string()));
+    let shown = print(replays.verdict(&cause));
+    let failures = replays.failures.iter().cloned().chain(removed.err().map(|error| error.to_string()));
     let failures: Vec<String> = failures.chain(shown.err().map(|failure| failure.text)).collect();
-    let exit = told.exit(flags.times);
+    let exit = replays.exit(flags.times);
     if failures.is_empty() {
         Ok(exit)
     } else {
@@ -74,7 +74,7 @@ impl ReplayFlags {
 
 /// What the replays came to.
 #[derive(Default)]
-struct Told {
+struct Replays {
     made: u32,
     came_back: u32,
     /// The kind of cluster that they were made on.
@@ -83,9 +83,9 @@ struct Told {
     failures: Vec<String>,
 }
 
-impl Told {
+impl Replays {
     fn verdict(&self, cause: &Cause) -> String {
-        let Told { made, came_back, cluster, .. } = self;
+        let Replays { made, came_back, cluster, .. } = self;
         let word = match (came_back == made, made) {
             (_, 0) => return format!("NOT REPLAYED  {cause}: no run was made\n"),
             (true, _) => "CAME BACK",
@@ -115,33 +115,33 @@ async fn replay_all(
     flags: &ReplayFlags,
     scenario: &Scenario,
     (original, cause): (&History, &Cause),
-) -> Told {
-    let mut told = Told::default();
+) -> Replays {
+    let mut replays = Replays::default();
     let place = Place::Store(flags.store.clone());
     let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun };
-    while told.made < flags.times && told.failures.is_empty() && !runner.interrupt().is_raised() {
+    while replays.made < flags.times && replays.failures.is_empty() && !runner.interrupt().is_raised() {
         match runner.make(scenario, &settings).await {
             // It was cut short: it shows nothing either way.
             Ok(_) | Err(_) if runner.interrupt().is_raised() => {}
             Ok(mut run) => {
                 let differed = differed(original, cause, &run.checked);
                 if let Err(error) = run.write_report() {
-                    told.failures.push(error.to_string());
+                    replays.failures.push(error.to_string());
                     // Who could not write its history down may have seen more than is left of it.
                     if differed.is_some() {
                         break;
                     }
                 }
-                told.made += 1;
-                told.cluster.clone_from(&run.checked.facts.cluster);
-                told.came_back += u32::from(differed.is_none());
+                replays.made += 1;
+                replays.cluster.clone_from(&run.checked.facts.cluster);
+                replays.came_back += u32::from(differed.is_none());
                 let how = differed.unwrap_or_else(|| format!("came back: {cause}"));
-                tell_progress(&format!("{} of {}: {how} · {}", told.made, flags.times, run.checked.facts.folder));
+                tell_progress(&format!("{} of {}: {how} · {}", replays.made, flags.times, run.checked.facts.folder));
             }
-            Err(error) => told.failures.push(error.to_string()),
+            Err(error) => replays.failures.push(error.to_string()),
         }
     }
-    told
+    replays
 }
 
 /// What was different in a run in which the violation did not come back; None if it did.

@@ -1,7 +1,7 @@
 //! The clock that a lock computes with, and what a client draws from the seed that the controller gave it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::protocol::Hello;
 use crate::locks::Clock;
 use crate::machine::Machine;
+use crate::sync::lock;
 
 /// Length of a mark, as the documentation of the lock pattern advises.
 const MARK_BYTES: usize = 20;
@@ -54,7 +55,7 @@ impl Clock for ClientClock {
 
     fn draw(&self, (low, high): (Duration, Duration)) -> Duration {
         let (low, high) = (low.as_micros() as u64, high.as_micros() as u64);
-        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waits = lock(&self.waits);
         Duration::from_micros(waits.random_range(low..=high.max(low)))
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex};
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 use super::protocol::{self, FromClient, ToClient};
 use crate::locks::perfect::Grantor;
+use crate::sync::lock;
 
 pub struct Control {
     input: Mutex<Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>>,
@@ -52,7 +53,7 @@ impl Control {
 
     /// The next message; `None` if the controller is gone.
     pub async fn next(&self) -> anyhow::Result<Option<ToClient>> {
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let opened = lock(&self.opened).pop_front();
         match opened {
             Some(opened) => Ok(Some(opened)),
             None => self.read().await,
@@ -84,7 +85,7 @@ impl Grantor for Arc<Control> {
             match self.read().await.map_err(|error| error.to_string())? {
                 Some(ToClient::Granted { id: granted_to, granted }) if granted_to == id => return Ok(granted),
                 Some(go @ ToClient::Go { .. }) => {
-                    self.opened.lock().unwrap_or_else(PoisonError::into_inner).push_back(go);
+                    lock(&self.opened).push_back(go);
                 }
                 Some(other) => return Err(format!("{other:?} where the answer about the lock was expected")),
                 None => return Err("the controller is gone".to_string()),

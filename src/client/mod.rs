@@ -17,7 +17,7 @@ mod register;
 mod row;
 mod zookeeper;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -34,6 +34,7 @@ use crate::history::{Function, Phase, ResourceKind};
 use crate::locks::{Holding, Lock, PhaseHook, Renewal, RequestError};
 use crate::machine::{Machine, ThisMachine};
 use crate::resource::ResourceValue;
+use crate::sync::lock;
 
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
@@ -412,12 +413,12 @@ impl Phases<'_> {
     }
 
     fn fail(&self, error: anyhow::Error) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        *lock(&self.failure) = Some(error);
     }
 
     /// The first error that could not be returned.
     fn check(&self) -> anyhow::Result<()> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        lock(&self.failure).take().map_or(Ok(()), Err)
     }
 
     async fn say(&self, phase: Phase, fill: &impl Fn(&mut PhaseMessage)) -> std::io::Result<()> {

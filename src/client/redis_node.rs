@@ -13,6 +13,7 @@ use super::groups::{self, Primary};
 use crate::locks::{LockSettings, Node, RequestError};
 use crate::machine::Machine;
 use crate::topology::LockGroup;
+use crate::units::millis;
 
 /// Deletes the key if it holds the mark; from the Redis documentation of the lock pattern.
 const COMPARE_AND_DELETE: &str =
@@ -200,8 +201,4 @@ async fn acknowledged(server: &Connection, replicas: u32) -> Result<u32, Request
     let mut command = redis::cmd("WAIT");
     command.arg(replicas).arg(server.limit.as_millis() as u64);
     server.follow_up(&command, server.limit * 2).await
-}
-
-fn millis(length: Duration) -> u64 {
-    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }

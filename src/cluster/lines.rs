@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::sync::mpsc;
 
 use crate::client::protocol::LONGEST_LINE;
+use crate::sync::lock;
 
 /// How many lines may wait for the controller before the client's output blocks.
 const WAITING_LINES: usize = 1024;
@@ -56,7 +57,7 @@ struct LogLines {
 
 impl Log {
     pub fn append(&self, line: &[u8]) {
-        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = lock(&self.0);
         log.bytes += line.len() + 1;
         log.lines.push_back(line.to_vec());
         while log.bytes > LONGEST_LOG {
@@ -68,11 +69,11 @@ impl Log {
 
     /// Forgets everything written so far.
     pub fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = LogLines::default();
+        *lock(&self.0) = LogLines::default();
     }
 
     pub fn text(&self) -> Vec<u8> {
-        let log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = lock(&self.0);
         let mut text = Vec::with_capacity(log.bytes);
         if log.dropped > 0 {
             text.extend_from_slice(format!("({} earlier lines were not kept)\n", log.dropped).as_bytes());

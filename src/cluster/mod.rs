@@ -62,7 +62,7 @@ pub use parts::Description;
 pub use platform::Platform;
 pub use provider::{ClientSource, NodeSource, PlatformRequest};
 pub use reset::InitialState;
-pub(crate) use simulated::Between;
+pub(crate) use simulated::BugInjector;
 pub use simulated::{Distance, START_OF_TIME, Simulated, in_virtual_time};
 
 use crate::members::{AGENT, RESOURCE, Role, client_name, node_name, sentinel_name};

@@ -1,7 +1,7 @@
 //! What a start makes of a cluster: members with their processes, an agent, and the [`Backend`] that they run in.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 
@@ -9,6 +9,7 @@ use super::Member;
 use super::backend::Backend;
 use super::lines::{ClientOutput, ClientProcess, Log};
 use crate::faults::{Agent, AgentStreams};
+use crate::sync::lock;
 
 /// A cluster whose members have been started, and may not be ready yet.
 pub(crate) struct Parts {
@@ -53,12 +54,12 @@ impl MemberHandle {
 
     /// Keeps a process until it is taken.
     pub fn keep(&self, process: ClientProcess) {
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+        *lock(&self.waiting) = Some(process);
     }
 
     /// Takes the kept process.
     pub fn take(&self) -> Option<ClientProcess> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.waiting).take()
     }
 }
 

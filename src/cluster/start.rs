@@ -10,7 +10,7 @@ use super::local::Local;
 use super::parts::Parts;
 use super::platform::Platform;
 use super::provider::Provider;
-use super::simulated::{Between, Simulated};
+use super::simulated::{BugInjector, Simulated};
 use super::starts::Start;
 
 impl Platform {
@@ -42,14 +42,14 @@ impl Simulated {
         self.start_with(spec, None).await
     }
 
-    /// The same, with something between its parts.
+    /// The same, with `bugs` planted.
     pub(crate) async fn start_with(
         self,
         spec: ClusterSpec,
-        between: Option<Arc<dyn Between>>,
+        bugs: Option<Arc<dyn BugInjector>>,
     ) -> Result<Cluster, ClusterError> {
         spec.check_run_id()?;
-        let parts = self.parts(&spec, between).await?;
+        let parts = self.parts(&spec, bugs).await?;
         ready(&spec, parts, &Start::default()).await
     }
 }

@@ -5,12 +5,13 @@
 //! a start drops its future, and then waits for the task, which ends as soon as it can and removes what it made.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::watch;
 
 use super::error::ClusterError;
 use crate::interrupt::{Interrupt, Interrupted};
+use crate::sync::lock;
 
 /// The starts under way in this process, by run.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +78,7 @@ impl Starts {
     }
 
     fn begin(&self, run_id: &str) -> Result<Arc<Start>, ClusterError> {
-        let mut starts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut starts = lock(&self.0);
         starts.retain(|_, start| start.strong_count() > 0);
         if starts.contains_key(run_id) {
             return Err(ClusterError::RunExists { run_id: run_id.to_string() });
@@ -89,7 +90,7 @@ impl Starts {
 
     /// Gives up the start of this run, if one is under way, and waits until it makes nothing more.
     pub async fn give_up(&self, run_id: &str) {
-        let start = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(run_id).and_then(Weak::upgrade);
+        let start = lock(&self.0).get(run_id).and_then(Weak::upgrade);
         if let Some(start) = start {
             start.give_up();
             drop(start.busy.lock().await);

@@ -1,13 +1,14 @@
 //! Tracks how far each client is in its operation, so that a nemesis can pick the client that holds the lock, and a
 //! script can wait for a client.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::history::{Outcome, Phase};
+use crate::sync::lock;
 
 /// The progress of every client. Clones are cheap and share one board.
 #[derive(Clone)]
@@ -103,7 +104,7 @@ impl Board {
     }
 
     fn clients(&self) -> MutexGuard<'_, Vec<ClientProgress>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.clients)
     }
 
     /// Waits until a client's progress passes `is_so`; forever if it never does.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tokio::time::{Instant, sleep};
 use tracing::warn;
@@ -15,6 +15,7 @@ use super::facts::{BETWEEN_TRIES, HEALTHY_LIMIT, connections_from};
 use super::{Run, RunError};
 use crate::faults::{RedisCommand, RedisReply};
 use crate::members::client_name;
+use crate::sync::lock;
 use crate::words;
 
 /// Who holds the lock of each key.
@@ -55,7 +56,7 @@ impl Grants {
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<String, Holder>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::cluster::Member;
 use crate::faults::{RedisCommand, RedisReply};
 use crate::history::{Claim, FactName};
 use crate::members::Role;
+use crate::units::nanos;
 use crate::words;
 
 impl Run<'_> {
@@ -87,7 +88,7 @@ fn outlasts(left: &str, longest: Option<Duration>) -> Option<String> {
         return Some("never ends".to_string());
     }
     let left = Duration::from_millis(left.parse().ok()?);
-    let nanoseconds = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+    let nanoseconds = nanos(left);
     (left > longest?).then(|| format!("ends after another {}", words::length(nanoseconds)))
 }
 

@@ -46,6 +46,7 @@ use crate::history::{Body, End, FactName, Header, Outcome, Presence, Recorder, S
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{Scenario, ScenarioError};
+use crate::units::nanos;
 
 /// What a run needs besides the cluster.
 pub struct Request<'a> {
@@ -326,7 +327,7 @@ impl Run<'_> {
                 self.status.send_modify(|status| status.late = worst);
             }
             if late > self.scenario.ttl / TTL_TO_STALL {
-                let lasted_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+                let lasted_ns = nanos(late);
                 self.recorder.append(Body::Stall(Stall { lasted_ns }))?;
             }
         }

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -26,6 +26,8 @@ use crate::history::{Body, FaultKind, FaultStep, NemesisEvent, Promotion, Resour
 use crate::members::{client_name, node_name, sentinel_name};
 use crate::nemesis::{Argument, Change, Fault, LinkSelector, Target, Targets, Whom};
 use crate::plan::quiet;
+use crate::sync::lock;
+use crate::units::{millis, nanos};
 
 /// How long a node may take to say whether it has a key.
 const ASK_LIMIT: Duration = Duration::from_millis(500);
@@ -340,7 +342,7 @@ impl Run<'_> {
         loop {
             for key in (0..self.scenario.keys).map(|number| format!("k{number}")) {
                 // What an answer says was so after it was asked for, and before it came.
-                let asked = u64::try_from(self.recorder.start().elapsed().as_nanos()).unwrap_or(u64::MAX);
+                let asked = nanos(self.recorder.start().elapsed());
                 let Some(node) = self.cluster.primary_of(&self.on_the_nodes(&key)).await else { continue };
                 if let Some((instead_of, after_ns)) = known.insert(key.clone(), (node.clone(), asked))
                     && instead_of != node
@@ -520,7 +522,7 @@ impl Run<'_> {
         };
         // The agent has answered, so it lasted for no longer than this.
         let aftermath = (step == FaultStep::Healed).then(|| what.aftermath(self.scenario.ttl, ordered.elapsed()));
-        let aftermath_ns = aftermath.map(|length| u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
+        let aftermath_ns = aftermath.map(nanos);
         if let Some(in_effect) = lock(&self.in_effect).get_mut(fault) {
             in_effect.step = step;
             in_effect.observed |= observed;
@@ -556,12 +558,4 @@ impl Run<'_> {
             Err(error) => warn!(%error, "the agent could not be told to heal"),
         }
     }
-}
-
-fn lock(in_effect: &FaultsInEffect) -> MutexGuard<'_, BTreeMap<u32, InEffect>> {
-    in_effect.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn millis(length: Duration) -> u64 {
-    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }

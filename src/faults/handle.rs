@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -19,6 +19,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::injection::Injection;
 use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope, Struck};
 use crate::history::ClockBound;
+use crate::sync::lock;
+use crate::units::millis;
 
 /// Why an order was not carried out.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -31,11 +33,11 @@ pub enum AgentError {
     #[error("no answer from the agent within {} ms", .0.as_millis())]
     Timeout(Duration),
     #[error(
-        "the agent has been silent for {} ms: somebody stopped it, or its machine has no time for it",
+        "the agent has been silent for {} ms: it was stopped, or its machine is overloaded",
         .0.as_millis()
     )]
     Silent(Duration),
-    #[error("the agent's answer does not fit the question")]
+    #[error("unexpected reply from the agent")]
     Confused,
 }
 
@@ -336,16 +338,8 @@ fn gone(error: &dyn std::error::Error) -> AgentError {
     AgentError::Gone(error.to_string())
 }
 
-fn millis(limit: Duration) -> u64 {
-    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
-}
-
 fn nanos_since(start: Instant) -> i64 {
     i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::wire::{Observation, RedisCommand, RedisReply};
 use super::{etcd_probe, postgres_probe, zookeeper_probe};
 use crate::machine::{Address, Machine};
+use crate::units::micros;
 
 /// Follows a server's silence if not even its kernel answers.
 pub(crate) const UNREACHED: &str = ", nor to an attempt to connect";
@@ -111,7 +112,7 @@ pub(crate) async fn observed(
         Ok(Err(error)) => (false, error.to_string()),
         Err(_) => (false, format!("not seen within {} s", limit.as_secs())),
     };
-    let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let took_us = micros(began.elapsed());
     Observation {
         observed,
         took_us,

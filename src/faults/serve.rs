@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ use super::injection::Injection;
 use super::this_host::ThisHost;
 use super::wire::{Answer, Observation, Order, Request, Response, Struck};
 use super::{clear, kinds};
+
+use crate::sync::lock;
 
 /// How often the agent, at its end, tries to heal what does not heal.
 const LAST_ATTEMPTS: usize = 25;
@@ -288,11 +290,6 @@ impl Server {
         unhealed.extend(self.host.now().close_network().err());
         unhealed
     }
-}
-
-/// If a task panicked, its member must still be healed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

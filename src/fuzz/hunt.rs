@@ -12,6 +12,7 @@ use crate::interrupt::Interrupt;
 use crate::runner::RunnerError;
 use crate::runner::simulate::{simulate_unless, usual};
 use crate::scenario::Scenario;
+use crate::sync::lock;
 
 /// How many seeds are kept of each cause: some scenarios need a lucky delay of the network, and others do not.
 const SEEDS_KEPT: usize = 12;
@@ -115,7 +116,7 @@ pub fn hunt(
             match simulate_unless(over, usual(&scenario), &scenario) {
                 Ok(None) => break,
                 Ok(Some(checked)) => {
-                    let mut hunt = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut hunt = lock(&seen);
                     hunt.runs += 1;
                     match Cause::of(&checked.history, &checked.verdict) {
                         Some(cause) => {
@@ -135,7 +136,7 @@ pub fn hunt(
                     }
                 }
                 Err(error) => {
-                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    lock(&failed).get_or_insert(error);
                     stop.store(true, Ordering::Relaxed);
                 }
             }
@@ -153,7 +154,7 @@ pub fn hunt(
             thread::sleep(Duration::from_millis(2));
             if shown.elapsed() >= SHOW_EVERY {
                 shown = Instant::now();
-                let now = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let now = lock(&seen).clone();
                 show(&Hunt { took: began.elapsed(), ..now });
             }
         }

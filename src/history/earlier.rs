@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::{CallEffect, Expects, FaultWindow, Header};
 use crate::members::{Role, client_name, node_name};
+use crate::units::nanos;
 
 /// No fault of a run is on more links: it has at most 100 clients, 31 nodes, their Sentinels and a resource. A history from
 /// anywhere may say anything.
@@ -56,7 +57,7 @@ fn aftermath(window: &FaultWindow, run: Option<&Header>) -> Option<u64> {
     targets.split(',').map(target).collect::<Option<Vec<_>>>()?;
     let lasted = Duration::from_nanos(healed.saturating_sub(window.inject));
     let ahead = ahead(change.trim(), ttl, lasted)?;
-    Some(u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX))
+    Some(nanos(ahead))
 }
 
 /// By how much a clock is ahead at the most: `+2ttl`, `-500ms`, `x1.5`, `strobe 200ms every 1ms`.

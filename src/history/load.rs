@@ -217,22 +217,9 @@ impl Builder {
     }
 
     fn nemesis(&mut self, index: u64, time: u64, event: NemesisEvent) -> Result<(), String> {
-        let window = self.faults.entry(event.fault).or_insert_with(|| FaultWindow {
-            fault: event.fault,
-            kind: event.kind,
-            what: String::new(),
-            targets: Vec::new(),
-            inject: time,
-            injected: None,
-            heal: None,
-            healed: None,
-            aftermath_ns: None,
-            links: None,
-            on_call: None,
-            skipped: None,
-            texts: Vec::new(),
-            lines: Vec::new(),
-        });
+        let window = self.faults.entry(event.fault);
+        let window =
+            window.or_insert_with(|| FaultWindow { inject: time, ..FaultWindow::new(event.fault, event.kind) });
         window.lines.push(index);
         window.targets = event.targets;
         match event.step {

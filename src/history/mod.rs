@@ -396,7 +396,7 @@ pub enum StepOutcome {
     Happened,
     /// It did not, and did not have to.
     WentOn,
-    /// It did not, though a live lock owes it.
+    /// It timed out: liveness is violated.
     NotLive,
     /// It did not, and the script was broken off.
     Failed,
@@ -563,6 +563,26 @@ impl Operation {
 }
 
 impl FaultWindow {
+    /// A fault that was ordered, of which nothing more is known.
+    pub fn new(fault: u32, kind: FaultKind) -> FaultWindow {
+        FaultWindow {
+            fault,
+            kind,
+            what: String::new(),
+            targets: Vec::new(),
+            inject: 0,
+            injected: None,
+            heal: None,
+            healed: None,
+            aftermath_ns: None,
+            links: None,
+            on_call: None,
+            skipped: None,
+            texts: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+
     /// Whether it hits a member of this role.
     pub fn hits(&self, role: Role) -> bool {
         self.targets.iter().any(|target| Role::of(target) == Some(role))

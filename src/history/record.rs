@@ -12,6 +12,8 @@ use tokio::time::Instant;
 
 use super::{Body, Event, line};
 
+use crate::units::nanos;
+
 /// Stamps events from one monotonic clock, the runtime's, and appends them to a file or to memory.
 pub struct Recorder {
     to: Box<dyn Write + Send>,
@@ -39,7 +41,7 @@ impl Recorder {
 
     /// Stamps and appends one event; returns its time in nanoseconds since the start.
     pub fn append(&mut self, body: Body) -> io::Result<u64> {
-        let time = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let time = nanos(self.start.elapsed());
         let event = Event { index: self.next_index, time, body };
         let mut text = line::to_line(&event);
         text.push('\n');

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::LockOptions;
 use crate::topology::Program;
-use crate::units::{Length, LengthRange};
+use crate::units::{Length, LengthRange, millis};
 
 /// The facts of a lock.
 #[derive(Clone, Copy, Debug)]
@@ -134,10 +134,6 @@ pub(super) fn within_ttls(name: &str, length: Length, most: u32, ttl: Duration) 
 /// In milliseconds, the shortest and the longest.
 pub(super) fn range(range: LengthRange, ttl: Duration) -> Result<(u64, u64), String> {
     range.resolve(ttl).map(|(low, high)| (millis(low), millis(high))).map_err(|error| error.to_string())
-}
-
-fn millis(length: Duration) -> u64 {
-    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// For serde: what an option that is left out stands for, and when it need not be written.

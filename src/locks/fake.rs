@@ -2,6 +2,7 @@
 //! moves only when something takes time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use futures_util::future::BoxFuture;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{Clock, Mail, Node, PhaseHook, RequestError};
+use super::{Clock, Mail, Node, OneNode, PhaseHook, RequestError};
 
 /// What a fake node answers to one attempt to acquire, whatever it holds.
 #[derive(Clone, Copy, Debug)]
@@ -251,6 +252,13 @@ impl Node for FakeNode {
     async fn wait_for(&self, _: u32) -> Result<u32, RequestError> {
         Ok(Self::REPLICAS)
     }
+}
+
+/// The lock `L` with a TTL of 100 ms on a node that gives these answers first.
+pub fn one_node<L>(answers: &[Answer]) -> OneNode<FakeNode, FakeClock, L> {
+    let clock = FakeClock::default();
+    let node = FakeNode::new(answers, clock.clone());
+    OneNode { node, clock, ttl: Duration::from_millis(100), lock: PhantomData }
 }
 
 #[derive(Clone, Default)]

@@ -5,28 +5,18 @@
 //! numbers that grow for as long as its node remembers. What they are worth is up to the resource: one that checks them
 //! only on writes is safe from one late holder, not from two.
 
-use std::time::Duration;
-
-use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook, Token};
+use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook, Token};
 
 pub(super) const ABOUT: About = About { name: "fenced", called: "The fenced lock", tokens: true, ..About::OF_ITS_OWN };
 
-pub struct Fenced<N, C> {
-    pub node: N,
-    pub clock: C,
-    pub ttl: Duration,
-}
-
-pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<Fenced<N, C>, String> {
-    Ok(Fenced { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
-}
+pub struct Fenced;
 
 /// Where the number of a lock's latest acquisition is kept.
 pub(super) fn counter(key: &str) -> String {
     format!("{key}:token")
 }
 
-impl<N: Node, C: Clock> Algorithm for Fenced<N, C> {
+impl<N: Node, C: Clock> Algorithm for OneNode<N, C, Fenced> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
@@ -51,17 +41,12 @@ impl<N: Node, C: Clock> Algorithm for Fenced<N, C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, FakeClock, FakeNode, Nobody};
+    use super::super::fake::{Answer, Nobody, one_node};
     use super::*;
-
-    fn lock(answers: &[Answer]) -> Fenced<FakeNode, FakeClock> {
-        let clock = FakeClock::default();
-        Fenced { node: FakeNode::new(answers, clock.clone()), clock, ttl: Duration::from_millis(100) }
-    }
 
     #[tokio::test]
     async fn tokens_grow_over_releases_and_expiries() {
-        let lock = lock(&[]);
+        let lock = one_node::<Fenced>(&[]);
         let mut numbers = Vec::new();
         for released in [true, false, true] {
             let held = lock.attempt("k", &Nobody).await.unwrap();
@@ -77,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_that_forgets_begins_anew() {
-        let lock = lock(&[]);
+        let lock = one_node::<Fenced>(&[]);
         let before = lock.attempt("k", &Nobody).await.unwrap();
         lock.node.forget();
         assert_eq!(lock.attempt("k", &Nobody).await.unwrap().token, before.token);
@@ -85,7 +70,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_uncertain_attempt_is_taken_back() {
-        let lock = lock(&[Answer::Silent]);
+        let lock = one_node::<Fenced>(&[Answer::Silent]);
         assert!(lock.attempt("k", &Nobody).await.is_err());
         assert_eq!(lock.node.deleted().len(), 1);
     }

@@ -2,11 +2,13 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::algorithm::AnyAlgorithm;
 use super::{Clock, Held, Lock, PhaseHook};
+
+use crate::sync::lock;
 
 /// A lock that is held, or was: look before you write.
 pub struct Holding<'a, C> {
@@ -98,7 +100,7 @@ impl<'a, C: Clock> Holding<'a, C> {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, LockState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -21,6 +21,7 @@ mod library;
 mod mail;
 mod node;
 mod none;
+mod one_node;
 pub mod paired_token;
 pub mod perfect;
 mod postgres;
@@ -55,6 +56,7 @@ pub use steal::StealOptions;
 
 use algorithm::AnyAlgorithm;
 use node::all;
+use one_node::OneNode;
 
 spec::locks! {
     /// No lock at all.
@@ -64,17 +66,17 @@ spec::locks! {
     /// [`single`]
     Single(SingleOptions): single => single::build;
     /// [`setnx_expire`]
-    SetnxExpire(NodeOptions): setnx_expire => setnx_expire::build;
+    SetnxExpire(NodeOptions): setnx_expire => OneNode::<_, _, setnx_expire::SetnxExpire>::build;
     /// [`incr`]
     Incr(NodeOptions): incr => incr::build;
     /// [`single_constant`]
-    SingleConstant(NodeOptions): single_constant => single_constant::build;
+    SingleConstant(NodeOptions): single_constant => OneNode::<_, _, single_constant::SingleConstant>::build;
     /// [`single_get_del`]
-    SingleGetDel(NodeOptions): single_get_del => single_get_del::build;
+    SingleGetDel(NodeOptions): single_get_del => OneNode::<_, _, single_get_del::SingleGetDel>::build;
     /// [`fenced`]
-    Fenced(NodeOptions): fenced => fenced::build;
+    Fenced(NodeOptions): fenced => OneNode::<_, _, fenced::Fenced>::build;
     /// [`paired_token`]
-    PairedToken(NodeOptions): paired_token => paired_token::build;
+    PairedToken(NodeOptions): paired_token => OneNode::<_, _, paired_token::PairedToken>::build;
     /// [`redlock`]
     Redlock(RedlockOptions): redlock => redlock::build;
     /// [`redlock_tokens`]

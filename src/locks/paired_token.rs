@@ -10,30 +10,20 @@
 //! not so: a holder that releases without having written lets the next one have an ordinary token, though an earlier
 //! holder may still be about to write.
 
-use std::time::Duration;
-
 use super::fenced::counter;
-use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook, Token};
+use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook, Token};
 
 pub(super) const ABOUT: About =
     About { name: "paired-token", called: "The fenced lock", tokens: true, ..About::OF_ITS_OWN };
 
-pub struct PairedToken<N, C> {
-    pub node: N,
-    pub clock: C,
-    pub ttl: Duration,
-}
-
-pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<PairedToken<N, C>, String> {
-    Ok(PairedToken { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
-}
+pub struct PairedToken;
 
 /// Where the greatest released number is kept.
 fn given_back(key: &str) -> String {
     format!("{key}:released")
 }
 
-impl<N: Node, C: Clock> PairedToken<N, C> {
+impl<N: Node, C: Clock> OneNode<N, C, PairedToken> {
     /// The token of acquisition `number`.
     async fn token(&self, key: &str, number: u64) -> Result<Token, String> {
         let given_back = self.node.get(&given_back(key)).await.map_err(|error| error.to_string())?;
@@ -44,7 +34,7 @@ impl<N: Node, C: Clock> PairedToken<N, C> {
     }
 }
 
-impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
+impl<N: Node, C: Clock> Algorithm for OneNode<N, C, PairedToken> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
@@ -73,13 +63,8 @@ impl<N: Node, C: Clock> Algorithm for PairedToken<N, C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{FakeClock, FakeNode, Nobody};
+    use super::super::fake::{Nobody, one_node};
     use super::*;
-
-    fn lock() -> PairedToken<FakeNode, FakeClock> {
-        let clock = FakeClock::default();
-        PairedToken { node: FakeNode::new(&[], clock.clone()), clock, ttl: Duration::from_millis(100) }
-    }
 
     fn token(number: u64, minor: Option<u64>) -> Option<Token> {
         Some(Token { number, minor })
@@ -87,7 +72,7 @@ mod tests {
 
     #[tokio::test]
     async fn after_releases_tokens_are_ordinary() {
-        let lock = lock();
+        let lock = one_node::<PairedToken>(&[]);
         for number in 1..=3 {
             let held = lock.attempt("k", &Nobody).await.unwrap();
             assert_eq!(held.token, token(number, None));
@@ -97,7 +82,7 @@ mod tests {
 
     #[tokio::test]
     async fn after_expiries_they_name_the_first_that_was_not_given_back() {
-        let lock = lock();
+        let lock = one_node::<PairedToken>(&[]);
         let first = lock.attempt("k", &Nobody).await.unwrap();
         lock.clock.sleep(lock.ttl).await;
         assert_eq!(lock.attempt("k", &Nobody).await.unwrap().token, token(2, Some(1)));
@@ -110,7 +95,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_release_speaks_for_all_before_it() {
-        let lock = lock();
+        let lock = one_node::<PairedToken>(&[]);
         lock.attempt("k", &Nobody).await.unwrap();
         lock.clock.sleep(lock.ttl).await;
         let second = lock.attempt("k", &Nobody).await.unwrap();

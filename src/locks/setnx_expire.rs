@@ -4,23 +4,13 @@
 //! It promises what [`super::single`] does as long as no client dies between the two commands. If one does, the key
 //! has no TTL, and the lock stays taken forever without a holder.
 
-use std::time::Duration;
-
-use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook};
 
 pub(super) const ABOUT: About = About { name: "setnx-expire", halves: true, ..About::ON_ONE_NODE };
 
-pub struct SetnxExpire<N, C> {
-    pub node: N,
-    pub clock: C,
-    pub ttl: Duration,
-}
+pub struct SetnxExpire;
 
-pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<SetnxExpire<N, C>, String> {
-    Ok(SetnxExpire { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
-}
-
-impl<N: Node, C: Clock> Algorithm for SetnxExpire<N, C> {
+impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SetnxExpire> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
         let taken = match self.node.set_for_ever_if_absent(key, &held.mark).await {
@@ -50,17 +40,12 @@ impl<N: Node, C: Clock> Algorithm for SetnxExpire<N, C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, FakeClock, FakeNode, Nobody, Record};
+    use super::super::fake::{Answer, Nobody, Record, one_node};
     use super::*;
-
-    fn lock(answers: &[Answer]) -> SetnxExpire<FakeNode, FakeClock> {
-        let clock = FakeClock::default();
-        SetnxExpire { node: FakeNode::new(answers, clock.clone()), clock, ttl: Duration::from_millis(100) }
-    }
 
     #[tokio::test]
     async fn both_commands_make_the_lock_and_it_expires() {
-        let lock = lock(&[]);
+        let lock = one_node::<SetnxExpire>(&[]);
         let seen = Record::default();
         let held = lock.attempt("k", &seen).await.unwrap();
         assert_eq!(held.validity, Some(lock.ttl));
@@ -72,7 +57,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_dies_between_the_two_commands_holds_it_for_ever() {
-        let lock = lock(&[]);
+        let lock = one_node::<SetnxExpire>(&[]);
         let dies = futures_util::future::select(
             Box::pin(lock.attempt("k", &super::super::fake::Stuck)),
             Box::pin(async { tokio::task::yield_now().await }),
@@ -84,7 +69,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_uncertain_attempt_is_taken_back() {
-        let lock = lock(&[Answer::Silent]);
+        let lock = one_node::<SetnxExpire>(&[Answer::Silent]);
         assert!(lock.attempt("k", &Nobody).await.is_err());
         assert_eq!(lock.node.deleted().len(), 1);
     }

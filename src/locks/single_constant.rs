@@ -4,26 +4,16 @@
 //! value, so nobody can tell whose the key is. It promises exclusion as long as nobody works for longer than the TTL. A
 //! late holder frees the next one's lock, that holder the one after it, and so on.
 
-use std::time::Duration;
-
-use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook};
 
 pub(super) const ABOUT: About = About { name: "single-constant", ..About::ON_ONE_NODE };
 
-pub struct SingleConstant<N, C> {
-    pub node: N,
-    pub clock: C,
-    pub ttl: Duration,
-}
-
-pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<SingleConstant<N, C>, String> {
-    Ok(SingleConstant { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
-}
+pub struct SingleConstant;
 
 /// What every holder writes.
 const CONSTANT: &str = "locked";
 
-impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
+impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SingleConstant> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(CONSTANT.to_string(), self.ttl);
@@ -48,17 +38,12 @@ impl<N: Node, C: Clock> Algorithm for SingleConstant<N, C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, FakeClock, FakeNode, Nobody};
+    use super::super::fake::{Answer, Nobody, one_node};
     use super::*;
-
-    fn lock(answers: &[Answer]) -> SingleConstant<FakeNode, FakeClock> {
-        let clock = FakeClock::default();
-        SingleConstant { node: FakeNode::new(answers, clock.clone()), clock, ttl: Duration::from_millis(100) }
-    }
 
     #[tokio::test]
     async fn one_has_it_until_its_release() {
-        let lock = lock(&[]);
+        let lock = one_node::<SingleConstant>(&[]);
         let held = lock.attempt("k", &Nobody).await.unwrap();
         assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another client".into()));
         lock.release("k", &held, &Nobody).await;
@@ -67,7 +52,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_late_release_frees_the_next_holders_lock() {
-        let lock = lock(&[]);
+        let lock = one_node::<SingleConstant>(&[]);
         let first = lock.attempt("k", &Nobody).await.unwrap();
         lock.clock.sleep(lock.ttl).await;
         lock.attempt("k", &Nobody).await.unwrap();
@@ -77,7 +62,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_uncertain_attempt_is_no_lock_and_takes_nothing_back() {
-        let lock = lock(&[Answer::Silent]);
+        let lock = one_node::<SingleConstant>(&[Answer::Silent]);
         assert!(lock.attempt("k", &Nobody).await.is_err());
         assert_eq!(lock.node.deletions("k"), 0);
     }

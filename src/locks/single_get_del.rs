@@ -4,29 +4,19 @@
 //! before scripts. It promises what [`super::single`] does except in one window: a client that stops between its `GET`
 //! and its `DEL` for longer than the rest of its TTL frees the next holder's lock.
 
-use std::time::Duration;
-
-use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook};
 
 pub(super) const ABOUT: About = About { name: "single-get-del", ..About::ON_ONE_NODE };
 
-pub struct SingleGetDel<N, C> {
-    pub node: N,
-    pub clock: C,
-    pub ttl: Duration,
-}
+pub struct SingleGetDel;
 
-pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<SingleGetDel<N, C>, String> {
-    Ok(SingleGetDel { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock })
-}
-
-impl<N: Node, C: Clock> SingleGetDel<N, C> {
+impl<N: Node, C: Clock> OneNode<N, C, SingleGetDel> {
     async fn is_mine(&self, key: &str, held: &Held) -> bool {
         self.node.get(key).await == Ok(Some(held.mark.clone()))
     }
 }
 
-impl<N: Node, C: Clock> Algorithm for SingleGetDel<N, C> {
+impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SingleGetDel> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);
@@ -54,17 +44,12 @@ impl<N: Node, C: Clock> Algorithm for SingleGetDel<N, C> {
 mod tests {
     use futures_util::future::BoxFuture;
 
-    use super::super::fake::{FakeClock, FakeNode, Nobody};
+    use super::super::fake::{FakeClock, FakeNode, Nobody, one_node};
     use super::*;
-
-    fn lock(clock: &FakeClock) -> SingleGetDel<FakeNode, FakeClock> {
-        let node = FakeNode::new(&[], clock.clone());
-        SingleGetDel { node, clock: clock.clone(), ttl: Duration::from_millis(100) }
-    }
 
     #[tokio::test]
     async fn a_release_that_comes_late_as_a_whole_leaves_the_next_holder_alone() {
-        let lock = lock(&FakeClock::default());
+        let lock = one_node::<SingleGetDel>(&[]);
         let first = lock.attempt("k", &Nobody).await.unwrap();
         lock.clock.sleep(lock.ttl).await;
         let second = lock.attempt("k", &Nobody).await.unwrap();
@@ -75,7 +60,7 @@ mod tests {
     }
 
     /// Lets the TTL run out and another client acquire the lock between `GET` and `DEL`.
-    struct Meanwhile<'a>(&'a SingleGetDel<FakeNode, FakeClock>);
+    struct Meanwhile<'a>(&'a OneNode<FakeNode, FakeClock, SingleGetDel>);
 
     impl PhaseHook for Meanwhile<'_> {
         fn half_acquired(&self) -> BoxFuture<'_, ()> {
@@ -92,7 +77,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_release_that_stops_half_way_frees_the_next_holders_lock() {
-        let lock = lock(&FakeClock::default());
+        let lock = one_node::<SingleGetDel>(&[]);
         let first = lock.attempt("k", &Nobody).await.unwrap();
         lock.release("k", &first, &Meanwhile(&lock)).await;
         assert_eq!(lock.node.value("k"), None);

@@ -16,7 +16,7 @@
 //! A thief that fails takes nothing back: the keys it took keep others out for as long as its victim may act.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 use super::about::{asking, is_default};
 use super::redlock::{self, RECHECK, Redlock, RedlockSettings};
 use super::{About, Algorithm, Clock, Held, LockOptions, Mail, Node, Options, Parts, PhaseHook, all};
+use crate::sync::lock;
 use crate::units::{Length, LengthRange};
 
 pub(super) const ABOUT: About =
@@ -305,7 +306,7 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
 
 impl Desk {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Begins an attempt under a new mark.

@@ -117,7 +117,7 @@ impl Fault {
             Allowed::Primary(refusal) => (&|targets| targets.0 == [Target::Primary], refusal),
         };
         match self.all_targets().into_iter().find(|targets| !fits(targets)) {
-            Some(targets) => Err(PhraseError::new(format!("`{self}`: {targets} can't be a target of that; {refusal}"))),
+            Some(targets) => Err(PhraseError::new(format!("`{self}`: {targets} can't be its target; {refusal}"))),
             None => Ok(self),
         }
     }

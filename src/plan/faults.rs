@@ -253,7 +253,7 @@ fn instead(scenario: &Scenario) -> String {
 /// The cuts that make up a shape, with clients on one side and nodes on the other.
 fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<LinkSelector>, PlanError> {
     if scenario.nodes == 0 {
-        return Err(no_nodes("the shape of a partition is about nodes", scenario));
+        return Err(no_nodes("partition shapes need nodes", scenario));
     }
     let all_clients = || Targets::one(Target::Clients);
     let cut = LinkSelector::both_ways;

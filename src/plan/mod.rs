@@ -7,8 +7,6 @@
 mod faults;
 mod script;
 
-use std::time::Duration;
-
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
@@ -18,7 +16,7 @@ pub use script::{Action, PlannedStep};
 
 use crate::history::{Function, ResourceKind};
 use crate::scenario::{OperationMix, Scenario};
-use crate::units::LengthError;
+use crate::units::{LengthError, millis};
 
 /// The faults and the first operations of a run, as saved in `plan.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -151,12 +149,10 @@ fn stream(seed: u64, number: u64) -> ChaCha8Rng {
     rng
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::history::Phase;
     use crate::nemesis::{Argument, Fault, OneOf, Target, Whom};
@@ -455,7 +451,7 @@ mod tests {
         }
         for step in ["partition one", "partition halves", "partition majorities-ring", "partition bridge requests"] {
             let error = on(step).unwrap_err().to_string();
-            assert!(error.contains("about nodes, but workload perfect has no nodes"), "{error}");
+            assert!(error.contains("partition shapes need nodes, but workload perfect has no nodes"), "{error}");
         }
         assert!(on("partition clients from sentinels").unwrap_err().to_string().contains("has no Sentinels"));
     }

@@ -4,7 +4,7 @@ use super::Report;
 use crate::checker::Validity;
 use crate::telling::{ClaimAccount, IncidentAccount, RunFacts, Standing, Telling};
 use crate::words;
-use crate::words::{count, length, tame, wrap};
+use crate::words::{count, length, sanitize, wrap};
 
 /// How wide lines are where nobody knows how wide they may be.
 const WIDTH: usize = 96;
@@ -75,7 +75,7 @@ fn verdict(telling: &Telling, look: Look) -> Vec<String> {
     let mut lines: Vec<String> = headline.iter().zip(starts).map(|(line, start)| format!("{start}  {line}")).collect();
     if telling.valid == Validity::Unknown {
         for reason in telling.reasons.iter().take(REASONS) {
-            let wrapped = wrap(&tame(reason, 400), look.line() - 4).into_iter().enumerate();
+            let wrapped = wrap(&sanitize(reason, 400), look.line() - 4).into_iter().enumerate();
             lines.extend(wrapped.map(|(number, line)| format!("{}{line}", if number == 0 { "  - " } else { "    " })));
         }
         if telling.reasons.len() > REASONS {
@@ -88,17 +88,17 @@ fn verdict(telling: &Telling, look: Look) -> Vec<String> {
 /// A claim, how it came out, and what was found.
 fn claim(of: &ClaimAccount, look: Look) -> Vec<String> {
     let code = match of.standing {
-        Standing::Held if !of.claimed => "2",
+        Standing::Held if !of.checked.claimed => "2",
         Standing::Held => "32",
         Standing::Broken => "1;31",
         Standing::Unclaimed | Standing::Unproven => "33",
     };
     let room = look.line() - LABEL - 15;
-    let starts = std::iter::once((of.claim.name(), of.word())).chain(std::iter::repeat(("", "")));
+    let starts = std::iter::once((of.checked.claim.name(), of.word())).chain(std::iter::repeat(("", "")));
     let found = look.fit(&of.found, room).into_iter().zip(starts);
     let found = found
         .map(|(line, (label, word))| format!("  {label:LABEL$}{} {line}", look.paint(code, &format!("{word:12}"))));
-    let why = if of.claimed { wrap(&of.why, room) } else { Vec::new() };
+    let why = if of.checked.claimed { wrap(&of.why, room) } else { Vec::new() };
     let why = why.into_iter().map(|line| format!("  {:LABEL$}{:13}{}", "", "", look.paint("2", &line)));
     found.chain(why).collect()
 }
@@ -129,7 +129,7 @@ fn numbers(telling: &Telling, look: Look) -> Vec<String> {
 fn incident(first: &IncidentAccount, all: usize, look: Look) -> Vec<String> {
     let of = if all == 1 { String::new() } else { format!(" 1 of {}", count(all as u64)) };
     let what = if first.claimed { "Incident" } else { "Seen, not claimed" };
-    let text = format!("{what}{of}, key {}: {}", tame(&first.key, 20), first.text().replace('`', ""));
+    let text = format!("{what}{of}, key {}: {}", sanitize(&first.key, 20), first.text().replace('`', ""));
     let mut lines = wrap(&text, look.line() - 2);
     // The page has the whole story.
     if lines.len() > STORY_LINES {
@@ -154,7 +154,7 @@ pub fn pointers(facts: &RunFacts, written: bool) -> String {
 
 /// The same for a page that is anywhere, or nowhere if its path is empty.
 pub fn point_to(page: &str, repeat: &str) -> String {
-    let pointers = [("report", words::tame(page, 400)), ("repeat", words::tame(repeat, 400))];
+    let pointers = [("report", words::sanitize(page, 400)), ("repeat", words::sanitize(repeat, 400))];
     let mut lines = pointers.iter().filter(|(_, text)| !text.is_empty()).peekable();
     let gap = if lines.peek().is_some() { "\n" } else { "" };
     format!("{gap}{}", lines.map(|(label, text)| format!("  {label:8}{text}\n")).collect::<String>())

@@ -8,6 +8,7 @@ use crate::checker;
 use crate::history::{ClientStep, Function, History, Operation, Outcome, Phase, Process};
 use crate::plan::Plan;
 use crate::scenario::Scenario;
+use crate::units::nanos;
 
 /// How many runs without faults to make.
 const RUNS: u64 = 16;
@@ -127,8 +128,4 @@ fn exposed_times(run: usize, history: &History, clients: u32, (from, to): (u64, 
         }
     }
     times
-}
-
-pub fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::exposure::{nanos, window};
+use super::exposure::window;
 use super::interval::{Interval, exponential};
 use super::strikes::{clock_step, millis, unreachable_resource};
 use super::{Distribution, Kind, RiskError, Simulate, work};
@@ -15,6 +15,7 @@ use crate::history::FaultKind;
 use crate::nemesis::{Fault, Target, Targets};
 use crate::plan::{Plan, PlannedFault};
 use crate::scenario::Scenario;
+use crate::units::nanos;
 
 /// How often everything is drawn again for the interval.
 const DRAWS: usize = 2000;

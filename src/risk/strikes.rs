@@ -6,14 +6,14 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::exposure::{Exposure, nanos};
+use super::exposure::Exposure;
 use super::{Distribution, Kind, RiskError, Simulate, work};
 use crate::checker;
 use crate::history::FaultKind;
 use crate::nemesis::{Argument, Change, Fault, LinkSelector, Target, Targets, Whom};
 use crate::plan::{Plan, PlannedFault};
 use crate::scenario::Scenario;
-use crate::units::Length;
+use crate::units::{Length, nanos};
 
 /// How long a run goes on after a fault, beside the time that a holder thinks: enough for the late write and the final read.
 const AFTER: Duration = Duration::from_secs(1);
@@ -167,5 +167,5 @@ fn lost<E>(scenario: &Scenario, placed: &Placed, simulate: Simulate<E>) -> Resul
 
 /// Whole milliseconds, at least one.
 pub fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1)
+    crate::units::millis(duration).max(1)
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -12,6 +12,7 @@ use tracing_subscriber::{Layer, fmt};
 
 use crate::files::FileError;
 use crate::runs::RunFolder;
+use crate::sync::lock;
 use crate::words;
 
 /// The log of the current run.
@@ -53,7 +54,7 @@ impl RunLog {
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -24,6 +24,7 @@ use crate::plan::Plan;
 use crate::report::RunFacts;
 use crate::runs::RunFolder;
 use crate::scenario::{self, Scenario};
+use crate::sync::lock;
 use crate::words;
 
 /// Makes runs, one after the other.
@@ -391,7 +392,7 @@ impl RunOnCluster<'_> {
     }
 
     fn unwritten(&self) -> MutexGuard<'_, Unwritten> {
-        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(self.unwritten)
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use super::Console;
 use crate::interrupt::Interrupt;
+use crate::sync::lock;
 
 /// Names the process that this one works for. A variable, not a flag: it is not part of what is run.
 pub const PARENT: &str = "REDJEPSEN_PARENT";
@@ -44,7 +45,7 @@ type Last = Box<dyn Fn() -> String + Send>;
 impl Remains {
     /// What something else leaves that is made at the same time.
     pub fn beside(&self) -> Remains {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.all);
         let number = all.last_key_value().map_or(0, |(last, _)| *last).max(self.number) + 1;
         all.insert(number, None);
         Remains { all: Arc::clone(&self.all), number, told: Arc::clone(&self.told) }
@@ -53,7 +54,7 @@ impl Remains {
     /// From now on `last` is called before the process ends at once. Does not return in the last moment, so that nothing is
     /// made of which nobody was told.
     pub fn are(&self, last: impl Fn() -> String + Send + 'static) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.all);
         if self.told.load(Ordering::SeqCst) {
             drop(all);
             loop {
@@ -64,7 +65,7 @@ impl Remains {
     }
 
     pub fn are_gone(&self) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(self.number, None);
+        lock(&self.all).insert(self.number, None);
     }
 
     /// Never resolves in the last moment: whoever notices first what ends then must not end the program before it has
@@ -76,7 +77,7 @@ impl Remains {
     }
 
     fn told(&self) -> String {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = lock(&self.all);
         self.told.store(true, Ordering::SeqCst);
         let told: Vec<String> = all.values().flatten().map(|last| last()).collect();
         if told.is_empty() { format!("{AT_ONCE}; nothing is left behind") } else { told.join("\nredjepsen: ") }

@@ -1,19 +1,20 @@
 //! Runs in virtual time that leave nothing behind but their histories, for those who make thousands.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
 use super::request::{ClusterRequest, KeepCluster, header};
 use super::{Checked, RunnerError};
-use crate::cluster::{Between, ClusterSpec, Simulated, in_virtual_time};
+use crate::cluster::{BugInjector, ClusterSpec, Simulated, in_virtual_time};
 use crate::controller::{self, Request, Status};
 use crate::history::{self, History, Recorder};
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
 use crate::report::RunFacts;
 use crate::scenario::Scenario;
+use crate::sync::lock;
 use crate::topology::InstalledClient;
 
 /// The name of a history that is in no file, for messages.
@@ -53,10 +54,10 @@ pub fn simulated_history(scenario: &Scenario) -> Result<Vec<u8>, RunnerError> {
     history_with(scenario, None)
 }
 
-/// The same, with something between the cluster's parts.
-fn history_with(scenario: &Scenario, between: Option<Arc<dyn Between>>) -> Result<Vec<u8>, RunnerError> {
+/// The same, with `bugs` planted in the cluster.
+fn history_with(scenario: &Scenario, bugs: Option<Arc<dyn BugInjector>>) -> Result<Vec<u8>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-    Ok(history_of(&never(), scenario, &plan, usual(scenario), between)?.unwrap_or_default())
+    Ok(history_of(&never(), scenario, &plan, usual(scenario), bugs)?.unwrap_or_default())
 }
 
 /// Makes a run of this scenario in virtual time, with a plan whose faults the caller has placed.
@@ -81,14 +82,14 @@ fn history_of(
     scenario: &Scenario,
     plan: &Plan,
     cluster: Simulated,
-    between: Option<Arc<dyn Between>>,
+    bugs: Option<Arc<dyn BugInjector>>,
 ) -> Result<Option<Vec<u8>>, RunnerError> {
     let request = ClusterRequest::of(scenario, None, KeepCluster::No)?;
     let spec = ClusterSpec { run_id: RUN_ID.to_string(), ..request.spec };
     let memory = Memory::default();
     let recorded = memory.clone();
     let run = async || {
-        let cluster = cluster.start_with(spec, between).await.map_err(RunnerError::could_not_run)?;
+        let cluster = cluster.start_with(spec, bugs).await.map_err(RunnerError::could_not_run)?;
         let request = Request {
             scenario,
             plan,
@@ -106,7 +107,7 @@ fn history_of(
     let ended = in_virtual_time(async || interrupt.unless(run()).await).map_err(RunnerError::could_not_run)?;
     let Ok(ended) = ended else { return Ok(None) };
     ended?;
-    let mut bytes = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut bytes = lock(&memory.0);
     Ok(Some(std::mem::take(&mut *bytes)))
 }
 
@@ -119,7 +120,7 @@ struct Memory(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Memory {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        lock(&self.0).extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

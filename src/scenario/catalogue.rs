@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde::de::DeserializeOwned;
 
@@ -14,6 +14,7 @@ use crate::files;
 use crate::history::Progress;
 use crate::nemesis::{Fault, Nemesis, OneOf, RecurringFault, Target};
 use crate::scenario::Workload;
+use crate::sync::lock;
 use crate::units::LengthError;
 
 /// An embedded file: its name without `.toml`, and its text.
@@ -131,7 +132,7 @@ fn renamed<'n>(what: &str, name: &'n str) -> &'n str {
 /// Reports once, on standard error, which words of a file or flag have new names.
 fn tell_renamed(place: &str, text: &str) {
     static TOLD: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = lock(&TOLD);
     let words: BTreeSet<&str> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
     for (what, old, new) in RENAMED {
         if words.contains(old) && told.insert(old) {

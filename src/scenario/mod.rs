@@ -23,7 +23,7 @@ use crate::locks::{self, LockSettings, LockSpec};
 use crate::nemesis::{Expectation, Nemesis};
 use crate::runs;
 use crate::topology::{Group, OwnClient, Persistence, Topology};
-use crate::units::{Length, LengthError, LengthRange, as_text};
+use crate::units::{Length, LengthError, LengthRange, as_text, millis};
 
 pub use cluster::ClusterSettings;
 pub use library::{CLIENT_FILES, Cause, CommandClient, Finding, Library, PythonClient, WorkloadClient};
@@ -368,7 +368,7 @@ impl Scenario {
     pub fn lock_settings(&self, nodes: Vec<String>) -> Result<LockSettings, ScenarioError> {
         let options = self.workload.lock.options(self.ttl);
         let options = options.map_err(|error| ScenarioError(format!("workload {}: {error}", self.workload_name)))?;
-        let ttl_ms = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
+        let ttl_ms = millis(self.ttl);
         Ok(LockSettings { name: self.workload.lock.name().to_string(), ttl_ms, nodes, group: None, options })
     }
 

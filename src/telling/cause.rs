@@ -74,7 +74,7 @@ impl Why {
             Why::Stolen => " when one client took it from another, as the lock allows".to_string(),
             Why::Promoted => " after a replica was promoted".to_string(),
             Why::Fault(kind, whose) => {
-                let was = what_was(kind, whose).to_string();
+                let was = fault_clause(kind, whose).to_string();
                 format!(" while {}", if unlocked { was.replace("its holder", "a client") } else { was })
             }
         }
@@ -87,7 +87,7 @@ fn hits_a_client(story: &Story, fault: &FaultWindow) -> bool {
 }
 
 /// What was going on, in a few words.
-fn what_was(kind: FaultKind, whose: Whose) -> &'static str {
+fn fault_clause(kind: FaultKind, whose: Whose) -> &'static str {
     match whose {
         Whose::Holder => kind.says.holder,
         Whose::OtherClient => kind.says.client,

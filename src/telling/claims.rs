@@ -3,25 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::story::{Standing, Story};
-use crate::checker::{AnomalyKind, ClaimVerdict, Validity};
+use crate::checker::{AnomalyKind, ClaimVerdict};
 use crate::history::Claim;
 use crate::words::{count, length, percent, plural};
 
 /// One claim: what it says, how it came out, and on what evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimAccount {
-    pub claim: Claim,
-    /// Whether the workload makes this claim, so that it decides the verdict.
-    pub claimed: bool,
-    /// The claim taken by itself, whatever the gates say: unknown if too little could have falsified it.
-    pub valid: Validity,
-    /// How many facts could have falsified it.
-    pub evidence: u64,
-    /// What these facts are, with their number.
-    pub text: String,
-    /// What is missing, if they are too few.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missing: Option<String>,
+    #[serde(flatten)]
+    pub checked: ClaimVerdict,
     /// `Fencing tokens rise`.
     pub title: String,
     /// How it came out in this run.
@@ -40,7 +30,7 @@ pub struct ClaimAccount {
 
 impl ClaimAccount {
     pub(super) fn new(story: &Story, verdict: &ClaimVerdict) -> ClaimAccount {
-        let ClaimVerdict { claim, claimed, valid, evidence, ref text, ref missing } = *verdict;
+        let (claim, claimed) = (verdict.claim, verdict.claimed);
         let standing = story.standing(claim);
         let spared = standing == Standing::Unclaimed && claim == Claim::MutualExclusion;
         let harmless = story.refusal().filter(|_| spared);
@@ -53,19 +43,14 @@ impl ClaimAccount {
             Standing::Held => "Not claimed, and not violated",
         };
         ClaimAccount {
-            claim,
-            claimed,
-            valid,
-            evidence,
-            text: text.clone(),
-            missing: missing.clone(),
+            checked: verdict.clone(),
             title: title(claim).to_string(),
             standing,
             standing_text: standing_text.to_string(),
             found: found(story, claim),
-            why: match missing {
+            why: match &verdict.missing {
                 Some(missing) => format!("not enough evidence: {missing}"),
-                None => format!("evidence: {text}"),
+                None => format!("evidence: {}", verdict.text),
             },
             harmless: harmless.map(|refusal| format!("A holder that comes too late changes nothing: {refusal}.")),
             contradictions: story.contradictions(claim),
@@ -75,7 +60,7 @@ impl ClaimAccount {
     /// How it came out, in a word.
     pub fn word(&self) -> &'static str {
         match self.standing {
-            Standing::Held if self.claimed => "held",
+            Standing::Held if self.checked.claimed => "held",
             Standing::Held | Standing::Unclaimed => "not claimed",
             Standing::Broken => "BROKEN",
             Standing::Unproven => "unproven",

@@ -3,7 +3,7 @@
 use super::story::Story;
 use crate::checker::KeyEnd;
 use crate::history::ResourceKind;
-use crate::words::{count, plural, tame};
+use crate::words::{count, plural, sanitize};
 
 /// The totals over all keys.
 struct Sum {
@@ -79,5 +79,5 @@ fn sum(story: &Story) -> Option<Sum> {
 }
 
 fn name(key: &KeyEnd) -> String {
-    tame(&key.key, 30)
+    sanitize(&key.key, 30)
 }

@@ -9,10 +9,10 @@ use super::story::{Incident, Story, fault_words};
 use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
 use crate::fault_kinds::OnProcess;
 use crate::history::{FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
-use crate::words::{count, length, line, list, moment, plural, quoted, tame};
+use crate::words::{count, length, line, list, moment, plural, quoted, sanitize};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
-const CAST: usize = 3;
+const MOST_PRINCIPALS: usize = 3;
 /// More values and summaries than this are counted, not listed.
 const LISTED: usize = 4;
 
@@ -36,7 +36,7 @@ struct Holders<'s, 'a> {
     first: &'a Operation,
     second: &'a Operation,
     /// Those that are told one by one, the first one among them.
-    cast: Vec<&'a Operation>,
+    principals: Vec<&'a Operation>,
     /// When the first one sent its write.
     first_write: Option<u64>,
 }
@@ -49,7 +49,7 @@ impl<'s, 'a> Holders<'s, 'a> {
         let is_told = of_holders && moments::hold(first).is_some();
         is_told.then(|| {
             let first_write = moments::write(first).map(|write| write.sent);
-            Holders { story, incident, first, second, cast: cast(incident), first_write }
+            Holders { story, incident, first, second, principals: principals(incident), first_write }
         })
     }
 
@@ -87,7 +87,7 @@ impl<'s, 'a> Holders<'s, 'a> {
     fn others(&self) -> Vec<Option<Sentence>> {
         let story = self.story;
         let mut told = Vec::new();
-        for operation in self.cast.iter().skip(1) {
+        for operation in self.principals.iter().skip(1) {
             let mut clauses = took_the_lock(story, operation, Some(self.first));
             if !self.wrote_later(operation) {
                 clauses.extend(wrote(story, operation));
@@ -95,7 +95,7 @@ impl<'s, 'a> Holders<'s, 'a> {
             told.push(sentence(story, operation, clauses));
             told.push(too_early(story, operation, self.first));
         }
-        let is_told = |one: &Operation| self.cast.iter().any(|known| known.index == one.index);
+        let is_told = |one: &Operation| self.principals.iter().any(|known| known.index == one.index);
         let untold = self.incident.operations.iter().filter(|one| !is_told(one));
         let untold: Vec<u64> = untold.map(|operation| operation.index).collect();
         let verb = if untold.len() == 1 { "operation took" } else { "operations took" };
@@ -106,7 +106,7 @@ impl<'s, 'a> Holders<'s, 'a> {
     /// The writes that were sent once another client had the lock.
     fn later_writes(&self) -> Vec<Option<Sentence>> {
         let of_first = Some(self.first).filter(|_| !self.wrote_before());
-        let of_others = self.cast.iter().copied().skip(1).filter(|one| self.wrote_later(one));
+        let of_others = self.principals.iter().copied().skip(1).filter(|one| self.wrote_later(one));
         let writers = of_first.into_iter().chain(of_others);
         writers.map(|operation| wrote_at(self.story, self.incident, self.first, operation)).collect()
     }
@@ -165,8 +165,8 @@ fn sentence(story: &Story, operation: &Operation, clauses: Vec<Clause>) -> Optio
 
 /// The operations of an incident that are told one by one and drawn: the first one, then those that matter most, few
 /// enough to follow.
-pub fn cast<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
-    let mut cast: Vec<&Operation> = Vec::new();
+pub fn principals<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
+    let mut principals: Vec<&Operation> = Vec::new();
     let accused = incident.anomalies.iter().flat_map(|anomaly| &anomaly.operations);
     let indices: Vec<u64> = incident
         .operations
@@ -180,14 +180,14 @@ pub fn cast<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
     for index in indices {
         let known = incident.operations.iter().find(|operation| operation.index == index);
         if let Some(operation) = known
-            && cast.len() < CAST
-            && !cast.iter().any(|one| one.index == index)
+            && principals.len() < MOST_PRINCIPALS
+            && !principals.iter().any(|one| one.index == index)
         {
-            cast.push(operation);
+            principals.push(operation);
         }
     }
-    cast.sort_by_key(|operation| incident.operations.iter().position(|one| one.index == operation.index));
-    cast
+    principals.sort_by_key(|operation| incident.operations.iter().position(|one| one.index == operation.index));
+    principals
 }
 
 /// What an operation did up to its write, as clauses that follow its client's name.
@@ -280,12 +280,12 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
     // What it struck says more than what was ordered.
     if let Some(struck) = fault.texts.first().filter(|_| fault.kind.is_at_command() && fault.was_observed()) {
         let until = to.map_or_else(String::new, |to| format!(", until {}", moment(to)));
-        return format!("At {} {}{until}", moment(from), tame(struck, 200));
+        return format!("At {} {}{until}", moment(from), sanitize(struck, 200));
     }
     // A sentence about a paused client does not fit one whose packets were lost.
     let whom = match is_it {
         true => "It".to_string(),
-        false => list(&fault.targets.iter().map(|target| tame(target, 30)).collect::<Vec<_>>()),
+        false => list(&fault.targets.iter().map(|target| sanitize(target, 30)).collect::<Vec<_>>()),
     };
     let verb = if fault.targets.len() > 1 { "were" } else { "was" };
     let for_long = match to {
@@ -300,7 +300,7 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
     let how = match fault.kind.does.process {
         OnProcess::Stops => how,
         _ if fault.what.is_empty() => how,
-        _ => format!("{how}: `{}`", tame(&fault.what, 120)),
+        _ => format!("{how}: `{}`", sanitize(&fault.what, 120)),
     };
     format!("{whom} {verb} {past} at {}{for_long} ({how}{unseen})", moment(from))
 }
@@ -313,7 +313,7 @@ fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -
         .filter(|fault| fault.was_observed() && !fault.what.is_empty())
         .filter(|fault| fault.inject <= end && fault.span().1.is_none_or(|to| to >= operation.invoked))
         .collect();
-    let mut names: Vec<String> = others.iter().map(|fault| format!("`{}`", tame(&fault.what, 120))).collect();
+    let mut names: Vec<String> = others.iter().map(|fault| format!("`{}`", sanitize(&fault.what, 120))).collect();
     let more = names.len().saturating_sub(LISTED);
     names.truncate(LISTED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
@@ -341,7 +341,7 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
         (Some(over), _) => (Some(over), written(over).map_or(String::new(), |over| format!(" over {over}"))),
         (None, _) => (None, String::new()),
     };
-    let error = operation.error.as_deref().map(|word| format!(" ({})", tame(word, 30))).unwrap_or_default();
+    let error = operation.error.as_deref().map(|word| format!(" ({})", sanitize(word, 30))).unwrap_or_default();
     let refused = story.resource_refuses() && matches!(operation.error.as_deref(), Some("fenced" | "conflict"));
     let text = match operation.outcome {
         Outcome::Ok => format!("wrote {new}{over} (acknowledged)"),

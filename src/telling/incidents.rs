@@ -6,7 +6,7 @@ use super::explain::told;
 use super::numbers::Faults;
 use super::story::{Incident, Story, fault_words};
 use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
-use crate::words::{list, plural, tame};
+use crate::words::{list, plural, sanitize};
 
 /// Said where clients' stamps could not be placed in run time.
 pub(super) const WITHOUT_CLOCK: &str = "Without a measured bound on the clients' clock, times are those at which the controller \
@@ -53,7 +53,7 @@ impl IncidentAccount {
             clients: clients(story, incident),
             how: incident.how().map(|how| how.kind),
             fault: incident.fault.map(|fault| {
-                let targets: Vec<String> = fault.targets.iter().take(5).map(|target| tame(target, 20)).collect();
+                let targets: Vec<String> = fault.targets.iter().take(5).map(|target| sanitize(target, 20)).collect();
                 let text = format!("{} of {}", fault_words(fault.kind).0, list(&targets));
                 Explanation { fault: fault.fault, text }
             }),
@@ -172,7 +172,7 @@ fn what(incident: &Incident) -> String {
 
 fn clients(story: &Story, incident: &Incident) -> String {
     let mut names: Vec<String> =
-        incident.operations.iter().map(|operation| tame(&story.name(operation.process), 20)).collect();
+        incident.operations.iter().map(|operation| sanitize(&story.name(operation.process), 20)).collect();
     names.dedup();
     if names.len() > 4 {
         let more = names.len() - 3;

@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use claims::ClaimAccount;
-pub use explain::cast;
+pub use explain::principals;
 pub use facts::RunFacts;
 pub use incidents::{AnomalyAccount, IncidentAccount};
 pub use numbers::{FaultAccount, Faults};
@@ -195,7 +195,7 @@ impl Telling {
 
     /// How many contradictions of a claim were seen.
     pub fn contradictions(&self, claim: Claim) -> u64 {
-        self.claims.iter().find(|account| account.claim == claim).map_or(0, |account| account.contradictions)
+        self.claims.iter().find(|account| account.checked.claim == claim).map_or(0, |account| account.contradictions)
     }
 }
 

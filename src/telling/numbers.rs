@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::story::{Story, fault_words};
 use crate::checker::Gate;
 use crate::history::{FaultWindow, History, Outcome};
-use crate::words::{count, tame};
+use crate::words::{count, sanitize};
 
 /// How many faults reached each stage, and each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ impl FaultAccount {
 
 /// `17 of 18 passed; failed: contention`.
 pub(super) fn gates(gates: &[Gate]) -> String {
-    let failed: Vec<String> = gates.iter().filter(|gate| !gate.passed).map(|gate| tame(&gate.name, 40)).collect();
+    let failed: Vec<String> = gates.iter().filter(|gate| !gate.passed).map(|gate| sanitize(&gate.name, 40)).collect();
     let names = if failed.is_empty() { String::new() } else { format!("; failed: {}", failed.join(", ")) };
     format!("{} of {} passed{names}", gates.len() - failed.len(), gates.len())
 }

@@ -7,7 +7,8 @@ use crate::checker::Validity;
 use crate::history::{Header, ResourceKind};
 use crate::nemesis::Expectation;
 use crate::scenario::{Fencing, Scenario};
-use crate::words::{length, tame};
+use crate::units::nanos;
+use crate::words::{length, sanitize};
 
 /// A name, and what it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +66,7 @@ fn resource(scenario: &Scenario) -> String {
 
 fn of_scenario(scenario: &Scenario) -> Vec<Row> {
     let workload = &scenario.workload;
-    let text = |duration: std::time::Duration| length(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+    let text = |duration: std::time::Duration| length(nanos(duration));
     let lock = match &workload.library {
         Some(library) => format!("{} {}, {}", library.name, library.version, workload.lock),
         None => workload.lock.to_string(),
@@ -130,7 +131,7 @@ pub(super) fn notes(story: &Story) -> Vec<String> {
         notes.push(format!("The history is cut off in line {line}: the run's end is missing."));
     }
     if let Some(end) = history.end.as_ref().filter(|end| !end.completed) {
-        let why = if end.text.is_empty() { String::new() } else { format!(": {}", tame(&end.text, 300)) };
+        let why = if end.text.is_empty() { String::new() } else { format!(": {}", sanitize(&end.text, 300)) };
         notes.push(format!("The run did not go to its planned end{why}."));
     }
     let seen = match story.subject.verdict.valid {
@@ -160,5 +161,5 @@ pub(super) fn repeats(story: &Story) -> &'static str {
 
 /// The command that checks the run in this folder again.
 pub(super) fn check(folder: &str) -> String {
-    format!("redjepsen check {}", if folder.is_empty() { "RUN".to_string() } else { tame(folder, 300) })
+    format!("redjepsen check {}", if folder.is_empty() { "RUN".to_string() } else { sanitize(folder, 300) })
 }

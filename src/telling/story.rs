@@ -17,7 +17,8 @@ use crate::history::{
 use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
 use crate::topology::Group;
-use crate::words::tame;
+use crate::units::nanos;
+use crate::words::sanitize;
 
 /// What a run is told from, indexed.
 pub struct Story<'a> {
@@ -174,7 +175,7 @@ impl<'a> Story<'a> {
             return None;
         }
         let header = run.map(|run| run.ttl_ms.saturating_mul(1_000_000));
-        let scenario = self.subject.scenario.map(|scenario| u64::try_from(scenario.ttl.as_nanos()).unwrap_or(u64::MAX));
+        let scenario = self.subject.scenario.map(|scenario| nanos(scenario.ttl));
         header.or(scenario).filter(|ttl| *ttl > 0)
     }
 
@@ -185,7 +186,7 @@ impl<'a> Story<'a> {
             return format!("{} {}", library.name, library.version).into();
         }
         if let Some(name) = self.own_client().filter(|_| !self.is_unlocked()) {
-            return tame(name, 60).into();
+            return sanitize(name, 60).into();
         }
         let group = workload.and_then(|workload| workload.topology.group());
         let about = workload.map(|workload| workload.lock.about());
@@ -481,22 +482,7 @@ mod tests {
     #[test]
     fn a_picture_says_what_happened_to_a_call() {
         let label = |kind: FaultKind, what: &str| {
-            fault_label(&FaultWindow {
-                fault: 0,
-                kind,
-                what: what.to_string(),
-                targets: Vec::new(),
-                inject: 0,
-                injected: None,
-                heal: None,
-                healed: None,
-                aftermath_ns: None,
-                links: None,
-                on_call: None,
-                skipped: None,
-                texts: Vec::new(),
-                lines: Vec::new(),
-            })
+            fault_label(&FaultWindow { what: what.to_string(), ..FaultWindow::new(0, kind) })
         };
         assert_eq!(label(FaultKind::Call, "hold reply to 2nd SET client:0 from node:1"), ("reply held", true));
         assert_eq!(label(FaultKind::Call, "hold request any client:0 to node:1"), ("request held", true));

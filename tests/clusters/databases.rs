@@ -1,4 +1,4 @@
-//! Servers other than Redis, in both kinds of clusters: each group gets ready, its members are hit by faults and
+//! Servers other than Redis, in local and Docker clusters: each group gets ready, its members are hit by faults and
 //! recover, and everything is removed. The gallery of scenarios tests whether their locks behave as theory says.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Every family of faults on both kinds of clusters: injected, observed, healed, observed; then once more on the
+//! Every family of faults on local and Docker clusters: injected, observed, healed, observed; then once more on the
 //! result. REDJEPSEN_REPETITIONS=10 repeats this ten times each. The medians are printed as a table.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};

@@ -9,6 +9,7 @@ use crate::circles;
 
 /// Each module with those that it may name, in layers: a module may name only modules listed above it.
 pub const MAY_NAME: &[(&str, &[&str])] = &[
+    ("sync", &[]),
     ("units", &[]),
     ("words", &[]),
     ("members", &[]),
@@ -19,15 +20,15 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("machine", &[]),
     ("topology", &["members", "slots", "units"]),
     ("fault_kinds", &["members"]),
-    ("history", &["fault_kinds", "members"]),
+    ("history", &["fault_kinds", "members", "units"]),
     ("resource", &["history"]),
-    ("locks", &["topology", "units"]),
+    ("locks", &["sync", "topology", "units"]),
     ("nemesis", &["fault_kinds", "history", "members", "topology", "units"]),
-    ("scenario", &["files", "history", "locks", "nemesis", "runs", "topology", "units"]),
+    ("scenario", &["files", "history", "locks", "nemesis", "runs", "sync", "topology", "units"]),
     ("plan", &["history", "nemesis", "scenario", "topology", "units", "words"]),
-    ("client", &["history", "locks", "machine", "resource", "scenario", "slots", "topology"]),
-    ("faults", &["fault_kinds", "history", "machine", "topology", "words"]),
-    ("cluster", &["client", "faults", "files", "interrupt", "machine", "members", "topology"]),
+    ("client", &["history", "locks", "machine", "resource", "scenario", "slots", "sync", "topology", "units"]),
+    ("faults", &["fault_kinds", "history", "machine", "sync", "topology", "units", "words"]),
+    ("cluster", &["client", "faults", "files", "interrupt", "machine", "members", "sync", "topology", "units"]),
     (
         "controller",
         &[
@@ -43,6 +44,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "plan",
             "resource",
             "scenario",
+            "sync",
             "units",
             "words",
         ],
@@ -51,8 +53,8 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("suite", &["checker", "files", "nemesis", "plan", "scenario", "topology", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
-    ("telling", &["checker", "fault_kinds", "history", "nemesis", "scenario", "suite", "topology", "words"]),
-    ("report", &["checker", "explore", "files", "history", "risk", "suite", "telling", "words"]),
+    ("telling", &["checker", "fault_kinds", "history", "nemesis", "scenario", "suite", "topology", "units", "words"]),
+    ("report", &["checker", "explore", "files", "history", "risk", "suite", "telling", "units", "words"]),
     (
         "runner",
         &[
@@ -67,6 +69,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "runs",
             "scenario",
             "suite",
+            "sync",
             "topology",
             "words",
         ],
@@ -83,6 +86,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "plan",
             "runner",
             "scenario",
+            "sync",
             "topology",
             "units",
         ],

@@ -13,7 +13,7 @@ use crate::runner::{Outlook, SeriesProgress};
 use crate::suite::file::Found;
 use crate::suite::outcome::{RunOutcome, Timing};
 use crate::suite::plan::PlannedCell;
-use crate::words::{length, plural, tame};
+use crate::words::{length, plural, sanitize};
 
 const LIVE_EVERY: Duration = Duration::from_millis(100);
 
@@ -63,13 +63,13 @@ impl SeriesProgress for Progress {
     }
 
     fn begins(&mut self, lane: usize, cell: &PlannedCell, seed: u64) {
-        self.running.insert(lane, format!("{}, seed {seed}", tame(&cell.name, 60)));
+        self.running.insert(lane, format!("{}, seed {seed}", sanitize(&cell.name, 60)));
         self.show_running(format!("{} left", self.left_in_words()));
     }
 
     fn says(&mut self, _lane: usize, line: String) {
         if self.running.len() == 1 && !line.is_empty() {
-            self.bar.set_message(tame(&line, 300));
+            self.bar.set_message(sanitize(&line, 300));
         }
     }
 
@@ -84,7 +84,7 @@ impl SeriesProgress for Progress {
             self.again,
             self.done,
             self.all,
-            tame(&cell.name, 80),
+            sanitize(&cell.name, 80),
             outcome.seed,
             told(cell, outcome),
             outcome.seconds
@@ -155,7 +155,7 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
         Some(Validity::Valid) => "valid",
         Some(Validity::Invalid) => "violation",
         Some(Validity::Unknown) => "UNKNOWN",
-        None => return tame(&outcome.summary, 300),
+        None => return sanitize(&outcome.summary, 300),
     };
     if outcome.must_be_made_again(cell.expected) {
         let Timing { late_ms, limit_ms, .. } = outcome.timing;

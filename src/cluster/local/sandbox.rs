@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::UnixStream;
@@ -15,6 +15,8 @@ use tokio::sync::oneshot;
 use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log};
 use crate::cluster::sandbox::channel::{Answer, Begin, Channel, Order, Reply, Request, Spawn, State};
+use crate::sync::lock;
+use crate::units::millis;
 
 /// The sandbox does everything within milliseconds; a loaded machine gets more time.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -84,7 +86,7 @@ impl Sandbox {
     /// after `limit`.
     pub async fn end(&self, member: &str, kill: bool, limit: Duration) -> Result<(), ClusterError> {
         let doing = format!("wait for the end of {member}");
-        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        let limit_ms = millis(limit);
         let order = Order::End { member: member.to_string(), kill, limit_ms };
         match self.order(&doing, order, Vec::new(), limit + LIMIT).await? {
             Answer::Failed(reason) => Err(failed(&doing, &reason)),
@@ -173,8 +175,4 @@ fn read_answers(channel: &Channel, waiting: &Mutex<Waiting>) {
 
 fn failed(doing: &str, reason: &str) -> ClusterError {
     ClusterError::Local { doing: doing.to_string(), reason: reason.to_string() }
-}
-
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use super::privileges::drop_all;
 use super::root::{Owner, mount_own, mount_proc};
 use super::sockets;
 use crate::faults::HeldProcess;
+use crate::sync::lock;
 
 /// How often clients are looked at: often enough for a program that doubles its processes as fast as it can.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -193,9 +194,4 @@ impl Process {
 
 fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
-}
-
-/// What the lock guards stays valid even if a thread panicked while holding it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -60,7 +60,7 @@ impl Host for SimulatedHost {
     fn act(&self, name: &str, action: MemberAction) -> Result<Observation, String> {
         self.world.change(|state| {
             let (address, _) = state.machine_named(name).ok_or_else(|| unknown(name))?;
-            if state.between.as_ref().is_some_and(|between| !between.acts(name, action)) {
+            if state.bugs.as_ref().is_some_and(|bugs| !bugs.acts(name, action)) {
                 return Ok(seen(true, format!("{name}: as ordered")));
             }
             Ok(act(state, name, address, action))
@@ -69,7 +69,7 @@ impl Host for SimulatedHost {
 
     fn change_links(&self, fault: u32, links: &[Pair], effect: Effect) -> Result<Observation, String> {
         self.world.change(|state| {
-            if state.between.as_ref().is_some_and(|between| !between.changes_network(false)) {
+            if state.bugs.as_ref().is_some_and(|bugs| !bugs.changes_network(false)) {
                 return Ok(seen(true, "as ordered".to_string()));
             }
             state.network.faults.inject(fault, links, effect).map(|text| seen(true, text))
@@ -78,7 +78,7 @@ impl Host for SimulatedHost {
 
     fn restore_links(&self, fault: u32) -> Result<Observation, String> {
         self.world.change(|state| {
-            if state.between.as_ref().is_some_and(|between| !between.changes_network(true)) {
+            if state.bugs.as_ref().is_some_and(|bugs| !bugs.changes_network(true)) {
                 return Ok(seen(true, "open again".to_string()));
             }
             let healed = state.network.faults.heal(fault);

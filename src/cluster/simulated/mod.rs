@@ -7,14 +7,14 @@
 //! - `network`: connections, their segments, and what faults do to them; what follows from it is an effect that the world
 //!   carries out
 //! - `stream`: a client's end of a connection; `machine`: what a client sees of its machine
-//! - `between`: where tests plant bugs that the tester must find
+//! - `bug_injector`: where tests plant bugs that the tester must find
 //! - `host`: faults on members; `run`: how members are started, and the agent as a task
 //!
 //! What the model of TCP has: order and retransmission within a connection, with timeouts that double as Linux's do, the
 //! opening of connections, resets, and that a closed connection is noticed only when the network lets it be known. What
 //! it has not: windows, congestion, and connections that are closed one way only.
 
-mod between;
+mod bug_injector;
 mod host;
 mod machine;
 mod network;
@@ -42,7 +42,7 @@ use super::{ClientCommand, ClusterSpec, Member, address};
 use crate::members::Role;
 use crate::topology::{ClusterKind, Program};
 
-pub(crate) use self::between::Between;
+pub(crate) use self::bug_injector::BugInjector;
 use self::run::SimulatedRun;
 pub use self::world::{START_OF_TIME, in_virtual_time};
 
@@ -90,16 +90,16 @@ impl Simulated {
         address::check_room(subnet(spec), spec.addresses())
     }
 
-    /// Starts all members, with something between them.
+    /// Starts all members, with `bugs` planted.
     pub(super) async fn parts(
         self,
         spec: &ClusterSpec,
-        between: Option<Arc<dyn Between>>,
+        bugs: Option<Arc<dyn BugInjector>>,
     ) -> Result<Parts, ClusterError> {
         self.check(spec)?;
         let subnet = subnet(spec);
         let members = spec.members(subnet);
-        let run = SimulatedRun::new(self, between, spec, &members, subnet);
+        let run = SimulatedRun::new(self, bugs, spec, &members, subnet);
         let agent = run.start_agent();
         let placed = members.into_iter().map(MemberHandle::new);
         let handles: Vec<_> = [MemberHandle::new(Member::agent())].into_iter().chain(placed).map(Arc::new).collect();

@@ -17,7 +17,7 @@ use super::super::error::ClusterError;
 use super::super::lines::{ClientOutput, ClientProcess, Log};
 use super::super::{ClusterSpec, Member, MemberState};
 use super::Simulated;
-use super::between::Between;
+use super::bug_injector::BugInjector;
 use super::host::SimulatedHost;
 use super::machine::{Inside, Stoppable};
 use super::servers::Program;
@@ -46,12 +46,12 @@ pub(crate) struct SimulatedRun {
 impl SimulatedRun {
     pub(super) fn new(
         Simulated { seed, distance }: Simulated,
-        between: Option<Arc<dyn Between>>,
+        bugs: Option<Arc<dyn BugInjector>>,
         spec: &ClusterSpec,
         members: &[Member],
         subnet: Ipv4Net,
     ) -> SimulatedRun {
-        let (world, layout) = (World::new(seed, distance, between), spec.layout(members));
+        let (world, layout) = (World::new(seed, distance, bugs), spec.layout(members));
         world.change(|state| {
             let mut numbers = BTreeMap::new();
             for (place, member) in (0..).zip(members) {
@@ -168,8 +168,8 @@ impl Backend for SimulatedRun {
                 }
             });
             let process = ClientProcess::over(stdin, stdout, errors, log.clone());
-            Ok(match self.world.change(|state| state.between.clone()) {
-                Some(between) => overheard(process, between, member.name.clone()),
+            Ok(match self.world.change(|state| state.bugs.clone()) {
+                Some(bugs) => overheard(process, bugs, member.name.clone()),
                 None => process,
             })
         })
@@ -235,14 +235,14 @@ impl Drop for SimulatedRun {
     }
 }
 
-/// A client of which the controller hears what is `between` them.
-fn overheard(process: ClientProcess, between: Arc<dyn Between>, name: String) -> ClientProcess {
+/// A client of which the controller hears what `bugs` make of its lines.
+fn overheard(process: ClientProcess, bugs: Arc<dyn BugInjector>, name: String) -> ClientProcess {
     let ClientProcess { stdin, output: mut said } = process;
     let (sender, output) = mpsc::channel(ANSWERS);
     tokio::spawn(async move {
         while let Some(said) = said.recv().await {
             let heard = match said {
-                ClientOutput::Stdout(line) => between.says(&name, line).into_iter().map(ClientOutput::Stdout).collect(),
+                ClientOutput::Stdout(line) => bugs.says(&name, line).into_iter().map(ClientOutput::Stdout).collect(),
                 other => vec![other],
             };
             for line in heard {

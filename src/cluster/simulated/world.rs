@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -17,10 +17,11 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::Distance;
-use super::between::Between;
+use super::bug_injector::BugInjector;
 use super::network::{self, Effect, Listens, Moment, Network};
 use super::servers::{self, Happened, Program};
 use crate::faults::{Pair, Released, WrongClock};
+use crate::sync::lock;
 
 /// What monotonic clocks show when the world begins: machines have been up for a while.
 const UP_FOR: Duration = Duration::from_secs(1000);
@@ -55,7 +56,7 @@ pub(super) struct State {
     rng: ChaCha8Rng,
     pub machines: BTreeMap<Ipv4Addr, Machine>,
     pub network: Network,
-    pub between: Option<Arc<dyn Between>>,
+    pub bugs: Option<Arc<dyn BugInjector>>,
     agenda: BTreeMap<(Duration, u64), Due>,
     /// What is waited for; none if nothing was left to do.
     awaited: Option<Duration>,
@@ -122,14 +123,14 @@ pub(super) enum Due {
 }
 
 impl World {
-    pub fn new(seed: u64, distance: Distance, between: Option<Arc<dyn Between>>) -> Arc<World> {
+    pub fn new(seed: u64, distance: Distance, bugs: Option<Arc<dyn BugInjector>>) -> Arc<World> {
         let state = State {
             began: Instant::now(),
             now: Cell::new(None),
             rng: ChaCha8Rng::seed_from_u64(seed),
             machines: BTreeMap::new(),
             network: Network::new(distance),
-            between,
+            bugs,
             agenda: BTreeMap::new(),
             awaited: None,
             next: 0,
@@ -166,7 +167,7 @@ impl World {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         state.now.set(None);
         state
     }
@@ -424,8 +425,8 @@ impl State {
             match effect {
                 Effect::At(at, due) => self.schedule(at, Due::Network(due)),
                 Effect::Tell(server, pid, mut happened) => {
-                    let arrives = match (&mut happened, &self.between) {
-                        (Happened::Received(_, bytes), Some(between)) => between.arrives(server, bytes),
+                    let arrives = match (&mut happened, &self.bugs) {
+                        (Happened::Received(_, bytes), Some(bugs)) => bugs.arrives(server, bytes),
                         _ => true,
                     };
                     if arrives {

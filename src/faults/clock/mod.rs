@@ -21,8 +21,8 @@ use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::{self, NonNull};
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
+
+use crate::sync::lock;
 
 /// The preload library, a shared object.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libredjepsen_clock.so"));
@@ -197,7 +199,7 @@ impl Control {
     /// skew's numbers make no sense.
     pub fn set(&self, skew: Skew) -> io::Result<()> {
         skew.check().map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         let (_, old) = self.page().state();
         let lead_ns = if let Skew::Rate { .. } = skew { RATE_LEAD_NS } else { 0 };
         loop {
@@ -216,7 +218,7 @@ impl Control {
 
     /// Shows the true time again, with a jump if need be.
     pub fn heal(&self) {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = lock(&self.writing);
         self.page().publish(&State::default());
     }
 

@@ -16,13 +16,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::capture::OFFLOAD_HEADER;
 use super::frame::{self, Tcp, flags};
 use super::resp::{self, Scanner, Value};
 use super::{Pair, reset};
 use crate::fault_kinds::{CallEffect, Command, CommandFault, ordinal};
+use crate::sync::lock;
 use crate::topology::REDIS_PORT;
 use effect::{did_nothing, keys_of, names_a_key_of_the_run, shown};
 
@@ -265,7 +266,7 @@ impl Strikes {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Struck>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Carrier {
 
 /// What it did since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct CarrierStats {
     /// By link.
     pub links: BTreeMap<Pair, Carried>,
     /// Packets not held because there was no room.
@@ -62,8 +62,8 @@ pub(super) struct Carried {
     pub reset: u64,
 }
 
-impl Tally {
-    pub fn add(&mut self, more: Tally) {
+impl CarrierStats {
+    pub fn add(&mut self, more: CarrierStats) {
         for (pair, carried) in more.links {
             let sum = self.links.entry(pair).or_default();
             sum.held += carried.held;
@@ -74,9 +74,9 @@ impl Tally {
     }
 
     /// Takes out what concerns these links, and all losses, whichever way they are on.
-    pub fn take(&mut self, links: &BTreeSet<Pair>) -> Tally {
+    pub fn take(&mut self, links: &BTreeSet<Pair>) -> CarrierStats {
         let carried = links.iter().filter_map(|pair| self.links.remove_entry(pair)).collect();
-        Tally { links: carried, no_room: mem::take(&mut self.no_room), missed: mem::take(&mut self.missed) }
+        CarrierStats { links: carried, no_room: mem::take(&mut self.no_room), missed: mem::take(&mut self.missed) }
     }
 }
 
@@ -84,7 +84,7 @@ struct Order {
     handling: BTreeMap<Pair, Handling>,
     calls: BTreeMap<u32, Ordered>,
     bridge: Bridge,
-    done: Sender<io::Result<Tally>>,
+    done: Sender<io::Result<CarrierStats>>,
 }
 
 impl Carrier {
@@ -103,7 +103,7 @@ impl Carrier {
             queue: Queue::default(),
             calls: Calls::new(strikes),
             random: ChaCha8Rng::from_seed(seed),
-            tally: Tally::default(),
+            stats: CarrierStats::default(),
             looked_for_ports: None,
         };
         let woken = Arc::clone(&wake);
@@ -119,7 +119,7 @@ impl Carrier {
         handling: BTreeMap<Pair, Handling>,
         calls: BTreeMap<u32, Ordered>,
         bridge: Bridge,
-    ) -> io::Result<Tally> {
+    ) -> io::Result<CarrierStats> {
         let (done, answer) = mpsc::channel();
         let ended = || io::Error::other("the thread that forwards packets ended");
         self.orders.send(Order { handling, calls, bridge, done }).map_err(|_| ended())?;
@@ -152,7 +152,7 @@ struct Work {
     queue: Queue,
     calls: Calls,
     random: ChaCha8Rng,
-    tally: Tally,
+    stats: CarrierStats,
     looked_for_ports: Option<Instant>,
 }
 
@@ -194,7 +194,7 @@ impl Work {
         calls: &BTreeMap<u32, Ordered>,
         bridge: Bridge,
         buffer: &mut [u8],
-    ) -> io::Result<Tally> {
+    ) -> io::Result<CarrierStats> {
         // What came before the order is handled as before, and sent at once if nothing holds it now.
         self.take(MOST_BEFORE_AN_ORDER, buffer);
         let (from, to): (Vec<_>, Vec<_>) = handling.keys().copied().unzip();
@@ -219,8 +219,8 @@ impl Work {
         for bytes in self.calls.arm(calls) {
             self.send(&bytes);
         }
-        self.tally.missed += self.socket.missed()?;
-        Ok(mem::take(&mut self.tally))
+        self.stats.missed += self.socket.missed()?;
+        Ok(mem::take(&mut self.stats))
     }
 
     /// Reads waiting frames, up to this number.
@@ -234,7 +234,7 @@ impl Work {
                     }
                 }
                 Ok(None) => return,
-                Err(_) => self.tally.missed += 1,
+                Err(_) => self.stats.missed += 1,
             }
         }
     }
@@ -263,7 +263,7 @@ impl Work {
                 for forged in reset::forge(captured) {
                     self.send(&[&[0; OFFLOAD_HEADER], &forged[..]].concat());
                 }
-                self.tally.links.entry(pair).or_default().reset += 1;
+                self.stats.links.entry(pair).or_default().reset += 1;
                 return;
             }
             Some(Handling::Hold { pass, least, most, .. }) => (*pass, *least, *most),
@@ -284,9 +284,9 @@ impl Work {
         }
         let spread = self.random.random_range(least..=most);
         if self.queue.push(pair, Instant::now() + spread, bytes) {
-            self.tally.links.entry(pair).or_default().held += 1;
+            self.stats.links.entry(pair).or_default().held += 1;
         } else {
-            self.tally.no_room += 1;
+            self.stats.no_room += 1;
         }
     }
 

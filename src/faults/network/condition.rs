@@ -24,7 +24,7 @@ impl Condition {
         Condition { cut: false, reset: false, calls: false, pass: 1.0, delay: Duration::ZERO, jitter: Duration::ZERO };
 
     /// What must be done in user space because rules alone cannot do it.
-    pub fn by_hand(&self) -> Option<Handling> {
+    pub fn in_userspace(&self) -> Option<Handling> {
         if self.cut {
             Some(Handling::Cut)
         } else if self.calls || !self.longest_delay().is_zero() {

@@ -43,11 +43,13 @@ pub(crate) use guard::Guard;
 pub(crate) use simulated::{LinkFaults, Released, Segment, SegmentFate};
 
 use calls::{Ordered, Strikes};
-use carrier::{Carried, Carrier, Tally};
+use carrier::{Carried, Carrier, CarrierStats};
 use condition::{Condition, Handling, combined};
 use observe::{FORWARDED_AT_LAST as IN_TIME, Goal, LATE, Sight, observe};
 use probe::Prober;
 use table::Table;
+
+use crate::units::micros;
 
 /// A link: from, to.
 pub(crate) type Pair = (Ipv4Addr, Ipv4Addr);
@@ -109,7 +111,7 @@ pub(crate) struct Network {
     /// Faults whose rules are gone, but whose heal was not observed yet.
     unseen: BTreeMap<u32, Fault>,
     /// What was handled in user space and not reported yet.
-    tally: Tally,
+    stats: CarrierStats,
     /// At which commands faults have struck.
     strikes: Strikes,
     open: bool,
@@ -135,7 +137,7 @@ impl Network {
             carrier: None,
             faults: BTreeMap::new(),
             unseen: BTreeMap::new(),
-            tally: Tally::default(),
+            stats: CarrierStats::default(),
             strikes: Strikes::default(),
             open: true,
         })
@@ -152,7 +154,7 @@ impl Network {
         let ordered = Instant::now();
         let problem = |problem| io::Error::new(io::ErrorKind::InvalidInput, problem);
         check(self.faults.contains_key(&fault), fault, pairs, &effect).map_err(problem)?;
-        let before = self.by_hand();
+        let before = self.in_userspace();
         let injected = Fault { effect, pairs: pairs.iter().copied().collect() };
         self.unseen.remove(&fault);
         self.strikes.arm(fault);
@@ -182,7 +184,7 @@ impl Network {
     /// If this fails, or the heal was not observed, it can be tried again.
     pub fn heal(&mut self, fault: u32) -> io::Result<Seen> {
         let ordered = Instant::now();
-        let before = self.by_hand();
+        let before = self.in_userspace();
         let in_effect = self.faults.remove(&fault);
         let Some(healed) = in_effect.clone().or_else(|| self.unseen.get(&fault).cloned()) else {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no network fault {fault}")));
@@ -191,7 +193,7 @@ impl Network {
             self.faults.extend(in_effect.map(|healed| (fault, healed)));
             return Err(error);
         }
-        let tally = self.tally.take(&healed.pairs);
+        let stats = self.stats.take(&healed.pairs);
         let struck = self.strikes.forget(fault);
         self.unseen.insert(fault, healed.clone());
         let now = combined(self.faults.values());
@@ -204,7 +206,7 @@ impl Network {
                     self.unseen.remove(&fault);
                 }
                 let mut text = sight.tell("open again", "still broken by another fault");
-                text.push_str(&tell_tally(&healed.effect, &tally, struck));
+                text.push_str(&tell_stats(&healed.effect, &stats, struck));
                 seen(observed, text, sight.effect, ordered)
             }
             Err(error) => seen(false, format!("nothing was seen: {error}"), None, ordered),
@@ -256,7 +258,7 @@ impl Network {
         if !self.open {
             return Ok(());
         }
-        let before = self.by_hand();
+        let before = self.in_userspace();
         self.faults.clear();
         // Whatever happens to waiting packets, the rules must go.
         let carried = self.change(before);
@@ -269,7 +271,7 @@ impl Network {
     /// Puts exactly `self.faults` in effect; `before` is what was handled in user space so far. If this fails, nothing
     /// has changed.
     fn change(&mut self, before: BTreeMap<Pair, Handling>) -> io::Result<()> {
-        let now = self.by_hand();
+        let now = self.in_userspace();
         // Until the rules are gone, whatever they still drop on a link that had a delay is passed on without one.
         let mut meanwhile = now.clone();
         for (pair, _) in before.iter().filter(|(_, handling)| matches!(handling, Handling::Hold { .. })) {
@@ -283,9 +285,9 @@ impl Network {
         self.carry(now)
     }
 
-    fn by_hand(&self) -> BTreeMap<Pair, Handling> {
+    fn in_userspace(&self) -> BTreeMap<Pair, Handling> {
         let conditions = combined(self.faults.values()).into_iter();
-        conditions.filter_map(|(pair, condition)| Some((pair, condition.by_hand()?))).collect()
+        conditions.filter_map(|(pair, condition)| Some((pair, condition.in_userspace()?))).collect()
     }
 
     /// Has these links handled in user space.
@@ -296,7 +298,7 @@ impl Network {
             None if handling.values().all(|handling| *handling == Handling::Cut) => return Ok(()),
             none => none.insert(Carrier::start(&self.bridge, links::bridge(&self.bridge)?, self.strikes.clone())?),
         };
-        self.tally.add(carrier.carry(handling, calls, links::bridge(&self.bridge)?)?);
+        self.stats.add(carrier.carry(handling, calls, links::bridge(&self.bridge)?)?);
         Ok(())
     }
 
@@ -414,8 +416,8 @@ fn tell_injection(effect: &Effect, sight: &Sight) -> String {
 }
 
 /// What was handled in user space for this effect, and what went wrong there.
-fn tell_tally(effect: &Effect, tally: &Tally, struck: u64) -> String {
-    let sum = |count: fn(&Carried) -> u64| tally.links.values().map(count).sum::<u64>();
+fn tell_stats(effect: &Effect, stats: &CarrierStats, struck: u64) -> String {
+    let sum = |count: fn(&Carried) -> u64| stats.links.values().map(count).sum::<u64>();
     let mut text = match effect {
         Effect::Delay { .. } => format!("; {} packets were held", sum(|link| link.held)),
         Effect::Reset => format!("; {} segments were answered by RST", sum(|link| link.reset)),
@@ -423,14 +425,10 @@ fn tell_tally(effect: &Effect, tally: &Tally, struck: u64) -> String {
         Effect::Command(_) => format!("; it struck {struck} times"),
         Effect::Drop | Effect::Lose { .. } => String::new(),
     };
-    for (count, what) in [(tally.no_room, "lost for want of room"), (tally.missed, "missed and so lost")] {
+    for (count, what) in [(stats.no_room, "lost for want of room"), (stats.missed, "missed and so lost")] {
         if count > 0 {
             text.push_str(&format!("; {count} packets were {what}"));
         }
     }
     text
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -39,11 +39,11 @@ pub(crate) struct Segment<'a> {
 /// What becomes of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentFate {
-    /// It arrives, as much later as it would by itself.
+    /// It is delivered, this much late.
     Late(Duration),
     /// It is lost, and will be sent again.
     Lost,
-    /// It is kept until it is let go, or for good.
+    /// It is kept until it is released, or for good.
     Withheld,
     /// It is lost, and both ends of its connection are told to forget it.
     Reset,

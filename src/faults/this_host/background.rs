@@ -21,6 +21,7 @@ use super::member::Member;
 use super::tracer::Tracer;
 use crate::faults::process::{self, Process};
 use crate::faults::wire::Observation;
+use crate::units::micros;
 
 /// A stop is seen within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
 const LIMIT: Duration = Duration::from_millis(200);
@@ -60,7 +61,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     let now = member.processes()?;
     let processes = now.iter().filter(|one| pids.contains(&one.pid)).filter_map(Process::describe).collect();
     let text = format!("{}: {} in state t", member.name, count(stopped));
-    let took_us = micros(ordered);
+    let took_us = micros(ordered.elapsed());
     Ok(Observation { observed: true, processes, effect_us: Some(took_us), took_us, text })
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
         if traced == 0 || ordered.elapsed() > LIMIT {
             let verdict = if traced == 0 { "no thread is stopped".to_string() } else { count(traced) + " in state t" };
             let text = format!("{}: {verdict}", member.name);
-            let took_us = micros(ordered);
+            let took_us = micros(ordered.elapsed());
             return Ok(Observation { observed: traced == 0, took_us, ..Observation::unseen(text) });
         }
         thread::sleep(LOOK_AGAIN);
@@ -287,10 +288,6 @@ fn ptrace(request: libc::c_uint, thread: u32, data: c_int) -> io::Result<()> {
     // SAFETY: these requests take numbers, and write to no memory of this process.
     let done = unsafe { libc::ptrace(request, thread.cast_signed(), nowhere, data) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-fn micros(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
 fn count(threads: usize) -> String {

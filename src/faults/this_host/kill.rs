@@ -13,6 +13,7 @@ use super::member::Member;
 use super::{skew, snapshot, synced_files};
 use crate::faults::process::Process;
 use crate::faults::wire::Observation;
+use crate::units::micros;
 
 /// A killed process is gone within milliseconds, unless it waits for a disk.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -36,7 +37,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     let mut effect = None;
     loop {
         if effect.is_none() && !member.init.runs() {
-            effect = Some(micros(ordered));
+            effect = Some(micros(ordered.elapsed()));
             // No process is left that could be resumed.
             member.paused = false;
             synced_files::remember(member, &files);
@@ -53,7 +54,13 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
         if observed || ordered.elapsed() > LIMIT {
             let text = format!("{}: {}", member.name, if observed { "gone" } else { "still there" });
             let processes = held.iter().filter_map(Process::describe).collect();
-            return Ok(Observation { observed, processes, effect_us: effect, took_us: micros(ordered), text });
+            return Ok(Observation {
+                observed,
+                processes,
+                effect_us: effect,
+                took_us: micros(ordered.elapsed()),
+                text,
+            });
         }
         thread::sleep(LOOK_AGAIN);
     }
@@ -63,11 +70,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
 pub(crate) fn runs_again(member: &Member, since: Instant) -> Observation {
     let observed = member.init.runs();
     let text = format!("{}: {}", member.name, if observed { "runs again" } else { "was not started again" });
-    Observation { observed, took_us: micros(since), ..Observation::unseen(text) }
-}
-
-fn micros(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+    Observation { observed, took_us: micros(since.elapsed()), ..Observation::unseen(text) }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod tracer;
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
@@ -21,6 +21,7 @@ use super::host::{Host, MemberAction};
 use super::network::{Effect, Ends, Guard, Network, Pair, Seen, SoFar};
 use super::wire::{Observation, Scope};
 use crate::machine::{Machine, ThisMachine};
+use crate::sync::lock;
 use member::Member;
 
 /// The members that were adopted, and what is known of their network.
@@ -155,9 +156,4 @@ impl Host for ThisHost {
 fn observation(seen: Seen) -> Observation {
     let Seen { observed, text, effect_us, took_us } = seen;
     Observation { observed, effect_us, took_us, ..Observation::unseen(text) }
-}
-
-/// If a task panicked, its member must still be healed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

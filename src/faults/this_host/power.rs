@@ -13,6 +13,7 @@ use super::member::Member;
 use super::synced_files::{durable, files};
 use super::{kill, skew, stop};
 use crate::faults::wire::Observation;
+use crate::units::micros;
 
 /// Kills the member, leaving only what it had synced, and observes that it is gone.
 pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
@@ -26,7 +27,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
         (seen, None) => return Ok(seen),
         (killed, Some(lost)) => (killed, lost),
     };
-    let took_us = u64::try_from(ordered.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let took_us = micros(ordered.elapsed());
     Ok(Observation { text: format!("{}; {lost}", killed.text), took_us, ..killed })
 }
 

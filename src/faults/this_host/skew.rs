@@ -16,6 +16,7 @@ use super::member::Member;
 use crate::faults::clock::{Asks, CONTROL_PATH, Control, Skew, asks};
 use crate::faults::process;
 use crate::faults::wire::Observation;
+use crate::units::micros;
 
 /// A server reads its clock ten times a second, or somewhat later on a loaded machine.
 const LIMIT: Duration = Duration::from_millis(500);
@@ -110,7 +111,7 @@ fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) 
             thread::sleep(LOOK_AGAIN);
         }
     }
-    let effect_us = applied.then(|| micros(ordered));
+    let effect_us = applied.then(|| micros(ordered.elapsed()));
     let nobody_looked = control.readings() == before;
     let observed = applied || nobody_looked;
     let ahead = control.shown_offset_ns() as f64 / 1e9;
@@ -119,7 +120,7 @@ fn change(member: &mut Member, change: impl FnOnce(&Control) -> io::Result<()>) 
         (_, true) => format!("{name}: its wall clock shows {ahead:+.3} s, and it has not read it since"),
         _ => format!("{name}: its wall clock should show {ahead:+.3} s, which was not seen"),
     };
-    Ok(Observation { observed, effect_us, took_us: micros(ordered), ..Observation::unseen(text) })
+    Ok(Observation { observed, effect_us, took_us: micros(ordered.elapsed()), ..Observation::unseen(text) })
 }
 
 /// The member's control page; the member keeps it from now on.
@@ -138,8 +139,4 @@ fn control_path(pid: u32) -> io::Result<PathBuf> {
         return Err(io::Error::other("it was not started with the preload library, so its clock can't be touched"));
     }
     Ok(PathBuf::from(format!("/proc/{pid}/root{CONTROL_PATH}")))
-}
-
-fn micros(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }

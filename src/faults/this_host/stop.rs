@@ -15,6 +15,7 @@ use rustix::process::Signal;
 use super::member::Member;
 use crate::faults::process::{Process, is_still};
 use crate::faults::wire::Observation;
+use crate::units::micros;
 
 /// A stop is seen within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
 const LIMIT: Duration = Duration::from_millis(200);
@@ -67,7 +68,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
                 if observed { "in state T" } else { "not all in state T" }
             );
             let effect_us = effect.filter(|_| stopped);
-            return Ok(Observation { observed, processes, effect_us, took_us: micros(ordered), text });
+            return Ok(Observation { observed, processes, effect_us, took_us: micros(ordered.elapsed()), text });
         }
         thread::sleep(LOOK_AGAIN);
     }
@@ -85,7 +86,7 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
     loop {
         let goes_on = |process: &Process| process.thread_states().is_none_or(|states| !states.contains(&'T'));
         if effect.is_none() && goes_on(&member.init) {
-            effect = Some(micros(ordered));
+            effect = Some(micros(ordered.elapsed()));
         }
         let processes = member.processes()?;
         let mut any_stopped = false;
@@ -100,7 +101,13 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
             let processes: Vec<_> = processes.iter().filter_map(Process::describe).collect();
             let verdict = if observed { "going on" } else { "not all going on" };
             let text = format!("{}: {} {verdict}", member.name, count(processes.len()));
-            return Ok(Observation { observed, processes, effect_us: effect, took_us: micros(ordered), text });
+            return Ok(Observation {
+                observed,
+                processes,
+                effect_us: effect,
+                took_us: micros(ordered.elapsed()),
+                text,
+            });
         }
         thread::sleep(LOOK_AGAIN);
     }
@@ -110,7 +117,7 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
 fn note_when_still(process: &Process, ordered: Instant, effect: &mut Option<u64>) -> bool {
     for _ in 0..20 {
         if process.thread_states().is_none_or(|states| states.into_iter().all(is_still)) {
-            effect.get_or_insert_with(|| micros(ordered));
+            effect.get_or_insert_with(|| micros(ordered.elapsed()));
             return true;
         }
         if effect.is_some() {
@@ -119,10 +126,6 @@ fn note_when_still(process: &Process, ordered: Instant, effect: &mut Option<u64>
         thread::sleep(Duration::from_micros(10));
     }
     false
-}
-
-fn micros(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
 fn count(processes: usize) -> String {

@@ -35,7 +35,7 @@ pub struct Counterexample {
     /// How many operations there are on the key.
     pub of: u64,
     /// The operations that no order explains, ordered by invocation.
-    pub operations: Vec<Told>,
+    pub operations: Vec<OperationText>,
     /// Whether the others have an order once any one of them is left out.
     pub minimal: bool,
     /// Which operation must come before which, in a cycle, and what that rests on.
@@ -48,7 +48,7 @@ pub struct Counterexample {
 
 /// An operation, as shown to people.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct OperationText {
     /// The line of its invocation.
     pub line: u32,
     pub process: String,
@@ -91,9 +91,9 @@ pub struct Legal {
     /// This many events of operations.
     pub events: u32,
     /// The operation whose return no order explains; None if that was not determined.
-    pub fails_at: Option<Told>,
+    pub fails_at: Option<OperationText>,
     /// The end of one order of the operations before it.
-    pub order: Vec<Told>,
+    pub order: Vec<OperationText>,
     /// How many operations come before those.
     pub omitted: u32,
 }
@@ -209,11 +209,11 @@ impl Legal {
 }
 
 /// An operation of the table, as shown to people.
-fn told(origin: &Origin, op: &Op, weakened: bool) -> Told {
+fn told(origin: &Origin, op: &Op, weakened: bool) -> OperationText {
     let time = |event: u32| origin.times.get(event as usize).copied();
     let values = &origin.table.values;
     let completed = Some(op.completed).filter(|event| *event != NEVER);
-    Told {
+    OperationText {
         line: op.line,
         process: (origin.process)(op.process),
         f: word(op.f),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Counterexample, Precedence, Told};
+use super::{Counterexample, OperationText, Precedence};
 use crate::words::{length, line, moment};
 use linearizability::explain::Because;
 use linearizability::words::called;
@@ -66,7 +66,7 @@ pub struct Arrow {
 impl Scene {
     pub fn new(example: &Counterexample) -> Scene {
         let chosen = chosen(example);
-        let told: Vec<&Told> = chosen.iter().map(|place| &example.operations[*place]).collect();
+        let told: Vec<&OperationText> = chosen.iter().map(|place| &example.operations[*place]).collect();
         let (ranks, moments) = ranks(&told);
         let rank = |event: u32| ranks.get(&event).copied().unwrap_or_default();
         let longest = if told.len() <= FEW { 34 } else { 18 };
@@ -152,7 +152,7 @@ fn chosen(example: &Counterexample) -> Vec<usize> {
 }
 
 /// The rank of every event that is drawn, and the times of the ranks.
-fn ranks(told: &[&Told]) -> (BTreeMap<u32, u64>, Vec<Option<i64>>) {
+fn ranks(told: &[&OperationText]) -> (BTreeMap<u32, u64>, Vec<Option<i64>>) {
     let mut events = BTreeMap::new();
     for op in told {
         events.insert(op.invoked_event, op.invoked_ns);
@@ -175,7 +175,7 @@ fn refused(example: &Counterexample) -> Vec<usize> {
 }
 
 /// The first free row of the operation's process. Each row is given as its process and when it is free again.
-fn row_for(rows: &mut Vec<(String, Option<u32>)>, op: &Told) -> usize {
+fn row_for(rows: &mut Vec<(String, Option<u32>)>, op: &OperationText) -> usize {
     let free = |(process, until): &(String, Option<u32>)| {
         *process == op.process && until.is_some_and(|until| until < op.invoked_event)
     };
@@ -203,7 +203,7 @@ fn grouped(rows: &[(String, Option<u32>)]) -> (Vec<usize>, Vec<Row>) {
     (goes, order.iter().map(row).collect())
 }
 
-fn full(op: &Told) -> String {
+fn full(op: &OperationText) -> String {
     let weakened = if op.weakened { ". What it found does not matter here, only what it did" } else { "" };
     let ended = match op.outcome {
         "ok" => "",

@@ -7,7 +7,7 @@ use super::prose;
 use crate::report::plots::{self, Plot};
 use crate::report::terminal::in_folder;
 use crate::telling::{FaultAccount, Row, Story, Telling};
-use crate::words::{length, line, list, moment, tame};
+use crate::words::{length, line, list, moment, sanitize};
 
 /// The table shows at most this many faults.
 const ROWS: usize = 300;
@@ -58,7 +58,7 @@ pub fn gates(telling: &Telling) -> Markup {
                     tbody {
                         @for gate in gates {
                             tr class=[(!gate.passed).then_some("failed")] {
-                                td { code { (tame(&gate.name, 60)) } }
+                                td { code { (sanitize(&gate.name, 60)) } }
                                 td class="mark" { @if gate.passed { "passed" } @else { "FAILED" } }
                                 td {
                                     (prose(&line(&gate.text, 600)))
@@ -133,7 +133,7 @@ pub fn setting(telling: &Telling) -> Markup {
 
 fn pairs(rows: &[Row]) -> Markup {
     html! {
-        table class="pairs" { tbody { @for row in rows { tr { th { (tame(&row.name, 60)) } td { (tame(&row.text, 800)) } } } } }
+        table class="pairs" { tbody { @for row in rows { tr { th { (sanitize(&row.name, 60)) } td { (sanitize(&row.text, 800)) } } } } }
     }
 }
 
@@ -157,7 +157,7 @@ pub fn faults(telling: &Telling) -> Markup {
 }
 
 fn fault_row(fault: &FaultAccount) -> Markup {
-    let targets: Vec<String> = fault.targets.iter().take(6).map(|target| tame(target, 24)).collect();
+    let targets: Vec<String> = fault.targets.iter().take(6).map(|target| sanitize(target, 24)).collect();
     let seen = |step: Option<bool>| match step {
         Some(true) => "yes",
         Some(false) => "NOT SEEN",
@@ -171,12 +171,12 @@ fn fault_row(fault: &FaultAccount) -> Markup {
             td class="n" { (moment(fault.from)) }
             @if let Some(why) = &fault.skipped {
                 td colspan="3" { "skipped" }
-                td { (tame(why, 200)) }
+                td { (sanitize(why, 200)) }
             } @else {
                 td class="n" { (fault.lasted.map_or("never healed".to_string(), length)) }
                 td { (seen(fault.observed)) }
                 td { (seen(fault.healed)) }
-                td { (tame(&fault.seen, 200)) }
+                td { (sanitize(&fault.seen, 200)) }
             }
         }
     }
@@ -193,7 +193,7 @@ pub fn repeat(telling: &Telling) -> Markup {
             p { "Check this history again, without running anything:" }
             pre { (telling.check) }
             p class="fine" {
-                "Every event is a line of " code { (in_folder(&tame(&telling.folder, 300), "history.jsonl")) }
+                "Every event is a line of " code { (in_folder(&sanitize(&telling.folder, 300), "history.jsonl")) }
                 ", the verdict for programs is in " code { "results.json" } ", the pictures are beside them."
             }
             @if !telling.made_with.is_empty() { (pairs(&telling.made_with)) }

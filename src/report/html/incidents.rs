@@ -7,7 +7,7 @@ use super::prose;
 use crate::report::counterexample::Counterexample;
 use crate::report::{INCIDENTS_IN_FULL, Report, incident};
 use crate::telling::IncidentAccount;
-use crate::words::{count, list, moment, plural, tame};
+use crate::words::{count, list, moment, plural, sanitize};
 
 /// Longer tables are for programs, which have results.json.
 const ROWS: usize = 200;
@@ -45,7 +45,7 @@ fn in_full(report: &Report, number: usize) -> Markup {
             h3 {
                 span class="number" { (number + 1) }
                 (account.what)
-                span class="when" { "key " (tame(&account.key, 40)) ", " (moment(account.time)) }
+                span class="when" { "key " (sanitize(&account.key, 40)) ", " (moment(account.time)) }
             }
             p { (prose(&text)) }
             @if let Some(drawing) = drawing { figure { (drawing) } }
@@ -66,7 +66,7 @@ fn rest(incidents: &[IncidentAccount], full: usize) -> Markup {
                         tr {
                             td class="n" { (number + 1) }
                             td class="n" { (moment(incident.time)) }
-                            td { (tame(&incident.key, 24)) }
+                            td { (sanitize(&incident.key, 24)) }
                             td { (incident.what) @if !incident.claimed { " (not claimed)" } }
                             td { (incident.clients) }
                             td { (incident.fault.as_ref().map_or("–", |fault| &fault.text)) }

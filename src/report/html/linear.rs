@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::{page, prose, verdict_word};
-use crate::report::counterexample::{Counterexample, Told};
+use crate::report::counterexample::{Counterexample, OperationText};
 use crate::report::linear::{KeyAnswer, LinearReport};
-use crate::words::{count, line, plural, quoted, tame};
+use crate::words::{count, line, plural, quoted, sanitize};
 use linearizability::Answer;
 use linearizability::words::called;
 
@@ -17,7 +17,7 @@ const ROWS: usize = 50;
 /// The page.
 pub fn linear_html(report: &LinearReport) -> String {
     let (word, class) = verdict_word(report.valid);
-    let file = tame(&report.file, 120);
+    let file = sanitize(&report.file, 120);
     let troubled = report.troubled();
     let content = html! {
         header class={ "verdict " (class) } {
@@ -113,7 +113,7 @@ pub fn told(example: &Counterexample) -> Markup {
     }
 }
 
-fn row(op: &Told) -> Markup {
+fn row(op: &OperationText) -> Markup {
     html! {
         tr {
             td class="n" { (op.line) }

@@ -12,7 +12,7 @@ use super::Report;
 use super::counterexample;
 use super::incident;
 use crate::checker::Validity;
-use crate::words::tame;
+use crate::words::sanitize;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -20,7 +20,7 @@ const STYLE: &str = include_str!("style.css");
 pub fn html(report: &Report) -> String {
     let telling = &report.telling;
     let names: Vec<String> =
-        [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| tame(name, 60)).collect();
+        [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| sanitize(name, 60)).collect();
     let (word, _) = verdict_word(telling.valid);
     let simulated = if telling.simulated { " (simulated)" } else { "" };
     let content = html! {

@@ -8,7 +8,7 @@ use super::{prose, verdict_word};
 use crate::checker::{KeyEnd, Validity};
 use crate::history::Claim;
 use crate::telling::{ClaimAccount, Standing, Telling};
-use crate::words::{count, length, line, percent, plural, tame};
+use crate::words::{count, length, line, percent, plural, sanitize};
 
 pub fn verdict(telling: &Telling) -> Markup {
     let (word, class) = verdict_word(telling.valid);
@@ -36,11 +36,11 @@ pub fn verdict(telling: &Telling) -> Markup {
 /// What was run and when, in a few words.
 fn about(telling: &Telling) -> Vec<String> {
     let simulated = telling.simulated.then(|| "simulated".to_string());
-    let names = [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| tame(name, 60));
+    let names = [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| sanitize(name, 60));
     let seed = telling.seed.map(|seed| format!("seed {seed}"));
     // A simulated run begins on the same day always.
     let is_dated = !telling.started.is_empty() && !telling.simulated;
-    let started = is_dated.then(|| tame(&telling.started, 40));
+    let started = is_dated.then(|| sanitize(&telling.started, 40));
     simulated.into_iter().chain(names).chain(seed).chain(started).collect()
 }
 
@@ -55,8 +55,8 @@ fn claim(telling: &Telling, of: &ClaimAccount) -> Markup {
         div class={ "claim " (class) } {
             p class="what" { (of.title) }
             p class="standing" { b { (of.standing_text) } span { (of.found) } }
-            @if of.claimed { p class="why" { (prose(&line(&of.why, 600))) "." } }
-            @if let Some(end) = telling.resource_text.as_ref().filter(|_| of.claim == Claim::Updates) { p class="why" { (end) } }
+            @if of.checked.claimed { p class="why" { (prose(&line(&of.why, 600))) "." } }
+            @if let Some(end) = telling.resource_text.as_ref().filter(|_| of.checked.claim == Claim::Updates) { p class="why" { (end) } }
             @if let Some(harmless) = &of.harmless { p class="why" { (harmless) } }
         }
     }
@@ -66,7 +66,8 @@ fn numbers(telling: &Telling) -> Markup {
     let faults = &telling.faults;
     let lost = telling.lost_updates;
     let overlaps = telling.contradictions(Claim::MutualExclusion);
-    let is_claimed = telling.claims.iter().any(|claim| claim.claim == Claim::MutualExclusion && claim.claimed);
+    let is_claimed =
+        telling.claims.iter().any(|claim| claim.checked.claim == Claim::MutualExclusion && claim.checked.claimed);
     html! {
         dl class="numbers" {
             div { dt { "acknowledged updates" } dd { (count(lost.acknowledged)) } }
@@ -116,7 +117,7 @@ fn keys(telling: &Telling) -> Markup {
                 tbody {
                     @for key in &keys[..keys.len() - rest] {
                         tr class=[(key.lost > 0).then_some("failed")] {
-                            td { (tame(&key.key, 40)) } td class="n" { (count(key.acknowledged)) } td class="n" { (count(key.lost)) }
+                            td { (sanitize(&key.key, 40)) } td class="n" { (count(key.acknowledged)) } td class="n" { (count(key.lost)) }
                             @if amounts { td class="n" { (key.amount.map_or("–".to_string(), count)) } }
                         }
                     }

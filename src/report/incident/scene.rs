@@ -3,8 +3,8 @@
 use crate::history::{FaultWindow, Function, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::telling::moments::{self, Hold};
 use crate::telling::story::fault_label;
-use crate::telling::{Incident, Story, cast};
-use crate::words::{count, length, tame};
+use crate::telling::{Incident, Story, principals};
+use crate::words::{count, length, sanitize};
 
 /// If the resource's lane has more values than this, they are drawn as one.
 const VALUES_ONE_BY_ONE: usize = 4;
@@ -126,16 +126,18 @@ pub struct Overlap {
 impl Scene {
     /// None if there is nothing to draw.
     pub fn new(story: &Story, incident: &Incident) -> Option<Scene> {
-        let cast = cast(incident);
-        let holds: Vec<(Hold, bool)> = cast.iter().map(|operation| extent(operation)).collect();
+        let principals = principals(incident);
+        let holds: Vec<(Hold, bool)> = principals.iter().map(|operation| extent(operation)).collect();
         let start = holds.iter().map(|(hold, _)| hold.start).min()?;
         let end = holds.iter().map(|(hold, _)| hold.end).max()?;
-        let end = cast.iter().filter_map(|operation| moments::write(operation)?.acknowledged).fold(end, u64::max);
-        let lanes: Vec<Lane> =
-            (cast.iter().zip(holds)).map(|(operation, hold)| lane(story, incident, operation, hold, start)).collect();
+        let end = principals.iter().filter_map(|operation| moments::write(operation)?.acknowledged).fold(end, u64::max);
+        let lanes: Vec<Lane> = (principals.iter().zip(holds))
+            .map(|(operation, hold)| lane(story, incident, operation, hold, start))
+            .collect();
         let overlaps = (incident.overlaps().iter())
             .filter_map(|(one, other)| {
-                let place = |wanted: &Operation| cast.iter().position(|operation| operation.index == wanted.index);
+                let place =
+                    |wanted: &Operation| principals.iter().position(|operation| operation.index == wanted.index);
                 let (from, to) = moments::overlap(one, other)?;
                 let label = format!("two holders for {}", length(to - from));
                 Some(Overlap { from, to, lanes: (place(one)?, place(other)?), label })
@@ -149,11 +151,11 @@ impl Scene {
                 let (from, to) = fault.span();
                 let (from, to) = (from.max(start), to.unwrap_or(end).min(end));
                 let label = fault_label(fault).0.to_string();
-                (from < to).then(|| Shade { from, to, label, whose: tame(target, 14), kind: ShadeKind::Fault })
+                (from < to).then(|| Shade { from, to, label, whose: sanitize(target, 14), kind: ShadeKind::Fault })
             })
             .take(3)
             .collect();
-        let expiry = (cast.iter())
+        let expiry = (principals.iter())
             .filter_map(|operation| {
                 let expiry = moments::expiry(operation)?;
                 let label = format!("lock of {} expires", story.name(operation.process));
@@ -163,8 +165,8 @@ impl Scene {
         Some(Scene {
             start,
             end,
-            resource: resource(story, incident, &cast, start, end),
-            resource_name: tame(incident.key, 14),
+            resource: resource(story, incident, &principals, start, end),
+            resource_name: sanitize(incident.key, 14),
             lanes,
             elsewhere,
             expiry,
@@ -208,7 +210,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         waiting: Some("waits for the lock"),
         waits_from: (held && asked < hold.start).then_some(asked),
         pauses: faults_on(story, &name, start, hold.end),
-        name: tame(&name, 14),
+        name: sanitize(&name, 14),
         hold,
         held,
         marks: one_a_moment(marks),
@@ -290,7 +292,7 @@ fn one_a_moment(mut marks: Vec<Mark>) -> Vec<Mark> {
 fn shown(story: &Story, operation: &Operation, more: u64, value: &str) -> String {
     match (&operation.amount, story.resource()) {
         (Some(amount), Some(ResourceKind::Counter)) => count(amount.count().saturating_add(more)),
-        _ => tame(value, 14),
+        _ => sanitize(value, 14),
     }
 }
 
@@ -304,9 +306,9 @@ fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
 }
 
 /// What the register held during the incident, as far as the reported writes tell.
-fn resource(story: &Story, incident: &Incident, cast: &[&Operation], start: u64, end: u64) -> Vec<Value> {
+fn resource(story: &Story, incident: &Incident, principals: &[&Operation], start: u64, end: u64) -> Vec<Value> {
     let writes = story.writes(incident.key, start, end);
-    let first_read = cast
+    let first_read = principals
         .iter()
         .filter(|operation| moments::at(operation, Phase::Read).is_some())
         .min_by_key(|operation| moments::at(operation, Phase::Read));
@@ -315,13 +317,13 @@ fn resource(story: &Story, incident: &Incident, cast: &[&Operation], start: u64,
         Some((_, Reading::Empty)) => "empty".to_string(),
         _ => "?".to_string(),
     };
-    let in_cast = |operation: &Operation| cast.iter().any(|one| one.index == operation.index);
-    let strangers = writes.iter().filter(|(_, operation)| !in_cast(operation)).count();
+    let is_principal = |operation: &Operation| principals.iter().any(|one| one.index == operation.index);
+    let strangers = writes.iter().filter(|(_, operation)| !is_principal(operation)).count();
     let mut values = vec![Value { from: start, text: before, lost: false }];
     let mut merged = 0;
     for (time, operation) in writes {
         let lost = incident.lost.contains(&operation.index);
-        if strangers > VALUES_ONE_BY_ONE && !in_cast(operation) {
+        if strangers > VALUES_ONE_BY_ONE && !is_principal(operation) {
             merged += 1;
             let text = format!("{} more values", count(merged));
             match values.last_mut().filter(|_| merged > 1) {

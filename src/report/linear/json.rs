@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{KeyAnswer, LinearReport};
 use crate::checker::Validity;
-use crate::report::counterexample::{Counterexample, Precedence, Told};
+use crate::report::counterexample::{Counterexample, OperationText, Precedence};
 use linearizability::{Answer, FailedCas};
 
 impl LinearReport<'_> {
@@ -57,7 +57,7 @@ impl LinearReport<'_> {
 }
 
 /// An operation, in the fields that `conflict` has always had.
-fn brief(op: &Told) -> Value {
+fn brief(op: &OperationText) -> Value {
     json!({ "line": op.line, "process": op.process, "f": op.f, "outcome": op.outcome, "text": op.text })
 }
 

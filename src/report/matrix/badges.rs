@@ -3,7 +3,7 @@
 use maud::html;
 
 use crate::telling::table::{LibraryAccount, Table};
-use crate::words::tame;
+use crate::words::sanitize;
 
 /// The name of each badge's file, and the picture.
 pub fn badges(table: &Table) -> Vec<(String, String)> {
@@ -26,8 +26,8 @@ fn badge(library: &LibraryAccount) -> String {
             rect width=(a) height="20" fill="#37474f" {}
             rect x=(a) width=(b) height="20" fill=(colour) {}
             g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" {
-                text x=(a / 2) y="14" { (tame(&left, 80)) }
-                text x=(a + b / 2) y="14" { (tame(right, 120)) }
+                text x=(a / 2) y="14" { (sanitize(&left, 80)) }
+                text x=(a + b / 2) y="14" { (sanitize(right, 120)) }
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::report::html::whole_page;
 use crate::suite::matrix::Overall;
 use crate::suite::outcome::CellStatus;
 use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, RunAccount, Shown, Table, distinct};
-use crate::words::{line, plural, tame};
+use crate::words::{line, plural, sanitize};
 
 const GRID_STYLE: &str = include_str!("style.css");
 
@@ -25,7 +25,7 @@ pub fn html(table: &Table) -> String {
     let body = html! {
         main class=(if dense { "suite dense" } else { "suite" }) {
             header class={ "verdict " (class) } {
-                p class="about" { b { "redjepsen" } @for part in &table.about { span { (tame(part, 200)) } } }
+                p class="about" { b { "redjepsen" } @for part in &table.about { span { (sanitize(part, 200)) } } }
                 h1 { (table.word) }
                 p class="headline" { (table.headline) }
                 p class="note" { (line(&table.description, 400)) }
@@ -39,7 +39,7 @@ pub fn html(table: &Table) -> String {
             (repeat(table))
         }
     };
-    whole_page(&[&format!("{}{}", table.word, table.mark()), &tame(&table.suite, 60)], &[GRID_STYLE], &body)
+    whole_page(&[&format!("{}{}", table.word, table.mark()), &sanitize(&table.suite, 60)], &[GRID_STYLE], &body)
 }
 
 fn alarms(table: &Table) -> Markup {
@@ -49,7 +49,7 @@ fn alarms(table: &Table) -> Markup {
                 h2 { "Not as expected, or unknown " span class="count" { (table.alarms.len()) } }
                 @for cell in table.alarming() {
                     div class={ "alarm " (class(cell)) } {
-                        h3 { b class="badge" { (cell.standing_text) } " " (tame(&cell.name, 200)) }
+                        h3 { b class="badge" { (cell.standing_text) } " " (sanitize(&cell.name, 200)) }
                         p { "Expected " b { (cell.expected) } "; seen: " b { (cell.seen) } "." }
                         ul class="reasons" {
                             @for run in cell.alarming_runs().take(8) {
@@ -96,7 +96,7 @@ fn grid(table: &Table) -> Markup {
             h2 { "What breaks which lock" }
             div class="wide" {
                 table class="grid" {
-                    thead { tr { th {} @for workload in workloads { th { span { (tame(workload, 60)) } } } } }
+                    thead { tr { th {} @for workload in workloads { th { span { (sanitize(workload, 60)) } } } } }
                     @for (scripted, title) in [(false, "Nothing, and faults at random"), (true, "Scenarios, step by step")] {
                         @let nemeses = distinct(table.cells.iter().filter(|cell| cell.scripted == scripted).map(|cell| cell.nemesis.as_str()));
                         @if !nemeses.is_empty() {
@@ -104,7 +104,7 @@ fn grid(table: &Table) -> Markup {
                                 tr class="group" { th colspan=(workloads.len() + 1) { (title) } }
                                 @for nemesis in nemeses {
                                     tr {
-                                        th { (tame(&nemesis, 60)) }
+                                        th { (sanitize(&nemesis, 60)) }
                                         @for workload in workloads {
                                             (slot(fields.get(&(workload.as_str(), nemesis.as_str())).map_or(&[], Vec::as_slice)))
                                         }
@@ -136,7 +136,7 @@ fn slot(cells: &[(usize, &CellAccount)]) -> Markup {
                         (cell.shown.word())
                         @if let Some(part) = &cell.part { small { " " (part) } }
                     }
-                    @if !cell.with.is_empty() { span class="with" { (tame(&cell.with, 80)) } }
+                    @if !cell.with.is_empty() { span class="with" { (sanitize(&cell.with, 80)) } }
                     span class="runs" {
                         span class="said" {
                             @if !cell.note.is_empty() { (cell.note) " · " }
@@ -214,17 +214,17 @@ fn libraries(table: &Table) -> Markup {
 fn library(table: &Table, of: &LibraryAccount) -> Markup {
     html! {
         div class="library" {
-            h3 { (tame(&of.name, 60)) " " (tame(&of.version, 40)) ": " (of.summary) }
+            h3 { (sanitize(&of.name, 60)) " " (sanitize(&of.version, 40)) ": " (of.summary) }
             p class="fine" {
-                code { (tame(&of.workload, 60)) }
-                @if let Some(home) = &of.home { " · " (tame(home, 200)) }
-                " · " (tame(&of.users, 100))
+                code { (sanitize(&of.workload, 60)) }
+                @if let Some(home) = &of.home { " · " (sanitize(home, 200)) }
+                " · " (sanitize(&of.users, 100))
             }
             @if !of.broken.is_empty() {
                 ul class="reasons" { @for one in &of.broken { (broken(one, &table.cells[one.cell])) } }
             }
-            @if !of.held.is_empty() { p { b class="held" { "held" } " " (tame(&of.held, 2000)) } }
-            @if !of.open.is_empty() { p { b class="unproven" { "not shown" } " " (tame(&of.open.join("; "), 2000)) } }
+            @if !of.held.is_empty() { p { b class="held" { "held" } " " (sanitize(&of.held, 2000)) } }
+            @if !of.open.is_empty() { p { b class="unproven" { "not shown" } " " (sanitize(&of.open.join("; "), 2000)) } }
         }
     }
 }
@@ -232,13 +232,13 @@ fn library(table: &Table, of: &LibraryAccount) -> Markup {
 fn broken(one: &BrokenAccount, cell: &CellAccount) -> Markup {
     html! {
         li {
-            b class="broken" { (tame(&cell.nemesis, 60)) }
+            b class="broken" { (sanitize(&cell.nemesis, 60)) }
             " " (one.invalid) " of " (plural(u64::from(one.done), "run")) ", " (one.whose) ". "
-            @if let Some(what) = &one.what { (tame(what, 600)) " " }
-            @if let Some(source) = &one.source { code { (tame(source, 200)) } " " }
-            @if let Some(issue) = &one.issue { (tame(issue, 200)) }
+            @if let Some(what) = &one.what { (sanitize(what, 600)) " " }
+            @if let Some(source) = &one.source { code { (sanitize(source, 200)) } " " }
+            @if let Some(issue) = &one.issue { (sanitize(issue, 200)) }
             " Report " (runs(cell, FEW_LINKS))
-            br; code { (tame(&one.command, 400)) }
+            br; code { (sanitize(&one.command, 400)) }
         }
     }
 }
@@ -256,7 +256,7 @@ fn numbers(table: &Table) -> Markup {
                     tbody {
                         @for (number, cell) in table.cells.iter().enumerate() {
                             tr id={ "cell-" (number + 1) } class=(class(cell)) {
-                                td { b { (tame(&cell.workload, 60)) } br; (tame(&cell.nemesis_with(), 120)) }
+                                td { b { (sanitize(&cell.workload, 60)) } br; (sanitize(&cell.nemesis_with(), 120)) }
                                 td { (cell.expected) }
                                 td class="seen" { (cell.seen) br; b class="standing" { (cell.standing_text) } }
                                 td class="n" { (cell.lost) }
@@ -282,7 +282,7 @@ fn mistimed(table: &Table) -> Markup {
                 h2 { "Late, or made again " span class="count" { (table.mistimed.len()) } }
                 ul class="reasons" {
                     @for (cell, run, what) in table.mistimed() {
-                        li { (tame(&cell.name, 200)) ", " (link(run, &format!("seed {}", run.seed))) ": " (what) }
+                        li { (sanitize(&cell.name, 200)) ", " (link(run, &format!("seed {}", run.seed))) ": " (what) }
                     }
                 }
             }
@@ -314,7 +314,7 @@ fn repeat(table: &Table) -> Markup {
             h2 { "Run it again" }
             pre { (line(&table.repeat, 400)) }
             @if !table.versions.is_empty() {
-                table class="pairs" { tbody { @for (name, text) in &table.versions { tr { th { (tame(name, 60)) } td { (tame(text, 300)) } } } } }
+                table class="pairs" { tbody { @for (name, text) in &table.versions { tr { th { (sanitize(name, 60)) } td { (sanitize(text, 300)) } } } } }
             }
         }
     }

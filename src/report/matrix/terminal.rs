@@ -5,7 +5,7 @@ use crate::suite::matrix::Overall;
 use crate::suite::outcome::CellStatus;
 use crate::suite::plan::Suite;
 use crate::telling::table::{CellAccount, Table, distinct, expected};
-use crate::words::{length, tame};
+use crate::words::{length, sanitize};
 
 /// The verdict, one line per cell, and what a surprise showed.
 pub fn terminal(table: &Table, look: Look) -> String {
@@ -18,11 +18,11 @@ pub fn terminal(table: &Table, look: Look) -> String {
     lines.extend(cells(table, look));
     for cell in table.alarming() {
         lines.push(String::new());
-        lines.push(format!("  {}: {}", look.paint("1", &tame(&cell.name, 100)), cell.standing_text));
+        lines.push(format!("  {}: {}", look.paint("1", &sanitize(&cell.name, 100)), cell.standing_text));
         for run in cell.alarming_runs().take(MOST_RUNS) {
-            lines.push(format!("    seed {}: {}", run.seed, tame(&run.summary, 300)));
+            lines.push(format!("    seed {}: {}", run.seed, sanitize(&run.summary, 300)));
             if !run.repeat.is_empty() {
-                lines.push(format!("    repeat  {}", tame(&run.repeat, 400)));
+                lines.push(format!("    repeat  {}", sanitize(&run.repeat, 400)));
             }
         }
     }
@@ -30,7 +30,9 @@ pub fn terminal(table: &Table, look: Look) -> String {
         lines.push(String::new());
     }
     let mistimed = table.mistimed().take(MOST_MISTIMED);
-    lines.extend(mistimed.map(|(cell, run, what)| format!("  {}, seed {}: {what}", tame(&cell.name, 100), run.seed)));
+    lines.extend(
+        mistimed.map(|(cell, run, what)| format!("  {}, seed {}: {what}", sanitize(&cell.name, 100), run.seed)),
+    );
     if table.mistimed.len() > MOST_MISTIMED {
         lines.push(format!("  and {} more such runs, in matrix.html", table.mistimed.len() - MOST_MISTIMED));
     }
@@ -42,10 +44,10 @@ fn cells(table: &Table, look: Look) -> Vec<String> {
     let mut rows: Vec<[String; 5]> = vec![["", "expected", "seen", "updates lost", ""].map(String::from)];
     let mut codes: Vec<Option<&str>> = vec![Some("2")];
     for workload in &table.workloads {
-        rows.push([&tame(workload, 60), "", "", "", ""].map(String::from));
+        rows.push([&sanitize(workload, 60), "", "", "", ""].map(String::from));
         codes.push(None);
         for cell in table.cells.iter().filter(|cell| cell.workload == *workload) {
-            let name = format!("  {}", tame(&cell.nemesis_with(), 40));
+            let name = format!("  {}", sanitize(&cell.nemesis_with(), 40));
             rows.push([name, cell.expected.clone(), cell.seen.clone(), lost(cell), cell.standing_text.clone()]);
             codes.push(match cell.standing {
                 CellStatus::AsExpected => Some("32"),
@@ -77,7 +79,7 @@ const MOST_RUNS: usize = 3;
 pub fn planned(suite: &Suite) -> String {
     let mut rows: Vec<[String; 5]> = vec![["", "expected", "runs", "seeds", "planned"].map(String::from)];
     for workload in distinct(suite.cells.iter().map(|cell| cell.workload.as_str())) {
-        rows.push([&tame(&workload, 60), "", "", "", ""].map(String::from));
+        rows.push([&sanitize(&workload, 60), "", "", "", ""].map(String::from));
         for cell in suite.cells.iter().filter(|cell| cell.workload == workload) {
             let name = cell.name.split_once(" under ").map_or(cell.name.as_str(), |(_, rest)| rest);
             let seeds = match &cell.seeds[..] {
@@ -85,7 +87,7 @@ pub fn planned(suite: &Suite) -> String {
                 seeds => seeds.iter().map(u64::to_string).collect(),
             };
             rows.push([
-                format!("  {}", tame(name, 60)),
+                format!("  {}", sanitize(name, 60)),
                 expected(cell.expected, cell.found).to_string(),
                 cell.seeds.len().to_string(),
                 seeds,

@@ -7,7 +7,7 @@ use super::{fault_ink, picture};
 use crate::history::FaultWindow;
 use crate::telling::Story;
 use crate::telling::story::fault_words;
-use crate::words::tame;
+use crate::words::sanitize;
 
 const TOP: f64 = 68.0;
 const BOTTOM: f64 = HEIGHT - 44.0;
@@ -38,7 +38,7 @@ pub enum Key {
 
 impl Frame {
     pub fn new(story: &Story, title: &str, left: f64) -> Frame {
-        let names = [story.workload(), story.nemesis()].into_iter().flatten().map(|name| tame(name, 30));
+        let names = [story.workload(), story.nemesis()].into_iter().flatten().map(|name| sanitize(name, 30));
         let mut subtitle: Vec<String> = names.collect();
         subtitle.extend(story.seed().map(|seed| format!("seed {seed}")));
         let last = story.subject.history.last_time.max(1);

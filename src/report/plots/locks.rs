@@ -10,7 +10,7 @@ use crate::history::Process;
 use crate::telling::Story;
 use crate::telling::moments;
 use crate::telling::story::fault_words;
-use crate::words::tame;
+use crate::words::sanitize;
 
 /// If lanes are closer together than this, only some are named.
 const NAMED: f64 = 14.0;
@@ -161,7 +161,7 @@ fn lanes(story: &Story) -> (BTreeMap<Process, usize>, Vec<String>) {
     let mut names = Vec::new();
     let mut lanes = BTreeMap::new();
     for process in processes {
-        let name = tame(&story.name(process), 16);
+        let name = sanitize(&story.name(process), 16);
         let lane = *by_name.entry(name.clone()).or_insert_with(|| {
             names.push(name);
             names.len() - 1

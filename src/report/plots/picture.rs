@@ -15,7 +15,7 @@ pub const HEIGHT: f64 = 400.0;
 
 const FONT: &str = "sans-serif";
 /// Canvas pixels per picture pixel: the backends draw whole pixels only.
-const FINENESS: u32 = 2;
+const PIXEL_RATIO: u32 = 2;
 /// Plots with more shapes than this go onto the page as pixels.
 const SHAPES_ON_A_PAGE: usize = 2000;
 
@@ -123,7 +123,7 @@ fn fonts() {
 /// The picture as an SVG element.
 pub fn svg(picture: &Picture) -> Result<String, String> {
     let mut text = String::new();
-    let scale = f64::from(FINENESS);
+    let scale = f64::from(PIXEL_RATIO);
     let mut backend = SVGBackend::with_string(&mut text, canvas());
     paint(picture, &mut backend, scale)?;
     drop(backend);
@@ -134,7 +134,7 @@ pub fn svg(picture: &Picture) -> Result<String, String> {
 pub fn png(picture: &Picture) -> Result<Vec<u8>, String> {
     let (width, height) = canvas();
     let fine = pixels(picture)?;
-    let step = FINENESS as usize;
+    let step = PIXEL_RATIO as usize;
     let row = width as usize * 3;
     let (width, height) = (width as usize / step, height as usize / step);
     // Averaging the fine pixels smooths edges that the library leaves jagged.
@@ -146,7 +146,7 @@ pub fn png(picture: &Picture) -> Result<Vec<u8>, String> {
             let x = place % row;
             sums[x / 3 / step * 3 + x % 3] += u32::from(*value);
         }
-        coarse.extend(sums.iter().map(|sum| (sum / (FINENESS * FINENESS)) as u8));
+        coarse.extend(sums.iter().map(|sum| (sum / (PIXEL_RATIO * PIXEL_RATIO)) as u8));
     }
     encode(&coarse, width as u32, height as u32)
 }
@@ -158,14 +158,14 @@ pub fn fine_png(picture: &Picture) -> Result<Vec<u8>, String> {
 }
 
 fn canvas() -> (u32, u32) {
-    (WIDTH as u32 * FINENESS, HEIGHT as u32 * FINENESS)
+    (WIDTH as u32 * PIXEL_RATIO, HEIGHT as u32 * PIXEL_RATIO)
 }
 
 fn pixels(picture: &Picture) -> Result<Vec<u8>, String> {
     let (width, height) = canvas();
     let mut buffer = vec![0xff; (width * height * 3) as usize];
     let mut backend = BitMapBackend::with_buffer(&mut buffer, canvas());
-    paint(picture, &mut backend, f64::from(FINENESS))?;
+    paint(picture, &mut backend, f64::from(PIXEL_RATIO))?;
     drop(backend);
     Ok(buffer)
 }

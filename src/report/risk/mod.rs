@@ -10,6 +10,7 @@ use crate::files::{self, Unwritten};
 use crate::report::plots;
 use crate::risk::distribution::Source;
 use crate::risk::{Distribution, Interval, Kind, Question, Risk, Row, YEAR};
+use crate::units::nanos;
 use crate::words::{count, length, list, plural};
 
 /// An answer with its question.
@@ -248,7 +249,7 @@ fn duration(duration: Duration) -> String {
     if days >= 2.0 {
         return format!("{} days", number(days));
     }
-    length(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    length(nanos(duration))
 }
 
 fn with_interval(interval: Interval) -> String {

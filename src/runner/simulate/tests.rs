@@ -9,18 +9,18 @@ use std::sync::{Arc, Mutex};
 
 use super::{IN_MEMORY, history_with};
 use crate::checker::{self, Validity, Verdict};
-use crate::cluster::Between;
+use crate::cluster::BugInjector;
 use crate::faults::MemberAction;
 use crate::history;
 use crate::scenario::Options;
 
 const SEED: u64 = 5;
 
-/// What the checker says of a run with this between its parts.
-fn verdict(workload: &str, nemesis: &str, keys: u32, between: Option<Arc<dyn Between>>) -> Verdict {
+/// What the checker says of a run with these `bugs`.
+fn verdict(workload: &str, nemesis: &str, keys: u32, bugs: Option<Arc<dyn BugInjector>>) -> Verdict {
     let options = Options { time_limit: Some("15s".parse().unwrap()), keys: Some(keys), ..Options::default() };
     let scenario = options.scenario(workload, nemesis, SEED, Path::new("")).unwrap();
-    let bytes = history_with(&scenario, between).unwrap();
+    let bytes = history_with(&scenario, bugs).unwrap();
     checker::check(&history::load_reader(&bytes[..], IN_MEMORY).unwrap())
 }
 
@@ -31,7 +31,7 @@ fn found(verdict: &Verdict) -> BTreeSet<String> {
 }
 
 /// With the bug, the run is not valid, and this gives it away; without, it is valid.
-fn is_found(workload: &str, nemesis: &str, keys: u32, bug: impl Between + 'static, by: &str) {
+fn is_found(workload: &str, nemesis: &str, keys: u32, bug: impl BugInjector + 'static, by: &str) {
     let without = verdict(workload, nemesis, keys, None);
     assert_eq!(without.valid, Validity::Valid, "{workload} under {nemesis}: {:?}", without.reasons);
     let with = verdict(workload, nemesis, keys, Some(Arc::new(bug)));
@@ -43,7 +43,7 @@ fn is_found(workload: &str, nemesis: &str, keys: u32, bug: impl Between + 'stati
 /// Members stay as the first fault left them.
 struct NeverGoesOn;
 
-impl Between for NeverGoesOn {
+impl BugInjector for NeverGoesOn {
     fn acts(&self, _: &str, action: MemberAction) -> bool {
         action != MemberAction::Continue
     }
@@ -57,7 +57,7 @@ fn a_heal_of_a_pause_that_is_skipped() {
 
 struct StaysCut;
 
-impl Between for StaysCut {
+impl BugInjector for StaysCut {
     fn changes_network(&self, heals: bool) -> bool {
         !heals
     }
@@ -71,7 +71,7 @@ fn a_heal_of_a_partition_that_is_skipped() {
 /// What is ordered is reported as seen, and nothing happens.
 struct DoesNothing;
 
-impl Between for DoesNothing {
+impl BugInjector for DoesNothing {
     fn acts(&self, _: &str, action: MemberAction) -> bool {
         action != MemberAction::Kill
     }
@@ -89,7 +89,7 @@ fn a_fault_that_is_reported_and_does_nothing() {
 /// A pause is reported as seen, and the process goes on.
 struct NeverStops;
 
-impl Between for NeverStops {
+impl BugInjector for NeverStops {
     fn acts(&self, _: &str, action: MemberAction) -> bool {
         action != MemberAction::Stop
     }
@@ -104,7 +104,7 @@ fn a_pause_that_is_reported_and_does_nothing() {
 /// Requests for the lock of one key never arrive.
 struct StuckKey;
 
-impl Between for StuckKey {
+impl BugInjector for StuckKey {
     fn arrives(&self, _: SocketAddrV4, bytes: &mut Vec<u8>) -> bool {
         !has(bytes, b"k1")
     }
@@ -123,7 +123,7 @@ fn a_lock_that_is_stuck_on_one_key() {
 #[derive(Default)]
 struct Twice(Mutex<Vec<Vec<u8>>>);
 
-impl Between for Twice {
+impl BugInjector for Twice {
     fn arrives(&self, _: SocketAddrV4, bytes: &mut Vec<u8>) -> bool {
         let mut writes = self.0.lock().unwrap();
         if has(bytes, b"SET\r\n") {
@@ -145,7 +145,7 @@ fn a_network_that_delivers_twice() {
 #[derive(Default)]
 struct LosesOne(AtomicU32);
 
-impl Between for LosesOne {
+impl BugInjector for LosesOne {
     fn arrives(&self, _: SocketAddrV4, bytes: &mut Vec<u8>) -> bool {
         const KEY: &[u8] = b"k0\r\n";
         if has(bytes, b"SET\r\n")
@@ -166,7 +166,7 @@ fn a_server_that_loses_one_acknowledged_write() {
 /// No time limit of a key arrives, so that no key ever ends.
 struct NeverExpires;
 
-impl Between for NeverExpires {
+impl BugInjector for NeverExpires {
     fn arrives(&self, _: SocketAddrV4, bytes: &mut Vec<u8>) -> bool {
         const LIMIT: &[u8] = b"PX\r\n$4\r\n1000\r\n";
         while let Some(place) = bytes.windows(LIMIT.len()).position(|part| part == LIMIT) {
@@ -190,7 +190,7 @@ struct Says {
     never: &'static [&'static str],
 }
 
-impl Between for Says {
+impl BugInjector for Says {
     fn says(&self, client: &str, line: Vec<u8>) -> Vec<Vec<u8>> {
         let text = String::from_utf8_lossy(&line).into_owned();
         let phase = |phase: &str| format!("\"phase\":\"{phase}\"");

@@ -1,4 +1,4 @@
-//! Tests of replicated nodes that hold for both kinds of clusters.
+//! Tests of replicated nodes that hold for local and Docker clusters.
 
 use std::time::{Duration, Instant};
 

@@ -216,20 +216,14 @@ impl Build {
     /// A pause that was observed and healed.
     pub fn fault(&mut self, fault: u32, target: &str, inject: u64, healed: u64) -> &mut Build {
         self.history.faults.push(FaultWindow {
-            fault,
-            kind: FaultKind::Pause,
-            what: String::new(),
             targets: vec![target.into()],
             inject: inject * MS,
             injected: Some((inject * MS, true)),
             heal: Some(healed * MS),
             healed: Some((healed * MS, true)),
             aftermath_ns: Some(0),
-            links: None,
-            on_call: None,
-            skipped: None,
-            texts: Vec::new(),
             lines: vec![inject],
+            ..FaultWindow::new(fault, FaultKind::Pause)
         });
         self
     }

@@ -29,7 +29,7 @@ fn words(build: &Build) -> String {
     let mut lines = vec![telling.headline.clone()];
     lines.extend(telling.reasons.iter().map(|reason| format!("  - {reason}")));
     for claim in &telling.claims {
-        let name = claim.claim.name();
+        let name = claim.checked.claim.name();
         lines.push(format!("  {name}: {}: {}; {}", claim.standing_text, claim.found, claim.why));
     }
     lines.extend(telling.no_incident.iter().map(|text| format!("  {text}")));

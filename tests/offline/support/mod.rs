@@ -359,8 +359,6 @@ fn some(random: &mut ChaCha8Rng, up_to_ms: u64) -> u64 {
 /// A pause that was observed to begin and to end.
 pub fn pause(fault: u32, target: String, from: u64, to: u64) -> FaultWindow {
     FaultWindow {
-        fault,
-        kind: FaultKind::Pause,
         what: format!("pause {target}"),
         targets: vec![target],
         inject: from,
@@ -368,11 +366,9 @@ pub fn pause(fault: u32, target: String, from: u64, to: u64) -> FaultWindow {
         heal: Some(to - MS),
         healed: Some((to, true)),
         aftermath_ns: Some(0),
-        links: None,
-        on_call: None,
-        skipped: None,
         texts: vec!["1 process in state T".into(), "1 process runs again".into()],
         lines: vec![0],
+        ..FaultWindow::new(fault, FaultKind::Pause)
     }
 }
 

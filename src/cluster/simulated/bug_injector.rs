@@ -1,12 +1,11 @@
-//! What passes between the parts of a simulated cluster, for whoever tests the tester: a bug is planted there, and must be
-//! found.
+//! For tests of the tester: bugs planted between the parts of a simulated cluster, which must be found.
 
 use std::net::SocketAddrV4;
 
 use crate::faults::MemberAction;
 
-/// Sees what passes, and may change it. What a method is not written for goes its way.
-pub(crate) trait Between: Send + Sync {
+/// Sees what passes between the parts, and may change it. By default nothing changes.
+pub(crate) trait BugInjector: Send + Sync {
     /// Whether this is really done to a member. It is reported as seen in any case.
     fn acts(&self, _member: &str, _action: MemberAction) -> bool {
         true
