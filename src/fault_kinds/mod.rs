@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: whom a fault of a run hits (`nemesis`, `plan`), and anything that happens (`faults`).
 
+mod busy;
 mod call;
 mod clock;
 mod delay;
@@ -281,6 +282,7 @@ kinds! {
     Failover: failover,
     Call: call,
     PauseBackground: pause_background,
+    Busy: busy,
 }
 
 impl fmt::Display for FaultKind {

@@ -4,6 +4,7 @@
 //! Most are one of two shapes: something is done to members ([`ToMembers`]), or to links ([`ToLinks`]). Whatever else a kind takes
 //! is an [`Act`] of its own.
 
+mod busy;
 mod call;
 mod clock;
 mod delay;
@@ -28,7 +29,7 @@ use super::wire::{Observation, Struck};
 use crate::fault_kinds::FaultKind;
 
 /// Every kind has its line here; a test finds one that has none.
-static ALL: [&dyn Act; 13] = [
+static ALL: [&dyn Act; 14] = [
     &pause::ACT,
     &kill::ACT,
     &power_loss::ACT,
@@ -42,6 +43,7 @@ static ALL: [&dyn Act; 13] = [
     &failover::ACT,
     &call::ACT,
     &pause_background::ACT,
+    &busy::ACT,
 ];
 
 /// What was seen, or why nothing was done. What is not observed may be in effect all the same, and is healed like any other.
