@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: whom a fault of a run hits (`nemesis`, `plan`), and anything that happens (`faults`).
 
+mod busy;
 mod call;
 mod clock;
 mod delay;
@@ -283,6 +284,7 @@ kinds! {
     Call: call,
     PauseBackground: pause_background,
     Snapshot: snapshot,
+    Busy: busy,
 }
 
 impl fmt::Display for FaultKind {

@@ -83,6 +83,10 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
         ("clock of a node flickers", clock("n2", Skew::Strobe { ms: 500, period_us: 1000 })),
         ("clock of a client jumps ahead", clock("c1", Skew::Jump { ms: 2000 })),
         ("evict", Injection::on_members(FaultKind::Evict, names("n0"))),
+        (
+            "busy, silent for 100 ms",
+            Injection::on_members(FaultKind::Busy, names("n0")).with(Parameter::Length { ms: 100, jitter_ms: 0 }),
+        ),
         ("flush", Injection::on_members(FaultKind::Flush, names("n0"))),
         ("snapshots of a node", Injection::on_members(FaultKind::Snapshot, names("n0"))),
     ]

@@ -27,7 +27,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("scenario", &["files", "history", "locks", "nemesis", "runs", "sync", "topology", "units"]),
     ("plan", &["history", "nemesis", "scenario", "topology", "units", "words"]),
     ("client", &["history", "locks", "machine", "resource", "scenario", "slots", "sync", "topology", "units"]),
-    ("faults", &["fault_kinds", "history", "machine", "sync", "topology", "units", "words"]),
+    ("faults", &["fault_kinds", "history", "machine", "members", "sync", "topology", "units", "words"]),
     ("cluster", &["client", "faults", "files", "interrupt", "machine", "members", "sync", "topology", "units"]),
     (
         "controller",

@@ -64,6 +64,7 @@ impl Server {
 
     /// Refuses what may not run now.
     fn admit(&mut self, connection: Connection, command: &Command, words: Words<'_>) -> Result<(), Reply> {
+        self.refuse_if_busy(command, words)?;
         self.redirect(connection, command, words)?;
         let memory_left = self.evict();
         self.data.out_of_memory = !memory_left;

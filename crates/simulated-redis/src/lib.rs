@@ -13,6 +13,7 @@
 
 #![warn(missing_docs)]
 
+mod busy;
 mod client;
 mod cluster;
 mod commands;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::busy::{Busy, Kept};
 use crate::client::{Client, Wait};
 use crate::cluster::Cluster;
 use crate::config::Config;
@@ -39,6 +40,10 @@ pub struct Server {
     pub(crate) writes_stopped: Option<Duration>,
     /// Between the commands of EXEC.
     pub(crate) in_transaction: bool,
+    /// Set while a script runs that does not end.
+    pub(crate) busy: Option<Busy>,
+    /// Events that wait meanwhile, in order.
+    pub(crate) kept: Vec<Kept>,
     next_id: u64,
     next_opened: u64,
     /// Clients that have output.
@@ -70,6 +75,8 @@ impl Server {
             run_id,
             writes_stopped: None,
             in_transaction: false,
+            busy: None,
+            kept: Vec::new(),
             next_id: 1,
             next_opened: 0,
             answered: Vec::new(),
@@ -168,6 +175,7 @@ impl Server {
         let mut ranges = std::mem::take(&mut self.words);
         let mut at = 0;
         while !self.waiting.contains_key(&connection)
+            && !self.runs_script_of(connection)
             && self.clients.get(&connection).is_some_and(|client| !client.closing)
         {
             let rest = &input[at..];
@@ -213,14 +221,14 @@ impl Server {
             }
         }
         self.answered = answered;
-        self.wake = self.when_to_wake();
+        self.wake = match &self.busy {
+            Some(busy) => self.when_to_read(busy),
+            None => self.when_to_wake(),
+        };
     }
-}
 
-impl Process for Server {
-    fn handle(&mut self, event: Event<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
-        self.data.set_clocks(clocks);
-        self.run_cron();
+    /// Handles an event.
+    pub(crate) fn take(&mut self, event: Event<'_>) {
         match event {
             Event::Accepted { connection, peer, local } if self.is_bus(local) => self.bus_accepted(connection, peer),
             Event::Accepted { connection, peer, local } => self.accept(connection, peer, local),
@@ -239,6 +247,19 @@ impl Process for Server {
                 self.bus_connected(connection);
             }
             Event::Wake => {}
+        }
+    }
+}
+
+impl Process for Server {
+    fn handle(&mut self, event: Event<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
+        self.data.set_clocks(clocks);
+        match self.busy {
+            Some(_) => self.keep(event),
+            None => {
+                self.run_cron();
+                self.take(event);
+            }
         }
         self.before_sleep(actions);
     }

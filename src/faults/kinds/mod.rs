@@ -4,6 +4,7 @@
 //! Most are one of two shapes: something is done to members ([`ToMembers`]), or to links ([`ToLinks`]). Whatever else a kind takes
 //! is an [`Act`] of its own.
 
+mod busy;
 mod call;
 mod clock;
 mod delay;
@@ -29,7 +30,7 @@ use super::wire::{Observation, Struck};
 use crate::fault_kinds::FaultKind;
 
 /// Every kind has its line here; a test finds one that has none.
-static ALL: [&dyn Act; 14] = [
+static ALL: [&dyn Act; 15] = [
     &pause::ACT,
     &kill::ACT,
     &power_loss::ACT,
@@ -44,6 +45,7 @@ static ALL: [&dyn Act; 14] = [
     &call::ACT,
     &pause_background::ACT,
     &snapshot::ACT,
+    &busy::ACT,
 ];
 
 /// What was seen, or why nothing was done. What is not observed may be in effect all the same, and is healed like any other.

@@ -195,7 +195,7 @@ const SUBCOMMANDS: &[(&str, &[(&str, i32)])] = &[
     ("client", &[("id", 2), ("kill", -4), ("list", 2)]),
     ("cluster", &[("failover", 2), ("info", 2), ("keyslot", 3), ("nodes", 2)]),
     ("config", &[("get", -3), ("rewrite", 2), ("set", -4)]),
-    ("script", &[("flush", 2)]),
+    ("script", &[("flush", 2), ("kill", 2)]),
 ];
 
 /// Refuses a subcommand that there is not, or with too many or too few words.

@@ -1,6 +1,7 @@
 //! Commands that run scripts.
 
 use super::{Answer, NOT_AN_INTEGER, subcommand, unknown_subcommand};
+use crate::busy::ENDLESS;
 use crate::data::Words;
 use crate::number;
 use crate::process::Connection;
@@ -8,12 +9,15 @@ use crate::reply::Reply;
 use crate::script::Arguments;
 use crate::server::Server;
 
-pub(super) fn eval(server: &mut Server, _: Connection, words: Words<'_>) -> Answer {
+pub(super) fn eval(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
     let count = number::integer(words[2]).ok_or(NOT_AN_INTEGER)?;
     let count = usize::try_from(count).map_err(|_| Reply::error("ERR Number of keys can't be negative"))?;
     let rest = &words[3..];
     if count > rest.len() {
         return Err(Reply::error("ERR Number of keys can't be greater than number of args"));
+    }
+    if words[1] == ENDLESS {
+        return server.begin_endless(connection);
     }
     let (keys, others) = rest.split_at(count);
     let reply = server.scripts.run(&mut server.data, words[1], Arguments { keys, others });
@@ -27,6 +31,7 @@ pub(super) fn script(server: &mut Server, _: Connection, words: Words<'_>) -> An
             server.scripts.forget();
             Ok(Reply::OK)
         }
+        "kill" => server.kill_script(),
         _ => Err(unknown_subcommand(words)),
     }
 }

@@ -1,4 +1,5 @@
-//! CONFIG, and the settings that it shows and changes: how much memory a server may use, and what it does beyond that.
+//! CONFIG, and the settings that it shows and changes: how much memory a server may use, what it does beyond that, and for how
+//! long a script keeps it silent.
 
 use super::glob::matches;
 use super::{Answer, SYNTAX, subcommand, unknown_subcommand};
@@ -8,12 +9,20 @@ use crate::reply::Reply;
 use crate::server::Server;
 
 /// What CONFIG changes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Bytes; 0 is no limit.
     pub maxmemory: u64,
     /// Whether it removes keys, any of them, when it would use more; else it refuses commands that add something.
     pub evicts: bool,
+    /// Milliseconds that a script may take before others are answered with BUSY.
+    pub busy_reply_threshold: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { maxmemory: 0, evicts: false, busy_reply_threshold: 5000 }
+    }
 }
 
 const REFUSE: &str = "noeviction";
@@ -33,6 +42,9 @@ impl Settings {
             "maxmemory-policy" if value == EVICT => self.evicts = true,
             "maxmemory-policy" if value == REFUSE => self.evicts = false,
             "maxmemory-policy" => return Err(failed(&format!("(s) must be one of the following: {EVICT}, {REFUSE}"))),
+            "busy-reply-threshold" | "lua-time-limit" => {
+                self.busy_reply_threshold = value.parse().map_err(|_| failed(" couldn't be parsed into an integer"))?;
+            }
             _ => return Err(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")),
         }
         Ok(())
@@ -44,7 +56,13 @@ pub(super) fn config(server: &mut Server, _: Connection, words: Words<'_>) -> An
     let settings = &mut server.data.settings;
     match &subcommand(words)[..] {
         "get" => {
-            let all = [("maxmemory", settings.maxmemory.to_string()), ("maxmemory-policy", settings.policy().into())];
+            let threshold = settings.busy_reply_threshold.to_string();
+            let all = [
+                ("busy-reply-threshold", threshold.clone()),
+                ("lua-time-limit", threshold),
+                ("maxmemory", settings.maxmemory.to_string()),
+                ("maxmemory-policy", settings.policy().into()),
+            ];
             let meant =
                 |name: &str| words[2..].iter().any(|pattern| matches(text(pattern).as_bytes(), name.as_bytes()));
             let pairs = all.iter().filter(|(name, _)| meant(name));

@@ -225,3 +225,28 @@ fn clients_that_are_killed_are_gone() {
     assert!(server.words(second, &["INFO", "clients"]).contains("connected_clients:1\r\n"));
     assert_eq!(server.words(second, &["CLIENT", "KILL", "ID", "1"]), ":0\r\n");
 }
+
+#[test]
+fn an_endless_script_keeps_everybody_waiting_until_its_threshold_and_is_killed_after_that() {
+    let mut server = Simulated::with(Persistence::None);
+    let (author, other) = (server.connect(), server.connect());
+    assert_eq!(server.words(other, &["SCRIPT", "KILL"]), "-NOTBUSY No scripts in execution right now.\r\n");
+    assert_eq!(server.words(other, &["CONFIG", "SET", "lua-time-limit", "100"]), "+OK\r\n");
+    server.words(other, &["SET", "k", "v", "PX", "150"]);
+    assert_eq!(server.words(author, &["EVAL", "while true do end", "0"]), "");
+    let late = server.connect();
+    for (client, words) in [(author, &["PING"][..]), (other, &["SET", "lost", "v"]), (late, &["SCRIPT", "FLUSH"])] {
+        assert_eq!(server.words(client, words), "");
+    }
+    assert!(server.pass(99 * MILLI).is_empty());
+    let read = server.pass(MILLI);
+    assert!(answers(read.clone(), other).starts_with(b"-BUSY ") && answers(read.clone(), late).starts_with(b"-BUSY "));
+    assert!(answers(read, author).is_empty());
+    assert!(server.pass(100 * MILLI).is_empty());
+    let killed = server.tell(other, &request(&["SCRIPT", "KILL"]));
+    assert_eq!(answers(killed.clone(), other), b"+OK\r\n");
+    let text = String::from_utf8(answers(killed, author)).unwrap();
+    assert!(text.starts_with("-ERR ") && text.contains("SCRIPT KILL") && text.ends_with("+PONG\r\n"), "{text}");
+    // Its clock went on, and what was refused was not done.
+    assert_eq!(server.words(late, &["EXISTS", "k", "lost"]), ":0\r\n");
+}

@@ -1,0 +1,129 @@
+//! A script that does not end: the server does nothing else meanwhile.
+//!
+//! Of all such scripts this one text is known; Lua never runs it. Events wait as they would in the server's kernel. Once the
+//! script has taken longer than a threshold, those of clients are handled: few commands run, others are answered with
+//! BUSY. Redis handles its links to other servers again as well; here they wait until the script has ended.
+
+use std::time::Duration;
+
+use crate::commands::{self, Command};
+use crate::data::Words;
+use crate::process::{Connection, Event};
+use crate::reply::Reply;
+use crate::server::Server;
+
+pub(crate) const ENDLESS: &[u8] = b"while true do end";
+const BUSY: Reply =
+    Reply::error("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+/// What runs all the same; of SCRIPT, only KILL.
+const ALLOWED: [&str; 3] = ["multi", "replconf", "script"];
+
+/// The script that runs.
+pub(crate) struct Busy {
+    /// Whose it is.
+    author: Connection,
+    /// Until when nothing is read, on the monotonic clock.
+    silent_until: Duration,
+}
+
+/// An event that waits.
+pub(crate) enum Kept {
+    Received(Connection, Vec<u8>),
+    Other(Event<'static>),
+}
+
+impl Kept {
+    fn of(event: Event<'_>) -> Kept {
+        Kept::Other(match event {
+            Event::Received { connection, bytes } => return Kept::Received(connection, bytes.to_vec()),
+            Event::Accepted { connection, peer, local } => Event::Accepted { connection, peer, local },
+            Event::Connected { connection } => Event::Connected { connection },
+            Event::Refused { connection } => Event::Refused { connection },
+            Event::Closed { connection } => Event::Closed { connection },
+            Event::Wake => Event::Wake,
+        })
+    }
+
+    fn event(&self) -> Event<'_> {
+        match self {
+            Kept::Received(connection, bytes) => Event::Received { connection: *connection, bytes },
+            Kept::Other(event) => *event,
+        }
+    }
+}
+
+impl Server {
+    /// Begins the script of a client.
+    pub(crate) fn begin_endless(&mut self, author: Connection) -> Result<Reply, Reply> {
+        if self.in_transaction {
+            return Err(Reply::error("ERR an endless script in a transaction is not simulated"));
+        }
+        let threshold = Duration::from_millis(self.data.settings.busy_reply_threshold);
+        self.busy = Some(Busy { author, silent_until: self.data.clocks.monotonic + threshold });
+        Ok(Reply::Nothing)
+    }
+
+    /// Ends it, if one runs.
+    pub(crate) fn kill_script(&mut self) -> Result<Reply, Reply> {
+        let Some(busy) = self.busy.take() else {
+            return Err(Reply::error("NOTBUSY No scripts in execution right now."));
+        };
+        self.reply(busy.author, &Reply::error("ERR Error running script: Script killed by user with SCRIPT KILL..."));
+        self.read(busy.author, &[]);
+        Ok(Reply::OK)
+    }
+
+    /// Keeps an event that comes while a script runs, and handles those whose time has come.
+    pub(crate) fn keep(&mut self, event: Event<'_>) {
+        if event != Event::Wake {
+            self.kept.push(Kept::of(event));
+        }
+        let mut later = Vec::new();
+        for kept in std::mem::take(&mut self.kept) {
+            match self.busy.is_some() && !self.is_read_while_busy(kept.event()) {
+                true => later.push(kept),
+                false => self.take(kept.event()),
+            }
+        }
+        if self.busy.is_none() {
+            self.run_cron();
+        }
+        for kept in later {
+            match self.busy {
+                Some(_) => self.kept.push(kept),
+                None => self.take(kept.event()),
+            }
+        }
+    }
+
+    /// Whether this is about a client other than the script's, and the script has taken long enough.
+    fn is_read_while_busy(&self, event: Event<'_>) -> bool {
+        let Some(busy) = self.busy.as_ref().filter(|busy| busy.silent_until <= self.data.clocks.monotonic) else {
+            return false;
+        };
+        match event {
+            Event::Accepted { local, .. } => !self.is_bus(local),
+            Event::Received { connection, .. } | Event::Closed { connection } => {
+                connection != busy.author && self.clients.contains_key(&connection)
+            }
+            Event::Connected { .. } | Event::Refused { .. } | Event::Wake => false,
+        }
+    }
+
+    /// When a server that is busy wants to be woken: once it reads again.
+    pub(crate) fn when_to_read(&self, busy: &Busy) -> Option<Duration> {
+        (self.data.clocks.monotonic < busy.silent_until).then_some(busy.silent_until)
+    }
+
+    /// Whether a client's script keeps it from sending more.
+    pub(crate) fn runs_script_of(&self, connection: Connection) -> bool {
+        self.busy.as_ref().is_some_and(|busy| busy.author == connection)
+    }
+
+    /// Refuses a command while a script runs.
+    pub(crate) fn refuse_if_busy(&self, command: &Command, words: Words<'_>) -> Result<(), Reply> {
+        let kills = || commands::subcommand(words) == "kill";
+        let allowed = || ALLOWED.contains(&command.name) && (command.name != "script" || kills());
+        if self.busy.is_some() && !allowed() { Err(BUSY) } else { Ok(()) }
+    }
+}
