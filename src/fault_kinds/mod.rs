@@ -19,6 +19,7 @@ mod pause;
 mod pause_background;
 mod power_loss;
 mod reset;
+mod slow_disk;
 
 use std::fmt;
 use std::ops::Deref;
@@ -281,6 +282,7 @@ kinds! {
     Failover: failover,
     Call: call,
     PauseBackground: pause_background,
+    SlowDisk: slow_disk,
 }
 
 impl fmt::Display for FaultKind {

@@ -34,6 +34,10 @@ pub(crate) enum MemberAction {
     Skew(Skew),
     /// The wall clock is right again.
     RestoreClock,
+    /// Each sync of a file takes so many ms longer, more or less by the jitter.
+    SlowDisk { ms: u64, jitter_ms: u64 },
+    /// It takes as long as it does.
+    RestoreDisk,
 }
 
 /// A place where members run. Errors are for people.

@@ -17,6 +17,7 @@ mod pause;
 mod pause_background;
 mod power_loss;
 mod reset;
+mod slow_disk;
 
 use futures_util::future::BoxFuture;
 
@@ -28,7 +29,7 @@ use super::wire::{Observation, Struck};
 use crate::fault_kinds::FaultKind;
 
 /// Every kind has its line here; a test finds one that has none.
-static ALL: [&dyn Act; 13] = [
+static ALL: [&dyn Act; 14] = [
     &pause::ACT,
     &kill::ACT,
     &power_loss::ACT,
@@ -42,6 +43,7 @@ static ALL: [&dyn Act; 13] = [
     &failover::ACT,
     &call::ACT,
     &pause_background::ACT,
+    &slow_disk::ACT,
 ];
 
 /// What was seen, or why nothing was done. What is not observed may be in effect all the same, and is healed like any other.

@@ -28,6 +28,8 @@ pub(crate) struct Member {
     pub paused: bool,
     /// Whether something was done to its wall clock and not seen to be undone.
     pub skewed: bool,
+    /// How many of its syncs had waited before its disk became slow; none if that is seen to be undone.
+    pub slowed: Option<u64>,
     /// Keeps its threads but the first stopped.
     pub background: Option<Tracer>,
 }
@@ -62,6 +64,7 @@ impl Member {
             durable: HashMap::new(),
             paused: false,
             skewed: false,
+            slowed: None,
             background: None,
         })
     }

@@ -6,6 +6,7 @@ mod kill;
 pub(super) mod member;
 mod power;
 pub(super) mod skew;
+mod slow_disk;
 mod stop;
 mod synced_files;
 mod tracer;
@@ -79,6 +80,7 @@ impl Host for ThisHost {
             member.durable = mem::take(&mut earlier.durable);
             // It starts with the same control file.
             member.skewed = earlier.skewed;
+            member.slowed = earlier.slowed;
         }
         lock(&self.members).insert(name.to_string(), Arc::new(Mutex::new(member)));
         Ok(())
@@ -105,6 +107,8 @@ impl Host for ThisHost {
             MemberAction::VerifyRunning => Ok(kill::runs_again(member, Instant::now())),
             MemberAction::Skew(skew) => skew::inject(member, skew),
             MemberAction::RestoreClock => skew::heal(member),
+            MemberAction::SlowDisk { ms, jitter_ms } => slow_disk::inject(member, ms, jitter_ms),
+            MemberAction::RestoreDisk => slow_disk::heal(member),
         };
         Ok(seen.unwrap_or_else(|error| Observation::unseen(format!("{name}: {error}"))))
     }
