@@ -56,7 +56,7 @@ const RATE_LEAD_NS: i64 = 5 * NS_PER_MS;
 /// An hour: the longest period of a strobe, in µs.
 const MAX_PERIOD_US: u64 = 3_600_000_000;
 /// The longest that a sync may wait.
-const MAX_WAIT: Duration = Duration::from_hours(1);
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// A control file that shows the true time: the content of [`CONTROL_PATH`] when a member starts.
 pub(crate) fn blank_control() -> Vec<u8> {
