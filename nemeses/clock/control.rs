@@ -1,5 +1,5 @@
-//! The control page: the one place where the agent says what a process's wall clock shall show, and where the preload
-//! library reports what it saw and what was synced.
+//! The control page: the one place where the agent says what a process's wall clock shall show and how slow its disk
+//! shall be, and where the preload library reports what it saw and what was synced.
 //!
 //! The library (`nemeses/clock/lib.rs`) and the agent (`src/faults/clock/`) both compile this file, so it needs only
 //! `core`. Both map the same file, shared, and access it only through atomics. Nothing here is ever locked, so either
@@ -10,7 +10,7 @@
 //! reads again. So readers never see half a state and never wait for a writer, and a writer that dies half-way has
 //! changed nothing.
 
-use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 
 /// How the agent finds a [`Process`] in a process's memory.
 pub const PROCESS_MAGIC: [u64; 2] = [u64::from_ne_bytes(*b"rj-clock"), u64::from_ne_bytes(*b"-process")];
@@ -19,7 +19,7 @@ pub const PAGE_BYTES: usize = 4096;
 /// The first eight bytes of a control file.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"rj-clock");
 /// The version of this layout. The library changes nothing if it finds another one.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// How many states the page keeps.
 const STATES: u64 = 8;
 /// How many synced files can be remembered: as many as fit in the rest of the page.
@@ -34,7 +34,7 @@ const LENGTH_BITS: u32 = 48;
 pub const MAX_LENGTH: u64 = (1 << LENGTH_BITS) - 1;
 
 /// The page as both sides map it. All zeros except `magic` and `version` means: the true time, nothing read, nothing
-/// synced.
+/// synced, and a disk as fast as it is.
 #[repr(C)]
 pub struct Page {
     pub magic: AtomicU64,
@@ -49,7 +49,8 @@ pub struct Page {
     pub applied: AtomicU64,
     /// Not 0 if a sync could not be recorded, so that the table below cannot be trusted.
     pub incomplete: AtomicU64,
-    unused_too: [u64; 5],
+    pub disk: Disk,
+    unused_too: [u64; 3],
     pub files: [SyncedFile; FILES],
 }
 
@@ -76,6 +77,18 @@ struct Cell {
     period_ns: AtomicI64,
     excess_before: AtomicI64,
     unused: u64,
+}
+
+/// How slow the disk seems: each sync begins with a wait, whose length is drawn from a range.
+#[repr(C)]
+pub struct Disk {
+    /// The middle of the range, in µs; 0 means no wait. Who waits does so in the kernel, on this word, so that whoever
+    /// changes it can end all waits at once.
+    pub wait_us: AtomicU32,
+    /// How far a wait may be from the middle, in µs.
+    pub jitter_us: AtomicU32,
+    /// How many syncs have begun to wait, by all processes that share this page.
+    pub waited: AtomicU64,
 }
 
 /// A file whose content was synced.
@@ -189,6 +202,16 @@ impl Cell {
         self.strobe_ns.store(state.strobe_ns, Ordering::Relaxed);
         self.period_ns.store(state.period_ns, Ordering::Relaxed);
         self.excess_before.store(state.excess_before, Ordering::Relaxed);
+    }
+}
+
+impl Disk {
+    /// How long the sync of this number waits, if `wait_us` is the middle of the range; in ns.
+    #[allow(dead_code, reason = "only the library waits")]
+    pub fn wait_ns(&self, wait_us: u32, number: u64) -> i64 {
+        let (middle, jitter) = (i64::from(wait_us), i64::from(self.jitter_us.load(Ordering::Relaxed)));
+        let drawn = ((mixed(number) >> 32) as i64).checked_rem(2 * jitter + 1).unwrap_or(jitter);
+        (middle - jitter + drawn).max(0) * 1000
     }
 }
 

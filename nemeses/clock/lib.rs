@@ -1,5 +1,5 @@
 //! A library to be preloaded (LD_PRELOAD) into a process. The process's wall clock then shows what the agent wants it
-//! to show, and the agent learns how much of each file the process has synced.
+//! to show, its syncs take as much longer as the agent says, and the agent learns how much of each file it has synced.
 //!
 //! Built by `build.rs` as a shared object that depends on no other. It has no libc, so it loads into any image, glibc
 //! or musl, of any age. It has no allocator, no thread-local storage and no constructor order, so it may be called at
@@ -17,7 +17,8 @@
 //!
 //! Deliberately absent: programs that are statically linked, as Go's are without cgo, or that call the kernel itself; times passed *to* the kernel or libc, such as the deadline of `pthread_cond_timedwait` on
 //! CLOCK_REALTIME, and file times, all of which stay true; syncs by other means (`msync`, `sync`, `O_SYNC`, io_uring;
-//! `sync_file_range` promises nothing). `fsync` is no longer a cancellation point.
+//! `sync_file_range` promises nothing); writes, which never wait, however slow the disk is. `fsync` is no longer a
+//! cancellation point.
 
 #![no_std]
 

@@ -1,16 +1,18 @@
-//! Records in the control page how much of each file is synced.
+//! Records in the control page how much of each file is synced, and makes syncs wait where that says so.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use crate::control::{FILES, Page, SyncedFile};
-use crate::system::{Errno, FileKind, status};
+use crate::control::{Disk, FILES, Page, SyncedFile};
+use crate::system::{Errno, FileKind, Timespec, status, wait_on};
+use crate::{CLOCK_MONOTONIC, read_clock};
 
 /// Syncs a file. On success, records how long the file was *before* the sync, since what is written during a sync may
 /// or may not be part of it.
 pub fn note(page: Option<&Page>, file: c_int, sync: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
     let Some(page) = page else { return sync() };
     let begun = begin(page, file);
+    wait(&page.disk);
     sync()?;
     match begun {
         Begun::Noted { slot, ticket, length } => slot.end(ticket, length),
@@ -18,6 +20,24 @@ pub fn note(page: Option<&Page>, file: c_int, sync: impl FnOnce() -> Result<(), 
         Begun::NoRoom => page.incomplete.store(1, Ordering::Release),
     }
     Ok(())
+}
+
+/// Waits for as long as the disk is to be slower. It ends early if the disk is fast again.
+fn wait(disk: &Disk) {
+    if disk.wait_us.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let number = disk.waited.fetch_add(1, Ordering::Relaxed);
+    let Ok(began) = read_clock(CLOCK_MONOTONIC) else { return };
+    while let Ok(now) = read_clock(CLOCK_MONOTONIC) {
+        let wait_us = disk.wait_us.load(Ordering::Acquire);
+        let left_ns = began.to_ns().saturating_add(disk.wait_ns(wait_us, number)).saturating_sub(now.to_ns());
+        if wait_us == 0 || left_ns <= 0 {
+            return;
+        }
+        // Whatever it returns for, the loop looks whether it is over.
+        wait_on(&disk.wait_us, wait_us, &Timespec::from_ns(left_ns));
+    }
 }
 
 enum Begun<'a> {

@@ -3,6 +3,8 @@
 use core::arch::asm;
 use core::ffi::{c_char, c_int, c_long, c_void};
 use core::mem::MaybeUninit;
+use core::ptr;
+use core::sync::atomic::AtomicU32;
 
 use crate::control::file_key;
 
@@ -33,6 +35,7 @@ mod number {
     pub const FSYNC: usize = 74;
     pub const FDATASYNC: usize = 75;
     pub const GETTIMEOFDAY: usize = 96;
+    pub const FUTEX: usize = 202;
     pub const CLOCK_GETTIME: usize = 228;
     pub const OPENAT: usize = 257;
     pub const STATX: usize = 332;
@@ -45,6 +48,7 @@ mod number {
     pub const READ: usize = 63;
     pub const FSYNC: usize = 82;
     pub const FDATASYNC: usize = 83;
+    pub const FUTEX: usize = 98;
     pub const CLOCK_GETTIME: usize = 113;
     pub const GETTIMEOFDAY: usize = 169;
     pub const MUNMAP: usize = 215;
@@ -103,6 +107,14 @@ pub fn fsync(file: c_int) -> Result<(), Errno> {
 pub fn fdatasync(file: c_int) -> Result<(), Errno> {
     // SAFETY: accesses no memory.
     unsafe { call(number::FDATASYNC, [file as usize, 0, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// Sleeps while the word, which other processes share, has this value: until it is woken, interrupted, or the time is over.
+pub fn wait_on(word: &AtomicU32, value: u32, time: &Timespec) {
+    const FUTEX_WAIT: usize = 0;
+    let (word, time) = (word.as_ptr() as usize, ptr::from_ref(time) as usize);
+    // SAFETY: the kernel only reads the word and the time.
+    let _ = unsafe { call(number::FUTEX, [word, FUTEX_WAIT, value as usize, time, 0, 0]) };
 }
 
 /// A file that the library opened for itself. It is not closed on drop, since nobody could be told if that failed.

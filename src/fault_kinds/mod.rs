@@ -20,6 +20,7 @@ mod pause;
 mod pause_background;
 mod power_loss;
 mod reset;
+mod slow_disk;
 mod snapshot;
 
 use std::fmt;
@@ -285,6 +286,7 @@ kinds! {
     PauseBackground: pause_background,
     Snapshot: snapshot,
     Busy: busy,
+    SlowDisk: slow_disk,
 }
 
 impl fmt::Display for FaultKind {

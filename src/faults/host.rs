@@ -38,6 +38,10 @@ pub(crate) enum MemberAction {
     KeepNoSnapshot,
     /// It is removed now, and what was in its place is back.
     RemoveSnapshot,
+    /// Each sync of a file takes so many ms longer, more or less by the jitter.
+    SlowDisk { ms: u64, jitter_ms: u64 },
+    /// It takes as long as it does.
+    RestoreDisk,
 }
 
 /// A place where members run. Errors are for people.

@@ -82,6 +82,10 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
         ("clock of a node runs 1.5 times as fast", clock("n2", Skew::Rate { factor: 1.5 })),
         ("clock of a node flickers", clock("n2", Skew::Strobe { ms: 500, period_us: 1000 })),
         ("clock of a client jumps ahead", clock("c1", Skew::Jump { ms: 2000 })),
+        (
+            "syncs of a node take 50 ms longer",
+            Injection::on_members(FaultKind::SlowDisk, names("n2")).with(Parameter::Length { ms: 50, jitter_ms: 0 }),
+        ),
         ("evict", Injection::on_members(FaultKind::Evict, names("n0"))),
         (
             "busy, silent for 100 ms",

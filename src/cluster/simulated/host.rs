@@ -161,6 +161,11 @@ fn act(state: &mut State, name: &str, address: Ipv4Addr, action: MemberAction) -
             }
             seen(true, tell_clock(state, name, address))
         }
+        MemberAction::SlowDisk { .. } => seen(
+            false,
+            format!("{name}: a simulated server syncs in no time, so its disk can't be slow; take a real one"),
+        ),
+        MemberAction::RestoreDisk => seen(true, format!("{name}: nothing was done to its disk")),
     }
 }
 

@@ -197,6 +197,16 @@ fn a_dead_server_refuses_at_once_and_one_that_is_cut_off_says_nothing() {
     });
 }
 
+#[test]
+fn a_disk_that_takes_no_time_cannot_be_slow() {
+    virtually(async || {
+        let small = Small::new();
+        let seen = small.host.act("n0", MemberAction::SlowDisk { ms: 200, jitter_ms: 0 }).unwrap();
+        assert!(!seen.observed && seen.text.contains("can't be slow"), "{}", seen.text);
+        assert!(small.host.act("n0", MemberAction::RestoreDisk).unwrap().observed);
+    });
+}
+
 /// As its network goes soon after it, with what would refuse.
 #[test]
 fn one_that_has_been_dead_for_a_while_says_nothing_until_it_is_asked_again() {

@@ -7,7 +7,8 @@
 //! CLOCK_MONOTONIC, which process and agent must therefore share (one kernel, one time namespace).
 //!
 //! The library also records in the page how long each file was when the process synced it ([`Control::synced`]). That
-//! much of an append-only file survives a power loss.
+//! much of an append-only file survives a power loss. Each sync waits for as long as the page says ([`Control::slow_disk`]),
+//! which is the fault `slow-disk`.
 //!
 //! A member to be skewed has both files in its root, the control file writable by every user, and is started with
 //! [`ENVIRONMENT`]. For what the library does not reach, such as programs without libc, see `nemeses/clock/lib.rs`.
@@ -29,6 +30,7 @@ use std::time::Duration;
 use control::{FILES, MAGIC, ONE, PAGE_BYTES, PROCESS_MAGIC, Page, Process, State, VERSION, file_key};
 use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +57,8 @@ const MAX_RATE: f64 = 1000.0;
 const RATE_LEAD_NS: i64 = 5 * NS_PER_MS;
 /// An hour: the longest period of a strobe, in µs.
 const MAX_PERIOD_US: u64 = 3_600_000_000;
+/// The longest that a sync may wait.
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// A control file that shows the true time: the content of [`CONTROL_PATH`] when a member starts.
 pub(crate) fn blank_control() -> Vec<u8> {
@@ -252,6 +256,34 @@ impl Control {
         }
         let slot = self.page().files.iter().find(|slot| slot.key.load(Ordering::Acquire) == file.0);
         Ok(slot.and_then(|slot| slot.durable_bytes()))
+    }
+
+    /// Makes each sync of the member take this much longer: `wait`, more or less by up to `jitter`, each drawn anew; not
+    /// at all if `wait` is zero. Syncs that wait now go by the new length. Returns how many those are. Fails without an
+    /// effect if it is longer than an hour.
+    pub fn slow_disk(&self, wait: Duration, jitter: Duration) -> io::Result<usize> {
+        let too_long =
+            || io::Error::new(io::ErrorKind::InvalidInput, format!("syncs that wait for {wait:?}: at most an hour"));
+        let micros =
+            |time: Duration| u32::try_from(time.as_micros()).ok().filter(|_| time <= MAX_WAIT).ok_or_else(too_long);
+        let (wait_us, jitter_us) = (micros(wait)?, micros(jitter)?);
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let disk = &self.page().disk;
+        disk.jitter_us.store(jitter_us, Ordering::Relaxed);
+        disk.wait_us.store(wait_us, Ordering::Release);
+        // Others have mapped it too, so it is no private one.
+        Ok(futex::wake(&disk.wait_us, futex::Flags::empty(), i32::MAX.unsigned_abs())?)
+    }
+
+    /// How many syncs of the member have waited so far, those that still do included.
+    pub fn waited(&self) -> u64 {
+        self.page().disk.waited.load(Ordering::Relaxed)
+    }
+
+    /// How many syncs of files the member has begun. One that was not among them when the disk became slow waits.
+    pub fn syncs(&self) -> u64 {
+        let tickets = self.page().files.iter().map(|file| file.tickets.load(Ordering::Acquire));
+        tickets.fold(0, u64::wrapping_add)
     }
 
     fn page(&self) -> &Page {

@@ -18,6 +18,7 @@ mod pause;
 mod pause_background;
 mod power_loss;
 mod reset;
+mod slow_disk;
 mod snapshot;
 
 use futures_util::future::BoxFuture;
@@ -30,7 +31,7 @@ use super::wire::{Observation, Struck};
 use crate::fault_kinds::FaultKind;
 
 /// Every kind has its line here; a test finds one that has none.
-static ALL: [&dyn Act; 15] = [
+static ALL: [&dyn Act; 16] = [
     &pause::ACT,
     &kill::ACT,
     &power_loss::ACT,
@@ -46,6 +47,7 @@ static ALL: [&dyn Act; 15] = [
     &pause_background::ACT,
     &snapshot::ACT,
     &busy::ACT,
+    &slow_disk::ACT,
 ];
 
 /// What was seen, or why nothing was done. What is not observed may be in effect all the same, and is healed like any other.

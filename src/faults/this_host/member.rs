@@ -30,6 +30,8 @@ pub(crate) struct Member {
     pub skewed: bool,
     /// Whether a snapshot of it must not outlast its process.
     pub snapshots: bool,
+    /// How many of its syncs had waited before its disk became slow; none if that is seen to be undone.
+    pub slowed: Option<u64>,
     /// Keeps its threads but the first stopped.
     pub background: Option<Tracer>,
 }
@@ -65,6 +67,7 @@ impl Member {
             paused: false,
             skewed: false,
             snapshots: false,
+            slowed: None,
             background: None,
         })
     }

@@ -6,6 +6,7 @@ mod kill;
 pub(super) mod member;
 mod power;
 pub(super) mod skew;
+mod slow_disk;
 mod snapshot;
 mod stop;
 mod synced_files;
@@ -82,6 +83,7 @@ impl Host for ThisHost {
             // It starts with the same control file.
             member.skewed = earlier.skewed;
             member.snapshots = earlier.snapshots;
+            member.slowed = earlier.slowed;
         }
         lock(&self.members).insert(name.to_string(), Arc::new(Mutex::new(member)));
         Ok(())
@@ -110,6 +112,8 @@ impl Host for ThisHost {
             MemberAction::RestoreClock => skew::heal(member),
             MemberAction::KeepNoSnapshot => snapshot::keep_none(member),
             MemberAction::RemoveSnapshot => snapshot::remove(member),
+            MemberAction::SlowDisk { ms, jitter_ms } => slow_disk::inject(member, ms, jitter_ms),
+            MemberAction::RestoreDisk => slow_disk::heal(member),
         };
         Ok(seen.unwrap_or_else(|error| Observation::unseen(format!("{name}: {error}"))))
     }

@@ -167,6 +167,7 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         "while a replica was promoted to primary" => kind(&["failover"], ""),
         "while one of its calls was interrupted" => kind(&["call"], "c"),
         "while its holder's background threads were paused" => kind(&["pause-background"], "c"),
+        "while a node's disk was slow" => kind(&["slow-disk"], "n"),
         other => Err(format!("`{other}` explains nothing that is known")),
     }
 }

@@ -379,6 +379,7 @@ fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
         "snapshot" => ("writing snapshots", "BGSAVE"),
         "failover" => ("replaced", "on an operator's command"),
         "pause-background" => ("paused but for its first thread", "ptrace"),
+        "slow-disk" => ("slowed by its disk", "each sync waits"),
         _ => return None,
     })
 }

@@ -201,7 +201,7 @@ fn without_a_control_file_the_clock_is_true() {
         skewed[..100].to_vec(),
         skewed[..PAGE_BYTES - 1].to_vec(),
         [&[0; 8], &skewed[8..]].concat(),
-        [&skewed[..8], &[2], &skewed[9..]].concat(),
+        [&skewed[..8], &(VERSION + 1).to_ne_bytes(), &skewed[16..]].concat(),
         vec![0xff; PAGE_BYTES],
     ] {
         fs::write(&path, &content).unwrap();

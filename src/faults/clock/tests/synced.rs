@@ -49,3 +49,41 @@ fn more_files_than_the_table_takes_are_admitted() {
     assert!(sync(FILES).unwrap_err().contains("more than 144 files"));
     assert!(sync(0).is_err(), "the table is not trusted any more");
 }
+
+#[test]
+fn a_sync_on_a_slow_disk_waits_until_its_time_is_over_or_the_disk_is_fast() {
+    let root = Root::new();
+    let control = root.control();
+    let mut reader = root.reader();
+    let file = root.path("file");
+    let order = format!("sync fdatasync {} 10 5", file.display());
+    let synced = |control: &Control| control.synced(FileId::of(&file).unwrap()).unwrap();
+    reader.ask(&order);
+    // Each order syncs twice: the file, and a descriptor that is none, which waits like any other.
+    assert_eq!((control.waited(), control.syncs()), (0, 1), "as fast as it is");
+    assert_eq!(control.slow_disk(Duration::from_millis(100), Duration::from_millis(20)).unwrap(), 0);
+    let began = Instant::now();
+    reader.ask(&order);
+    assert!(began.elapsed() >= Duration::from_millis(160), "{:?}", began.elapsed());
+    assert_eq!((control.waited(), control.syncs()), (2, 2));
+
+    // What waits has not been synced.
+    control.slow_disk(MAX_WAIT, Duration::ZERO).unwrap();
+    fs::remove_file(&file).unwrap();
+    reader.order(&order);
+    while control.waited() < 3 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(synced(&control), None);
+    // It may not have come to its sleep yet.
+    while control.slow_disk(MAX_WAIT - Duration::from_secs(1), Duration::ZERO).unwrap() == 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    control.slow_disk(Duration::ZERO, Duration::ZERO).unwrap();
+    reader.answer();
+    assert_eq!(synced(&control), Some(10));
+    assert_eq!(control.waited(), 3, "the next did not wait");
+
+    let error = control.slow_disk(MAX_WAIT + Duration::from_secs(1), Duration::ZERO).unwrap_err().to_string();
+    assert!(error.contains("at most an hour"), "{error}");
+}
