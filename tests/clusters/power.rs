@@ -23,6 +23,8 @@ const SYNCED_BY_THEN: Duration = Duration::from_millis(50);
 const TOO_LATE: Duration = Duration::from_millis(850);
 const TRIES: u64 = 5;
 
+const APPEND: &str = "return(redis.call('set',KEYS[1],(redis.call('get',KEYS[1])or'')..ARGV[1]))";
+
 fn spec(persistence: Persistence) -> ClusterSpec {
     ClusterSpec {
         run_id: format!("power-{}", std::process::id()),
@@ -60,7 +62,8 @@ impl Node {
         let command = match self.rng.random_range(0..6) {
             0 | 1 => format!("SET k{key} {number}"),
             2 => format!("SET k{key} {number} PX 60000"),
-            3 => format!("APPEND k{key} {number}"),
+            // One that builds on what is there.
+            3 => format!("EVAL {APPEND} 1 k{key} {number}"),
             4 => format!("EVAL return(redis.call('setnx',KEYS[1],ARGV[1])) 1 k{key} {number}"),
             _ => format!("DEL k{key}"),
         };

@@ -267,7 +267,7 @@ impl Control {
         let micros =
             |time: Duration| u32::try_from(time.as_micros()).ok().filter(|_| time <= MAX_WAIT).ok_or_else(too_long);
         let (wait_us, jitter_us) = (micros(wait)?, micros(jitter)?);
-        let _writing = crate::sync::lock(&self.writing);
+        let _writing = lock(&self.writing);
         let disk = &self.page().disk;
         disk.jitter_us.store(jitter_us, Ordering::Relaxed);
         disk.wait_us.store(wait_us, Ordering::Release);

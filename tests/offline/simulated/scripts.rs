@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use redjepsen::checker::Validity;
-use redjepsen::history::{History, Outcome, Process};
+use redjepsen::history::{Function, History, Operation, Outcome, Phase, Process};
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::Options;
 
@@ -92,4 +92,19 @@ fn a_killed_node_does_not_come_back_with_what_a_snapshot_fault_wrote() {
         let seen = checked.history.faults.iter().all(|window| window.was_observed() && window.healed.is_some());
         assert!(seen, "{:?}", checked.history.faults);
     }
+}
+
+/// A client says each phase once, and again the one at which it waited, once it was told to go on.
+#[test]
+fn a_client_reports_the_phase_at_which_it_waits_again() {
+    use Phase::{Acquired, Acquiring, BeforeWrite, Read, Released, Releasing, Written};
+    let scenario = Options::default().scenario("redlock", "pause-before-write", 7, Path::new("")).unwrap();
+    let history = simulate(&scenario).unwrap().history;
+    let phases = |operation: &Operation| operation.phases.iter().map(|stamp| stamp.phase).collect::<Vec<_>>();
+    let updates = history.operations.iter().filter(|operation| operation.f == Function::Rmw);
+    let twice = [Acquiring, Acquired, Read, BeforeWrite, BeforeWrite, Written, Releasing, Released];
+    let once = [Acquiring, Acquired, Read, BeforeWrite, Written, Releasing, Released];
+    let (waited, others): (Vec<_>, Vec<_>) = updates.map(phases).partition(|phases| *phases == twice);
+    assert_eq!(waited.len(), 1, "one client waits, and goes on once");
+    assert!(others.len() > 5 && others.iter().all(|phases| *phases == once), "{others:?}");
 }
