@@ -24,6 +24,8 @@ pub const VERSION: u64 = 2;
 const STATES: u64 = 8;
 /// How many synced files can be remembered: as many as fit in the rest of the page.
 pub const FILES: usize = 144;
+/// The longest middle and jitter of a wait, in µs. More is nonsense, and the library does not wait.
+pub const MAX_WAIT_US: u32 = 10_000_000;
 /// A rate of 1, in the fixed-point format of [`State::excess`].
 #[allow(dead_code, reason = "only the agent makes states")]
 pub const ONE: i64 = 1 << RATE_BITS;

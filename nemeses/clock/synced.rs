@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use crate::control::{Disk, FILES, Page, SyncedFile};
+use crate::control::{Disk, FILES, MAX_WAIT_US, Page, SyncedFile};
 use crate::system::{Errno, FileKind, Timespec, status, wait_on};
 use crate::{CLOCK_MONOTONIC, read_clock};
 
@@ -24,7 +24,7 @@ pub fn note(page: Option<&Page>, file: c_int, sync: impl FnOnce() -> Result<(), 
 
 /// Waits for as long as the disk is to be slower. It ends early if the disk is fast again.
 fn wait(disk: &Disk) {
-    if disk.wait_us.load(Ordering::Acquire) == 0 {
+    if !waits(disk.wait_us.load(Ordering::Acquire)) {
         return;
     }
     let number = disk.waited.fetch_add(1, Ordering::Relaxed);
@@ -32,12 +32,17 @@ fn wait(disk: &Disk) {
     while let Ok(now) = read_clock(CLOCK_MONOTONIC) {
         let wait_us = disk.wait_us.load(Ordering::Acquire);
         let left_ns = began.to_ns().saturating_add(disk.wait_ns(wait_us, number)).saturating_sub(now.to_ns());
-        if wait_us == 0 || left_ns <= 0 {
+        if !waits(wait_us) || left_ns <= 0 {
             return;
         }
         // Whatever it returns for, the loop looks whether it is over.
         wait_on(&disk.wait_us, wait_us, &Timespec::from_ns(left_ns));
     }
+}
+
+/// A page that holds nonsense must not stop the process for good.
+fn waits(wait_us: u32) -> bool {
+    (1..=MAX_WAIT_US).contains(&wait_us)
 }
 
 enum Begun<'a> {

@@ -8,7 +8,8 @@ use crate::turns;
 
 /// How the protocol is broken, and what somebody who wrote such a client has to read.
 const BREAKAGES: [(&str, &str); 27] = [
-    ("dies-at-once", "it ended with exit code 1; its last words:"),
+    // Whether the start of the cluster sees that, or the controller, is a matter of moments: its last words are told.
+    ("dies-at-once", "RuntimeError: no lock library here"),
     ("another-protocol", "it speaks protocol 7, this redjepsen speaks 1"),
     (
         "no-name",

@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use control::{FILES, MAGIC, ONE, PAGE_BYTES, PROCESS_MAGIC, Page, Process, State, VERSION, file_key};
+use control::{FILES, MAGIC, MAX_WAIT_US, ONE, PAGE_BYTES, PROCESS_MAGIC, Page, Process, State, VERSION, file_key};
 use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
@@ -57,8 +57,8 @@ const MAX_RATE: f64 = 1000.0;
 const RATE_LEAD_NS: i64 = 5 * NS_PER_MS;
 /// An hour: the longest period of a strobe, in µs.
 const MAX_PERIOD_US: u64 = 3_600_000_000;
-/// The longest that a sync may wait.
-const MAX_WAIT: Duration = Duration::from_secs(3600);
+/// The longest that a sync may wait, but for the jitter.
+const MAX_WAIT: Duration = Duration::from_micros(MAX_WAIT_US as u64);
 
 /// A control file that shows the true time: the content of [`CONTROL_PATH`] when a member starts.
 pub(crate) fn blank_control() -> Vec<u8> {
@@ -260,10 +260,11 @@ impl Control {
 
     /// Makes each sync of the member take this much longer: `wait`, more or less by up to `jitter`, each drawn anew; not
     /// at all if `wait` is zero. Syncs that wait now go by the new length. Returns how many those are. Fails without an
-    /// effect if it is longer than an hour.
+    /// effect if it is longer than ten seconds.
     pub fn slow_disk(&self, wait: Duration, jitter: Duration) -> io::Result<usize> {
-        let too_long =
-            || io::Error::new(io::ErrorKind::InvalidInput, format!("syncs that wait for {wait:?}: at most an hour"));
+        let too_long = || {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("syncs that wait for {wait:?}: at most ten seconds"))
+        };
         let micros =
             |time: Duration| u32::try_from(time.as_micros()).ok().filter(|_| time <= MAX_WAIT).ok_or_else(too_long);
         let (wait_us, jitter_us) = (micros(wait)?, micros(jitter)?);
