@@ -143,7 +143,7 @@ fn a_replay_tells_its_verdict_though_the_disk_is_full() {
     for (blocks, verdict, code) in [
         (4000, "CAME BACK  lost update, pause of a client: in 1 of 1 run", 0),
         (160, "CAME BACK  lost update, pause of a client: in 1 of 1 run", 255),
-        (8, "NOT REPEATED  lost update, pause of a client: no run was made", 255),
+        (8, "NOT REPLAYED  lost update, pause of a client: no run was made", 255),
     ] {
         let words = format!(
             "ulimit -f {blocks}; exec '{program}' replay store/latest --cluster sim --times 1 --store s{blocks}"

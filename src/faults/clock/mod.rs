@@ -282,6 +282,7 @@ impl Control {
     }
 
     /// How many syncs of files the member has begun. One that was not among them when the disk became slow waits.
+    #[cfg(test)]
     pub fn syncs(&self) -> u64 {
         let tickets = self.page().files.iter().map(|file| file.tickets.load(Ordering::Acquire));
         tickets.fold(0, u64::wrapping_add)
