@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
 use redjepsen::fault_kinds::{CallEffect, Command, CommandFault, FaultKind};
-use redjepsen::faults::{Injection, Observation, Parameter, Skew};
+use redjepsen::faults::{Injection, Observation, Parameter, RedisCommand, Skew};
 use redjepsen::topology::{Persistence, Program, Topology};
 
 use crate::turns;
@@ -107,7 +107,11 @@ fn every_kind_is_in_the_catalogue() {
 /// Injects and heals, and fails if either was not observed. Returns the milliseconds each took for the controller.
 async fn once(cluster: &Cluster, number: u32, label: &str, injection: &Injection) -> (f64, f64) {
     let timed = Instant::now();
-    let seen = cluster.agent.inject(number, injection).await.unwrap();
+    let seen = tokio::select! {
+        seen = cluster.agent.inject(number, injection) => seen.unwrap(),
+        // Nobody could notice the slow disk of a node that nobody writes to.
+        never = writes_to_n2(cluster), if injection.kind == FaultKind::SlowDisk => never,
+    };
     let inject = timed.elapsed();
     assert_seen(label, "injected", &seen);
 
@@ -120,6 +124,15 @@ async fn once(cluster: &Cluster, number: u32, label: &str, injection: &Injection
     let seen = cluster.agent.heal(number).await.unwrap();
     assert_seen(label, "healed", &seen);
     (inject.as_secs_f64() * 1e3, timed.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Never ends.
+async fn writes_to_n2<T>(cluster: &Cluster) -> T {
+    loop {
+        let write = RedisCommand::Words(names("SET written again"));
+        cluster.agent.redis(&cluster.node_urls()[2], write, Duration::from_secs(1)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 fn assert_seen(label: &str, what: &str, seen: &Observation) {
