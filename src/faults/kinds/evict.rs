@@ -44,14 +44,15 @@ impl Act for Evict {
     fn heal<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
         Box::pin(async move {
             let (machine, mut seen) = (host.machine(), Vec::new());
+            let free = order.injection.members.iter().filter(|name| !order.still_held.contains(name));
             // The memory limit of a server that died meanwhile is gone with it.
-            for name in order.injection.members.iter().filter(|name| host.now().runs(name)) {
+            for name in free.filter(|name| host.now().runs(name)) {
                 seen.push(unbound(&machine, name, &host.url_of(name)?).await);
             }
             if seen.is_empty() {
-                return Ok(Observation::nothing_to_undo());
+                return Ok(Observation::nothing_to_undo().besides(&order.still_held));
             }
-            Ok(Observation::all(seen))
+            Ok(Observation::all(seen).besides(&order.still_held))
         })
     }
 }

@@ -108,3 +108,24 @@ fn a_client_reports_the_phase_at_which_it_waits_again() {
     assert_eq!(waited.len(), 1, "one client waits, and goes on once");
     assert!(others.len() > 5 && others.iter().all(|phases| *phases == once), "{others:?}");
 }
+
+/// What two faults do to one node is undone by the heal of the last.
+#[test]
+fn a_node_that_another_eviction_still_hits_keeps_its_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("twice.toml");
+    let script = r#"
+        description = "Two evictions overlap"
+        story = "Either is undone by its own heal."
+        progress = "any"
+        script = ["evict node:0", "evict nodes", "heal evict nodes", "wait 0.1ttl", "heal evict node:0"]
+    "#;
+    std::fs::write(&file, script).unwrap();
+    let scenario = Options::default().scenario("redlock", file.to_str().unwrap(), 1, Path::new("")).unwrap();
+    let history = simulate(&scenario).unwrap().history;
+    let healed: Vec<&str> = history.faults.iter().filter_map(|fault| fault.texts.last()).map(String::as_str).collect();
+    let [first, second] = healed[..] else { panic!("{healed:?}") };
+    assert!(first.contains("n0: memory is no longer limited"), "{first}");
+    assert!(!second.contains("n0: memory") && second.contains("another fault still hits n0"), "{second}");
+    assert!(history.faults.iter().all(|fault| fault.healed.is_some_and(|(_, observed)| observed)), "{healed:?}");
+}
