@@ -44,6 +44,16 @@ fn assessed(scenario: &Scenario, kind: Kind, distribution: &Distribution, runs: 
     assess(&question(vec![scenario.clone()], kind, distribution, runs), &simulate_plan, &|| true).unwrap()
 }
 
+/// A pause that outlasts the TTL costs an update nearly always if it begins where it was placed: between a lock and its write.
+#[test]
+fn faults_begin_where_they_are_placed() {
+    for seed in [7, 1007, 3007] {
+        let scenario = Scenario { seed, ..scenario("single", ms(500), Duration::from_secs(60)) };
+        let part = assessed(&scenario, Kind::Pause, &every(Duration::from_secs(100), &[900, 1500]), 60).rows[0].parts[0];
+        assert!(part.hits * 10 >= part.runs * 8, "seed {seed}: {part:?}");
+    }
+}
+
 #[test]
 fn rare_pauses_placed_where_they_hurt_come_to_the_same_as_plain_runs() {
     let scenario = scenario("single", ms(500), Duration::from_secs(60));
@@ -55,7 +65,7 @@ fn rare_pauses_placed_where_they_hurt_come_to_the_same_as_plain_runs() {
     let counted = count(&harsh);
     assert!(placed.mean > 0.0 && counted.mean > 0.0, "{placed:?} {counted:?}");
     assert!(placed.overlaps(counted), "placed {placed:?}, counted {counted:?}");
-    assert!((0.6..1.6).contains(&(placed.mean / counted.mean)), "placed {placed:?}, counted {counted:?}");
+    assert!((0.75..1.35).contains(&(placed.mean / counted.mean)), "placed {placed:?}, counted {counted:?}");
     // The comparison can fail: pauses that are four times as rare are told apart.
     let rarer = count(&every(Duration::from_secs(400), &[600, 900, 1500]));
     assert!(!placed.overlaps(rarer), "placed {placed:?}, four times as rare {rarer:?}");
