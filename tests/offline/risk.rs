@@ -49,7 +49,8 @@ fn assessed(scenario: &Scenario, kind: Kind, distribution: &Distribution, runs: 
 fn faults_begin_where_they_are_placed() {
     for seed in [7, 1007, 3007] {
         let scenario = Scenario { seed, ..scenario("single", ms(500), Duration::from_secs(60)) };
-        let part = assessed(&scenario, Kind::Pause, &every(Duration::from_secs(100), &[900, 1500]), 60).rows[0].parts[0];
+        let part =
+            assessed(&scenario, Kind::Pause, &every(Duration::from_secs(100), &[900, 1500]), 60).rows[0].parts[0];
         assert!(part.hits * 10 >= part.runs * 8, "seed {seed}: {part:?}");
     }
 }
