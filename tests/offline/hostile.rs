@@ -19,6 +19,7 @@ use redjepsen::suite::matrix::{Circumstances, Matrix};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
+use crate::formats::{gzip, zstd};
 use crate::matrix::{cell, run, suite};
 
 /// A hang lasts longer. Not a measurement.
@@ -783,14 +784,4 @@ fn pipe(path: &Path) {
 
 fn open(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    writer.write_all(bytes).unwrap();
-    writer.finish().unwrap()
-}
-
-fn zstd(bytes: &[u8]) -> Vec<u8> {
-    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
