@@ -1,5 +1,6 @@
 //! Simulated runs: what repeats by its seed, what comes out as expected, and whom the tester must not accuse.
 
+mod cold;
 mod digests;
 mod marked;
 mod nightly;

@@ -1,0 +1,31 @@
+//! A runtime that is cold takes seconds for its first lock, and faults wait for it: one that comes before any client has
+//! got to work strikes nothing.
+
+use redjepsen::history::{History, Outcome, Process};
+use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::Options;
+
+use super::scenario;
+
+/// When the first update was acknowledged, and when the first fault was ordered, in nanoseconds.
+fn begins(history: &History) -> (u64, u64) {
+    let clients = history.operations.iter().filter(|operation| matches!(operation.process, Process::Client(_)));
+    let updated =
+        clients.filter(|operation| operation.outcome == Outcome::Ok).filter_map(|operation| operation.completed);
+    (updated.min().unwrap(), history.faults.iter().map(|fault| fault.inject).min().unwrap())
+}
+
+#[test]
+fn recurring_faults_wait_for_the_first_update() {
+    for nemesis in ["pause", "kill-node", "clock"] {
+        for seed in 0..2 {
+            let warm = scenario("redlock", nemesis, seed, "30s");
+            let (_, planned) = begins(&simulate(&warm).unwrap().history);
+            let options = Options { hold: Some("8s".parse().unwrap()), ..Options::default() };
+            let cold = options.scenario("redlock", nemesis, seed, std::path::Path::new("")).unwrap();
+            let (updated, injected) = begins(&simulate(&cold).unwrap().history);
+            assert!(planned < updated, "{nemesis}: {planned} is no earlier than {updated}");
+            assert!(injected > updated, "{nemesis}: a fault at {injected}, the first update at {updated}");
+        }
+    }
+}
