@@ -1,10 +1,11 @@
 //! Every scenario of the catalogue on real servers, with each lock it has expectations for: what it breaks must break,
 //! what it spares must hold. One test per scenario, so that a failure names it. All locks are tried on this machine; in
 //! Docker, where the same code does the same, one lock that breaks and one that is spared.
+//!
+//! Each is played as a suite: a run whose own clock says that the machine kept it waiting, and that shows nothing, is made once
+//! more, by the rule that holds for everybody's suites.
 
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redjepsen::nemesis::Expectation;
 use redjepsen::scenario::catalogue;
@@ -14,57 +15,38 @@ use crate::turns;
 /// Plays a scenario with each of its locks, and compares the runs with what it expects.
 fn with_every_lock(scenario: &str) {
     let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
-    play(scenario, "local", nemesis.expect.iter());
+    let _turn = turns::local();
+    play(scenario, "local", nemesis.expect.keys().collect());
 }
 
 /// Plays a scenario with one lock that it breaks and one that it spares.
 fn with_one_of_each(scenario: &str) {
     let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
-    let first = |wanted| nemesis.expect.iter().find(|(_, expectation)| **expectation == wanted);
-    play(scenario, "docker", [Expectation::Violation, Expectation::Valid].into_iter().filter_map(first));
+    let first = |wanted| nemesis.expect.iter().find(|(_, expectation)| **expectation == wanted).map(|(name, _)| name);
+    let _turn = turns::docker();
+    play(scenario, "docker", [Expectation::Violation, Expectation::Valid].into_iter().filter_map(first).collect());
 }
 
 /// Runs mostly wait, and two at once do not affect each other (tests/clusters/local.rs, tests/clusters/end_to_end.rs).
-const AT_ONCE: usize = 2;
+const AT_ONCE: &str = "2";
 
-fn play<'e>(scenario: &str, cluster: &str, expected: impl Iterator<Item = (&'e String, &'e Expectation)>) {
-    let _turn = if cluster == "docker" { turns::docker() } else { turns::local() };
-    let pairs: Vec<_> = expected.collect();
-    assert!(!pairs.is_empty(), "{scenario} expects nothing of any lock");
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE.min(pairs.len()) {
-            scope.spawn(|| {
-                while let Some((workload, expectation)) = pairs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let failure = run(scenario, cluster, workload, **expectation).err();
-                    failures.lock().unwrap().extend(failure);
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{scenario} on {cluster}:\n{}", failures.join("\n"));
-}
-
-/// Plays one run. If it was not as expected, the error is its whole output.
-fn run(scenario: &str, cluster: &str, workload: &str, expectation: Expectation) -> Result<(), String> {
-    let expected = match expectation {
-        Expectation::Valid => "valid",
-        Expectation::Violation => "violation",
-    };
-    let store = tempfile::tempdir().unwrap();
+fn play(scenario: &str, cluster: &str, locks: Vec<&String>) {
+    assert!(!locks.is_empty(), "{scenario} expects nothing of any lock");
+    let folder = tempfile::tempdir().unwrap();
+    let suite = folder.path().join("suite.toml");
+    std::fs::write(&suite, format!("[[cells]]\nworkload = {locks:?}\nnemesis = {scenario:?}\n")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
-        .args(["run", "--workload", workload, "--nemesis", scenario, "--cluster", cluster, "--expect", expected])
-        .arg("--store")
-        .arg(store.path())
+        .arg("suite")
+        .arg(&suite)
+        .args(["--cluster", cluster, "--jobs", AT_ONCE, "--store"])
+        .arg(folder.path())
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    if output.status.code() == Some(0) {
-        return Ok(());
-    }
     let text = [output.stdout, output.stderr].concat();
-    Err(format!("{workload} was to be {expected}:\n{}", String::from_utf8_lossy(&text)))
+    let text = String::from_utf8_lossy(&text);
+    assert!(output.status.code() == Some(0), "{scenario} on {cluster}:\n{text}");
+    assert!(text.contains(&format!("[{0}/{0}]", locks.len())), "{scenario} on {cluster} made fewer runs:\n{text}");
 }
 
 macro_rules! scenarios {
