@@ -9,8 +9,9 @@ use super::Pair;
 use super::links::Bridge;
 use super::probe::{Kind, Probe, Prober, Trace};
 
-/// How long the probes of each round have to enter the bridge.
-const ENTRY_MS: [u64; 4] = [5, 15, 40, 100];
+/// How long the probes of each round have to enter the bridge. The last rounds are for a machine that stands still for a moment:
+/// they cost nothing where something enters.
+const ENTRY_MS: [u64; 6] = [5, 15, 40, 100, 300, 600];
 /// Within this time, a packet that entered has left or never will: the bridge forwards without a queue.
 const FORWARDED: Duration = Duration::from_millis(2);
 /// The same for a heal, where waiting a little longer costs nothing if all is well.
