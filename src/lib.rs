@@ -21,6 +21,7 @@
 //! - [`explore`]: from a counterexample of a model of Redlock to a script for a run
 //! - [`risk`]: how often a lock loses updates, given how often its clients stand still
 //! - [`suite`]: many runs, each compared with what is expected of it
+//! - [`library`]: what becomes of a published lock under everything that there is to try
 //! - [`interrupt`]: how each stage of all this ends when the user wants to stop
 //! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
 //! - [`sync`]: how a mutex is taken
@@ -37,6 +38,7 @@ pub mod files;
 pub mod fuzz;
 pub mod history;
 pub mod interrupt;
+pub mod library;
 pub mod locks;
 pub mod machine;
 pub mod members;

@@ -13,7 +13,7 @@ use crate::units::{Length, LengthError};
 use crate::words::plural;
 
 /// Flags that a saved scenario stands for. Named one by one: of a group, clap would tell all where one is given.
-const SAID_BY_A_SCENARIO: [&str; 18] = [
+const SAID_BY_A_SCENARIO: [&str; 19] = [
     "workload",
     "nemesis",
     "cluster",
@@ -26,6 +26,7 @@ const SAID_BY_A_SCENARIO: [&str; 18] = [
     "hold",
     "acquire_timeout",
     "persistence",
+    "record_commands",
     "image",
     "redis_server",
     "subnet",

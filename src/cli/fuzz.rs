@@ -102,7 +102,13 @@ impl FuzzFlags {
         let nemesis = self.nemesis.as_deref().unwrap_or("none");
         let none = options.scenario(&self.workload, "none", self.seed, Path::new("")).map_err(Failure::arguments)?;
         // Before the nemesis, which cannot hit what is not there.
-        can_be_simulated(&none)?;
+        if let Err(error) = can_be_simulated(&none) {
+            let instead = match none.workload.client {
+                Some(_) => format!("; `redjepsen library {}` searches on real servers", quoted(&self.workload)),
+                None => String::new(),
+            };
+            return Err(Failure::arguments(format!("{error}{instead}")));
+        }
         let mut base =
             options.scenario(&self.workload, nemesis, self.seed, Path::new("")).map_err(Failure::arguments)?;
         if self.nemesis.is_none() && self.options.ttl.is_none() && base.workload.topology.has_roles() {

@@ -7,6 +7,7 @@ mod flags;
 mod fuzz;
 mod image;
 mod install;
+mod library;
 mod linear;
 mod list;
 mod pages;
@@ -55,6 +56,8 @@ enum Command {
     Run(Box<flags::RunFlags>),
     /// Run a suite: many workloads under many nemeses, each compared with what is expected
     Suite(Box<suite::SuiteFlags>),
+    /// Try everything there is on a published lock library: what it sends, what breaks it, and whether all of its kind fall
+    Library(Box<library::LibraryFlags>),
     /// Replay a run on real servers, such as one that `fuzz` found, and count how often its violation comes back
     Replay(replay::ReplayFlags),
     /// Find a failing scenario in virtual time and shrink it; needs neither Docker nor Redis
@@ -236,6 +239,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(flags) => in_runtime(run::run(*flags)),
         Command::Suite(flags) => in_runtime(suite::suite(*flags)),
+        Command::Library(flags) => in_runtime(library::library(*flags)),
         Command::Replay(flags) => in_runtime(replay::replay(flags)),
         Command::Fuzz(flags) => in_runtime(fuzz::fuzz(*flags)),
         Command::Runs => in_runtime(run::runs()),

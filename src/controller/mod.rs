@@ -11,6 +11,7 @@
 mod answers;
 mod board;
 mod clients;
+mod commands;
 mod excerpt;
 mod facts;
 mod flag;
@@ -42,7 +43,7 @@ use self::script::ScriptedClients;
 use crate::cluster::{Cluster, ClusterError};
 use crate::faults::AgentError;
 use crate::files::FileError;
-use crate::history::{Body, End, FactName, Header, Outcome, Presence, Recorder, SharedRecorder, Stall};
+use crate::history::{Body, ClockBound, End, FactName, Header, Outcome, Presence, Recorder, SharedRecorder, Stall};
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{Scenario, ScenarioError};
@@ -208,19 +209,21 @@ impl Run<'_> {
     /// From a started cluster to the last read. True if the user ended the run early.
     async fn run_phases(&self, header: Header, interrupt: &Interrupt) -> Result<bool, RunError> {
         self.recorder.append(Body::Run(Box::new(header)))?;
-        let Ok(clients) = interrupt.unless(self.prepare()).await else { return Ok(true) };
+        let Ok(prepared) = interrupt.unless(self.prepare()).await else { return Ok(true) };
+        let (clients, clock) = prepared?;
 
         self.stage("running");
         let began = Instant::now();
         self.status.send_modify(|status| status.began = Some(began));
         let (mut clients, interrupted) = tokio::select! {
             biased;
-            worked = self.work_until_the_end(clients?, began, interrupt) => worked?,
+            worked = self.work_until_the_end(clients, began, interrupt) => worked?,
             never = self.watch_for_lateness() => match never? {},
         };
         for client in &mut clients {
             self.note_an_end(client)?;
         }
+        self.write_commands(clock).await?;
 
         self.stage("settling");
         match interrupt.within(SETTLE_GRACE, self.settle(clients, interrupted)).await {
@@ -246,10 +249,12 @@ impl Run<'_> {
     }
 
     /// Establishes everything that must be true before the first operation.
-    async fn prepare(&self) -> Result<Vec<Client>, RunError> {
+    async fn prepare(&self) -> Result<(Vec<Client>, ClockBound), RunError> {
         self.stage("waiting for the nodes");
         self.establish_facts().await?;
-        self.recorder.append(Body::Clock(self.cluster.agent.clock_bound(self.recorder.start()).await?))?;
+        let clock = self.cluster.agent.clock_bound(self.recorder.start()).await?;
+        self.recorder.append(Body::Clock(clock))?;
+        self.begin_to_record_commands().await?;
         self.stage("starting the clients");
         let clients = self.start_clients().await?;
         self.fact(
@@ -257,7 +262,7 @@ impl Run<'_> {
             true,
             format!("{} said `ready`", crate::words::plural(clients.len() as u64, "client")),
         )?;
-        Ok(clients)
+        Ok((clients, clock))
     }
 
     /// Runs clients and faults side by side, until the run stops and everything in flight has ended.

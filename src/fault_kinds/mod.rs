@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::members::Role;
 
-pub use call::{CallEffect, Command, CommandFault, ordinal};
+pub use call::{CallEffect, Command, CommandFault, HOUSEKEEPING, names_a_key_of_the_run, ordinal, runs_a_script};
 
 /// The declaration of a kind of fault.
 #[derive(Debug)]

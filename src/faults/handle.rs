@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::injection::Injection;
+use super::monitor::SeenCommand;
 use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope, Struck};
 use crate::history::ClockBound;
 use crate::sync::lock;
@@ -78,6 +79,8 @@ impl Pending {
 
 /// Longer than any fault takes to be observed, but short enough to wait for.
 const ORDER_LIMIT: Duration = Duration::from_secs(5);
+/// Many commands take a while to be passed on.
+const MONITORED_LIMIT: Duration = Duration::from_secs(20);
 /// Pause between an answered heartbeat and the next one.
 const HEARTBEAT_PAUSE: Duration = Duration::from_millis(400);
 /// An agent that leaves a heartbeat unanswered for so many steps of this length counts as lost.
@@ -223,6 +226,23 @@ impl Agent {
         let order = Order::Redis { url: url.to_string(), command, limit_ms: millis(limit) };
         match self.order(order, limit + ORDER_LIMIT).await? {
             Answer::Redis(reply) => Ok(reply),
+            _ => Err(AgentError::Confused),
+        }
+    }
+
+    /// Notes every command that a Redis gets from now on.
+    pub async fn monitor(&self, url: &str, limit: Duration) -> Result<(), AgentError> {
+        let order = Order::Monitor { url: url.to_string(), limit_ms: millis(limit) };
+        match self.order(order, limit + ORDER_LIMIT).await? {
+            Answer::Done => Ok(()),
+            _ => Err(AgentError::Confused),
+        }
+    }
+
+    /// What a Redis was sent since [`Agent::monitor`], which ends with this.
+    pub async fn monitored(&self, url: &str) -> Result<Vec<SeenCommand>, AgentError> {
+        match self.order(Order::Monitored { url: url.to_string() }, MONITORED_LIMIT).await? {
+            Answer::Commands(commands) => Ok(commands),
             _ => Err(AgentError::Confused),
         }
     }

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::async_host::AsyncHost;
 use super::host::Host;
 use super::injection::Injection;
+use super::monitor::Monitors;
 use super::this_host::ThisHost;
 use super::wire::{Answer, Observation, Order, Request, Response, Struck};
 use super::{clear, kinds};
@@ -128,6 +129,7 @@ struct Ordered {
 
 struct Server {
     host: AsyncHost,
+    monitors: Monitors,
     /// By number. A fault is in here from before its injection until its heal was observed.
     in_effect: Mutex<BTreeMap<u32, Ordered>>,
     /// Set before the last heal, so that no order still under way breaks anything after it.
@@ -136,7 +138,12 @@ struct Server {
 
 impl Server {
     fn new(host: Arc<dyn Host>) -> Server {
-        Server { host: AsyncHost::new(host), in_effect: Mutex::default(), ending: AtomicBool::new(false) }
+        Server {
+            host: AsyncHost::new(host),
+            monitors: Monitors::default(),
+            in_effect: Mutex::default(),
+            ending: AtomicBool::new(false),
+        }
     }
 
     /// Begins an order; what it returns carries it out. An injection is registered by then, so a heal that was ordered
@@ -181,6 +188,11 @@ impl Server {
                 host.probes.close(&url).await;
                 clear::clear(&host.machine(), &url, Duration::from_millis(limit_ms)).await.map(|()| Answer::Done)
             }
+            Order::Monitor { url, limit_ms } => {
+                let limit = Duration::from_millis(limit_ms);
+                self.monitors.begin(&host.machine(), &url, limit).await.map(|()| Answer::Done)
+            }
+            Order::Monitored { url } => self.monitors.end(&host.machine(), &url).map(Answer::Commands),
             Order::Redis { url, command, limit_ms } => {
                 host.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await.map(Answer::Redis)
             }

@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use super::injection::Injection;
+use super::monitor::SeenCommand;
 use super::process::ProcessState;
 
 /// An order with a number that its answer repeats; answers may come in another order.
@@ -41,6 +42,10 @@ pub(crate) enum Order {
     StartAnew,
     /// Remove everything that clients left on a Redis and check that it is gone, within a time limit.
     Clear { url: String, limit_ms: u64 },
+    /// Note every command that a Redis gets, until that is asked for.
+    Monitor { url: String, limit_ms: u64 },
+    /// Say what was noted, and end it.
+    Monitored { url: String },
     /// Ask a server, within a time limit.
     Redis { url: String, command: RedisCommand, limit_ms: u64 },
 }
@@ -104,6 +109,7 @@ pub(crate) enum Answer {
     ObservedAll(Vec<Observation>),
     Struck(Struck),
     Redis(RedisReply),
+    Commands(Vec<SeenCommand>),
     Failed(String),
 }
 

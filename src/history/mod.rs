@@ -7,6 +7,7 @@
 //!
 //! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
 
+mod commands;
 mod contradiction;
 mod earlier;
 mod header;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::members::{Role, client_name};
 
 pub use crate::fault_kinds::{CallEffect, Command, CommandFault, FaultKind, ordinal};
+pub use commands::RecordedCommand;
 pub use contradiction::Contradiction;
 pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind};
 pub use linearizability::formats::HistoryError;

@@ -49,6 +49,18 @@ pub enum Milestone {
     End,
 }
 
+impl Step {
+    /// The phase of a client's operation that it waits for, if it does.
+    pub fn phase(&self) -> Option<Phase> {
+        match self {
+            Step::Start { to, .. } | Step::Go { to, .. } => *to,
+            Step::Await { event: Milestone::Phase(phase), .. }
+            | Step::Expect { event: Milestone::Phase(phase), .. } => Some(*phase),
+            _ => None,
+        }
+    }
+}
+
 const PHASES: [(&str, Phase); 11] = [
     ("acquiring", Phase::Acquiring),
     ("half-acquired", Phase::HalfAcquired),

@@ -175,6 +175,7 @@ mod tests {
             rate: 1.0,
             acquire_timeout: Duration::from_secs(4),
             persistence: crate::topology::Persistence::None,
+            record_commands: false,
             expect: None,
             cluster: Default::default(),
             client: None,

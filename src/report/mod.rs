@@ -8,6 +8,7 @@
 //! - [`counterexample`]: the smallest set of operations that no order explains, in words and as a drawing
 //! - [`linear`]: what a check against a model found
 //! - [`exploration`]: what a search of a model found
+//! - [`library`]: what becomes of a library under everything that was tried
 //! - [`risk`]: how often a lock loses updates
 //! - [`plots`]: the four plots
 //! - [`matrix`]: what a suite of runs showed
@@ -18,6 +19,7 @@ mod counterexample;
 pub mod exploration;
 mod html;
 mod incident;
+pub mod library;
 pub mod linear;
 pub mod matrix;
 mod plots;

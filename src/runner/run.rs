@@ -111,6 +111,10 @@ impl Runner {
         if scenario.cluster_kind().is_simulated() {
             // Before anything is installed for it.
             can_be_simulated(scenario)?;
+            if scenario.record_commands {
+                let text = "--record-commands asks servers for their MONITOR, which simulated ones have not; take --cluster local";
+                return Err(RunnerError::request(text));
+            }
         }
         let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
         if self.kept.is_none() {

@@ -54,6 +54,8 @@ pub struct Series<'a> {
     /// What is left if the program ends at once.
     pub remains: Remains,
     pub fail_fast: bool,
+    /// After this, no more runs are begun.
+    pub until: Option<Instant>,
     /// Whether each run gets its own cluster.
     pub new_clusters: bool,
     /// How many runs are made at the same time.
@@ -97,6 +99,8 @@ pub enum Ended {
     Done,
     FailFast,
     Interrupted,
+    /// See [`Series::until`].
+    OutOfTime,
     /// The runs can't be made, for this reason.
     CannotRun(String),
 }
@@ -231,6 +235,9 @@ impl Series<'_> {
         let surprise = |cell| standing(state, cell) == CellStatus::Surprise;
         if self.fail_fast && self.suite.cells.iter().any(surprise) {
             return Some(Ended::FailFast);
+        }
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return Some(Ended::OutOfTime);
         }
         self.interrupt.is_raised().then_some(Ended::Interrupted)
     }

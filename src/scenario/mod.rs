@@ -22,7 +22,7 @@ use crate::history::{Claim, Function, ResourceKind};
 use crate::locks::{self, LockSettings, LockSpec};
 use crate::nemesis::{Expectation, Nemesis};
 use crate::runs;
-use crate::topology::{Group, OwnClient, Persistence, Topology};
+use crate::topology::{Group, OwnClient, Persistence, Program, Topology};
 use crate::units::{Length, LengthError, LengthRange, as_text, millis};
 
 pub use cluster::ClusterSettings;
@@ -60,6 +60,9 @@ pub struct Scenario {
     /// What the lock's nodes keep on their disks.
     #[serde(default)]
     pub persistence: Persistence,
+    /// Whether every command that the lock's nodes get is recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub record_commands: bool,
     /// What the run is expected to show, if the user said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expectation>,
@@ -309,6 +312,11 @@ impl Scenario {
         }
         self.workload.check().map_err(|text| ScenarioError(format!("workload {}: {text}", self.workload_name)))?;
         self.nemesis.check().map_err(|text| ScenarioError(format!("nemesis {}: {text}", self.nemesis_name)))?;
+        if self.record_commands && self.workload.lock.program() != Program::Redis {
+            return Err(ScenarioError(
+                "--record-commands asks Redis for its MONITOR, and this lock has none".to_string(),
+            ));
+        }
         self.check_unlocked()?;
         self.check_topology()?;
         self.check_cluster()?;
@@ -419,6 +427,7 @@ mod tests {
             rate: 50.0,
             acquire_timeout: Duration::from_secs(4),
             persistence: Persistence::None,
+            record_commands: false,
             expect: Some(Expectation::Violation),
             cluster: ClusterSettings::default(),
             client: None,

@@ -69,6 +69,9 @@ pub struct Options {
     /// What the lock's nodes keep on disk [default: what the nemesis says, else none]
     #[arg(long, value_enum)]
     pub persistence: Option<Persistence>,
+    /// Write every command that the lock's nodes get into commands.jsonl (by MONITOR, which slows them)
+    #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
+    pub record_commands: Option<bool>,
     /// Redis-compatible image of the nodes [default: redis:7, or one made from this machine's own Redis]
     #[arg(long)]
     pub image: Option<String>,
@@ -118,6 +121,7 @@ impl Options {
             rate: self.rate.unwrap_or(RATE),
             acquire_timeout: self.acquire_timeout.unwrap_or(ACQUIRE_TIMEOUT).resolve(ttl).min(time_limit),
             persistence: self.persistence.or(nemesis.persistence).unwrap_or_default(),
+            record_commands: self.record_commands.unwrap_or_default(),
             expect: None,
             cluster: ClusterSettings {
                 kind: self.cluster.unwrap_or_default(),
@@ -175,6 +179,7 @@ impl Options {
             hold: this.hold.or(other.hold),
             acquire_timeout: this.acquire_timeout.or(other.acquire_timeout),
             persistence: this.persistence.or(other.persistence),
+            record_commands: this.record_commands.or(other.record_commands),
             image: this.image.or(other.image),
             redis_server: this.redis_server.or(other.redis_server),
             subnet: this.subnet.or(other.subnet),
@@ -216,6 +221,7 @@ impl Options {
             ("hold", text(self.hold)),
             ("acquire-timeout", text(self.acquire_timeout)),
             ("persistence", text(persistence)),
+            ("record-commands", text(self.record_commands)),
             ("image", self.image.clone()),
             ("redis-server", text(self.redis_server.as_ref().map(|path| path.display()))),
             ("subnet", text(self.subnet)),

@@ -14,6 +14,7 @@ mod gallery;
 mod groups;
 mod killed;
 mod languages;
+mod library;
 mod local;
 mod power;
 mod protocol;

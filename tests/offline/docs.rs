@@ -379,8 +379,13 @@ fn what_a_page_shows_is_what_is_printed() {
         }
     }
     // Those that take a library, a run of one's own or most of a minute.
-    let other =
-        ["run --cluster local --workload redis-py", "run --cluster local --workload ./mylock.toml", "replay", "risk"];
+    let other = [
+        "run --cluster local --workload redis-py",
+        "run --cluster local --workload ./mylock.toml",
+        "library",
+        "replay",
+        "risk",
+    ];
     for command in not_tried {
         let arguments = command.trim_start_matches("redjepsen ");
         assert!(other.iter().any(|other| arguments.starts_with(other)), "nobody tries `{command}`");

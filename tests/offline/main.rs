@@ -13,6 +13,7 @@ mod formats;
 mod hostile;
 mod hunts;
 mod install;
+mod library;
 mod matrix;
 mod replay;
 mod report;

@@ -1,7 +1,7 @@
 //! `redjepsen suite`: from a suite file to its matrix and exit code.
 
 mod merge;
-mod progress;
+pub(super) mod progress;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     tell_progress(&format!("{} · {}", announcement(&suite), state.folder().display()));
 
     let SuiteFlags { fail_fast, new_clusters, jobs, .. } = flags;
-    let series = Series { suite: &suite, interrupt, remains, fail_fast, new_clusters, jobs, not_here };
+    let series = Series { suite: &suite, interrupt, remains, fail_fast, until: None, new_clusters, jobs, not_here };
     let series_not_here = series.not_here.clone();
     let ended = series.make(&mut state, &mut Progress::default()).await?;
     let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
@@ -109,7 +109,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
             print("stopped at the first surprise (--fail-fast)\n")?;
             Ok(exit)
         }
-        Ended::Interrupted => {
+        Ended::OutOfTime | Ended::Interrupted => {
             print("interrupted; the same command goes on where it was\n")?;
             Ok(exit)
         }
@@ -167,7 +167,6 @@ impl SuiteFlags {
         format!("redjepsen suite {}{cluster}", quoted(wanted))
     }
 
-    /// The state of an interrupted suite if there is one to continue, else a new one.
     fn state(&self, suite: &Suite, part: &Part) -> Result<State, Failure> {
         let identity = Identity {
             suite: suite.name.clone(),
@@ -176,27 +175,32 @@ impl SuiteFlags {
             shard: part.shard,
             cut_sha256: suite.cut_sha256.clone(),
         };
-        let earlier = runs::suites(&self.store, &suite.name);
-        let found = if self.fresh { Earlier::Nothing } else { State::find(&earlier, &identity) };
-        match found {
-            Earlier::Unfinished(state) => {
-                let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
-                let folder = state.folder().display();
-                tell(&format!("going on with {folder}: {done} of {} runs are done", suite.runs()));
-                return Ok(state);
-            }
-            Earlier::Changed { folder, why } => {
-                tell(&format!("starting anew: {} is not finished, but {why}", folder.display()));
-            }
-            Earlier::Busy { folder } => {
-                tell(&format!("starting anew: another process is at work on {}", folder.display()));
-            }
-            Earlier::Nothing => {}
-        }
-        let failed = |error| Failure::could_not_run(format!("--store {}: {error}", self.store.display()));
-        let folder = runs::create_suite(&self.store, &suite.name).map_err(failed)?;
-        State::begin(&folder, &identity).map_err(Failure::could_not_run)
+        open_state(&self.store, &identity, suite.runs(), self.fresh)
     }
+}
+
+/// The state of an interrupted suite if there is one to continue, else a new one. Says which.
+pub(super) fn open_state(store: &Path, identity: &Identity, runs: usize, fresh: bool) -> Result<State, Failure> {
+    let earlier = runs::suites(store, &identity.suite);
+    let found = if fresh { Earlier::Nothing } else { State::find(&earlier, identity) };
+    match found {
+        Earlier::Unfinished(state) => {
+            let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
+            let folder = state.folder().display();
+            tell(&format!("going on with {folder}: {done} of {runs} runs are done"));
+            return Ok(state);
+        }
+        Earlier::Changed { folder, why } => {
+            tell(&format!("starting anew: {} is not finished, but {why}", folder.display()));
+        }
+        Earlier::Busy { folder } => {
+            tell(&format!("starting anew: another process is at work on {}", folder.display()));
+        }
+        Earlier::Nothing => {}
+    }
+    let failed = |error| Failure::could_not_run(format!("--store {}: {error}", store.display()));
+    let folder = runs::create_suite(store, &identity.suite).map_err(failed)?;
+    State::begin(&folder, identity).map_err(Failure::could_not_run)
 }
 
 fn announcement(suite: &Suite) -> String {
@@ -226,7 +230,7 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
 }
 
 /// The versions that the runs ran on, as each reported them.
-fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
+pub(super) fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
     let mut versions: BTreeMap<String, String> = BTreeMap::new();
     for run in runs.iter().filter(|run| !run.folder.is_empty()) {
         let Some(results) = runner::results(&folder.join(&run.folder)) else { continue };
@@ -238,7 +242,7 @@ fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
 }
 
 /// SHA-256 of this program's file, in hexadecimal.
-fn program_sha256() -> std::io::Result<String> {
+pub(super) fn program_sha256() -> std::io::Result<String> {
     let digest = Sha256::digest(std::fs::read(runner::PROGRAM)?);
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }

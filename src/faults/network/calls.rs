@@ -22,10 +22,12 @@ use super::capture::OFFLOAD_HEADER;
 use super::frame::{self, Tcp, flags};
 use super::resp::{self, Scanner, Value};
 use super::{Pair, reset};
-use crate::fault_kinds::{CallEffect, Command, CommandFault, ordinal};
+use crate::fault_kinds::{
+    CallEffect, Command, CommandFault, HOUSEKEEPING, names_a_key_of_the_run, ordinal, runs_a_script,
+};
 use crate::sync::lock;
 use crate::topology::REDIS_PORT;
-use effect::{did_nothing, keys_of, names_a_key_of_the_run, shown};
+use effect::{did_nothing, keys_of, shown};
 
 mod effect;
 
@@ -54,11 +56,6 @@ pub struct CommandWatch {
 /// A client's address and port, and a server's address.
 pub type Ends = (Ipv4Addr, u16, Ipv4Addr);
 
-/// Commands about a connection or a server, which no lock is made of.
-const HOUSEKEEPING: [&str; 18] = [
-    "AUTH", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DBSIZE", "ECHO", "FUNCTION", "HELLO", "INFO", "PING", "QUIT",
-    "READONLY", "RESET", "ROLE", "SCRIPT", "SELECT", "SENTINEL",
-];
 /// Commands that write nothing, where the server does not say which do.
 const READS: [&str; 26] = [
     "DISCARD",
@@ -191,10 +188,6 @@ impl CommandWatch {
         let spared = spared.unwrap_or_default();
         format!("armed, but no {of}{nth}{}{on} from {clients} to {servers} came{spared}", self.command)
     }
-}
-
-fn runs_a_script(command: &str) -> bool {
-    command.starts_with("EVAL") || command.starts_with("FCALL")
 }
 
 /// A command at which a fault struck.

@@ -70,7 +70,7 @@ fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
 }
 
 /// Text in which the parts between backticks are values.
-fn prose(text: &str) -> Markup {
+pub(super) fn prose(text: &str) -> Markup {
     html! {
         @for (number, part) in text.split('`').enumerate() {
             @if number % 2 == 1 { code { (part) } } @else { (with_units(part)) }

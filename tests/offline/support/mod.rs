@@ -402,6 +402,7 @@ fn scenario(play: &Play, claimed: bool) -> Scenario {
         rate: 15.0,
         acquire_timeout: Duration::from_millis(1800),
         persistence: Persistence::None,
+        record_commands: false,
         expect: None,
         cluster: ClusterSettings::default(),
         client: None,

@@ -4,7 +4,7 @@
 //! next. So only an error shows that a script did nothing; what it answered is told all the same.
 
 use super::super::resp::Value;
-use super::runs_a_script;
+use crate::fault_kinds::runs_a_script;
 use crate::history::Command;
 
 /// Commands that answer 0 if there was nothing to do.
@@ -45,15 +45,6 @@ pub(super) fn keys_of(command: &str, words: &[Vec<u8>]) -> Vec<String> {
     words.iter().skip(3).take(number).map(text).collect()
 }
 
-/// Whether a key of a server names the key of an operation, `k0` and so on, as a library's own keys for other ends do not.
-pub(super) fn names_a_key_of_the_run(key: &str) -> bool {
-    let bytes = key.as_bytes();
-    (0..bytes.len()).any(|at| {
-        let begins = at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
-        begins && bytes[at] == b'k' && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
-    })
-}
-
 /// Whether an answer says that a command, in capitals, was not carried out, or found nothing to do.
 pub(super) fn did_nothing(meant: &Command, command: &str, answer: &Value) -> bool {
     if *meant == Command::Any {
@@ -86,6 +77,7 @@ pub(super) fn shown(answer: &Value) -> String {
 mod tests {
     use super::super::super::resp::Scanner;
     use super::*;
+    use crate::fault_kinds::names_a_key_of_the_run;
 
     fn answer(reply: &str) -> Value {
         Scanner::default().read(reply.as_bytes()).unwrap().remove(0)

@@ -1,0 +1,14 @@
+//! What becomes of a lock library under everything that there is to try: what it sends, which scenarios and which strikes at
+//! its own commands break it, and whether they break every lock of its kind.
+//!
+//! - [`sent`]: the commands of runs without faults, by what their client was doing
+//! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there
+//! - [`kind`]: a lock of ours that is of the same kind, to compare with
+//! - [`examined`]: what was tried, put together by cause
+//!
+//! Pure: runs are made elsewhere.
+
+pub mod examined;
+pub mod kind;
+pub mod sent;
+pub mod strikes;

@@ -1,0 +1,169 @@
+//! The commands of a library, told from a run without faults in which every command was recorded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::fault_kinds::{HOUSEKEEPING, names_a_key_of_the_run, runs_a_script};
+use crate::history::{History, Operation, Phase, RecordedCommand};
+use crate::words::sanitize;
+
+/// What a client is doing when it sends a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// Nobody else has the lock, or it is not known that anybody has.
+    Taking,
+    /// Somebody else has the lock.
+    Waiting,
+    Holding,
+    Releasing,
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            When::Taking => "while it takes the lock",
+            When::Waiting => "while it waits for the lock",
+            When::Holding => "while it holds the lock",
+            When::Releasing => "while it gives the lock back",
+        })
+    }
+}
+
+/// A command that a library sends.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Sent {
+    pub when: When,
+    /// In capitals; `EVAL` stands for all that run a script.
+    pub name: String,
+    /// Which of this name, from 1, of those that one operation sends to one node at that time.
+    pub nth: u32,
+    /// The key by which it is told from others of its name, if that is one of the operation's.
+    pub key: Option<String>,
+    /// It with its first words, as it was sent once.
+    pub example: String,
+    /// What the script called, if it is one.
+    pub calls: Vec<String>,
+    /// In how many operations it was seen.
+    pub operations: u64,
+}
+
+/// What comes in less than one of so many operations is not the way in which a library does it.
+const FEW: u64 = 10;
+/// Of more of one name in one operation, the later ones are tries of the same.
+const MOST_OF_A_NAME: u32 = 3;
+
+/// The commands that take, keep or release locks in these runs, those that come first in an operation first. What a client sends
+/// to take a lock is told by runs of one client; where there are several, what is not among that belongs to waiting. A command
+/// that comes in few of the operations is left out: the text of a script that was not known yet, say.
+pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
+    let mut alone: Vec<_> = runs.iter().collect();
+    alone.sort_by_key(|(history, _)| history.run.as_ref().is_some_and(|run| run.clients > 1));
+    let mut seen: BTreeMap<(When, String, u32), Sent> = BTreeMap::new();
+    let mut order: Vec<(When, String, u32)> = Vec::new();
+    let mut reached: BTreeMap<When, u64> = BTreeMap::new();
+    for (history, commands) in alone {
+        let Some(header) = &history.run else { continue };
+        let several = header.clients > 1;
+        for operation in &history.operations {
+            for (phase, when) in [(Phase::Acquired, When::Holding), (Phase::Releasing, When::Releasing)] {
+                *reached.entry(when).or_default() += u64::from(operation.phase(phase).is_some());
+            }
+            *reached.entry(if several { When::Waiting } else { When::Taking }).or_default() += 1;
+            let client = header.client_name(operation.process);
+            let mut counts: BTreeMap<(When, &str, String), u32> = BTreeMap::new();
+            let mut counted = BTreeSet::new();
+            for (place, command) in commands.iter().enumerate() {
+                let Some(mut when) = when(operation, command.time) else { continue };
+                let Some(name) = command.words.first().map(|name| name.to_ascii_uppercase()) else { continue };
+                if command.from.as_deref() != Some(&*client) || command.in_script || HOUSEKEEPING.contains(&&*name) {
+                    continue;
+                }
+                let name = if runs_a_script(&name) { "EVAL".to_string() } else { name };
+                if several && when == When::Taking {
+                    if order.iter().any(|(when, known, _)| *when == When::Taking && *known == name) {
+                        continue;
+                    }
+                    when = When::Waiting;
+                }
+                let nth = counts.entry((when, &command.node, name.clone())).or_default();
+                *nth += 1;
+                if *nth > MOST_OF_A_NAME {
+                    continue;
+                }
+                let known = (when, name.clone(), *nth);
+                if !seen.contains_key(&known) {
+                    order.push(known.clone());
+                }
+                let entry = seen.entry(known.clone()).or_insert_with(|| Sent {
+                    when,
+                    name,
+                    nth: *nth,
+                    key: command.words.iter().skip(1).find(|word| names_a_key_of_the_run(word)).cloned(),
+                    example: example(&command.words),
+                    calls: calls(&commands[place + 1..], &command.node),
+                    operations: 0,
+                });
+                entry.operations += u64::from(counted.insert(known));
+            }
+        }
+    }
+    order.sort_by_key(|(when, ..)| *when);
+    let is_usual = |sent: &Sent| sent.operations * FEW >= reached.get(&sent.when).copied().unwrap_or_default();
+    order.into_iter().filter_map(|known| seen.remove(&known)).filter(is_usual).collect()
+}
+
+/// Whether a lock is renewed by itself while it is held.
+pub fn is_renewed(sent: &[Sent]) -> bool {
+    sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some())
+}
+
+/// What the client of an operation was doing at that time.
+fn when(operation: &Operation, time: u64) -> Option<When> {
+    let at = |phase| {
+        operation
+            .phase(phase)
+            .map(|stamp| stamp.stamped.and_then(|at| u64::try_from(at).ok()).unwrap_or(stamp.received))
+    };
+    let end = operation.completed.unwrap_or(u64::MAX);
+    match time {
+        _ if time < operation.invoked || time > end => None,
+        _ if at(Phase::Releasing).is_some_and(|from| time >= from) => Some(When::Releasing),
+        // A lock that was not had is not held.
+        _ if at(Phase::Acquired).is_some_and(|from| time >= from) => Some(When::Holding),
+        _ => at(Phase::Acquiring).is_none_or(|from| time >= from).then_some(When::Taking),
+    }
+}
+
+/// The commands that a script called, which the node tells right after it.
+fn calls(following: &[RecordedCommand], node: &str) -> Vec<String> {
+    let of_it = following.iter().filter(|command| command.node == node).take_while(|command| command.in_script);
+    of_it.filter_map(|command| command.words.first()).map(|name| name.to_ascii_uppercase()).collect()
+}
+
+/// `SET lock:k0 … NX PX 1000`: values are of no interest, and a script's text is long.
+fn example(words: &[String]) -> String {
+    const LONGEST: usize = 24;
+    let shown = words.iter().take(8).map(|word| {
+        let is_short = word.len() <= LONGEST && !word.contains(char::is_control);
+        if is_short || names_a_key_of_the_run(word) { sanitize(word, 60) } else { "…".to_string() }
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+/// What the first client that a fault struck was doing then; None if the faults struck no client at work.
+pub fn struck_when(history: &History) -> Option<When> {
+    let header = history.run.as_ref()?;
+    history.faults.iter().filter(|window| window.was_observed()).find_map(|window| {
+        let hit = |operation: &&Operation| window.targets.contains(&header.client_name(operation.process));
+        history.operations.iter().filter(hit).find_map(|operation| when(operation, window.inject))
+    })
+}
+
+/// At which command a fault struck, and what that was answered, in the words of the history; None if none waited for one.
+pub fn struck_at(history: &History) -> Option<&str> {
+    let struck = history.faults.iter().find(|window| window.kind.is_at_command() && window.was_observed())?;
+    struck.texts.first().map(String::as_str)
+}

@@ -1,0 +1,136 @@
+//! What was tried of a library, as a page to show to its maintainer.
+
+use maud::{Markup, html};
+
+use super::{broken, command, facts, headline, meaning, symptom};
+use crate::library::examined::{Came, Examined, Symptom, Tried};
+use crate::library::kind::OfItsKind;
+use crate::report::html::{prose, whole_page};
+use crate::words::sanitize;
+
+/// The page; its links lead to the reports of the runs.
+pub fn html(examined: &Examined) -> String {
+    let symptoms = examined.symptoms();
+    let own = symptoms.iter().any(|symptom| symptom.of_its_kind != OfItsKind::Falls);
+    let (word, class) = match (symptoms.is_empty(), own) {
+        (_, true) => ("FALLS", "invalid"),
+        (false, false) => ("AS ITS KIND", "valid"),
+        (true, false) if examined.that(Came::Held).is_empty() => ("UNKNOWN", "unknown"),
+        (true, false) => ("WITHSTANDS", "valid"),
+    };
+    let body = html! {
+        main {
+            header class={ "verdict " (class) } {
+                p class="about" { b { "redjepsen" } span { "everything that was tried of one library" } }
+                h1 { (word) }
+                p class="headline" { (prose(&headline(examined))) "." }
+            }
+            section id="sends" {
+                h2 { "What it sends" }
+                table {
+                    thead { tr { th { "command" } th { "when" } th { "seen in" } } }
+                    tbody { @for sent in &examined.sent { tr {
+                        td { code { (sanitize(&command(sent), 300)) } }
+                        td { (sent.when) }
+                        td class="n" { (sent.operations) " of " (examined.operations) " operations" }
+                    } } }
+                }
+            }
+            @for kind in [OfItsKind::Holds, OfItsKind::Unknown, OfItsKind::Falls] {
+                @let of_kind: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.of_its_kind == kind).collect();
+                @if !of_kind.is_empty() {
+                    section {
+                        h2 { (prose(&meaning(kind, examined))) }
+                        @for symptom in of_kind { (broke(symptom)) }
+                    }
+                }
+            }
+            (held(examined))
+            (nothing(examined))
+            section id="made" {
+                h2 { "How it was made" }
+                table class="pairs" { tbody {
+                    @for (name, text) in facts(examined) { tr { th { (name) } td { (prose(&text)) } } }
+                    tr { th { "again" } td { code { "redjepsen library " (examined.workload) } } }
+                } }
+            }
+        }
+    };
+    whole_page(&[&examined.name], &[], &body)
+}
+
+/// What breaks it in one way.
+fn broke(group: &Symptom) -> Markup {
+    html! {
+        article class="case" {
+            h3 { (symptom(group)) }
+            table {
+                thead { tr { th { "scenario" } th { "broken in" } th { "what happened" } } }
+                tbody { @for tried in &group.tried { tr {
+                    (name(tried))
+                    td class="n" { (broken(tried)) }
+                    td {
+                        @if let Some(run) = tried.telling() {
+                            (sanitize(&run.summary, 400))
+                            @if let Some(struck) = &run.struck { br; span class="fine" { (sanitize(struck, 300)) } }
+                            br; code { (run.repeat) }
+                        }
+                    }
+                } } }
+            }
+        }
+    }
+}
+
+fn held(examined: &Examined) -> Markup {
+    let held = examined.that(Came::Held);
+    html! {
+        @if !held.is_empty() {
+            section id="withstands" {
+                h2 { "What it withstands" }
+                table {
+                    thead { tr { th { "scenario" } th { "what struck, and what it did" } } }
+                    tbody { @for tried in held { tr {
+                        (name(tried))
+                        td {
+                            (tried.description)
+                            @if let Some(struck) = tried.telling().and_then(|run| run.struck.as_ref()) {
+                                br; span class="fine" { (sanitize(struck, 300)) }
+                            }
+                        }
+                    } } }
+                }
+            }
+        }
+    }
+}
+
+fn nothing(examined: &Examined) -> Markup {
+    let nothing = examined.nothing_shown();
+    html! {
+        @if !nothing.is_empty() || !examined.not_about.is_empty() {
+            section id="nothing" {
+                h2 { "What shows nothing of it" }
+                table {
+                    thead { tr { th { "scenario" } th { "why" } } }
+                    tbody {
+                        @for (why, tried) in nothing { @for tried in tried { tr { (name(tried)) td { (sanitize(why, 400)) } } } }
+                        @for (name, why) in &examined.not_about { tr { td { (name) } td { (sanitize(why, 400)) } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The scenario, with a link to the report that shows it best.
+fn name(tried: &Tried) -> Markup {
+    html! {
+        td {
+            @match tried.telling() {
+                Some(run) if !run.folder.is_empty() => a href={ (run.folder) "/report.html" } { (tried.scenario) },
+                _ => (tried.scenario),
+            }
+        }
+    }
+}

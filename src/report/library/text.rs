@@ -1,0 +1,64 @@
+//! What was tried of a library, in a terminal.
+
+use super::{broken, command, facts, headline, meaning, symptom};
+use crate::library::examined::{Came, Examined};
+use crate::library::kind::OfItsKind;
+use crate::report::Look;
+use crate::words::{line, plural, sanitize};
+
+/// A line is cut off here where it is not the user's to read whole.
+const LONGEST: usize = 300;
+
+/// The headline, what breaks it by symptom, what it withstands, and what shows nothing.
+pub fn terminal(examined: &Examined, look: Look) -> String {
+    let mut lines = vec![format!("{}.", look.paint("1", &line(&headline(examined), LONGEST))), String::new()];
+    lines.extend(facts(examined).into_iter().map(|(name, text)| format!("  {name:<14} {}", line(&text, LONGEST))));
+    for (place, sent) in examined.sent.iter().enumerate() {
+        let name = if place == 0 { "sends" } else { "" };
+        lines.push(format!("  {name:<14} {}, {}", sanitize(&command(sent), LONGEST), sent.when));
+    }
+    let mut said = None;
+    for group in examined.symptoms() {
+        if said != Some(group.of_its_kind) {
+            said = Some(group.of_its_kind);
+            let code = if group.of_its_kind == OfItsKind::Falls { "1" } else { "1;31" };
+            lines.extend([String::new(), look.paint(code, &meaning(group.of_its_kind, examined))]);
+        }
+        lines.push(format!("  {}", symptom(&group)));
+        for tried in &group.tried {
+            lines.push(format!("    {} ({})", tried.scenario, broken(tried)));
+        }
+        if let Some(run) = group.tried.first().and_then(|tried| tried.telling()) {
+            lines.push(format!("    {}", sanitize(&run.summary, LONGEST)));
+            lines.push(format!("    repeat  {}", sanitize(&run.repeat, 400)));
+        }
+    }
+    let held = examined.that(Came::Held);
+    if !held.is_empty() {
+        lines.extend([
+            String::new(),
+            look.paint("1;32", &format!("Withstands {}", plural(held.len() as u64, "scenario"))),
+        ]);
+        for tried in held {
+            let struck = tried.telling().and_then(|run| run.struck.as_deref());
+            lines.push(format!(
+                "  {}{}",
+                tried.scenario,
+                struck.map_or_else(String::new, |struck| format!(": {}", sanitize(struck, 160)))
+            ));
+        }
+    }
+    let nothing = examined.nothing_shown();
+    if !nothing.is_empty() {
+        lines.extend([String::new(), look.paint("1;33", "Shows nothing of it")]);
+        for (why, tried) in nothing {
+            let names: Vec<&str> = tried.iter().map(|tried| &*tried.scenario).collect();
+            lines.push(format!("  {}: {}", names.join(", "), sanitize(why, LONGEST)));
+        }
+    }
+    if !examined.not_about.is_empty() {
+        let names: Vec<&str> = examined.not_about.iter().map(|(name, _)| &**name).collect();
+        lines.extend([String::new(), look.paint("2", &format!("About other locks: {}", names.join(", ")))]);
+    }
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,42 @@
+//! `redjepsen library` on real servers, with a lock of ours, which needs nothing to be installed.
+
+use std::process::{Command, Stdio};
+
+use crate::turns;
+
+#[test]
+fn a_lock_is_examined_by_its_own_commands_and_goes_on_where_its_time_was_over() {
+    let _turn = turns::local();
+    let store = tempfile::tempdir().unwrap();
+    let examine = |time: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+        command.args(["library", "single-get-del", "--cluster", "local", "--ttl", "1s", "--jobs", "2", "--time", time]);
+        let output = command.arg("--store").arg(store.path()).stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), text)
+    };
+    let (code, text) = examine("25s");
+    assert_eq!(code, Some(2), "there was no time for all: {text}");
+    for told in ["SET lock:k0", "while it takes the lock", "GET lock:k0", "DEL lock:k0, while it gives the lock back"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    assert!(text.contains("goes on where it was"), "{text}");
+    let page = text.lines().find_map(|line| line.trim().strip_prefix("page  ")).expect(&text);
+    let page = std::fs::read_to_string(page.trim()).unwrap();
+    assert!(page.contains("What it sends") && page.contains("DEL lock:k0"), "{page}");
+    // What was made is not made again.
+    let (_, text) = examine("1s");
+    assert!(text.contains("going on with") && text.contains("DEL lock:k0"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_asked_what_it_gets_is_refused() {
+    let store = tempfile::tempdir().unwrap();
+    for (lock, cluster, why) in [("single", "sim", "simulated servers"), ("etcd", "local", "MONITOR")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+        command.args(["library", lock, "--cluster", cluster, "--store"]).arg(store.path());
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(254) && text.contains(why), "{lock}: {text}");
+    }
+}

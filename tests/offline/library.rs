@@ -1,0 +1,235 @@
+//! What `redjepsen library` makes of what a library sends, and of what came of it. Its scenarios are played in virtual time.
+
+use std::path::Path;
+
+use redjepsen::checker::Validity;
+use redjepsen::history::{self, RecordedCommand};
+use redjepsen::library::examined::{Came, Examined, Tried, TriedRun};
+use redjepsen::library::kind::{Kind, OfItsKind};
+use redjepsen::library::sent::{Sent, When, is_renewed, sent};
+use redjepsen::library::strikes::{Scripted, scenarios};
+use redjepsen::report::Look;
+use redjepsen::report::library::{html, terminal};
+use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::Options;
+
+fn command(when: When, name: &str) -> Sent {
+    let example = format!("{name} lock:k0");
+    Sent { when, name: name.into(), nth: 1, key: Some("lock:k0".into()), example, calls: Vec::new(), operations: 9 }
+}
+
+/// What a run of this scenario with this lock of ours shows.
+fn played(scripted: &Scripted, toml: &str, workload: &str, nodes: u32) -> (Validity, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(format!("{}.toml", scripted.name));
+    std::fs::write(&file, toml).unwrap();
+    let options = Options { nodes: Some(nodes), ..Options::default() };
+    let scenario = options.scenario(workload, file.to_str().unwrap(), 1, Path::new("")).unwrap();
+    let checked = simulate(&scenario).unwrap();
+    let failed = checked.verdict.gates.iter().find(|gate| !gate.passed).map(|gate| gate.text.clone());
+    (checked.verdict.valid, format!("{} with {workload}: {failed:?}\n{toml}", scripted.name))
+}
+
+#[test]
+fn a_sound_lock_withstands_every_strike_at_its_own_commands() {
+    let taking_and_releasing = [command(When::Taking, "SET"), command(When::Releasing, "EVAL")];
+    let renewing = [command(When::Holding, "EVAL")];
+    for (workload, nodes, sent) in [
+        ("single", 1, &taking_and_releasing[..]),
+        ("redlock", 3, &taking_and_releasing),
+        ("redlock-watchdog", 3, &renewing),
+    ] {
+        for scripted in scenarios(sent, nodes, true) {
+            for toml in [&scripted.toml, &scripted.of_its_kind] {
+                let (valid, text) = played(&scripted, toml, workload, nodes);
+                assert_eq!(valid, Validity::Valid, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unsound_lock_falls_to_those_that_its_defect_is_about_and_to_no_others() {
+    let fell = |workload: &str, when, name: &str| {
+        let all = scenarios(&[command(when, name)], 1, true);
+        let fell = all.iter().filter(|scripted| played(scripted, &scripted.toml, workload, 1).0 == Validity::Invalid);
+        fell.map(|scripted| scripted.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        fell("redlock-unchecked", When::Taking, "SET"),
+        ["taking-set-late-reply", "taking-set-pause-before-reply"]
+    );
+    // SETNX without a TTL, and EXPIRE after it.
+    assert_eq!(fell("setnx-expire", When::Taking, "SETNX"), ["taking-setnx-kill-before-reply"]);
+    // DEL, whoever has it.
+    assert_eq!(fell("single-constant", When::Releasing, "DEL"), ["releasing-del-late-request"]);
+    assert!(fell("single", When::Taking, "SET").is_empty());
+}
+
+#[test]
+fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
+    let other = Sent { key: None, ..command(When::Taking, "INCR") };
+    assert!(scenarios(&[other], 3, true).is_empty());
+    let waiting = scenarios(&[command(When::Waiting, "SUBSCRIBE")], 1, true);
+    let names: Vec<&str> = waiting.iter().map(|scripted| &*scripted.name).collect();
+    assert_eq!(
+        names,
+        ["waiting-subscribe-late-reply", "waiting-subscribe-reset-after", "waiting-subscribe-lost-reply"]
+    );
+    for scripted in waiting {
+        assert!(scripted.toml.contains("SUBSCRIBE on lock:k* client:0"), "{}", scripted.toml);
+        assert!(toml::from_str::<redjepsen::nemesis::Nemesis>(&scripted.toml).is_ok(), "{}", scripted.toml);
+    }
+    // Nothing runs out by itself, so nothing is waited for.
+    let forever = scenarios(&[command(When::Taking, "SET")], 1, false);
+    assert!(forever.iter().all(|scripted| !scripted.toml.contains("1.1ttl")));
+}
+
+/// A run of some clients in which c0 takes, holds and gives back the lock; the header is the history's first line.
+fn run_of(clients: u32) -> history::History {
+    let header = format!(
+        r#"{{"index":0,"time":0,"type":"run","run":{{"format":1,"redjepsen":"0.1.0","workload":"w","nemesis":"none","seed":1,"clients":{clients},"nodes":1,"keys":1,"ttl_ms":1000,"time_limit_ms":9000,"resource":"register","claims":["updates"],"faults_expected":false,"script_steps":0,"progress":"any","started":"2026-11-24T00:00:00Z"}}}}"#
+    );
+    let mut lines = vec![
+        header,
+        r#"{"index":1,"time":100,"type":"invoke","process":0,"f":"rmw","key":"k0","value":[null,"c0:0"]}"#.into(),
+    ];
+    for (index, (time, phase)) in [
+        (110, "acquiring"),
+        (200, "acquired"),
+        (300, "read"),
+        (310, "before-write"),
+        (390, "written"),
+        (400, "releasing"),
+        (490, "released"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        lines.push(format!(r#"{{"index":{},"time":{time},"type":"phase","process":0,"phase":"{phase}"}}"#, index + 2));
+    }
+    lines.push(r#"{"index":9,"time":500,"type":"ok","process":0,"f":"rmw","key":"k0","value":[null,"c0:0"]}"#.into());
+    lines.push(String::new());
+    history::load_reader(lines.join("\n").as_bytes(), "a test").unwrap()
+}
+
+fn recorded(time: u64, from: &str, words: &[&str]) -> RecordedCommand {
+    let from = (from != "script").then(|| from.to_string());
+    RecordedCommand {
+        time,
+        node: "n0".into(),
+        in_script: from.is_none(),
+        from,
+        words: words.iter().map(|word| word.to_string()).collect(),
+    }
+}
+
+#[test]
+fn commands_are_told_apart_by_what_their_client_was_doing() {
+    let commands = vec![
+        recorded(50, "c0", &["SET", "lock:k0", "before"]),
+        recorded(120, "c0", &["CLIENT", "SETNAME", "k0"]),
+        recorded(130, "c1", &["SET", "lock:k0", "another"]),
+        recorded(150, "c0", &["SET", "lock:k0", "a-value-that-is-longer-than-any-word", "NX"]),
+        recorded(250, "c0", &["PEXPIRE", "lock:k0", "1000"]),
+        recorded(410, "c0", &["EVALSHA", "0123456789012345678901234567890123456789", "1", "lock:k0"]),
+        recorded(411, "script", &["GET", "lock:k0"]),
+        recorded(412, "script", &["DEL", "lock:k0"]),
+        recorded(600, "c0", &["GET", "lock:k0"]),
+    ];
+    let seen = sent(&[(run_of(1), commands)]);
+    let told: Vec<String> =
+        seen.iter().map(|sent| format!("{}: {} [{}]", sent.when, sent.example, sent.calls.join(" "))).collect();
+    assert_eq!(
+        told,
+        [
+            "while it takes the lock: SET lock:k0 … NX []",
+            "while it holds the lock: PEXPIRE lock:k0 1000 []",
+            "while it gives the lock back: EVAL… 1 lock:k0 [GET DEL]".replace("EVAL…", "EVALSHA …").as_str(),
+        ]
+    );
+    assert_eq!(seen[2].name, "EVAL");
+    assert!(is_renewed(&seen));
+    assert!(!is_renewed(&seen[..1]));
+}
+
+#[test]
+fn what_is_sent_only_beside_others_belongs_to_waiting() {
+    let alone = vec![recorded(150, "c0", &["SET", "lock:k0", "v"])];
+    let beside = vec![recorded(140, "c0", &["SET", "lock:k0", "v"]), recorded(150, "c0", &["SUBSCRIBE", "lock:k0"])];
+    // Whichever comes first.
+    let seen = sent(&[(run_of(2), beside), (run_of(1), alone)]);
+    let told: Vec<_> = seen.iter().map(|sent| (sent.when, &*sent.name)).collect();
+    assert_eq!(told, [(When::Taking, "SET"), (When::Waiting, "SUBSCRIBE")]);
+}
+
+fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
+    TriedRun {
+        ttl: "1s".into(),
+        valid: Some(valid),
+        summary: format!("It came out {valid:?}."),
+        struck: Some("c0's 1st SET of lock:k0 to n0 was answered with OK".into()),
+        when,
+        anomaly: Some(anomaly.into()),
+        folder: "../runs/one".into(),
+        repeat: "redjepsen run --seed 1".into(),
+    }
+}
+
+fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {
+    Tried { scenario: scenario.into(), description: format!("What {scenario} is"), searched: false, of_its_kind, runs }
+}
+
+fn examined(tried: Vec<Tried>) -> Examined {
+    Examined {
+        workload: "./mine.toml".into(),
+        name: "mine 1.0".into(),
+        kind: Kind { reference: Some("single".into()), what: "a lock with a TTL, on one node".into() },
+        ttls: vec!["1s".into()],
+        sent: vec![command(When::Taking, "SET")],
+        operations: 10,
+        tried,
+        not_about: vec![("failover".into(), "it has no primary".into())],
+        not_made: 0,
+        took: std::time::Duration::from_secs(60),
+        versions: [("redis".to_string(), "redis 7.0.15".to_string())].into(),
+    }
+}
+
+#[test]
+fn symptoms_of_one_cause_stand_together_and_those_of_the_kind_come_last() {
+    use OfItsKind::{Falls, Holds, Unknown};
+    use Validity::{Invalid, Valid};
+    let lost = |when| vec![run(Invalid, when, "lost update")];
+    let all = examined(vec![
+        tried("pause", Falls, lost(Some(When::Holding))),
+        tried("late-acquire-reply", Holds, lost(Some(When::Taking))),
+        tried("odd", Unknown, lost(None)),
+        tried("late-release", Unknown, vec![run(Valid, Some(When::Releasing), "")]),
+        tried("pause-before-reply", Holds, vec![run(Valid, None, ""), run(Invalid, Some(When::Taking), "lost update")]),
+        tried("late-extension", Unknown, vec![run(Validity::Unknown, None, "")]),
+    ]);
+    let symptoms: Vec<Vec<&str>> =
+        all.symptoms().iter().map(|one| one.tried.iter().map(|tried| &*tried.scenario).collect()).collect();
+    assert_eq!(symptoms, [vec!["late-acquire-reply", "pause-before-reply"], vec!["odd"], vec!["pause"]]);
+    assert_eq!((all.that(Came::Fell).len(), all.that(Came::Held).len(), all.that(Came::Nothing).len()), (4, 1, 1));
+    let text = terminal(&all, Look::PLAIN);
+    let headline = "mine 1.0 falls to 4 of 5 scenarios: to 1 as a lock with a TTL, on one node does; to 2 that `single` withstands; to 1 with nothing to compare it with.";
+    assert!(text.starts_with(headline), "{text}");
+    // Nothing unexplained is called the library's own.
+    let (own, rest) = text.split_once("Unexplained").unwrap();
+    assert!(own.contains("late-acquire-reply") && !own.contains("odd ("), "{text}");
+    assert!(rest.contains("odd (1 of 1 run)") && rest.contains("late-release: c0's 1st SET"), "{text}");
+    let page = html(&all);
+    assert!(page.contains(r#"href="../runs/one/report.html""#) && page.contains("it has no primary"), "{page}");
+}
+
+#[test]
+fn where_nothing_was_shown_nothing_is_claimed() {
+    let nothing = examined(vec![tried("pause", OfItsKind::Unknown, vec![run(Validity::Unknown, None, "")])]);
+    let text = terminal(&nothing, Look::PLAIN);
+    assert!(text.starts_with("Nothing is known of mine 1.0: no run shows anything."), "{text}");
+    assert!(!html(&nothing).contains("AS ITS KIND"));
+    let held = examined(vec![tried("pause", OfItsKind::Unknown, vec![run(Validity::Valid, None, "")])]);
+    assert!(terminal(&held, Look::PLAIN).starts_with("mine 1.0 withstood all of 1 scenario that show"), "held");
+}
