@@ -160,7 +160,6 @@ impl Examination {
             kind: kind.clone(),
             ttls: self.flags.ttl.iter().map(ToString::to_string).collect(),
             sent,
-            operations,
             tried,
             not_about,
             not_made: catalogue.lacking + search.as_ref().map_or(files.len(), |search| search.lacking),

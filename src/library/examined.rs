@@ -23,8 +23,6 @@ pub struct Examined {
     /// The TTLs that it was tried with.
     pub ttls: Vec<String>,
     pub sent: Vec<Sent>,
-    /// How many operations were recorded for that.
-    pub operations: u64,
     pub tried: Vec<Tried>,
     /// Scenarios that are about other locks, each with the reason.
     pub not_about: Vec<(String, String)>,

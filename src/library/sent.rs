@@ -103,9 +103,13 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                     nth: *nth,
                     key: command.words.iter().skip(1).find(|word| names_a_key_of_the_run(word)).cloned(),
                     example: example(&command.words),
-                    calls: calls(&commands[place + 1..], &command.node),
+                    calls: Vec::new(),
                     operations: 0,
                 });
+                // A script that was not known yet calls nothing.
+                if entry.calls.is_empty() {
+                    entry.calls = calls(&commands[place + 1..], &command.node);
+                }
                 entry.operations += u64::from(counted.insert(known));
             }
         }

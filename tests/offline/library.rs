@@ -187,7 +187,6 @@ fn examined(tried: Vec<Tried>) -> Examined {
         kind: Kind { reference: Some("single".into()), what: "a lock with a TTL, on one node".into() },
         ttls: vec!["1s".into()],
         sent: vec![command(When::Taking, "SET")],
-        operations: 10,
         tried,
         not_about: vec![("failover".into(), "it has no primary".into())],
         not_made: 0,

@@ -8,6 +8,9 @@ use crate::library::kind::OfItsKind;
 use crate::report::html::{prose, whole_page};
 use crate::words::sanitize;
 
+/// Names of scenarios stay whole where there is room.
+const STYLE: &str = "@media (min-width: 60rem) { td:first-child { white-space: nowrap } }";
+
 /// The page; its links lead to the reports of the runs.
 pub fn html(examined: &Examined) -> String {
     let symptoms = examined.symptoms();
@@ -32,7 +35,7 @@ pub fn html(examined: &Examined) -> String {
                     tbody { @for sent in &examined.sent { tr {
                         td { code { (sanitize(&command(sent), 300)) } }
                         td { (sent.when) }
-                        td class="n" { (sent.operations) " of " (examined.operations) " operations" }
+                        td class="n" { (sent.operations) " operations" }
                     } } }
                 }
             }
@@ -56,7 +59,7 @@ pub fn html(examined: &Examined) -> String {
             }
         }
     };
-    whole_page(&[&examined.name], &[], &body)
+    whole_page(&[&examined.name], &[STYLE], &body)
 }
 
 /// What breaks it in one way.
