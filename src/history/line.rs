@@ -18,71 +18,56 @@ use super::{
     StepEvent,
 };
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Line {
-    index: u64,
-    time: u64,
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    process: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    f: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
+/// A line: what each has, and what some have, in the order in which it is written.
+macro_rules! line {
+    ($($(#[$present:meta])? $field:ident: $type:ty,)*) => {
+        #[derive(Debug, Default, Serialize, Deserialize)]
+        struct Line {
+            index: u64,
+            time: u64,
+            #[serde(rename = "type")]
+            kind: String,
+            $(
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                $(#[$present])?
+                $field: Option<$type>,
+            )*
+        }
+    };
+}
+
+line! {
+    process: Value,
+    f: String,
+    key: String,
     // A JSON null is a value here (an empty register), so absence and null must stay apart.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    value: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    untold: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    count: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    elements: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    phase: Option<Phase>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    mono_ns: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    token: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    validity_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    acquire_timeout_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "present")]
+    value: Value,
+    untold: bool,
+    count: u64,
+    elements: Vec<String>,
+    error: String,
+    text: String,
+    phase: Phase,
+    mono_ns: u64,
+    token: u64,
+    validity_ms: u64,
+    acquire_timeout_ms: u64,
     breakpoints: Vec<Phase>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    fault: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    step: Option<FaultStep>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    observed: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    links: Option<Vec<(String, String)>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    on_call: Option<CallEffect>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    aftermath_ns: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    client: Option<ClientStep>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    completed: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    run: Option<Box<Header>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    clock: Option<ClockBound>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    fact: Option<Fact>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    script: Option<StepEvent>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stall: Option<Stall>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    promotion: Option<Promotion>,
+    fault: u32,
+    step: FaultStep,
+    observed: bool,
+    links: Vec<(String, String)>,
+    on_call: CallEffect,
+    aftermath_ns: u64,
+    client: ClientStep,
+    completed: bool,
+    run: Box<Header>,
+    clock: ClockBound,
+    fact: Fact,
+    script: StepEvent,
+    stall: Stall,
+    promotion: Promotion,
 }
 
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
@@ -91,103 +76,88 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<V
 
 /// The line for an event, without the newline.
 pub(super) fn to_line(event: &Event) -> String {
-    let mut line = Line { index: event.index, time: event.time, ..Line::default() };
-    match &event.body {
-        Body::Run(header) => {
-            line.kind = "run".into();
-            line.run = Some(header.clone());
-        }
-        Body::Clock(bound) => {
-            line.kind = "clock".into();
-            line.clock = Some(*bound);
-        }
-        Body::Stall(stall) => {
-            line.kind = "stall".into();
-            line.stall = Some(*stall);
-        }
-        Body::Promotion(promotion) => {
-            line.kind = "promotion".into();
-            line.promotion = Some(promotion.clone());
-        }
-        Body::Fact(fact) => {
-            line.kind = "fact".into();
-            line.fact = Some(fact.clone());
-        }
-        Body::Client(event) => {
-            line.kind = "client".into();
-            line.process = Some(event.process.into());
-            line.client = Some(event.step);
-            line.text = Some(event.text.clone());
-        }
-        Body::Invoke(invocation) => {
-            line.kind = "invoke".into();
-            line.process = Some(process_to_json(invocation.process));
-            line.f = Some(word(&invocation.f));
-            line.key = Some(invocation.key.clone());
-            line.value = Some(match invocation.f {
-                Function::Rmw | Function::Cas => Value::Array(vec![Value::Null, option_to_json(&invocation.new)]),
-                Function::Write => option_to_json(&invocation.new),
-                Function::Hold | Function::Read => Value::Null,
-            });
-            line.acquire_timeout_ms = invocation.orders.acquire_timeout_ms;
-            line.breakpoints.clone_from(&invocation.orders.breakpoints);
-        }
+    let line = Line { index: event.index, time: event.time, ..Line::default() };
+    let line = match &event.body {
+        Body::Run(header) => Line { kind: "run".into(), run: Some(header.clone()), ..line },
+        Body::Clock(bound) => Line { kind: "clock".into(), clock: Some(*bound), ..line },
+        Body::Stall(stall) => Line { kind: "stall".into(), stall: Some(*stall), ..line },
+        Body::Promotion(promotion) => Line { kind: "promotion".into(), promotion: Some(promotion.clone()), ..line },
+        Body::Fact(fact) => Line { kind: "fact".into(), fact: Some(fact.clone()), ..line },
+        Body::Step(step) => Line { kind: "step".into(), script: Some(step.clone()), ..line },
+        Body::Client(event) => Line {
+            kind: "client".into(),
+            process: Some(event.process.into()),
+            client: Some(event.step),
+            text: Some(event.text.clone()),
+            ..line
+        },
+        Body::Invoke(invocation) => Line {
+            kind: "invoke".into(),
+            process: Some(process_to_json(invocation.process)),
+            f: Some(word(&invocation.f)),
+            key: Some(invocation.key.clone()),
+            value: Some(value_to_json(invocation.f, Value::Null, &invocation.new)),
+            acquire_timeout_ms: invocation.orders.acquire_timeout_ms,
+            breakpoints: Some(invocation.orders.breakpoints.clone()).filter(|breakpoints| !breakpoints.is_empty()),
+            ..line
+        },
         Body::Complete(completion) => {
-            line.kind = match completion.outcome {
-                Outcome::Ok => "ok",
-                Outcome::Fail => "fail",
-                Outcome::Info => "info",
+            let Completion { process, f, key, outcome, old, amount, new, error, text } = completion;
+            let unread = matches!(f, Function::Hold | Function::Write) || *outcome != Outcome::Ok;
+            let (count, elements) = amount_to_json(amount);
+            Line {
+                kind: match outcome {
+                    Outcome::Ok => "ok",
+                    Outcome::Fail => "fail",
+                    Outcome::Info => "info",
+                }
+                .into(),
+                process: Some(process_to_json(*process)),
+                f: Some(word(f)),
+                key: Some(key.clone()),
+                value: Some(value_to_json(*f, reading_to_json(old).unwrap_or_default(), new)),
+                untold: (!unread && *old == Reading::Unknown).then_some(true),
+                count,
+                elements,
+                error: error.clone(),
+                text: text.clone(),
+                ..line
             }
-            .into();
-            line.process = Some(process_to_json(completion.process));
-            line.f = Some(word(&completion.f));
-            line.key = Some(completion.key.clone());
-            let old = reading_to_json(&completion.old).unwrap_or(Value::Null);
-            line.value = Some(match completion.f {
-                Function::Rmw | Function::Cas => Value::Array(vec![old, option_to_json(&completion.new)]),
-                Function::Write => option_to_json(&completion.new),
-                Function::Hold => Value::Null,
-                Function::Read => old,
-            });
-            let unread = matches!(completion.f, Function::Hold | Function::Write) || completion.outcome != Outcome::Ok;
-            line.untold = (!unread && completion.old == Reading::Unknown).then_some(true);
-            (line.count, line.elements) = amount_to_json(&completion.amount);
-            line.error = completion.error.clone();
-            line.text = completion.text.clone();
         }
         Body::Phase(report) => {
-            line.kind = "phase".into();
-            line.process = Some(report.process.into());
-            line.phase = Some(report.phase);
-            line.mono_ns = report.mono_ns;
-            line.token = report.token;
-            line.validity_ms = report.validity_ms;
-            line.value = reading_to_json(&report.value);
-            (line.count, line.elements) = amount_to_json(&report.amount);
-            line.text = report.text.clone();
+            let (count, elements) = amount_to_json(&report.amount);
+            Line {
+                kind: "phase".into(),
+                process: Some(report.process.into()),
+                phase: Some(report.phase),
+                mono_ns: report.mono_ns,
+                token: report.token,
+                validity_ms: report.validity_ms,
+                value: reading_to_json(&report.value),
+                count,
+                elements,
+                text: report.text.clone(),
+                ..line
+            }
         }
-        Body::Nemesis(event) => {
-            line.kind = "info".into();
-            line.process = Some("nemesis".into());
-            line.f = Some(word(&event.kind));
-            line.fault = Some(event.fault);
-            line.step = Some(event.step);
-            line.value = Some(event.targets.clone().into());
-            line.observed = matches!(event.step, FaultStep::Injected | FaultStep::Healed).then_some(event.observed);
-            line.links.clone_from(&event.links);
-            (line.on_call, line.aftermath_ns) = (event.on_call, event.aftermath_ns);
-            line.text = (!event.text.is_empty()).then(|| event.text.clone());
-        }
-        Body::Step(step) => {
-            line.kind = "step".into();
-            line.script = Some(step.clone());
-        }
+        Body::Nemesis(event) => Line {
+            kind: "info".into(),
+            process: Some("nemesis".into()),
+            f: Some(word(&event.kind)),
+            fault: Some(event.fault),
+            step: Some(event.step),
+            value: Some(event.targets.clone().into()),
+            observed: matches!(event.step, FaultStep::Injected | FaultStep::Healed).then_some(event.observed),
+            links: event.links.clone(),
+            on_call: event.on_call,
+            aftermath_ns: event.aftermath_ns,
+            text: Some(event.text.clone()).filter(|text| !text.is_empty()),
+            ..line
+        },
         Body::End(end) => {
-            line.kind = "end".into();
-            line.completed = Some(end.completed);
-            line.text = Some(end.text.clone());
+            Line { kind: "end".into(), completed: Some(end.completed), text: Some(end.text.clone()), ..line }
         }
-    }
+    };
     serde_json::to_string(&line).expect("a line has string keys only")
 }
 
@@ -213,7 +183,10 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
                 Function::Write => Some(written(line.value)?),
                 Function::Hold | Function::Read => None,
             };
-            let orders = Orders { acquire_timeout_ms: line.acquire_timeout_ms, breakpoints: line.breakpoints };
+            let orders = Orders {
+                acquire_timeout_ms: line.acquire_timeout_ms,
+                breakpoints: line.breakpoints.unwrap_or_default(),
+            };
             let process = process_from_json(&line.process)?;
             Body::Invoke(Invocation { process, f, key: need(line.key, "key")?, new, orders })
         }
@@ -323,8 +296,15 @@ fn client_process(value: &Option<Value>) -> Result<u32, String> {
         .ok_or_else(|| "field `process` must be a process number, \"controller\" or \"nemesis\"".to_string())
 }
 
-fn option_to_json(value: &Option<String>) -> Value {
-    value.clone().map_or(Value::Null, Value::String)
+/// The value of an operation that read `old`, and is to write `new`.
+fn value_to_json(f: Function, old: Value, new: &Option<String>) -> Value {
+    let new = new.clone().map_or(Value::Null, Value::String);
+    match f {
+        Function::Rmw | Function::Cas => Value::Array(vec![old, new]),
+        Function::Write => new,
+        Function::Hold => Value::Null,
+        Function::Read => old,
+    }
 }
 
 fn reading_to_json(reading: &Reading) -> Option<Value> {

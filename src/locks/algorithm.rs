@@ -65,13 +65,17 @@ pub struct Token {
 }
 
 /// Is told of the moments inside an acquisition or a release that takes more than one step: the moments to break it.
-/// The algorithm continues when the hook returns.
+/// The algorithm continues when the hook returns, by default at once.
 pub trait PhaseHook: Send + Sync {
     /// The lock has been taken, and something that belongs to it is still missing.
-    fn half_acquired(&self) -> BoxFuture<'_, ()>;
+    fn half_acquired(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 
     /// The release has looked, but has not acted yet.
-    fn half_released(&self) -> BoxFuture<'_, ()>;
+    fn half_released(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 impl Held {

@@ -1,14 +1,17 @@
 //! A node and a clock for the locks' own tests: a Redis that is one map, scripted answers, lost replies, and time that
 //! moves only when something takes time.
+//!
+//! Not the simulated Redis: locks may not know the client that turns a [`Node`]'s requests into commands and scripts, and what
+//! these tests hold is exact: one millisecond of validity left, a reply lost to the third of five nodes, what was asked to be
+//! deleted. The same locks on simulated and real servers are in tests/offline/simulated and tests/clusters.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Clock, Mail, Node, OneNode, PhaseHook, RequestError};
@@ -30,17 +33,18 @@ pub enum Answer {
 /// Clones are the same node.
 #[derive(Clone)]
 pub struct FakeNode {
-    answers: Arc<Mutex<VecDeque<Answer>>>,
-    keys: Arc<Mutex<BTreeMap<String, Entry>>>,
-    deleted: Arc<Mutex<Vec<(String, String)>>>,
-    replies_to_lose: Arc<Mutex<u32>>,
-    cut_off: Arc<Mutex<bool>>,
+    state: Arc<Mutex<State>>,
     clock: FakeClock,
 }
 
-struct Entry {
-    value: String,
-    expires: Option<Duration>,
+#[derive(Default)]
+struct State {
+    answers: VecDeque<Answer>,
+    /// Values, and when they expire.
+    keys: BTreeMap<String, (String, Option<Duration>)>,
+    deleted: Vec<(String, String)>,
+    replies_to_lose: u32,
+    cut_off: bool,
 }
 
 impl FakeNode {
@@ -50,64 +54,70 @@ impl FakeNode {
 
     /// A node that gives these answers to the first attempts to acquire, and then answers like a Redis.
     pub fn new(answers: &[Answer], clock: FakeClock) -> FakeNode {
-        FakeNode {
-            answers: Arc::new(Mutex::new(answers.iter().copied().collect())),
-            keys: Arc::default(),
-            deleted: Arc::default(),
-            replies_to_lose: Arc::default(),
-            cut_off: Arc::default(),
-            clock,
-        }
+        let state = State { answers: answers.iter().copied().collect(), ..State::default() };
+        FakeNode { state: Arc::new(Mutex::new(state)), clock }
+    }
+
+    /// Everything about it, without keys that have expired.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let now = self.clock.now();
+        let mut state = self.state.lock().unwrap();
+        state.keys.retain(|_, (_, expires)| expires.is_none_or(|expires| now < expires));
+        state
     }
 
     /// The marks whose deletion was asked for, in order.
     pub fn deleted(&self) -> Vec<String> {
-        self.deleted.lock().unwrap().iter().map(|(_, mark)| mark.clone()).collect()
+        self.state().deleted.iter().map(|(_, mark)| mark.clone()).collect()
     }
 
     /// How often somebody tried to delete a key.
     pub fn deletions(&self, key: &str) -> usize {
-        self.deleted.lock().unwrap().iter().filter(|(deleted, _)| deleted == key).count()
+        self.state().deleted.iter().filter(|(deleted, _)| deleted == key).count()
     }
 
     /// Loses the answers to this many requests other than attempts to acquire.
     pub fn lose_replies(&self, replies: u32) {
-        *self.replies_to_lose.lock().unwrap() = replies;
+        self.state().replies_to_lose = replies;
     }
 
     /// Sets whether requests are kept from reaching it.
     pub fn cut_off(&self, cut_off: bool) {
-        *self.cut_off.lock().unwrap() = cut_off;
+        self.state().cut_off = cut_off;
     }
 
     /// Forgets everything, as after a restart without persistence.
     pub fn forget(&self) {
-        self.keys.lock().unwrap().clear();
+        self.state().keys.clear();
     }
 
     pub fn value(&self, key: &str) -> Option<String> {
-        let now = self.clock.now();
-        let mut keys = self.keys.lock().unwrap();
-        keys.retain(|_, entry| entry.expires.is_none_or(|expires| now < expires));
-        keys.get(key).map(|entry| entry.value.clone())
+        self.state().keys.get(key).map(|(value, _)| value.clone())
     }
 
-    fn put(&self, key: &str, value: String, expires: Option<Duration>) {
-        self.keys.lock().unwrap().insert(key.to_string(), Entry { value, expires });
+    fn put(&self, key: &str, value: &str, ttl: Option<Duration>) {
+        let expires = ttl.map(|ttl| self.clock.now() + ttl);
+        self.state().keys.insert(key.to_string(), (value.to_string(), expires));
     }
 
-    fn set_expiry(&self, key: &str, ttl: Duration) {
-        let expires = self.clock.now() + ttl;
-        if let Some(entry) = self.keys.lock().unwrap().get_mut(key) {
-            entry.expires = Some(expires);
+    fn set(&self, key: &str, value: &str, ttl: Option<Duration>) -> bool {
+        let absent = self.value(key).is_none();
+        if absent {
+            self.put(key, value, ttl);
         }
+        absent
+    }
+
+    fn expire_at_once(&self, key: &str, ttl: Duration) -> bool {
+        let expires = self.clock.now() + ttl;
+        self.state().keys.get_mut(key).map(|entry| entry.1 = Some(expires)).is_some()
     }
 
     fn count(&self, key: &str) -> u64 {
-        let count = self.value(key).map_or(0, |value| value.parse::<u64>().unwrap()) + 1;
-        let expires = self.keys.lock().unwrap().get(key).and_then(|entry| entry.expires);
-        self.put(key, count.to_string(), expires);
-        count
+        let mut state = self.state();
+        let (value, _) = state.keys.entry(key.to_string()).or_insert(("0".to_string(), None));
+        *value = (value.parse::<u64>().unwrap() + 1).to_string();
+        value.parse().unwrap()
     }
 
     async fn timeout<T>(&self) -> Result<T, RequestError> {
@@ -118,10 +128,10 @@ impl FakeNode {
 
     /// An attempt to acquire: the scripted answer if there is one, else what a Redis does.
     async fn acquisition<T>(&self, taken: T, act: impl FnOnce() -> T) -> Result<T, RequestError> {
-        if *self.cut_off.lock().unwrap() {
+        if self.state().cut_off {
             return self.timeout().await;
         }
-        let answer = self.answers.lock().unwrap().pop_front();
+        let answer = self.state().answers.pop_front();
         match answer {
             None => Ok(act()),
             Some(Answer::Set { after_ms }) => {
@@ -140,25 +150,24 @@ impl FakeNode {
 
     /// Any other request.
     async fn request<T>(&self, act: impl FnOnce() -> T) -> Result<T, RequestError> {
-        if *self.cut_off.lock().unwrap() {
+        if self.state().cut_off {
             return self.timeout().await;
         }
         let done = act();
-        let lost = {
-            let mut left = self.replies_to_lose.lock().unwrap();
-            let lost = *left > 0;
-            *left = left.saturating_sub(1);
-            lost
-        };
-        if lost { self.timeout().await } else { Ok(done) }
+        let left = self.state().replies_to_lose;
+        self.state().replies_to_lose = left.saturating_sub(1);
+        if left > 0 { self.timeout().await } else { Ok(done) }
     }
 
-    fn set(&self, key: &str, value: &str, ttl: Option<Duration>) -> bool {
-        let absent = self.value(key).is_none();
-        if absent {
-            self.put(key, value.to_string(), ttl.map(|ttl| self.clock.now() + ttl));
-        }
-        absent
+    /// A deletion of the key if it holds this mark; whatever it holds, if there is none.
+    async fn deletion(&self, key: &str, mark: Option<&str>) -> Result<bool, RequestError> {
+        let present = self.value(key);
+        self.state().deleted.push((key.to_string(), mark.or(present.as_deref()).unwrap_or_default().to_string()));
+        self.request(|| {
+            let equal = mark.is_none_or(|mark| self.value(key).as_deref() == Some(mark));
+            equal && self.state().keys.remove(key).is_some()
+        })
+        .await
     }
 }
 
@@ -193,7 +202,7 @@ impl Node for FakeNode {
             let outranked = |before: &String| before.split(' ').next().unwrap().parse::<u32>().unwrap() < rank;
             let set = before.as_ref().is_none_or(outranked);
             if set {
-                self.put(key, value.to_string(), Some(self.clock.now() + ttl));
+                self.put(key, value, Some(ttl));
             }
             (set, before)
         })
@@ -201,22 +210,11 @@ impl Node for FakeNode {
     }
 
     async fn expire(&self, key: &str, ttl: Duration) -> Result<bool, RequestError> {
-        self.request(|| {
-            self.set_expiry(key, ttl);
-            self.value(key).is_some()
-        })
-        .await
+        self.request(|| self.expire_at_once(key, ttl)).await
     }
 
     async fn expire_if_equals(&self, key: &str, value: &str, ttl: Duration) -> Result<bool, RequestError> {
-        self.request(|| {
-            let equal = self.value(key).as_deref() == Some(value);
-            if equal {
-                self.set_expiry(key, ttl);
-            }
-            equal
-        })
-        .await
+        self.request(|| self.value(key).as_deref() == Some(value) && self.expire_at_once(key, ttl)).await
     }
 
     async fn get(&self, key: &str) -> Result<Option<String>, RequestError> {
@@ -230,23 +228,17 @@ impl Node for FakeNode {
     async fn raise(&self, key: &str, number: u64) -> Result<(), RequestError> {
         self.request(|| {
             let present = self.value(key).map_or(0, |value| value.parse::<u64>().unwrap());
-            self.put(key, present.max(number).to_string(), None);
+            self.put(key, &present.max(number).to_string(), None);
         })
         .await
     }
 
     async fn delete(&self, key: &str) -> Result<bool, RequestError> {
-        self.deleted.lock().unwrap().push((key.to_string(), self.value(key).unwrap_or_default()));
-        self.request(|| self.keys.lock().unwrap().remove(key).is_some()).await
+        self.deletion(key, None).await
     }
 
     async fn delete_if_equals(&self, key: &str, mark: &str) -> Result<bool, RequestError> {
-        self.deleted.lock().unwrap().push((key.to_string(), mark.to_string()));
-        self.request(|| {
-            let equal = self.value(key).as_deref() == Some(mark);
-            equal && self.keys.lock().unwrap().remove(key).is_some()
-        })
-        .await
+        self.deletion(key, Some(mark)).await
     }
 
     async fn wait_for(&self, _: u32) -> Result<u32, RequestError> {
@@ -316,45 +308,23 @@ impl FakeMail {
 /// A hook that lets everything pass.
 pub struct Nobody;
 
-impl PhaseHook for Nobody {
-    fn half_acquired(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
+impl PhaseHook for Nobody {}
 
-    fn half_released(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
-}
-
-/// A hook that lets nothing pass.
+/// A hook that lets no acquisition pass.
 pub struct Stuck;
 
 impl PhaseHook for Stuck {
     fn half_acquired(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
-
-    fn half_released(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::pending())
-    }
 }
 
-/// A hook that remembers what it was told.
+/// A hook that counts how often a lock was half acquired.
 #[derive(Default)]
-pub struct Record(Mutex<Vec<&'static str>>);
+pub struct Count(pub AtomicU64);
 
-impl Record {
-    pub fn moments(&self) -> Vec<&'static str> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-impl PhaseHook for Record {
+impl PhaseHook for Count {
     fn half_acquired(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async { self.0.lock().unwrap().push("half-acquired") })
-    }
-
-    fn half_released(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async { self.0.lock().unwrap().push("half-released") })
+        Box::pin(async { _ = self.0.fetch_add(1, Ordering::Relaxed) })
     }
 }

@@ -63,10 +63,6 @@ mod tests {
     struct Meanwhile<'a>(&'a OneNode<FakeNode, FakeClock, SingleGetDel>);
 
     impl PhaseHook for Meanwhile<'_> {
-        fn half_acquired(&self) -> BoxFuture<'_, ()> {
-            Box::pin(async {})
-        }
-
         fn half_released(&self) -> BoxFuture<'_, ()> {
             Box::pin(async {
                 self.0.clock.sleep(self.0.ttl).await;

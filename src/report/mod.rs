@@ -31,7 +31,7 @@ use std::path::Path;
 
 pub use counterexample::{Counterexample, Origin};
 pub use html::{html, linear_html};
-pub use terminal::{Look, point_to, pointers, summary, terminal};
+pub use terminal::{Look, point_to, pointers, summary};
 
 use crate::files::{self, FileError, Unwritten};
 pub use crate::telling::{RunFacts, Subject};

@@ -12,7 +12,7 @@ const WIDTH: usize = 96;
 const WIDTHS: std::ops::RangeInclusive<usize> = 50..=120;
 const LABEL: usize = 18;
 /// How much of a story is told.
-const STORY_LINES: usize = 7;
+const STORY_LINES: usize = 6;
 /// How many reasons are told.
 const REASONS: usize = 3;
 
@@ -44,11 +44,6 @@ impl Look {
     fn line(self) -> usize {
         self.width.map_or(WIDTH, |width| width.clamp(*WIDTHS.start(), *WIDTHS.end()))
     }
-}
-
-/// A run whose report is written: its [`summary`] and its [`pointers`].
-pub fn terminal(report: &Report, look: Look) -> String {
-    summary(report, look) + &pointers(report.story.subject.facts, true)
 }
 
 /// The run in a few words for the terminal, at most about 20 lines.

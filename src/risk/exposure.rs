@@ -56,7 +56,7 @@ impl Exposure {
 }
 
 /// From when to when a run is looked at: after the clients have gone out of step with each other.
-pub fn window(scenario: &Scenario) -> (Duration, Duration) {
+fn window(scenario: &Scenario) -> (Duration, Duration) {
     let cycle = f64::from(scenario.clients) / scenario.rate;
     let from = Duration::from_secs_f64((2.0 * cycle).max(1.0));
     (from, from + Duration::from_secs_f64((OPERATIONS / scenario.rate).max(2.0)))

@@ -31,11 +31,6 @@ impl Interval {
         Interval { mean: self.mean * factor, low: self.low * factor, high: self.high * factor }
     }
 
-    /// Whether both intervals have something in common.
-    pub fn overlaps(self, other: Interval) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
-
     /// Of drawn values around an estimate.
     pub fn of(mean: f64, mut drawn: Vec<f64>) -> Interval {
         drawn.sort_by(f64::total_cmp);

@@ -12,7 +12,9 @@
 //! - `exposure`: runs without faults: when a pause could cost something
 //! - `strikes`: runs with one fault in such a moment
 //! - `interval`: what the numbers of runs and of measured lengths allow to be said
-//! - [`plain`]: the same count the plain way, where losses are frequent enough
+//!
+//! That this comes to the same as counting in plain runs, where losses are frequent enough, is a test in
+//! tests/offline/simulated/risk.rs.
 //!
 //! What is left out: two faults at once, which are rarer still; and lengths beyond the longest measured one, about which a
 //! measurement says nothing. How runs are made is the caller's business.
@@ -20,7 +22,6 @@
 pub mod distribution;
 mod exposure;
 mod interval;
-pub mod plain;
 mod strikes;
 mod table;
 mod work;

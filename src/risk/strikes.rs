@@ -127,14 +127,14 @@ fn place(
 }
 
 /// Nothing passes between a client and the resource.
-pub fn unreachable_resource(client: u32) -> Fault {
+fn unreachable_resource(client: u32) -> Fault {
     let (one, other) = (Targets::one(Target::Client(client)), Targets::one(Target::Resource));
     let whom = Whom::Links(vec![LinkSelector::both_ways(one, other)]);
     Fault { kind: FaultKind::Partition, whom, with: Argument::None }
 }
 
 /// The wall clock of a node jumps ahead by this much.
-pub fn clock_step(node: u32, ahead: Duration) -> Fault {
+fn clock_step(node: u32, ahead: Duration) -> Fault {
     let with = Argument::Clock(Change::Ahead(Length::Absolute(ahead)));
     Fault { with, ..Fault::on(FaultKind::Clock, Targets::one(Target::Node(node))) }
 }
@@ -166,6 +166,6 @@ fn lost<E>(scenario: &Scenario, placed: &Placed, simulate: Simulate<E>) -> Resul
 }
 
 /// Whole milliseconds, at least one.
-pub fn millis(duration: Duration) -> u64 {
+fn millis(duration: Duration) -> u64 {
     crate::units::millis(duration).max(1)
 }

@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{ClientCommand, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest, Local, Owner};
+use redjepsen::cluster::{Cluster, ClusterError, ClusterSpec, Docker, ImageRequest, Local};
 use redjepsen::fault_kinds::FaultKind;
 use redjepsen::faults::{Injection, RedisCommand, RedisReply};
-use redjepsen::topology::{Persistence, Program, Topology};
+use redjepsen::topology::Program;
 
+use crate::kit;
 use crate::turns;
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -18,19 +19,7 @@ const KINDS: [(Program, u32, &str); 3] =
     [(Program::Etcd, 3, "etcd 3."), (Program::Zookeeper, 3, "zookeeper 3."), (Program::Postgres, 1, "postgresql 1")];
 
 fn spec(kind: &str, program: Program, nodes: u32) -> ClusterSpec {
-    ClusterSpec {
-        run_id: format!("test-{kind}-{program}-{}", std::process::id()).to_lowercase(),
-        nodes,
-        program,
-        topology: Topology::Independent,
-        clients: 1,
-        client: ClientCommand::BuiltIn,
-        subnet: None,
-        owner: Owner::current(),
-        persistence: Persistence::None,
-        preload: false,
-        network_faults: false,
-    }
+    ClusterSpec { program, ..kit::spec(&format!("test-{kind}-{program}").to_lowercase(), nodes, 1) }
 }
 
 fn redjepsen() -> PathBuf {

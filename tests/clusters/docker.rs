@@ -7,17 +7,13 @@ use std::time::{Duration, Instant};
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use redjepsen::cluster::{
-    CleanOptions, ClientCommand, ClientOutput, ClientProcess, ClientSource, Cluster, ClusterError, ClusterSpec, Docker,
-    ImageRequest, Images, NodeSource, Owner,
+    CleanOptions, ClientCommand, ClientOutput, ClientSource, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest,
+    Images, NodeSource, Owner,
 };
-use redjepsen::fault_kinds::FaultKind;
-use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
-use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
 use tokio::io::AsyncWriteExt;
 
+use crate::kit::{self, command, next, pause, say};
 use crate::turns;
-
-const LIMIT: Duration = Duration::from_secs(2);
 
 async fn engine() -> Docker {
     Docker::connect().await.expect("these tests need a Docker engine")
@@ -37,21 +33,7 @@ fn run_id(test: &str) -> String {
 
 /// A cluster whose clients run a program of this machine.
 fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
-    let argv = argv.iter().map(|word| (*word).to_string()).collect();
-    let client = ClientCommand::Own(OwnClient { command: argv, ..OwnClient::default() });
-    ClusterSpec {
-        run_id: run_id(test),
-        nodes,
-        program: Program::Redis,
-        topology: Topology::Independent,
-        clients,
-        client,
-        subnet: None,
-        owner: Owner::current(),
-        persistence: Persistence::None,
-        preload: false,
-        network_faults: false,
-    }
+    ClusterSpec { client: command(argv), ..kit::spec(&format!("test-{test}"), nodes, clients) }
 }
 
 /// Starts a cluster; the clients' image contains their program.
@@ -63,24 +45,6 @@ async fn start(docker: &Docker, spec: ClusterSpec) -> Result<Cluster, ClusterErr
         images.client = Some(image);
     }
     docker.start(spec, images).await
-}
-
-async fn next(process: &mut ClientProcess) -> ClientOutput {
-    tokio::time::timeout(Duration::from_secs(10), process.output.recv()).await.expect("output").expect("not closed")
-}
-
-async fn echo(process: &mut ClientProcess, text: &str) {
-    process.stdin.write_all(format!("{text}\n").as_bytes()).await.unwrap();
-    process.stdin.flush().await.unwrap();
-    assert_eq!(next(process).await, ClientOutput::Stdout(text.as_bytes().to_vec()));
-}
-
-async fn ping(cluster: &Cluster, url: &str, limit: Duration) -> Result<(), String> {
-    match cluster.agent.redis(url, RedisCommand::Ping, limit).await {
-        Ok(RedisReply::Pong) => Ok(()),
-        Ok(other) => Err(format!("{other:?}")),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// Nothing of a run is left in the engine. Does not use `clean`, which would remove what other tests check.
@@ -110,56 +74,9 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     let cluster = start(&docker, spec).await.unwrap();
     eprintln!("from nothing to all answering: {:?}", began.elapsed());
 
-    assert_eq!(cluster.members().count(), 12);
-    assert_eq!(cluster.node_urls().len(), 5);
     let described = cluster.describe();
     assert!(described.server.contains("redis ") || described.server.contains("valkey "), "{described:?}");
-    for url in cluster.node_urls().iter().chain([&cluster.resource_url()]) {
-        ping(&cluster, url, LIMIT).await.unwrap();
-        let size = cluster.agent.redis(url, RedisCommand::Dbsize, LIMIT).await.unwrap();
-        assert_eq!(size, RedisReply::Count(0));
-        let value = cluster.agent.redis(url, RedisCommand::Get("k0".to_string()), LIMIT).await.unwrap();
-        assert_eq!(value, RedisReply::Value(None));
-    }
-
-    let start = Instant::now();
-    let bound = cluster.agent.clock_bound(start.into()).await.unwrap();
-    assert!(bound.error_ns < 50_000_000, "{bound:?}");
-    eprintln!("clock bound: {bound:?}");
-
-    // Every client answers, and none mixes its lines with another's.
-    let mut clients = Vec::new();
-    for client in 0..5 {
-        clients.push(cluster.start_client(client).await.unwrap());
-    }
-    for (number, client) in clients.iter_mut().enumerate() {
-        echo(client, &format!("I am {number}")).await;
-    }
-
-    pauses_a_client(&cluster, &mut clients[3]).await;
-    pauses_a_node(&cluster).await;
-
-    // A client killed while paused comes back as a new process at the same address.
-    assert!(pause(&cluster, "c1").await.unwrap().observed);
-    let began = Instant::now();
-    let mut again = cluster.restart_client(1).await.unwrap();
-    eprintln!("client restarted in {:?}", began.elapsed());
-    echo(&mut again, "I am new").await;
-    assert_eq!(next(&mut clients[1]).await, ClientOutput::Closed(None));
-    let healed = cluster.agent.heal_all().await.unwrap();
-    assert!(healed.len() == 1 && healed[0].observed, "the new process was never stopped: {healed:?}");
-    assert!(pause(&cluster, "c1").await.unwrap().observed);
-
-    let states = cluster.member_states().await.unwrap();
-    assert!(states.len() == 12 && states.iter().all(|state| state.running), "{states:?}");
-
-    let logs = tempfile::tempdir().unwrap();
-    cluster.collect_logs(logs.path()).await.unwrap();
-    for member in ["n0", "n4", "resource"] {
-        let log = std::fs::read_to_string(logs.path().join(member).join("redis.log")).unwrap();
-        assert!(log.contains("Ready to accept connections"), "{member}: {log}");
-    }
-    assert!(logs.path().join("c0/client.log").exists());
+    kit::answers_and_pauses(&cluster).await;
 
     let began = Instant::now();
     cluster.stop().await.unwrap();
@@ -168,70 +85,11 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     assert_gone(&run_id).await;
 }
 
-/// Pauses a member. The fault's number is the one in the member's name, plus 100 for a node.
-async fn pause(cluster: &Cluster, member: &str) -> Result<Observation, AgentError> {
-    let number: u32 = member[1..].parse().unwrap();
-    let fault = if member.starts_with('n') { 100 + number } else { number };
-    cluster.agent.inject(fault, &Injection::on_members(FaultKind::Pause, vec![member.to_string()])).await
-}
-
-async fn pauses_a_client(cluster: &Cluster, client: &mut ClientProcess) {
-    let seen = pause(cluster, "c3").await.unwrap();
-    eprintln!("pause: {seen:?}");
-    assert!(seen.observed && seen.effect_us.is_some(), "{seen:?}");
-    client.stdin.write_all(b"are you there?\n").await.unwrap();
-    client.stdin.flush().await.unwrap();
-    let answer = tokio::time::timeout(Duration::from_millis(300), client.output.recv()).await;
-    assert!(answer.is_err(), "a paused client says nothing: {answer:?}");
-    let seen = cluster.agent.heal(3).await.unwrap();
-    eprintln!("resume: {seen:?}");
-    assert!(seen.observed, "{seen:?}");
-    assert_eq!(next(client).await, ClientOutput::Stdout(b"are you there?".to_vec()));
-}
-
-async fn pauses_a_node(cluster: &Cluster) {
-    let url = &cluster.node_urls()[2];
-    let seen = pause(cluster, "n2").await.unwrap();
-    // Redis has threads of its own, and all of them are stopped.
-    assert!(seen.observed && seen.processes.iter().all(|process| process.states == "T"), "{seen:?}");
-    assert!(ping(cluster, url, Duration::from_millis(300)).await.is_err());
-    assert!(ping(cluster, &cluster.node_urls()[1], LIMIT).await.is_ok(), "the others do not mind");
-    let seen = cluster.agent.heal_all().await.unwrap();
-    assert!(seen.len() == 1 && seen[0].observed, "{seen:?}");
-    ping(cluster, url, LIMIT).await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_node_comes_back_with_what_it_persisted() {
     let _turn = turns::docker();
     let docker = engine().await;
-    for (persistence, kept) in [(Persistence::None, 0), (Persistence::Everysec, 1), (Persistence::Always, 1)] {
-        let spec = ClusterSpec { persistence, preload: true, ..spec("restart", 2, 1, &["/bin/cat"]) };
-        let cluster = start(&docker, spec).await.unwrap();
-        let url = &cluster.node_urls()[1];
-        set(url, "lock").await;
-        if persistence == Persistence::None {
-            for name in ["n0", "c0", "n7"] {
-                let error = cluster.restart_server(name).await.unwrap_err().to_string();
-                assert!(error.contains(name), "{error}");
-            }
-        }
-        let seen =
-            cluster.agent.inject(0, &Injection::on_members(FaultKind::Kill, vec!["n1".to_string()])).await.unwrap();
-        assert!(seen.observed, "{seen:?}");
-        assert!(ping(&cluster, url, LIMIT).await.is_err());
-        assert!(!cluster.agent.heal(0).await.unwrap().observed, "nobody has started it again");
-        let began = Instant::now();
-        cluster.restart_server("n1").await.unwrap();
-        eprintln!("{persistence:?}: started again in {:?}", began.elapsed());
-        assert!(cluster.agent.heal(0).await.unwrap().observed);
-        let found = cluster.agent.redis(url, RedisCommand::Exists("lock".to_string()), LIMIT).await.unwrap();
-        assert_eq!(found, RedisReply::Count(kept), "{persistence:?}");
-        // It is an ordinary member again.
-        assert!(pause(&cluster, "n1").await.unwrap().observed);
-        assert!(cluster.agent.heal(101).await.unwrap().observed);
-        cluster.stop().await.unwrap();
-    }
+    kit::comes_back_with_what_it_persisted(async |spec| start(&docker, spec).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -248,11 +106,6 @@ async fn nodes_that_belong_together_get_over_the_loss_of_a_primary_and_leave_not
     }
 }
 
-async fn set(url: &str, key: &str) {
-    let mut node = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
-    redis::cmd("SET").arg(key).arg("1").exec_async(&mut node).await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_heals_when_its_controller_is_gone() {
     let _turn = turns::cleaning_docker();
@@ -267,7 +120,7 @@ async fn the_agent_heals_when_its_controller_is_gone() {
 
     // This is what the engine does to the agent's stdin when the controller dies.
     cluster.agent.close().await;
-    echo(&mut client, "going on").await;
+    assert_eq!(say(&mut client, "going on").await, "going on");
     // The agent ends once it has healed everything; its exit code says that it could.
     assert!(state_once_ended(&cluster, "agent").await.contains("(0)"));
     assert!(pause(&cluster, "c0").await.is_err());
@@ -358,49 +211,15 @@ async fn clean_takes_the_dead_and_leaves_the_living() {
 async fn starts_that_fail_say_why_and_leave_nothing() {
     let _turn = turns::docker();
     let docker = engine().await;
-    let good = spec("fails", 1, 1, &["/bin/cat"]);
-    let message = async |spec: ClusterSpec| {
-        let run_id = spec.run_id.clone();
-        let error = start(&docker, spec).await.err().expect("must fail").to_string();
-        eprintln!("{error}");
-        assert!(!error.contains('\n'), "one line: {error}");
-        assert_gone(&run_id).await;
-        error
-    };
-    let command = |argv: &[&str]| {
-        let command = argv.iter().map(|word| (*word).to_string()).collect();
-        ClientCommand::Own(OwnClient { command, ..OwnClient::default() })
-    };
-
-    let error = message(ClusterSpec { client: command(&["/nowhere/client"]), ..good.clone() }).await;
-    assert!(error.contains("c0") && error.contains("/nowhere/client"), "{error}");
-    let error = message(ClusterSpec { run_id: "no/slash".to_string(), ..good.clone() }).await;
-    assert!(error.contains("no/slash"), "{error}");
+    kit::fails_with_a_reason(async |spec| start(&docker, spec).await, assert_gone).await;
     let other = start(&docker, spec("other", 1, 0, &["/bin/cat"])).await.unwrap();
     let taken = other.describe().subnet;
-    let error = message(ClusterSpec { subnet: Some(taken), ..good.clone() }).await;
-    assert!(error.contains(&taken.to_string()) && error.contains("--subnet"), "{error}");
+    let late = ClusterSpec { subnet: Some(taken), ..spec("fails", 1, 1, &["/bin/cat"]) };
+    let run_id = late.run_id.clone();
+    let error = start(&docker, late).await.err().expect("must fail").to_string();
+    assert!(!error.contains('\n') && error.contains(&taken.to_string()) && error.contains("--subnet"), "{error}");
+    assert_gone(&run_id).await;
     other.stop().await.unwrap();
-    let subnet = Some("10.212.0.0/30".parse().unwrap());
-    let error = message(ClusterSpec { subnet, ..good.clone() }).await;
-    assert!(error.contains("room for 1"), "{error}");
-
-    // A client that exits at once fails the start, or is handed over as ended. Its last words are kept.
-    match start(&docker, ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good.clone() }).await {
-        Err(error) => assert!(error.to_string().contains("nonsense"), "{error}"),
-        Ok(cluster) => {
-            let mut client = cluster.start_client(0).await.unwrap();
-            assert!(matches!(next(&mut client).await, ClientOutput::Stderr(_)));
-            assert!(state_once_ended(&cluster, "c0").await.contains("(1)"));
-            cluster.stop().await.unwrap();
-        }
-    }
-
-    let first = start(&docker, ClusterSpec { clients: 0, ..good.clone() }).await.unwrap();
-    let error = start(&docker, ClusterSpec { clients: 0, ..good.clone() }).await.err().unwrap();
-    assert!(matches!(error, ClusterError::RunExists { .. }), "{error}");
-    assert!(first.member_states().await.unwrap().iter().all(|state| state.running), "the first run is unharmed");
-    first.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -551,7 +370,7 @@ async fn a_client_has_no_more_processes_than_it_may() {
     }
     let cluster = start(&docker, spec).await.unwrap();
     let mut client = cluster.start_client(0).await.unwrap();
-    echo(&mut client, "20").await;
+    assert_eq!(say(&mut client, "20").await, "20");
     client.stdin.write_all(b"600\n").await.unwrap();
     client.stdin.flush().await.unwrap();
     loop {

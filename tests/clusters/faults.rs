@@ -6,30 +6,20 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
+use redjepsen::cluster::{Cluster, ClusterSpec, Docker, ImageRequest, Local};
 use redjepsen::fault_kinds::{CallEffect, Command, CommandFault, FaultKind};
 use redjepsen::faults::{Injection, Observation, Parameter, RedisCommand, Skew};
-use redjepsen::topology::{Persistence, Program, Topology};
+use redjepsen::topology::Persistence;
 
+use crate::kit;
 use crate::turns;
 
 const NODES: u32 = 5;
 const CLIENTS: u32 = 2;
 
 fn spec(test: &str) -> ClusterSpec {
-    ClusterSpec {
-        run_id: format!("faults-{test}-{}", std::process::id()),
-        nodes: NODES,
-        program: Program::Redis,
-        topology: Topology::Independent,
-        clients: CLIENTS,
-        client: ClientCommand::BuiltIn,
-        subnet: None,
-        owner: Owner::current(),
-        persistence: Persistence::Everysec,
-        preload: true,
-        network_faults: true,
-    }
+    let spec = kit::spec(&format!("faults-{test}"), NODES, CLIENTS);
+    ClusterSpec { persistence: Persistence::Everysec, preload: true, network_faults: true, ..spec }
 }
 
 fn names(words: &str) -> Vec<String> {

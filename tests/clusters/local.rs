@@ -9,17 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{
-    ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Local, Owner,
-};
+use redjepsen::cluster::{ClientOutput, ClientProcess, ClusterSpec, Local};
 use redjepsen::fault_kinds::FaultKind;
-use redjepsen::faults::{Injection, Observation, Parameter, RedisCommand, RedisReply, Skew};
-use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
+use redjepsen::faults::{Injection, Parameter, RedisCommand, RedisReply, Skew};
+use redjepsen::topology::Persistence;
 use tokio::io::AsyncWriteExt;
 
+use crate::kit::{self, ask, command, heal, inject, members, next, say};
 use crate::turns;
-
-const LIMIT: Duration = Duration::from_secs(2);
 
 /// A client that reads lines `ADDRESS COMMAND`, sends each command to the Redis at that address, and prints the first
 /// line of the answer. Bash can do that alone.
@@ -35,63 +32,14 @@ fn local() -> Local {
     Local::find(None, Some(program())).expect("these tests need a redis-server")
 }
 
-fn command(argv: &[&str]) -> ClientCommand {
-    let argv = argv.iter().map(|word| (*word).to_string()).collect();
-    ClientCommand::Own(OwnClient { command: argv, ..OwnClient::default() })
-}
-
 fn spec(test: &str, nodes: u32, clients: u32, argv: &[&str]) -> ClusterSpec {
-    ClusterSpec {
-        run_id: format!("test-{test}-{}", std::process::id()),
-        nodes,
-        program: Program::Redis,
-        topology: Topology::Independent,
-        clients,
-        client: command(argv),
-        subnet: None,
-        owner: Owner::current(),
-        persistence: Persistence::None,
-        preload: false,
-        network_faults: false,
-    }
-}
-
-async fn next(process: &mut ClientProcess) -> ClientOutput {
-    // What hangs takes longer on any machine.
-    tokio::time::timeout(Duration::from_secs(60), process.output.recv()).await.expect("output").expect("not closed")
-}
-
-async fn say(process: &mut ClientProcess, text: &str) -> String {
-    process.stdin.write_all(format!("{text}\n").as_bytes()).await.unwrap();
-    match next(process).await {
-        ClientOutput::Stdout(line) => String::from_utf8(line).unwrap(),
-        other => panic!("{other:?}"),
-    }
+    ClusterSpec { client: command(argv), ..kit::spec(&format!("test-{test}"), nodes, clients) }
 }
 
 /// Has a client ask a node.
 async fn via(process: &mut ClientProcess, url: &str, command: &str) -> String {
     let address = url.trim_start_matches("redis://").trim_end_matches(":6379");
     say(process, &format!("{address} {command}")).await
-}
-
-async fn ask(cluster: &Cluster, url: &str, command: RedisCommand) -> Result<RedisReply, String> {
-    cluster.agent.redis(url, command, LIMIT).await.map_err(|error| error.to_string())
-}
-
-async fn inject(cluster: &Cluster, fault: u32, injection: Injection) -> Observation {
-    let seen = cluster.agent.inject(fault, &injection).await.unwrap();
-    assert!(seen.observed, "{injection:?}: {seen:?}");
-    seen
-}
-
-async fn heal(cluster: &Cluster, fault: u32) {
-    let seen = cluster.agent.heal(fault).await.unwrap();
-    assert!(seen.observed, "{seen:?}");
-}
-
-fn members(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_string()).collect()
 }
 
 /// The processes of a run, found by their root directory, each with its network namespace.
@@ -137,70 +85,15 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
     let cluster = local().start(spec("whole", 5, 5, &["/bin/cat"])).await.unwrap();
     eprintln!("from nothing to all answering: {:?}", began.elapsed());
     let run_id = cluster.run_id().to_string();
-    assert_eq!(cluster.members().count(), 12);
-    assert_eq!(cluster.node_urls().len(), 5);
     let described = cluster.describe();
     assert!(described.cluster == "local" && described.server.starts_with("redis "), "{described:?}");
     assert!(!described.kernel.is_empty() && described.engine.is_none(), "{described:?}");
-    for url in cluster.node_urls().iter().chain([&cluster.resource_url()]) {
-        assert_eq!(ask(&cluster, url, RedisCommand::Dbsize).await, Ok(RedisReply::Count(0)));
-    }
-    let bound = cluster.agent.clock_bound(began.into()).await.unwrap();
-    assert!(bound.error_ns < 50_000_000, "{bound:?}");
-    eprintln!("clock bound: {bound:?}");
+    kit::answers_and_pauses(&cluster).await;
 
-    let mut clients = Vec::new();
-    for client in 0..5 {
-        clients.push(cluster.start_client(client).await.unwrap());
-    }
-    for (number, client) in clients.iter_mut().enumerate() {
-        assert_eq!(say(client, &format!("I am {number}")).await, format!("I am {number}"));
-    }
-    let began = Instant::now();
-    for _ in 0..200 {
-        say(&mut clients[0], "there and back").await;
-    }
-    eprintln!("there and back: {:?}", began.elapsed() / 200);
-
-    // A client that stays silent or never reads holds nobody up.
-    inject(&cluster, 3, Injection::on_members(FaultKind::Pause, members(&["c3"]))).await;
-    clients[3].stdin.write_all(b"are you there?\n").await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_millis(200), clients[3].output.recv()).await.is_err());
-    assert_eq!(say(&mut clients[2], "I am").await, "I am");
-    heal(&cluster, 3).await;
-    assert_eq!(next(&mut clients[3]).await, ClientOutput::Stdout(b"are you there?".to_vec()));
-
-    let seen = inject(&cluster, 102, Injection::on_members(FaultKind::Pause, members(&["n2"]))).await;
-    assert!(seen.processes.iter().all(|process| process.states == "T"), "{seen:?}");
-    let url = &cluster.node_urls()[2];
-    assert!(cluster.agent.redis(url, RedisCommand::Ping, Duration::from_millis(200)).await.is_err());
-    assert!(ask(&cluster, &cluster.node_urls()[1], RedisCommand::Ping).await.is_ok());
-    heal(&cluster, 102).await;
-    ask(&cluster, url, RedisCommand::Ping).await.unwrap();
-
-    // A client killed while paused comes back as a new process at the same address.
-    inject(&cluster, 1, Injection::on_members(FaultKind::Pause, members(&["c1"]))).await;
-    let began = Instant::now();
-    let mut again = cluster.restart_client(1).await.unwrap();
-    eprintln!("client restarted in {:?}", began.elapsed());
-    assert_eq!(say(&mut again, "I am new").await, "I am new");
-    assert_eq!(next(&mut clients[1]).await, ClientOutput::Closed(None));
-    assert!(cluster.agent.heal_all().await.unwrap().iter().all(|seen| seen.observed));
-
-    let states = cluster.member_states().await.unwrap();
-    assert!(states.len() == 12 && states.iter().all(|state| state.running), "{states:?}");
     cluster.stop_clients().await.unwrap();
     for state in cluster.member_states().await.unwrap() {
         assert_eq!(state.running, !state.name.starts_with('c'), "{state:?}");
     }
-
-    let logs = tempfile::tempdir().unwrap();
-    cluster.collect_logs(logs.path()).await.unwrap();
-    for member in ["n0", "n4", "resource"] {
-        let log = fs::read_to_string(logs.path().join(member).join("redis.log")).unwrap();
-        assert!(log.contains("Ready to accept connections"), "{member}: {log}");
-    }
-    assert!(logs.path().join("c0/client.log").exists());
 
     let running = processes_of(&run_id);
     assert_eq!(running.len(), 7, "the sandbox and six servers: {running:?}");
@@ -215,25 +108,7 @@ async fn a_cluster_starts_answers_pauses_and_goes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_node_comes_back_with_what_it_persisted() {
     let _turn = turns::local();
-    for (persistence, kept) in [(Persistence::None, 0), (Persistence::Everysec, 1), (Persistence::Always, 1)] {
-        let spec = ClusterSpec { persistence, ..spec("restart", 2, 1, &["/bin/bash", "-c", REDIS_CLIENT]) };
-        let cluster = local().start(spec).await.unwrap();
-        let url = &cluster.node_urls()[1];
-        let mut client = cluster.start_client(0).await.unwrap();
-        assert_eq!(via(&mut client, url, "SET lock 1").await, "+OK");
-        inject(&cluster, 0, Injection::on_members(FaultKind::Kill, members(&["n1"]))).await;
-        assert!(ask(&cluster, url, RedisCommand::Ping).await.is_err());
-        let began = Instant::now();
-        cluster.restart_server("n1").await.unwrap();
-        eprintln!("{persistence:?}: started again in {:?}", began.elapsed());
-        heal(&cluster, 0).await;
-        let found = ask(&cluster, url, RedisCommand::Exists("lock".to_string())).await;
-        assert_eq!(found, Ok(RedisReply::Count(kept)), "{persistence:?}");
-        assert_eq!(via(&mut client, url, "PING").await, "+PONG", "at the same address");
-        inject(&cluster, 1, Injection::on_members(FaultKind::Pause, members(&["n1"]))).await;
-        heal(&cluster, 1).await;
-        cluster.stop().await.unwrap();
-    }
+    kit::comes_back_with_what_it_persisted(async |spec| local().start(spec).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -582,41 +457,11 @@ async fn to_be_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_that_fail_say_why_and_leave_nothing() {
     let _turn = turns::local();
-    let good = || spec("fails", 1, 1, &["/bin/cat"]);
-    let message = async |spec: ClusterSpec| {
-        let run_id = spec.run_id.clone();
-        let error = local().start(spec).await.err().expect("must fail").to_string();
-        eprintln!("{error}");
-        assert!(!error.contains('\n'), "one line: {error}");
-        assert_gone(&run_id, &[]);
-        assert!(!folder_of(&run_id).exists());
-        error
+    let is_gone = async |run_id: &str| {
+        assert_gone(run_id, &[]);
+        assert!(!folder_of(run_id).exists());
     };
-    let error = message(ClusterSpec { client: command(&["/nowhere/client"]), ..good() }).await;
-    assert!(error.contains("c0") && error.contains("/nowhere/client"), "{error}");
-    let error = message(ClusterSpec { run_id: "no/slash".to_string(), ..good() }).await;
-    assert!(error.contains("no/slash"), "{error}");
-    let subnet = Some("10.212.0.0/30".parse().unwrap());
-    let error = message(ClusterSpec { subnet, ..good() }).await;
-    assert!(error.contains("room for 1"), "{error}");
-    // A client that exits at once either fails the start or is handed over as ended.
-    match local().start(ClusterSpec { client: command(&["/bin/cat", "--nonsense"]), ..good() }).await {
-        Err(error) => assert!(error.to_string().contains("nonsense"), "{error}"),
-        Ok(cluster) => {
-            let mut client = cluster.start_client(0).await.unwrap();
-            assert!(matches!(next(&mut client).await, ClientOutput::Stderr(_)));
-            cluster.stop().await.unwrap();
-        }
-    }
-    let first = local().start(ClusterSpec { clients: 0, ..good() }).await.unwrap();
-    let error = local().start(ClusterSpec { clients: 0, ..good() }).await.err().unwrap();
-    assert!(matches!(error, ClusterError::RunExists { .. }), "{error}");
-    assert!(first.member_states().await.unwrap().iter().all(|state| state.running), "the first run is unharmed");
-    for name in ["n0", "c0", "n7"] {
-        let error = first.restart_server(name).await.unwrap_err().to_string();
-        assert!(error.contains(name), "{error}");
-    }
-    first.stop().await.unwrap();
+    kit::fails_with_a_reason(async |spec| local().start(spec).await, is_gone).await;
 }
 
 /// Runs the program with its own store; returns its exit code and output.
@@ -633,16 +478,13 @@ fn run(configure: impl FnOnce(&mut Command), arguments: &str) -> (Option<i32>, S
 }
 
 #[test]
-fn redlock_is_judged_as_in_docker() {
+fn a_run_says_what_it_ran_on() {
     let _turn = turns::local();
     let (code, text, store) = run(|_| {}, "--cluster local --nemesis none --time-limit 5s --seed 1");
     assert_eq!(code, Some(0), "{text}");
     let facts = fs::read_to_string(store.path().join("latest/facts.json")).unwrap();
     assert!(["\"local\"", "\"redis ", "\"kernel\""].iter().all(|word| facts.contains(word)), "{facts}");
     assert!(store.path().join("latest/n4/redis.log").exists());
-    let flags = "--cluster local --nemesis pause --workload redlock --ttl 400ms --time-limit 6s --seed 1";
-    let (code, text, _store) = run(|_| {}, flags);
-    assert_eq!(code, Some(1), "{text}");
 }
 
 /// A workload with this resource and lock, and the words that every report of a fault-free run about it contains.

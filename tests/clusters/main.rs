@@ -13,6 +13,7 @@ mod fleet;
 mod gallery;
 mod groups;
 mod killed;
+mod kit;
 mod languages;
 mod library;
 mod local;

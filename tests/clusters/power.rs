@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use redjepsen::cluster::{ClientCommand, Cluster, ClusterSpec, Local, Owner, Simulated, in_virtual_time};
+use redjepsen::cluster::{Cluster, ClusterSpec, Local, Simulated, in_virtual_time};
 use redjepsen::fault_kinds::FaultKind;
 use redjepsen::faults::{Injection, RedisCommand, RedisReply};
-use redjepsen::topology::{Persistence, Program, Topology};
+use redjepsen::topology::Persistence;
 use tokio::time::sleep;
 
+use crate::kit;
 use crate::turns;
 
 const KEYS: u32 = 8;
@@ -26,19 +27,7 @@ const TRIES: u64 = 5;
 const APPEND: &str = "return(redis.call('set',KEYS[1],(redis.call('get',KEYS[1])or'')..ARGV[1]))";
 
 fn spec(persistence: Persistence) -> ClusterSpec {
-    ClusterSpec {
-        run_id: format!("power-{}", std::process::id()),
-        nodes: 1,
-        program: Program::Redis,
-        topology: Topology::Independent,
-        clients: 0,
-        client: ClientCommand::BuiltIn,
-        subnet: None,
-        owner: Owner::current(),
-        persistence,
-        preload: true,
-        network_faults: false,
-    }
+    ClusterSpec { persistence, preload: true, ..kit::spec("power", 1, 0) }
 }
 
 struct Node {

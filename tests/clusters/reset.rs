@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{ClientCommand, ClientOutput, Cluster, ClusterSpec, Docker, ImageRequest, Local, Owner};
+use redjepsen::cluster::{ClientOutput, Cluster, ClusterSpec, Docker, ImageRequest, Local};
 use redjepsen::fault_kinds::FaultKind;
 use redjepsen::faults::{Injection, RedisCommand, RedisReply};
 use redjepsen::members::Role;
 use redjepsen::scenario::Options;
-use redjepsen::topology::{Persistence, Program, Topology};
 use serde_json::Value;
 
+use crate::kit;
 use crate::turns;
 
 const LIMIT: Duration = Duration::from_secs(2);
@@ -22,19 +22,7 @@ const FIRST_WORDS: &str = "Ready to accept connections";
 
 /// Two nodes, two clients, network faults enabled.
 async fn start(kind: &str, test: &str) -> Cluster {
-    let spec = ClusterSpec {
-        run_id: format!("reset-{test}-{}", std::process::id()),
-        nodes: 2,
-        program: Program::Redis,
-        topology: Topology::Independent,
-        clients: 2,
-        client: ClientCommand::BuiltIn,
-        subnet: None,
-        owner: Owner::current(),
-        persistence: Persistence::None,
-        preload: false,
-        network_faults: true,
-    };
+    let spec = ClusterSpec { network_faults: true, ..kit::spec(&format!("reset-{test}"), 2, 2) };
     let program = PathBuf::from(env!("CARGO_BIN_EXE_redjepsen"));
     match kind {
         "docker" => {

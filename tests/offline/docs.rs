@@ -12,7 +12,7 @@ use redjepsen::nemesis::Expectation;
 use redjepsen::scenario::{Cause, Library, catalogue};
 
 use crate::architecture::MAY_NAME;
-use crate::sides::ONE_SIDED;
+use crate::simulated::sides::ONE_SIDED;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

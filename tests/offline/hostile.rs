@@ -19,8 +19,8 @@ use redjepsen::suite::matrix::{Circumstances, Matrix};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
-use crate::formats::{gzip, zstd};
-use crate::matrix::{cell, run, suite};
+use crate::pure::formats::{gzip, zstd};
+use crate::pure::matrix::{cell, run, suite};
 
 /// A hang lasts longer. Not a measurement.
 const LONG: Duration = Duration::from_secs(120);

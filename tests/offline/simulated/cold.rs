@@ -5,7 +5,7 @@ use redjepsen::history::{History, Outcome, Process};
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::Options;
 
-use super::scenario;
+use crate::kit::scenario;
 
 /// When the first update was acknowledged, and when the first fault was ordered, in nanoseconds.
 fn begins(history: &History) -> (u64, u64) {

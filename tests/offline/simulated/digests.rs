@@ -7,7 +7,7 @@ use std::process::Command;
 use redjepsen::runner::simulate::simulated_history;
 use sha2::{Digest, Sha256};
 
-use super::{on_all_processors, scenario};
+use crate::kit::{on_all_processors, scenario};
 
 /// SHA-256 of whole histories, by workload, nemesis and seed. See docs/contributing.md for when they may change.
 const DIGESTS: [(&str, &str, u64, &str); 8] = [

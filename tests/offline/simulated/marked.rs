@@ -5,7 +5,7 @@ use std::process::Command;
 use redjepsen::report::{self, Look};
 use redjepsen::runner::simulate::{simulate, simulated_history};
 
-use super::scenario;
+use crate::kit::scenario;
 
 /// Words of real machines, which have no meaning in a simulated one.
 const OF_REAL_ONES: [&str; 6] = ["Docker", "kernel", "(SIGSTOP", "(SIGKILL", "PID", "container"];

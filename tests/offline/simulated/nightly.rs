@@ -9,7 +9,7 @@ use redjepsen::suite::file::{self, Found};
 use redjepsen::suite::plan::{Clusters, PlannedCell, Source, Suite};
 use redjepsen::topology::ClusterKind;
 
-use super::on_all_processors;
+use crate::kit::on_all_processors;
 
 /// The cells of a suite that come with the program, as simulated ones.
 fn cells(suite: &str) -> Vec<PlannedCell> {

@@ -10,8 +10,8 @@ use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::{Options, Scenario, catalogue};
 use redjepsen::topology::Program;
 
-use super::on_all_processors;
-use crate::cases;
+use crate::kit::cases;
+use crate::kit::on_all_processors;
 
 /// The locks of which theory says that they keep what they claim, and under which faults: tokens go backwards when their
 /// node forgets.

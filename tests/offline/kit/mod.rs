@@ -1,0 +1,70 @@
+//! The test kit: simulated runs, what they look like as runs on real servers, histories that nobody would write, and a look at
+//! drawings.
+
+pub mod histories;
+mod odd;
+mod svg;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use redjepsen::report::{self, Look, Report, RunFacts};
+use redjepsen::runner::Checked;
+use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::{Options, Scenario};
+
+pub use odd::{bare, far_away, oddities, pause};
+pub use svg::{malformed, text_boxes};
+
+/// How many histories of each kind a property is tried on; `REDJEPSEN_CASES` asks for more, as CI does every night.
+pub fn cases(usual: u32) -> u32 {
+    std::env::var("REDJEPSEN_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}
+
+/// A scenario of the catalogue, of this length.
+pub fn scenario(workload: &str, nemesis: &str, seed: u64, time_limit: &str) -> Scenario {
+    let options = Options { time_limit: Some(time_limit.parse().unwrap()), ..Options::default() };
+    options.scenario(workload, nemesis, seed, Path::new("")).unwrap()
+}
+
+/// A simulated run that reports take for one on real servers.
+pub fn as_if_real(scenario: &Scenario) -> Checked {
+    let Checked { mut history, scenario, .. } = simulate(scenario).unwrap();
+    history.run.as_mut().unwrap().simulated = false;
+    let named = scenario.as_ref().unwrap();
+    let versions = [("docker", "29.0.1"), ("kernel", "6.12.8"), ("redis", "8.4.0"), ("redjepsen", "0.1.0")];
+    let facts = RunFacts {
+        cluster: "docker".into(),
+        repeat: format!("redjepsen run --workload {} --nemesis {}", named.workload_name, named.nemesis_name),
+        versions: versions.iter().map(|(name, version)| (name.to_string(), version.to_string())).collect(),
+        image: "redis:8.4".into(),
+        folder: "store/sample/20261120T101200Z".into(),
+        late_ms: None,
+    };
+    Checked::new(history, scenario, facts)
+}
+
+/// What a terminal shows of a run whose report is written.
+pub fn terminal(report: &Report, look: Look) -> String {
+    report::summary(report, look) + &report::pointers(report.story.subject.facts, true)
+}
+
+/// What `work` returns for each of these, on all processors, in their order.
+pub fn on_all_processors<I: Sync, T: Send>(of: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
+    let (next, threads) = (AtomicUsize::new(0), thread::available_parallelism().map_or(1, usize::from));
+    let mut done: Vec<(usize, T)> = thread::scope(|scope| {
+        let one = || {
+            let mut done = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = of.get(number) else { return done };
+                done.push((number, work(item)));
+            }
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,200 @@
+//! How two clients came to hold a lock at once: told where the history makes it certain, and only there.
+
+use redjepsen::checker::AnomalyKind::{LostUpdate, OverlappingHolders};
+use redjepsen::checker::{Anomaly, HowKind};
+use redjepsen::history::{
+    FaultKind, Opened, Outcome, Phase, Promotion, ResourceKind, SeenPromotion, StepEvent, StepOutcome,
+};
+
+use crate::kit::histories::{Build, MS};
+
+fn overlap(build: &Build) -> Anomaly {
+    let mut overlaps = build.check().anomalies.into_iter().filter(|anomaly| anomaly.kind == OverlappingHolders);
+    overlaps.next().expect("two holders at once")
+}
+
+fn how(build: &Build) -> Option<(HowKind, String)> {
+    overlap(build).how.map(|how| (how.kind, how.sentence.text().to_string()))
+}
+
+fn fault(build: &Build) -> Option<u32> {
+    overlap(build).fault
+}
+
+/// The TTL is a second. The first holder stays from 100 to `until`, the second one comes at `taken`.
+fn two(until: u64, taken: u64) -> Build {
+    let mut build = Build::new();
+    build.hold(0, 100, until).hold(1, taken, taken + 100);
+    build
+}
+
+#[test]
+fn an_order_alone_is_no_cause() {
+    // Less than a TTL apart: nothing says which of the two was wrong.
+    assert_eq!((how(&two(900, 400)), fault(&two(900, 400))), (None, None));
+    assert_eq!((how(&two(2_000, 1_500)), fault(&two(2_000, 1_500))), (None, None));
+}
+
+#[test]
+fn whoever_is_stopped_when_its_lock_runs_out_stays_too_long_for_that_reason() {
+    for (from, to, expected) in [(500, 1_700, Some(7)), (500, 1_000, None), (1_200, 1_700, None)] {
+        let mut build = two(2_000, 1_500);
+        build.fault(7, "c0", from, to);
+        assert_eq!(fault(&build), expected, "stopped from {from} to {to}; the lock ran out at 1,100");
+    }
+    let mut other = two(2_000, 1_500);
+    other.fault(7, "c1", 500, 1_700);
+    assert_eq!(fault(&other), None, "another client's pause keeps nobody");
+    let mut early = two(900, 400);
+    early.fault(7, "c0", 200, 800);
+    assert_eq!(fault(&early), None, "it still had its lock");
+    let mut unseen = two(2_000, 1_500);
+    unseen.fault(7, "c0", 500, 1_700);
+    unseen.history.faults[0].injected = Some((500 * MS, false));
+    assert_eq!(fault(&unseen), None, "an order is no fault");
+}
+
+#[test]
+fn a_script_that_keeps_a_holder_beyond_its_lock_says_so_itself() {
+    let kept = |go: u64| {
+        let mut build = Build::new();
+        build.rmw("k0", Outcome::Ok, 0, 50, Some(2_100), "?", "v0").phase(50, Phase::Acquired, 100);
+        build.phase(50, Phase::BeforeWrite, 200).phase(50, Phase::BeforeWrite, 1_900);
+        build.phase(50, Phase::Releasing, 2_000).hold(1, 1_500, 1_600);
+        build.history.steps.push((
+            go * MS,
+            StepEvent {
+                number: 1,
+                step: "go client:0".into(),
+                outcome: StepOutcome::Happened,
+                text: String::new(),
+                expects: None,
+                opens: vec![Opened { client: 0, from: Phase::BeforeWrite, meant: false }],
+            },
+        ));
+        build
+    };
+    let (kind, text) = how(&kept(1_890)).unwrap();
+    assert_eq!(kind, HowKind::Breakpoint);
+    assert_eq!(text, "The script stopped c0 at `before-write` at 0.200 s, and its lock ran out there.");
+    assert_eq!(how(&kept(300)), None, "it was let go before");
+    let mut paused = kept(300);
+    paused.fault(7, "c0", 250, 1_850);
+    assert_eq!((how(&paused), fault(&paused)), (None, Some(7)));
+}
+
+#[test]
+fn an_extension_that_comes_too_late_is_told_with_its_time() {
+    let extended = |at: u64| {
+        let mut build = Build::new();
+        build.rmw("k0", Outcome::Ok, 0, 50, Some(2_100), "?", "v0").phase(50, Phase::Acquired, 100);
+        build.phase(50, Phase::Extended, at).phase(50, Phase::Releasing, 2_000).hold(1, 1_500, 1_600);
+        build
+    };
+    let (kind, text) = how(&extended(1_550)).unwrap();
+    assert_eq!(kind, HowKind::Extended);
+    assert_eq!(text, "At 1.550 s c0 was told that its lock was extended, 50 ms after c1 had taken it.");
+    assert_eq!(how(&extended(1_450)), None, "it had it then");
+}
+
+#[test]
+fn a_node_that_forgot_counts_only_between_the_two_acquisitions() {
+    for (from, to, expected) in [(200, 300, Some(7)), (20, 60, None), (450, 500, None)] {
+        let mut build = two(900, 400);
+        build.fault(7, "n0", from, to);
+        build.history.faults[0].kind = FaultKind::Kill;
+        assert_eq!(fault(&build), expected, "killed from {from} to {to}");
+    }
+    let mut cut = two(900, 400);
+    cut.fault(7, "n0", 200, 300);
+    cut.history.faults[0].kind = FaultKind::Partition;
+    assert_eq!(fault(&cut), None, "a node that is cut off forgets nothing");
+}
+
+fn promoted(build: &mut Build, key: &str, after: u64, seen: u64) {
+    let promotion = Promotion { key: key.into(), node: "n1".into(), instead_of: "n0".into(), after_ns: after * MS };
+    build.history.promotions.push(SeenPromotion { index: 9, time: seen * MS, promotion });
+}
+
+#[test]
+fn a_promotion_before_the_second_holder_is_told_with_what_struck_the_primary() {
+    let mut build = two(900, 400);
+    build.fault(7, "n0", 200, 300);
+    promoted(&mut build, "k0", 250, 350);
+    assert_eq!(how(&build), Some((HowKind::Promoted, "By 0.350 s n1 was the primary of k0 in place of n0.".into())));
+    assert_eq!(fault(&build), Some(7), "the primary was paused");
+    for (key, seen) in [("k1", 350), ("k0", 450)] {
+        let mut other = two(900, 400);
+        promoted(&mut other, key, 250, seen);
+        assert_eq!(how(&other), None, "{key} at {seen}");
+    }
+    let mut late = two(2_000, 1_500);
+    promoted(&mut late, "k0", 250, 350);
+    assert_eq!(how(&late), None, "its lock had run out by itself");
+}
+
+#[test]
+fn a_promotion_that_was_over_before_either_asked_explains_nothing() {
+    let promoted_before = |cut_until: Option<u64>| {
+        let mut build = two(900, 400);
+        if let Some(until) = cut_until {
+            build.fault(7, "n0", 10, until);
+            build.history.faults[0].kind = FaultKind::Partition;
+        }
+        promoted(&mut build, "k0", 20, 40);
+        how(&build).map(|(kind, _)| kind)
+    };
+    assert_eq!(promoted_before(None), None, "nothing kept the old primary apart");
+    assert_eq!(promoted_before(Some(60)), None, "it was together again");
+    assert_eq!(promoted_before(Some(300)), Some(HowKind::Promoted), "the old primary gave the lock away as well");
+}
+
+#[test]
+fn what_is_replicated_goes_with_its_primary() {
+    let lost = |seen: u64| {
+        let mut build = Build::new();
+        build.header().resource = ResourceKind::Replicated;
+        build.rmw("k0", Outcome::Ok, 0, 100, Some(200), "", "a").rmw("k0", Outcome::Ok, 1, 300, Some(400), "a", "b");
+        build.final_read("a");
+        promoted(&mut build, "k0", seen - 10, seen);
+        let lost = build.check().anomalies.into_iter().find(|anomaly| anomaly.kind == LostUpdate).unwrap();
+        lost.how.map(|how| how.kind)
+    };
+    assert_eq!(lost(600), Some(HowKind::Promoted));
+    assert_eq!(lost(11_000), None, "nobody could see it then");
+}
+
+#[test]
+fn a_lock_is_stolen_by_design_only_if_the_run_says_that_it_lets_clients_steal() {
+    let stolen = |steals: bool, half: u64| {
+        let mut build = Build::new();
+        build.header().steals = steals;
+        build.hold(0, 100, 900);
+        build.rmw("k0", Outcome::Ok, 1, 300, Some(600), "?", "v1").phase(300, Phase::HalfAcquired, half);
+        build.phase(300, Phase::Acquired, 400).phase(300, Phase::Releasing, 500);
+        how(&build).map(|(kind, _)| kind)
+    };
+    assert_eq!(stolen(true, 350), Some(HowKind::Stolen));
+    assert_eq!(stolen(false, 350), None);
+}
+
+#[test]
+fn a_lock_with_no_validity_left_and_a_release_meanwhile_are_told_as_what_they_are() {
+    let mut over = two(900, 400);
+    over.operation(399).phases[0].validity_ms = Some(0);
+    let (kind, text) = how(&over).unwrap();
+    assert_eq!((kind, text.as_str()), (HowKind::Expired, "At 0.400 s c1 got the lock with no validity left."));
+    // Who had it before gives it back, and reports that twice: it was stopped in between.
+    let mut freed = Build::new();
+    freed.rmw("k0", Outcome::Ok, 2, 10, Some(370), "?", "v2").phase(10, Phase::Acquired, 20);
+    freed.phase(10, Phase::Releasing, 50).phase(10, Phase::Releasing, 350).phase(10, Phase::Released, 360);
+    freed.hold(0, 100, 900).hold(1, 400, 500);
+    let (kind, text) = how(&freed).unwrap();
+    assert_eq!(kind, HowKind::Released);
+    assert_eq!(text, "c2, which had taken the lock before at 0.020 s, was giving it back from 0.350 s to 0.360 s.");
+    let mut before = Build::new();
+    before.rmw("k0", Outcome::Ok, 2, 10, Some(70), "?", "v2").phase(10, Phase::Acquired, 20);
+    before.phase(10, Phase::Releasing, 50).phase(10, Phase::Released, 60);
+    before.hold(0, 100, 900).hold(1, 400, 500);
+    assert_eq!(how(&before), None, "it was over when the others came");
+}

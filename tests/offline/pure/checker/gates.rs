@@ -1,0 +1,644 @@
+//! A run that proves nothing is unknown. Tests each gate, passed and failed.
+
+use redjepsen::checker::{Gate, Validity};
+use redjepsen::history::{
+    Claim, ClientEvent, ClientStep, Contradiction, End, Expects, Fact, FactName, FaultKind, Opened, Outcome, Outlives,
+    Phase, Process, Progress, StepEvent, StepOutcome,
+};
+
+use crate::kit::histories::{Build, MS};
+
+/// A run that passes every gate, with a pause in the middle.
+pub fn with_fault() -> Build {
+    let mut build = Build::sound();
+    build.header().faults_expected = true;
+    // c1 has done its write by then, and begins nothing else before it goes on.
+    build.fault(0, "c1", 1_145, 1_330);
+    build
+}
+
+/// Instead of the pause, packets of a member are late: nothing that it does speaks against that.
+pub fn delayed(build: &mut Build, target: &str, from: u64, to: u64) {
+    build.history.faults.clear();
+    build.fault(0, target, from, to).history.faults[0].kind = FaultKind::Delay;
+}
+
+fn failed(build: &Build) -> Vec<Gate> {
+    build.check().gates.into_iter().filter(|gate| !gate.passed).collect()
+}
+
+/// Expects that the change makes the run unknown through this gate alone, and that the reason says so.
+fn only_fails(name: &str, reason: &str, change: impl FnOnce(&mut Build)) {
+    let mut build = with_fault();
+    change(&mut build);
+    let gates = failed(&build);
+    assert_eq!(gates.iter().map(|gate| gate.name.as_str()).collect::<Vec<_>>(), [name], "{gates:#?}");
+    let verdict = build.check();
+    assert_eq!(verdict.valid, Validity::Unknown);
+    assert_eq!(verdict.reasons[0], gates[0].text);
+    assert!(gates[0].text.contains(reason), "{}", gates[0].text);
+}
+
+/// So a gate that were switched off would be missed: for each there is a run that it alone keeps from being valid.
+#[test]
+fn every_gate_is_the_only_one_to_fail_somewhere() {
+    let mut build = with_fault();
+    play(&mut build, &[StepOutcome::Happened; 3]);
+    let scripted = build.check().gates;
+    let tests = include_str!("gates.rs");
+    for gate in with_fault().check().gates.iter().chain(&scripted) {
+        let (alone, of_a_fact) = (format!("only_fails(\"{}\"", gate.name), format!(", \"{}\"),", gate.name));
+        assert!(tests.contains(&alone) || tests.contains(&of_a_fact), "nothing fails {} alone", gate.name);
+    }
+}
+
+#[test]
+fn a_sound_run_is_valid() {
+    for build in [Build::sound(), with_fault()] {
+        let verdict = build.check();
+        assert_eq!((verdict.valid, failed(&build), verdict.reasons), (Validity::Valid, vec![], vec![]));
+        assert!(verdict.gates.iter().all(|gate| !gate.text.is_empty()));
+    }
+    assert_eq!(with_fault().check().counts.ok, 31);
+    assert_eq!(Build::sound().check().gates.len() + 6, with_fault().check().gates.len());
+}
+
+#[test]
+fn an_empty_history_is_unknown() {
+    let verdict = Build::default().check();
+    assert_eq!(verdict.valid, Validity::Unknown);
+    assert!(verdict.reasons.iter().any(|reason| reason.contains("does not say")), "{:#?}", verdict.reasons);
+}
+
+#[test]
+fn facts_must_be_said_and_hold() {
+    for (name, gate) in [
+        (FactName::ResourceEmpty, "resource-empty"),
+        (FactName::ClientsReady, "clients-ready"),
+        (FactName::NodesReady, "nodes-ready"),
+        (FactName::NodesHealthy, "nodes-healthy"),
+        (FactName::FinalReads, "final-reads"),
+    ] {
+        only_fails(gate, "does not say", |build| build.history.facts.retain(|fact| fact.name != name));
+        only_fails(gate, "7 of 9", |build| {
+            build.history.facts.push(Fact { name, holds: false, text: "7 of 9".into() });
+            build.history.facts.push(Fact { name, holds: true, text: String::new() });
+        });
+    }
+}
+
+/// Adds the steps of a script, each with its outcome.
+pub fn play(build: &mut Build, outcomes: &[StepOutcome]) {
+    build.header().script_steps = 3;
+    for (number, outcome) in (1..).zip(outcomes) {
+        let step = "expect client:1 acquired within 0.5ttl".to_string();
+        let expects = Some(Expects { client: 1, phase: Some(Phase::Acquired) });
+        let event =
+            StepEvent { number, step, outcome: *outcome, text: "nothing came".into(), expects, opens: Vec::new() };
+        build.history.steps.push((3_000 * MS, event));
+    }
+}
+
+#[test]
+fn every_step_of_a_script_must_have_been_played() {
+    use StepOutcome::{Failed, Happened, WentOn};
+    let mut played = with_fault();
+    play(&mut played, &[Happened, WentOn, Happened]);
+    assert_eq!(played.check().valid, Validity::Valid);
+    only_fails("script-played", "step 2, `expect", |build| play(build, &[Happened, Failed]));
+    only_fails("script-played", "2 of 3 steps", |build| play(build, &[Happened, Happened]));
+    only_fails("script-played", "0 of 3 steps", |build| play(build, &[]));
+}
+
+#[test]
+fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
+    let late = |claims: &[Claim]| {
+        let mut build = with_fault();
+        build.header().claims = claims.to_vec();
+        play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+        // What begins in the moment in which the step is over is not what it was about.
+        build.fail_on("base", 1, 3_000, 3_050);
+        build.check()
+    };
+    let verdict = late(&[Claim::Updates, Claim::Liveness]);
+    assert_eq!(verdict.valid, Validity::Invalid);
+    assert_eq!(verdict.reasons, ["1 client did not acquire the lock when it should have been available"]);
+    let said = &verdict.anomalies[0].summary;
+    assert!(said.starts_with("c1 asked for the lock at") && said.contains("`expect client:1"), "{said}");
+    assert!(said.starts_with("c1 asked for the lock at 2.801 s"), "{said}");
+    assert_eq!(late(&[Claim::Updates]).valid, Validity::Valid);
+}
+
+#[test]
+fn as_much_must_be_acknowledged_meanwhile_as_the_nemesis_leaves() {
+    only_fails("progress-during", "acknowledged where none was expected", |build| {
+        build.header().progress = Progress::None;
+        delayed(build, "c1", 1_010, 1_400);
+    });
+    let quiet = |progress: Progress| {
+        let mut build = Build::sound();
+        build.header().faults_expected = true;
+        build.header().progress = progress;
+        // No operation both begins and ends during the fault.
+        build.fault(0, "c1", 1_065, 1_095);
+        build.check().valid
+    };
+    assert_eq!(quiet(Progress::None), Validity::Valid);
+    assert_eq!(quiet(Progress::Any), Validity::Valid);
+    let nothing_meanwhile = |progress: Progress| {
+        let mut build = with_fault();
+        build.header().progress = progress;
+        build.history.operations.retain(|operation| {
+            operation.key != "base" || !(1_000 * MS..=1_500 * MS).contains(&operation.completed.unwrap_or(0))
+        });
+        build.check().gates.into_iter().find(|gate| gate.name == "progress-during").unwrap().passed
+    };
+    assert!(!nothing_meanwhile(Progress::Some));
+    assert!(nothing_meanwhile(Progress::Any) && nothing_meanwhile(Progress::None));
+}
+
+#[test]
+fn a_client_that_a_fault_killed_is_excused_once_until_the_heal_and_not_after() {
+    let steady = |kills: &[(u64, u64)], ends: &[u64]| {
+        let mut build = Build::sound();
+        for (number, (inject, heal)) in (0..).zip(kills) {
+            build.fault(number, "c1", *inject, *heal);
+            build.history.faults[number as usize].kind = FaultKind::Kill;
+        }
+        for at in ends {
+            let event = ClientEvent { process: 1, step: ClientStep::Ended, text: "it ended".into() };
+            build.history.clients.push((at * MS, event));
+        }
+        build.check().gates.into_iter().find(|gate| gate.name == "clients-steady").unwrap().passed
+    };
+    assert!(steady(&[(30, 60)], &[40]), "it was to die");
+    assert!(!steady(&[(30, 60)], &[20]), "before it was killed");
+    assert!(!steady(&[(30, 60)], &[70]), "after it ran again");
+    assert!(!steady(&[(30, 60)], &[40, 50]), "the second time it was somebody else");
+    assert!(steady(&[(30, 60), (35, 90)], &[40, 80]), "two faults");
+    assert!(steady(&[(30, 90), (35, 60)], &[40, 80]), "whichever of them ends first");
+}
+
+#[test]
+fn a_client_that_had_to_be_replaced_spoils_the_run() {
+    only_fails("clients-steady", "c1 failed and was replaced at 0.005 s, and 1 more like it: it hangs", |build| {
+        for (process, text) in [(1, "it hangs"), (0, "exit 1")] {
+            let event = ClientEvent { process, step: ClientStep::Ended, text: text.into() };
+            build.history.clients.push((5_000_000, event));
+        }
+    });
+}
+
+#[test]
+fn a_program_that_ended_by_itself_is_told_as_that() {
+    let reason = "c1's program ended by itself at 0.005 s, with no fault that kills it: it ended with exit code 3";
+    only_fails("clients-steady", reason, |build| {
+        let text = "it ended with exit code 3; its last words: unhandled".to_string();
+        build.history.clients.push((5_000_000, ClientEvent { process: 1, step: ClientStep::Ended, text }));
+    });
+}
+
+#[test]
+fn only_a_resource_in_doubt_takes_a_violation_back() {
+    let violated = |name: FactName| {
+        let mut build = Build::sound();
+        build.ok(0, 4_001, 4_005, "-", "a").ok(1, 4_006, 4_009, "-", "b").final_read("b");
+        build.history.facts.retain(|fact| fact.name != name);
+        build.check()
+    };
+    assert_eq!(violated(FactName::ClientsReady).valid, Validity::Invalid);
+    let verdict = violated(FactName::ResourceEmpty);
+    assert_eq!((verdict.valid, verdict.anomalies.len()), (Validity::Unknown, 1));
+    let undermining = verdict.gates.iter().filter(|gate| gate.undermines_violations);
+    assert_eq!(undermining.map(|gate| gate.name.as_str()).collect::<Vec<_>>(), ["resource-empty"]);
+}
+
+#[test]
+fn what_a_client_said_must_be_true_and_its_lock_outlast_its_write() {
+    only_fails("clients-consistent", "c1 contradicts itself in line 7: released before it acquired", |build| {
+        let text = "released before it acquired".to_string();
+        build.history.contradictions.push(Contradiction { line: 7, process: Process::Client(1), text });
+    });
+    only_fails("clients-careful", "c0 had released the lock while its write of late was still in flight", |build| {
+        build.info(0, 4_001, 4_032, "-", "late");
+        build.phase(4_001, Phase::Acquired, 4_002).phase(4_001, Phase::BeforeWrite, 4_010);
+        build.phase(4_001, Phase::Releasing, 4_030).phase(4_001, Phase::Released, 4_031);
+        build.ok(1, 4_003, 4_080, "-", "early");
+        build.phase(4_003, Phase::Acquired, 4_040).phase(4_003, Phase::Written, 4_060);
+        build.phase(4_003, Phase::Releasing, 4_070);
+        build.final_read("late");
+    });
+}
+
+#[test]
+fn the_run_must_have_come_to_its_end() {
+    only_fails("completed", "cut off in the middle of line 77", |build| build.history.truncated_at_line = Some(77));
+    only_fails("completed", "without saying", |build| build.history.end = None);
+    only_fails("completed", "Ctrl-C", |build| {
+        build.history.end = Some(End { completed: false, text: "Ctrl-C".into() });
+    });
+}
+
+/// Leaves so many updates acknowledged: before, during and after the fault, so that only their number changes.
+pub fn keep(build: &mut Build, count: usize) {
+    let mut left = count;
+    for operation in &mut build.history.operations {
+        if operation.new.is_some() && !(8..8 + count as u64).contains(&(operation.index / 100)) {
+            operation.outcome = Outcome::Fail;
+            operation.old = redjepsen::history::Reading::Unknown;
+        } else if operation.new.is_some() {
+            left -= 1;
+            operation.old = crate::kit::histories::reading(&match operation.index / 100 {
+                8 => "-".to_string(),
+                turn => format!("base:{}", turn - 1),
+            });
+        } else {
+            operation.old = crate::kit::histories::reading(&format!("base:{}", 8 + count - 1));
+        }
+    }
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn ten_acknowledged_updates_are_the_least() {
+    only_fails("enough-acknowledged", "9 updates", |build| keep(build, 9));
+    let mut build = with_fault();
+    keep(&mut build, 10);
+    assert_eq!(build.check().valid, Validity::Valid, "{:#?}", failed(&build));
+}
+
+#[test]
+fn clients_must_have_contended() {
+    only_fails("contention", "1 client had", |build| {
+        build.header().clients = 1;
+        delayed(build, "n0", 1_145, 1_330);
+    });
+    only_fails("contention", "no two clients ever contended for a key that both of them then had", |build| {
+        delayed(build, "c1", 1_010, 1_400);
+        for operation in &mut build.history.operations {
+            operation.completed = operation.completed.map(|time| time.min(operation.invoked + 99 * MS));
+            operation.completed_index = operation.completed.map(|time| time / MS);
+        }
+    });
+}
+
+#[test]
+fn faults_must_have_been_seen_and_healed() {
+    only_fails("faults-observed", "state S", |build| {
+        build.fault(1, "c2", 1_600, 1_700);
+        build.history.faults[1].injected = Some((1_610 * MS, false));
+        build.history.faults[1].texts.push("state S".into());
+    });
+    only_fails("faults-observed", "fault 1 on c2 was not", |build| {
+        build.fault(1, "c2", 1_600, 1_700);
+        build.history.faults[1].injected = None;
+    });
+    only_fails("faults-healed", "fault 0 on c1 was not", |build| {
+        build.history.faults[0].healed = Some((1_500 * MS, false));
+    });
+    // A skipped fault is no problem, unless there was no other.
+    let mut build = with_fault();
+    build.fault(1, "c2", 1_600, 1_700).history.faults[1].skipped = Some("no holder".into());
+    assert_eq!(build.check().valid, Validity::Valid);
+    build.history.faults.remove(0);
+    let none = "no fault was injected: no holder";
+    assert!(failed(&build).iter().any(|gate| gate.name == "faults-observed" && gate.text == none));
+}
+
+/// A pause that is reported as observed, while whoever it stops goes on as if nothing were.
+#[test]
+fn who_stands_still_does_nothing() {
+    let lasts = |build: &mut Build, target: &str| {
+        build.history.faults.clear();
+        build.fault(0, target, 1_010, 1_500);
+    };
+    only_fails(
+        "faults-observed",
+        "but c1 began and finished an operation in that time, from 1.301 s to 1.453 s",
+        |build| {
+            lasts(build, "c1");
+        },
+    );
+    only_fails("faults-observed", "but store acknowledged a write of c2 in that time", |build| lasts(build, "store"));
+    let excused = |change: &dyn Fn(&mut Build)| {
+        let mut build = with_fault();
+        lasts(&mut build, "c1");
+        change(&mut build);
+        let gates = failed(&build);
+        assert!(gates.is_empty(), "{gates:#?}");
+    };
+    excused(&|build| build.history.faults[0].kind = FaultKind::Loss);
+    // Without stamps, what it said may have been on its way to the controller, and the order on its way to it.
+    let unstamped = |build: &mut Build| {
+        let phases = build.history.operations.iter_mut().flat_map(|operation| &mut operation.phases);
+        phases.for_each(|stamp| stamp.stamped = None);
+        build.header().claims = vec![Claim::Updates];
+    };
+    excused(&|build| {
+        unstamped(build);
+        build.history.faults[0].injected = Some((1_302 * MS, true));
+    });
+    excused(&|build| {
+        unstamped(build);
+        build.history.faults[0].heal = Some(1_359 * MS);
+    });
+    // It was killed and started meanwhile.
+    excused(&|build| build.fault(1, "c1", 1_100, 1_200).history.faults[1].kind = FaultKind::Kill);
+}
+
+/// Whom a fault cuts off from whom.
+type Links<'a> = &'a [(&'a str, &'a str)];
+
+/// Expects this of a fault from 1,010 to 1,500 ms: its kind, its links, and whom it hits.
+fn speaks_against(kind: FaultKind, links: Links, targets: &[&str], reason: Option<&str>, change: &dyn Fn(&mut Build)) {
+    let changed = |build: &mut Build| {
+        build.history.faults.clear();
+        build.header().progress = Progress::Any;
+        build.fault(0, "n0", 1_010, 1_500);
+        let fault = &mut build.history.faults[0];
+        let pairs = links.iter().map(|(from, to)| (from.to_string(), to.to_string()));
+        (fault.kind, fault.links) = (kind, (!links.is_empty()).then(|| pairs.collect()));
+        fault.targets = targets.iter().map(|target| target.to_string()).collect();
+        change(build);
+    };
+    match reason {
+        Some(reason) => only_fails("faults-observed", reason, changed),
+        None => {
+            let mut build = with_fault();
+            changed(&mut build);
+            let gates = failed(&build);
+            assert!(gates.is_empty(), "{kind:?} {links:?} {targets:?}: {gates:#?}");
+        }
+    }
+}
+
+#[test]
+fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
+    use FaultKind::{Delay, Kill, Loss, Partition, Pause, PowerLoss};
+    let as_it_is: &dyn Fn(&mut Build) = &|_| {};
+    for kind in [Pause, Kill, PowerLoss] {
+        speaks_against(
+            kind,
+            &[],
+            &["n0"],
+            Some("n0 from 1.010 s to 1.500 s, but c2 got a lock in that time"),
+            as_it_is,
+        );
+        speaks_against(
+            kind,
+            &[],
+            &["resource"],
+            Some("but resource acknowledged a write of c2 in that time"),
+            as_it_is,
+        );
+        // Of three nodes two go on; if all stand still, none of them answers.
+        let three: &dyn Fn(&mut Build) = &|build| build.header().nodes = 3;
+        speaks_against(kind, &[], &["n0"], None, three);
+        speaks_against(kind, &[], &["n0", "n1", "n2"], Some("when no node could answer it"), three);
+    }
+    speaks_against(Delay, &[], &["n0"], None, as_it_is);
+    let everybody = ["c0", "c1", "c2", "n0"];
+    let all = [("c0", "n0"), ("c1", "n0"), ("n0", "c2")];
+    speaks_against(Partition, &all, &everybody, Some("to cut off n0 from 1.010 s to 1.500 s, but c2 got"), as_it_is);
+    speaks_against(Partition, &[("c2", "n0")], &["c2", "n0"], Some("but c2 got a lock"), as_it_is);
+    speaks_against(Partition, &[], &everybody, Some("but each client reached the node"), &|build| {
+        build.history.faults[0].heal = Some(1_700 * MS);
+        build.history.faults[0].healed = Some((1_700 * MS, true));
+    });
+    speaks_against(
+        Partition,
+        &[("c0", "resource"), ("c1", "resource"), ("resource", "c2")],
+        &["c0", "c1", "c2", "resource"],
+        Some("of c2"),
+        as_it_is,
+    );
+    // Nobody cuts off a client that does not exist, or a node from another.
+    speaks_against(Partition, &[("c4", "n0"), ("n0", "c4")], &["c4", "n0"], None, &|build| {
+        build.header().progress = Progress::Any;
+        build.history.faults[0].targets = vec!["c4".into(), "n0".into()];
+    });
+    speaks_against(Loss, &all, &everybody, None, as_it_is);
+}
+
+#[test]
+fn who_was_killed_never_acts_again_and_who_was_stopped_not_before_the_heal() {
+    // c1 has the lock from 1,060 ms on.
+    let moved = |kind: FaultKind, from: u64, to: u64| {
+        let mut build = with_fault();
+        build.history.faults.clear();
+        build.header().progress = Progress::Any;
+        build.fault(0, "c1", from, to).history.faults[0].kind = kind;
+        failed(&build).into_iter().find(|gate| gate.name == "faults-observed").map(|gate| gate.text)
+    };
+    let against = |kind, from, to| moved(kind, from, to).unwrap_or_default();
+    let said =
+        "fault 0 was reported to pause c1 from 1.020 s to 1.100 s, but c1 reported `acquired` at 1.060 s in that time";
+    assert_eq!(against(FaultKind::Pause, 1_020, 1_100), said, "in an operation that began before");
+    assert!(moved(FaultKind::Pause, 1_070, 1_130).is_none());
+    assert!(against(FaultKind::Kill, 1_070, 1_080).contains("began and finished an operation"), "its process is gone");
+    let mut replaced = with_fault();
+    replaced.history.faults.clear();
+    replaced.header().progress = Progress::Any;
+    replaced.fault(0, "c1", 1_141, 1_200).history.faults[0].kind = FaultKind::Kill;
+    for operation in replaced.history.operations.iter_mut().filter(|operation| operation.index > 1_200) {
+        if operation.process == Process::Client(1) {
+            operation.process = Process::Client(4);
+        }
+    }
+    assert_eq!(failed(&replaced), [], "it goes on as another process");
+}
+
+#[test]
+fn updates_must_have_been_acknowledged_before_during_and_after() {
+    only_fails("progress-before", "0 updates", |build| build.history.faults[0].inject = 100 * MS);
+    only_fails("progress-during", "0 updates", |build| delayed(build, "c1", 1_055, 1_100));
+    only_fails("progress-after", "0 updates", |build| build.history.faults[0].healed = Some((9_000 * MS, true)));
+    let mut build = with_fault();
+    build.history.faults[0].healed = None;
+    let names: Vec<String> = failed(&build).into_iter().map(|gate| gate.name).collect();
+    assert_eq!(names, ["faults-healed", "progress-after"]);
+}
+
+#[test]
+fn the_final_reads_must_be_in_the_history_and_come_last() {
+    only_fails("final-reads", "base", |build| build.history.operations.retain(|operation| operation.new.is_some()));
+    only_fails("final-reads", "base", |build| {
+        let read = build.operation(9_990);
+        (read.invoked, read.completed) = (3_000 * MS, Some(3_200 * MS));
+        (read.index, read.completed_index) = (3_000, Some(3_200));
+    });
+}
+
+#[test]
+fn each_client_that_was_started_must_get_through() {
+    only_fails("every-client", "c2 never had an update acknowledged", |build| {
+        for operation in &mut build.history.operations {
+            if operation.process == Process::Client(2) {
+                operation.outcome = Outcome::Info;
+            }
+        }
+    });
+    only_fails("every-client", "c3 and c4 never", |build| {
+        build.header().clients = 5;
+        for operation in &mut build.history.operations {
+            if let Process::Client(client) = &mut operation.process {
+                *client %= 3;
+            }
+        }
+    });
+}
+
+#[test]
+fn contention_is_between_two_that_both_got_the_lock() {
+    only_fails("contention", "no two clients ever", |build| {
+        delayed(build, "c1", 1_010, 1_400);
+        for operation in &mut build.history.operations {
+            operation.completed = operation.completed.map(|time| time.min(operation.invoked + 99 * MS));
+            operation.completed_index = operation.completed.map(|time| time / MS);
+        }
+        // Failed attempts overlap with everything.
+        for turn in 0..30 {
+            build.fail_on("base", turn as u32 % 3, 100 * turn + 4, 100 * turn + 99);
+        }
+    });
+}
+
+#[test]
+fn a_fault_must_come_while_somebody_whom_it_concerns_has_the_lock() {
+    let moved = |target: &'static str, from: u64, to: u64| {
+        move |build: &mut Build| {
+            build.header().progress = Progress::Any;
+            delayed(build, target, from, to);
+        }
+    };
+    let met = |target, from, to| {
+        let mut build = with_fault();
+        moved(target, from, to)(&mut build);
+        build.check().valid
+    };
+    // c1 has the lock from 1,060 to 1,153 ms; c2 after it.
+    assert_eq!(met("c1", 1_070, 1_080), Validity::Valid);
+    assert_eq!(met("c1", 1_020, 1_065), Validity::Valid);
+    assert_eq!(met("n0", 1_165, 1_170), Validity::Valid, "what hits a node concerns whoever has the lock");
+    only_fails("faults-met-holds", "0 of 1 fault hit while", moved("c1", 1_020, 1_050));
+    only_fails("faults-met-holds", "0 of 1 fault hit while", moved("c2", 1_070, 1_080));
+    only_fails("faults-met-holds", "0 of 1 fault hit while", moved("c1", 1_160, 1_190));
+}
+
+#[test]
+fn a_fault_that_is_about_the_ttl_must_outlast_it() {
+    // c1 has had the lock since 1,060 ms, with a TTL of one second.
+    let lasting = |to: u64| {
+        move |build: &mut Build| {
+            build.header().outlives = Some(Outlives::Ttl);
+            delayed(build, "n0", 1_070, to);
+        }
+    };
+    only_fails("faults-met-holds", "0 of 1 fault outlasted the TTL", lasting(2_059));
+    let mut build = with_fault();
+    lasting(2_061)(&mut build);
+    assert_eq!(build.check().valid, Validity::Valid, "{:#?}", failed(&build));
+}
+
+#[test]
+fn what_comes_between_faults_is_no_progress_during_them() {
+    only_fails("progress-during", "0 updates acknowledged while a fault was in effect", |build| {
+        delayed(build, "c1", 1_055, 1_100);
+        build.fault(1, "c1", 2_255, 2_300).history.faults[1].kind = FaultKind::Delay;
+    });
+}
+
+#[test]
+fn a_lock_that_does_not_expire_leaves_no_progress_while_its_holder_is_stopped() {
+    let stopped = |validity: Option<u64>| {
+        let mut build = with_fault();
+        build.history.faults.clear();
+        build.fault(0, "c1", 1_065, 1_135);
+        build.operation(1_001).phases[0].validity_ms = validity;
+        build.check().valid
+    };
+    assert_eq!(stopped(None), Validity::Valid);
+    assert_eq!(stopped(Some(900)), Validity::Valid, "nor one that has not expired yet");
+    assert_eq!(stopped(Some(50)), Validity::Unknown);
+}
+
+#[test]
+fn a_fault_that_stops_a_majority_or_the_resource_leaves_no_progress() {
+    let stopped = |nodes: u32, target: &str, kind: FaultKind| {
+        let mut build = with_fault();
+        build.header().nodes = nodes;
+        build.history.faults.clear();
+        // No operation ends during the fault, and nobody holds the lock throughout.
+        build.fault(0, target, 1_055, 1_100).history.faults[0].kind = kind;
+        build.check().valid
+    };
+    assert_eq!(stopped(1, "n0", FaultKind::Pause), Validity::Valid);
+    assert_eq!(stopped(1, "n0", FaultKind::Kill), Validity::Valid);
+    assert_eq!(stopped(3, "store", FaultKind::Pause), Validity::Valid);
+    assert_eq!(stopped(3, "n0", FaultKind::Pause), Validity::Unknown, "two of three go on");
+    assert_eq!(stopped(1, "n0", FaultKind::Clock), Validity::Unknown, "it goes on by another clock");
+}
+
+#[test]
+fn a_run_without_updates_says_what_its_clients_said_most_often() {
+    let mut build = Build::new();
+    for number in 0..7 {
+        build.fail(number % 3, 10 * u64::from(number) + 1, 10 * u64::from(number) + 5, "?", &format!("v{number}"));
+        let operation = build.operation(10 * u64::from(number) + 1);
+        operation.error = Some("crash".into());
+        operation.text = Some(if number < 2 { "rare".into() } else { "TypeError: a float and a tuple".to_string() });
+    }
+    let reasons = |build: &Build| build.check().reasons.join("\n");
+    assert!(
+        reasons(&build).contains("; 5 others ended with: crash, TypeError: a float and a tuple"),
+        "{}",
+        reasons(&build)
+    );
+    assert!(!reasons(&Build::sound()).contains("ended with"));
+}
+
+/// A script keeps c1 at `before-write` from 4.02 s to 5.5 s, with a lock of one second. c2 takes the lock in its turn at
+/// `taken`, and writes; c1 writes over it.
+pub fn kept(build: &mut Build, taken: u64, meant: bool) {
+    build.header().ttl_ms = 1_000;
+    play(build, &[StepOutcome::Happened; 3]);
+    build.ok_on("k", 1, 4_001, 5_510, "-", "kept");
+    build.phase(4_001, Phase::Acquiring, 4_002).phase(4_001, Phase::Acquired, 4_010);
+    build.phase(4_001, Phase::BeforeWrite, 4_020).phase(4_001, Phase::Written, 5_505);
+    build.phase(4_001, Phase::Releasing, 5_506);
+    build.ok_on("k", 2, 4_400, 5_210, "-", "lost").phase(4_400, Phase::Acquired, taken);
+    build.phase(4_400, Phase::Releasing, 5_200);
+    build.read_on("k", Process::Controller, 9_995, 9_996, "kept");
+    let (time, go) = &mut build.history.steps[2];
+    (*time, go.opens) = (5_500 * MS, vec![Opened { client: 1, from: Phase::BeforeWrite, meant }]);
+}
+
+#[test]
+fn a_holder_that_only_the_script_kept_accuses_nobody() {
+    let reason = "c1 stood at `before-write` until 5.500 s, though its lock ran out at 5.010 s";
+    only_fails("breakpoints-brief", reason, |build| kept(build, 5_050, false));
+
+    let found = |change: &dyn Fn(&mut Build)| {
+        let mut build = with_fault();
+        change(&mut build);
+        build.check().valid
+    };
+    assert_eq!(found(&|build| kept(build, 4_500, false)), Validity::Invalid, "its lock was taken from it in time");
+    assert_eq!(found(&|build| kept(build, 5_050, true)), Validity::Invalid, "it was to be renewed");
+    let paused = |build: &mut Build| {
+        kept(build, 5_050, false);
+        build.fault(1, "c1", 4_500, 5_490);
+    };
+    assert_eq!(found(&paused), Validity::Invalid, "it was paused when its lock ran out");
+    let elsewhere = |build: &mut Build| {
+        kept(build, 5_050, false);
+        build.ok_on("other", 1, 6_001, 6_100, "-", "a").ok_on("other", 2, 6_002, 6_101, "-", "b");
+        build.read_on("other", Process::Controller, 9_997, 9_998, "b");
+    };
+    assert_eq!(found(&elsewhere), Validity::Invalid, "another update was lost as well");
+    let brief = |build: &mut Build| {
+        kept(build, 5_050, false);
+        build.history.steps[2].0 = 4_900 * MS;
+    };
+    assert_eq!(found(&brief), Validity::Invalid, "it was let go in time");
+}

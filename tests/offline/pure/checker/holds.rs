@@ -1,0 +1,223 @@
+//! Overlapping holds: what is certain from the clients' timestamps, and what is not.
+
+use linearizability::{Answer, ModelSpec};
+use proptest::prelude::*;
+use redjepsen::checker::{AnomalyKind::OverlappingHolders, Validity};
+use redjepsen::history::{Claim, Function, Outcome, Phase, Reading, lock_table};
+
+use crate::kit::histories::Build;
+
+fn overlaps(build: &Build) -> (u64, Vec<Vec<u64>>) {
+    let verdict = build.check();
+    let pairs = verdict.anomalies.into_iter().filter(|anomaly| anomaly.kind == OverlappingHolders);
+    (verdict.mutual_exclusion.violations, pairs.map(|anomaly| anomaly.operations).collect())
+}
+
+fn claimed(verdict: &redjepsen::checker::Verdict) -> bool {
+    verdict.claims.iter().any(|claim| claim.claim == Claim::MutualExclusion && claim.claimed)
+}
+
+#[test]
+fn holds_may_touch_and_must_not_overlap() {
+    let mut build = Build::new();
+    build.hold(0, 10, 20).hold(1, 30, 40);
+    assert_eq!(overlaps(&build), (0, vec![]));
+    let mut touching = build.clone();
+    touching.hold(2, 15, 20).operation(14).key = "k1".into();
+    assert_eq!(overlaps(&touching), (0, vec![]), "locks of two keys have nothing to do with each other");
+    build.hold(2, 19, 22);
+    assert_eq!(overlaps(&build), (1, vec![vec![9, 18]]));
+    let verdict = build.check();
+    assert_eq!(verdict.mutual_exclusion.comparable_holds, 3);
+    assert_eq!(verdict.valid, Validity::Invalid);
+    assert_eq!(verdict.reasons, ["two clients held one lock at once: 1 overlap among 3 holds"]);
+    assert_eq!(verdict.anomalies[0].time, 19_000_000);
+    assert_eq!(
+        verdict.anomalies[0].summary,
+        "c0 and c2 both held the lock of k0 for 1 ms from 0.019 s: c0 acquired it at 0.010 s and still acted as its \
+         holder at 0.020 s"
+    );
+}
+
+#[test]
+fn stamps_compare_to_the_nanosecond() {
+    let with_end = |end: i64| {
+        let mut build = Build::new();
+        build.hold(0, 10, 20).hold(1, 30, 40);
+        build.operation(9).phases[1].stamped = Some(end);
+        overlaps(&build).0
+    };
+    assert_eq!((with_end(29_999_999), with_end(30_000_000), with_end(30_000_001)), (0, 0, 1));
+}
+
+#[test]
+fn a_paused_holder_overlaps_with_each_hold_that_it_slept_through() {
+    let mut build = Build::new();
+    build.hold(0, 10, 1_000).hold(1, 100, 200).hold(2, 300, 400).hold(3, 500, 1_200);
+    assert_eq!(overlaps(&build), (3, vec![vec![9, 99], vec![9, 299], vec![9, 499]]));
+}
+
+#[test]
+fn the_list_is_bounded_and_the_count_is_not() {
+    let mut build = Build::new();
+    for client in 0..60 {
+        build.hold(client, 10 + 10 * u64::from(client), 5_000 + 10 * u64::from(client));
+    }
+    let (violations, listed) = overlaps(&build);
+    assert_eq!((violations, listed.len()), (60 * 59 / 2, 1000));
+}
+
+#[test]
+fn a_hold_counts_however_the_operation_ended() {
+    for outcome in [Outcome::Ok, Outcome::Fail, Outcome::Info] {
+        let mut build = Build::new();
+        build.hold(0, 10, 20).hold(1, 15, 25);
+        build.operation(9).outcome = outcome;
+        assert_eq!(overlaps(&build).0, 1, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_hold_ends_with_the_last_act_of_a_holder() {
+    // c1 holds from 50 to 60. Did c0, which acquired at 10, still hold then?
+    let violations = |phases: &[(Phase, u64)]| {
+        let mut build = Build::new();
+        build.rmw("k0", Outcome::Info, 0, 1, None, "?", "a").hold(1, 50, 60);
+        for &(phase, at) in phases {
+            build.phase(1, phase, at);
+        }
+        overlaps(&build).0
+    };
+    use Phase::*;
+    assert_eq!(violations(&[(Acquired, 10)]), 0, "never heard of again");
+    for act in [Read, BeforeWrite, Written, Extended, Releasing] {
+        assert_eq!(violations(&[(Acquired, 10), (act, 45)]), 0, "{act:?}");
+        assert_eq!(violations(&[(Acquired, 10), (act, 55)]), 1, "{act:?}");
+    }
+    assert_eq!(violations(&[(Acquired, 10), (Released, 55)]), 0, "the release had left long before");
+    assert_eq!(violations(&[(Acquired, 10), (Lost, 55)]), 0, "told that the lock is gone");
+    assert_eq!(violations(&[(Acquired, 10), (Lost, 20), (Written, 55)]), 0, "no longer as a holder");
+    assert_eq!(violations(&[(Acquired, 10), (Releasing, 20), (Extended, 55)]), 0, "let go");
+    assert_eq!(violations(&[(Acquiring, 10), (Read, 55)]), 0, "never acquired");
+}
+
+#[test]
+fn without_a_trusted_stamp_nothing_is_compared() {
+    let mut build = Build::new();
+    build.hold(0, 10, 20).hold(1, 15, 25);
+    build.operation(9).phases[0].stamped = None;
+    let verdict = build.check();
+    assert_eq!((verdict.mutual_exclusion.violations, verdict.mutual_exclusion.comparable_holds), (0, 1));
+}
+
+#[test]
+fn whether_exclusion_is_claimed_decides_whether_an_overlap_does() {
+    let mut build = Build::sound();
+    build.hold(0, 4_010, 4_020).hold(1, 4_015, 4_025);
+    assert_eq!(build.check().valid, Validity::Invalid);
+    build.header().claims = vec![Claim::Updates];
+    let verdict = build.check();
+    assert_eq!((verdict.valid, verdict.mutual_exclusion.violations), (Validity::Valid, 1));
+    assert!(!claimed(&verdict));
+    build.history.run = None;
+    assert!(claimed(&build.check()), "a foreign history is held to everything");
+}
+
+#[test]
+fn the_fault_on_the_earlier_holder_explains() {
+    let mut build = Build::new();
+    build.hold(0, 10, 2_000).hold(1, 1_100, 1_200).fault(0, "c1", 1_110, 1_120).fault(1, "c0", 20, 1_900);
+    assert_eq!(build.check().anomalies[0].fault, Some(1));
+}
+
+/// Whether the lock of a run was a mutex, according to the general model of one.
+fn is_mutex(build: &Build, model: ModelSpec) -> bool {
+    let (table, _) = lock_table(&build.history);
+    let objects = linearizability::check(&table, model, &linearizability::Options::default());
+    objects.iter().all(|object| match object.answer {
+        Answer::Linearizable => true,
+        Answer::NotLinearizable(_) => false,
+        Answer::Undecided(ref why) => panic!("{why:?}"),
+    })
+}
+
+#[test]
+fn a_run_is_checked_against_the_models_of_locks() {
+    let mut build = Build::new();
+    build.hold(0, 10, 20).hold(1, 30, 40).hold(2, 40, 50);
+    assert!(is_mutex(&build, ModelSpec::OwnerMutex), "holds may touch");
+    assert!(is_mutex(&build, ModelSpec::Mutex));
+    let with_tokens = |tokens: [u64; 3]| {
+        let mut build = build.clone();
+        for (operation, token) in build.history.operations.iter_mut().zip(tokens) {
+            operation.phases[0].token = Some(token);
+        }
+        is_mutex(&build, ModelSpec::FencedMutex)
+    };
+    assert!(with_tokens([1, 2, 7]));
+    assert!(!with_tokens([1, 7, 2]), "a token went back");
+    build.hold(3, 45, 55);
+    assert!(!is_mutex(&build, ModelSpec::OwnerMutex));
+}
+
+/// A client's hold: when it began and ended, and how it ended.
+#[derive(Clone, Debug)]
+struct Had {
+    client: u32,
+    asks: u64,
+    waits: u64,
+    holds: u64,
+    end: u8,
+}
+
+#[test]
+fn the_lock_alone_is_held_to_exclusion_and_to_nothing_that_it_does_not_do() {
+    let mut build = Build::sound();
+    for operation in build.history.operations.iter_mut().filter(|operation| operation.f == Function::Rmw) {
+        (operation.f, operation.old, operation.new) = (Function::Hold, Reading::Unknown, None);
+    }
+    build.history.operations.last_mut().unwrap().old = Reading::Empty;
+    build.header().resource = redjepsen::history::ResourceKind::None;
+    let verdict = build.check();
+    assert_eq!((verdict.valid, verdict.lost_updates.acknowledged), (Validity::Valid, 0), "{:?}", verdict.reasons);
+    // The second client acquires before the first releases.
+    build.operation(101).phases[0].stamped = Some(130_000_000);
+    let verdict = build.check();
+    assert_eq!((verdict.valid, verdict.mutual_exclusion.violations), (Validity::Invalid, 1));
+}
+
+proptest! {
+    /// Two checks that share nothing: a sweep over certain holds, and the model of a mutex.
+    #[test]
+    fn two_hold_at_once_exactly_where_the_lock_is_no_mutex(
+        had in prop::collection::vec(
+            (0..4_u32, 0..6_u64, 0..6_u64, 0..12_u64, 0..4_u8)
+                .prop_map(|(client, asks, waits, holds, end)| Had { client, asks, waits, holds, end }),
+            1..9,
+        )
+    ) {
+        let mut build = Build::new();
+        // When each client is free for its next operation. No two events of the test may share a moment.
+        let mut free = [0_u64; 4];
+        for (number, had) in had.iter().enumerate() {
+            let unit = 10;
+            let at = |steps: u64| 20 + steps * unit + number as u64;
+            let asked = free[had.client as usize] + had.asks;
+            let (acquired, gave_up) = (asked + 1 + had.waits, asked + 2 + had.waits + had.holds);
+            let new = format!("v{number}");
+            build.rmw("k0", Outcome::Info, had.client, at(asked), None, "?", &new);
+            build.phase(at(asked), Phase::Acquiring, at(asked)).phase(at(asked), Phase::Acquired, at(acquired));
+            match had.end {
+                // Never heard from again after acting as the holder.
+                0 => build.phase(at(asked), Phase::BeforeWrite, at(gave_up)),
+                1 => build.phase(at(asked), Phase::Written, at(gave_up)).phase(at(asked), Phase::Lost, at(gave_up + 1)),
+                _ => {
+                    build.phase(at(asked), Phase::Releasing, at(gave_up));
+                    build.phase(at(asked), Phase::Released, at(gave_up + 1))
+                }
+            };
+            free[had.client as usize] = gave_up + 2;
+        }
+        prop_assert_eq!(overlaps(&build).0 == 0, is_mutex(&build, ModelSpec::OwnerMutex));
+    }
+}

@@ -1,0 +1,19 @@
+//! The checker from the outside: histories that it must accept next to ones that it must reject.
+
+mod amounts;
+mod brute;
+mod causes;
+mod contradictions;
+mod earlier;
+mod evidence;
+mod gates;
+mod holds;
+mod liveness;
+mod loading;
+mod locks;
+mod operations;
+mod oracles;
+mod promises;
+mod told;
+mod unlocked;
+mod updates;

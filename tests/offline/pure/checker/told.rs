@@ -1,0 +1,292 @@
+//! What is told of every kind of verdict: valid, invalid by each kind of anomaly, unknown for each reason.
+
+use redjepsen::checker::{AnomalyKind, Gap, Validity};
+use redjepsen::history::{
+    Amount, Claim, ClientEvent, ClientStep, Contradiction, Fact, FactName, Outcome, Phase, Process, Progress, Reading,
+    ResourceKind, StepOutcome,
+};
+use redjepsen::report::{self, Report, RunFacts, Subject};
+use redjepsen::telling::Telling;
+
+use super::gates::{delayed, keep, kept, play, with_fault};
+use crate::kit::histories::{Build, MS};
+
+fn report_of<T>(build: &Build, read: impl FnOnce(&Report) -> T) -> T {
+    let (verdict, facts) = (build.check(), RunFacts::default());
+    let subject = Subject { scenario: None, history: &build.history, verdict: &verdict, facts: &facts };
+    read(&Report::new(subject, None))
+}
+
+/// The words of it, after it was written and read back.
+fn words(build: &Build) -> String {
+    let telling: Telling = report_of(build, |report| {
+        let again: Telling = serde_json::from_str(&report::results_json(report)).unwrap();
+        let telling = &report.telling;
+        assert_eq!((&again.headline, &again.incidents), (&telling.headline, &telling.incidents));
+        assert_eq!((&again.claims, &again.gates, &again.faults), (&telling.claims, &telling.gates, &telling.faults));
+        again
+    });
+    let mut lines = vec![telling.headline.clone()];
+    lines.extend(telling.reasons.iter().map(|reason| format!("  - {reason}")));
+    for claim in &telling.claims {
+        let name = claim.checked.claim.name();
+        lines.push(format!("  {name}: {}: {}; {}", claim.standing_text, claim.found, claim.why));
+    }
+    lines.extend(telling.no_incident.iter().map(|text| format!("  {text}")));
+    for incident in &telling.incidents {
+        lines.push(format!("  {} ({}): {} {:?}", incident.what, incident.key, incident.text(), incident.lines()));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn all_words(cases: &[(String, Build)]) -> String {
+    cases.iter().map(|(name, build)| format!("== {name}\n{}", words(build))).collect::<Vec<_>>().join("\n")
+}
+
+/// A sound run with what the change adds.
+fn sound(change: impl FnOnce(&mut Build)) -> Build {
+    let mut build = Build::sound();
+    change(&mut build);
+    build
+}
+
+/// A run that an anomaly of this kind breaks, if any can.
+fn broken_by(kind: AnomalyKind) -> Build {
+    match kind {
+        AnomalyKind::LostUpdate => sound(|build| {
+            build.ok(0, 4_001, 4_005, "-", "a").ok(1, 4_006, 4_009, "-", "b").final_read("b");
+        }),
+        AnomalyKind::StaleRead => sound(|build| {
+            build
+                .ok(0, 4_001, 4_005, "-", "a")
+                .ok(1, 4_011, 4_015, "a", "b")
+                .read(2, 4_021, 4_025, "a")
+                .final_read("b");
+        }),
+        AnomalyKind::ImpossibleRead => sound(|build| {
+            build.ok(0, 4_001, 4_005, "-", "a").read(1, 4_011, 4_015, "nowhere").final_read("a");
+        }),
+        AnomalyKind::OrderViolation => sound(|build| {
+            build.info(0, 4_001, 4_002, "-", "a").info(1, 4_003, 4_004, "-", "b");
+            build.read(2, 4_005, 4_006, "a").read(0, 4_007, 4_008, "b").final_read("b");
+        }),
+        AnomalyKind::OverlappingHolders => sound(|build| {
+            build.hold(0, 4_100, 4_300).hold(1, 4_200, 4_400).final_read("-");
+        }),
+        AnomalyKind::TokenRegress => sound(|build| {
+            build.header().claims.push(Claim::Tokens);
+            for (invoked, token) in [(1, 9), (1_001, 3)] {
+                build.phase(invoked, Phase::Acquiring, invoked + 10).operation(invoked).phases[0].token = Some(token);
+            }
+        }),
+        AnomalyKind::NotObtained => super::liveness::never_back(),
+        AnomalyKind::WrongAmount => sound(|build| {
+            build.header().resource = ResourceKind::Counter;
+            build.operation(9_990).amount = Some(Amount::Count(29));
+        }),
+        AnomalyKind::WriteInFlight => sound(|build| {
+            build.info(0, 4_001, 4_032, "-", "late");
+            build.phase(4_001, Phase::Acquired, 4_002).phase(4_001, Phase::BeforeWrite, 4_010);
+            build.phase(4_001, Phase::Releasing, 4_030).phase(4_001, Phase::Released, 4_031);
+            build.ok(1, 4_003, 4_080, "-", "early");
+            build.phase(4_003, Phase::Acquired, 4_040).phase(4_003, Phase::Written, 4_060);
+            build.phase(4_003, Phase::Releasing, 4_070).final_read("late");
+        }),
+        AnomalyKind::AcquiredLate => {
+            let mut build = with_fault();
+            build.header().claims = vec![Claim::Updates, Claim::Liveness];
+            play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+            build.fail_on("base", 1, 3_000, 3_050);
+            build
+        }
+        AnomalyKind::Unavailable => {
+            let mut build = Build::new();
+            build.header().claims = vec![Claim::Liveness];
+            build.header().longest_gap_ms = Some(2_500);
+            build.hold(0, 10, 1_000);
+            build.rmw("k0", Outcome::Fail, 1, 500, Some(3_000), "?", "v1").phase(500, Phase::Acquiring, 500);
+            build.rmw("k0", Outcome::Ok, 2, 2_900, Some(4_100), "?", "v2");
+            build.phase(2_900, Phase::Acquired, 4_000).phase(2_900, Phase::Releasing, 4_050);
+            build
+        }
+        AnomalyKind::WaitedTooLong => super::promises::waits(5_000),
+        AnomalyKind::LeftBehind => {
+            let mut build = super::promises::waits(900);
+            let text = "`lock:k0` on n0, which never ends".to_string();
+            build.history.facts.push(Fact { name: FactName::NothingEndless, holds: false, text });
+            build.history.fact_lines = (0..build.history.facts.len() as u64).collect();
+            build
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_anomaly_has_its_words() {
+    use AnomalyKind::*;
+    let kinds = [
+        LostUpdate,
+        StaleRead,
+        ImpossibleRead,
+        OrderViolation,
+        OverlappingHolders,
+        TokenRegress,
+        NotObtained,
+        WrongAmount,
+        WriteInFlight,
+        AcquiredLate,
+        Unavailable,
+        WaitedTooLong,
+        LeftBehind,
+    ];
+    let cases: Vec<(String, Build)> = kinds.map(|kind| (kind.name().to_string(), broken_by(kind))).into();
+    for (kind, (name, build)) in kinds.iter().zip(&cases) {
+        let verdict = build.check();
+        assert!(verdict.anomalies.iter().any(|anomaly| anomaly.kind == *kind), "{name}: {:#?}", verdict.anomalies);
+        // The client's own fault, which no lock can prevent, is no violation.
+        let expected = if *kind == WriteInFlight { Validity::Unknown } else { Validity::Invalid };
+        assert_eq!(verdict.valid, expected, "{name}: {:?}", verdict.reasons);
+    }
+    insta::assert_snapshot!(all_words(&cases));
+}
+
+/// A run that this gate alone keeps from being valid.
+fn failing(gate: &str) -> Build {
+    let mut build = with_fault();
+    let without = |build: &mut Build, name: FactName| build.history.facts.retain(|fact| fact.name != name);
+    match gate {
+        "completed" => build.history.end = None,
+        "resource-empty" => without(&mut build, FactName::ResourceEmpty),
+        "clients-ready" => without(&mut build, FactName::ClientsReady),
+        "nodes-ready" => without(&mut build, FactName::NodesReady),
+        "nodes-healthy" => without(&mut build, FactName::NodesHealthy),
+        "final-reads" => without(&mut build, FactName::FinalReads),
+        "clients-steady" => {
+            let text = "it ended with exit code 3; its last words: unhandled".to_string();
+            build.history.clients.push((5 * MS, ClientEvent { process: 1, step: ClientStep::Ended, text }));
+        }
+        "clients-consistent" => {
+            let text = "released before it acquired".to_string();
+            build.history.contradictions.push(Contradiction { line: 7, process: Process::Client(1), text });
+        }
+        "clients-careful" => build = broken_by(AnomalyKind::WriteInFlight),
+        "script-played" => play(&mut build, &[StepOutcome::Happened, StepOutcome::Failed]),
+        "faults-observed" => build.history.faults[0].injected = Some((1_150 * MS, false)),
+        "faults-healed" => build.history.faults[0].healed = Some((1_500 * MS, false)),
+        "faults-met-holds" => {
+            build.header().progress = Progress::Any;
+            delayed(&mut build, "c1", 1_160, 1_190);
+        }
+        "enough-acknowledged" => keep(&mut build, 9),
+        "every-client" => {
+            let of_c2 = build.history.operations.iter_mut().filter(|one| one.process == Process::Client(2));
+            of_c2.for_each(|operation| operation.outcome = Outcome::Info);
+        }
+        "contention" => {
+            build.header().clients = 1;
+            delayed(&mut build, "n0", 1_145, 1_330);
+        }
+        "progress-before" => build.history.faults[0].inject = 100 * MS,
+        "progress-during" => {
+            build.header().progress = Progress::None;
+            delayed(&mut build, "c1", 1_010, 1_400);
+        }
+        "progress-after" => build.history.faults[0].healed = Some((9_000 * MS, true)),
+        "breakpoints-brief" => kept(&mut build, 5_050, false),
+        other => panic!("no run fails {other}"),
+    }
+    build
+}
+
+/// A run without the evidence for a claim.
+fn without_evidence(claim: Claim) -> Build {
+    sound(|build| match claim {
+        Claim::Updates => build.history.operations.iter_mut().for_each(|one| one.old = Reading::Unknown),
+        Claim::MutualExclusion => {
+            let stamps = build.history.operations.iter_mut().flat_map(|operation| &mut operation.phases);
+            stamps.for_each(|stamp| stamp.stamped = None);
+        }
+        Claim::Tokens | Claim::Promises => build.header().claims.push(claim),
+        Claim::Liveness => {
+            build.header().claims = vec![claim];
+            build.history.operations.clear();
+        }
+        Claim::Amounts => build.header().resource = ResourceKind::List,
+    })
+}
+
+#[test]
+fn every_reason_why_a_run_proves_nothing_has_its_words() {
+    let mut scripted = with_fault();
+    play(&mut scripted, &[StepOutcome::Happened; 3]);
+    let mut gates: Vec<String> = Vec::new();
+    for gate in with_fault().check().gates.into_iter().chain(scripted.check().gates) {
+        if !gates.contains(&gate.name) {
+            gates.push(gate.name);
+        }
+    }
+    assert!(gates.len() >= 20, "{gates:?}");
+    let mut cases: Vec<(String, Build)> = gates.iter().map(|gate| (gate.clone(), failing(gate))).collect();
+    for (name, build) in &cases {
+        let verdict = build.check();
+        let failed = verdict.gates.iter().any(|gate| gate.name == *name && !gate.passed);
+        assert!(failed && verdict.valid == Validity::Unknown, "{name}: {:?}", verdict.reasons);
+    }
+    let claims =
+        [Claim::Updates, Claim::MutualExclusion, Claim::Tokens, Claim::Liveness, Claim::Amounts, Claim::Promises];
+    for claim in claims {
+        let build = without_evidence(claim);
+        let verdict = build.check();
+        let reason = format!("{}: ", claim.name());
+        assert!(verdict.reasons.iter().any(|one| one.starts_with(&reason)), "{reason}{:?}", verdict.reasons);
+        assert_eq!(verdict.valid, Validity::Unknown);
+        cases.push((format!("no evidence for {}", claim.name()), build));
+    }
+    insta::assert_snapshot!(all_words(&cases));
+}
+
+#[test]
+fn a_valid_run_says_what_it_stood() {
+    let counter = sound(|build| {
+        build.header().resource = ResourceKind::Counter;
+        build.operation(9_990).amount = Some(Amount::Count(30));
+    });
+    let locks_only = sound(|build| {
+        build.header().claims = vec![Claim::MutualExclusion];
+        build.history.operations.iter_mut().for_each(|one| {
+            (one.f, one.new, one.old) = match one.process {
+                Process::Controller => (one.f, None, Reading::Empty),
+                Process::Client(_) => (redjepsen::history::Function::Hold, None, Reading::Unknown),
+            };
+        });
+    });
+    let cases = [
+        ("no fault", Build::sound()),
+        ("through a fault", with_fault()),
+        ("a counter", counter),
+        ("locks without a resource", locks_only),
+    ];
+    for (name, build) in &cases {
+        let verdict = build.check();
+        assert_eq!(verdict.valid, Validity::Valid, "{name}: {:?}", verdict.reasons);
+    }
+    insta::assert_snapshot!(all_words(&cases.map(|(name, build)| (name.to_string(), build))));
+}
+
+#[test]
+fn a_valid_run_never_hides_a_lock_that_was_out_of_reach() {
+    let build = Build::sound();
+    let (mut verdict, facts) = (build.check(), RunFacts::default());
+    let mut headline = |to: u64| {
+        verdict.lock.longest_gap = Some(Gap { key: "base".into(), from: 1_000 * MS, to: to * MS });
+        let subject = Subject { scenario: None, history: &build.history, verdict: &verdict, facts: &facts };
+        Report::new(subject, None).telling.headline
+    };
+    assert!(headline(8_000).ends_with(" But for 7 s no client acquired the free lock of base."), "{}", headline(8_000));
+    assert!(!headline(2_000).contains("But"), "{}", headline(2_000));
+}
+
+#[test]
+fn programs_read_all_that_people_read() {
+    let json = report_of(&broken_by(AnomalyKind::LostUpdate), report::results_json);
+    insta::assert_snapshot!(json);
+}

@@ -1,0 +1,135 @@
+//! Each scenario of the catalogue has one lock that it breaks and one that it spares: one that breaks nothing may do nothing,
+//! and one that spares nothing may break whatever it meets. Most have both in their `[expect]`; where a side is missing
+//! there, it is named here and shown.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use redjepsen::checker::Validity;
+use redjepsen::nemesis::Expectation;
+use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::{Options, catalogue};
+
+use crate::kit::on_all_processors;
+
+/// Where the side is found that a scenario's `[expect]` does not have.
+#[derive(Clone, Copy)]
+pub enum Elsewhere {
+    /// The scenario is one half of a pair: the other one, on which this lock has the other outcome.
+    In(&'static str),
+    /// In this very scenario, but only in some runs: in virtual time in those of one of these seeds.
+    SomeRuns([u64; 2]),
+    /// In this very scenario, if the resource refuses a write unless it replaces what its writer read.
+    Guarded,
+}
+
+/// A side that is missing, the lock that shows it, and where.
+pub struct OneSided {
+    pub scenario: &'static str,
+    pub missing: Expectation,
+    pub lock: &'static str,
+    pub elsewhere: Elsewhere,
+}
+
+const fn one_sided(scenario: &'static str, missing: Expectation, lock: &'static str, elsewhere: Elsewhere) -> OneSided {
+    OneSided { scenario, missing, lock, elsewhere }
+}
+
+pub const ONE_SIDED: [OneSided; 5] = [
+    // By Redis's own clock: a write is lost unless a second of it began since.
+    one_sided("crash-everysec", Expectation::Violation, "redlock", Elsewhere::SomeRuns([1, 2])),
+    one_sided("crash-synced", Expectation::Violation, "redlock", Elsewhere::In("crash-no-persistence")),
+    one_sided("failover-in-sync", Expectation::Violation, "replicated", Elsewhere::In("failover")),
+    one_sided("lost-ack", Expectation::Violation, "steal-hasty", Elsewhere::In("victim-unreachable")),
+    // Whoever comes to `half-released` has the gap, and gives away the next holder's lock.
+    one_sided("pause-in-release", Expectation::Valid, "single-get-del", Elsewhere::Guarded),
+];
+
+impl OneSided {
+    /// For the table of scenarios.
+    pub fn cell(&self) -> String {
+        let lock = self.lock;
+        match self.elsewhere {
+            Elsewhere::In(scenario) => {
+                format!("`{lock}` in [`{scenario}`](../nemeses/{scenario}.toml), its other half")
+            }
+            Elsewhere::SomeRuns(_) => format!("`{lock}`, in some runs"),
+            Elsewhere::Guarded => format!("`{lock}` with `fencing = \"compare-and-set\"`"),
+        }
+    }
+}
+
+/// What is expected of each workload under this nemesis, said by either.
+fn expected(nemesis: &str) -> BTreeMap<String, Expectation> {
+    let mut expected = catalogue::nemesis(nemesis).unwrap().1.expect;
+    for (workload, _) in catalogue::WORKLOADS {
+        let of_workload = catalogue::workload(workload).unwrap().1.expect;
+        expected.extend(of_workload.get(nemesis).map(|what| (workload.to_string(), *what)));
+    }
+    expected
+}
+
+/// The verdicts of simulated runs with these seeds.
+fn verdicts(workload: &str, scenario: &str, seeds: &[u64]) -> Vec<Validity> {
+    on_all_processors(seeds, |seed| {
+        let scenario = Options::default().scenario(workload, scenario, *seed, Path::new("")).unwrap();
+        simulate(&scenario).unwrap().verdict.valid
+    })
+}
+
+#[test]
+fn each_scenario_has_a_lock_that_it_breaks_and_one_that_it_spares() {
+    let scenarios = catalogue::NEMESES.iter().map(|(name, _)| *name);
+    let scripted = scenarios.filter(|name| !catalogue::nemesis(name).unwrap().1.script.is_empty());
+    let missing: Vec<(&str, Expectation)> = scripted
+        .flat_map(|scenario| {
+            let expected = expected(scenario);
+            let sides = [Expectation::Violation, Expectation::Valid].into_iter();
+            sides.filter(move |side| !expected.values().any(|what| what == side)).map(move |side| (scenario, side))
+        })
+        .collect();
+    assert_eq!(missing, ONE_SIDED.map(|of| (of.scenario, of.missing)));
+}
+
+#[test]
+fn the_other_half_of_a_pair_has_the_other_outcome() {
+    for OneSided { scenario, missing, lock, elsewhere } in &ONE_SIDED {
+        let Elsewhere::In(other) = elsewhere else { continue };
+        let here = expected(scenario);
+        assert!(here.contains_key(*lock) && here[*lock] != *missing, "{lock} is to be played in {scenario}");
+        assert_eq!(expected(other).get(*lock), Some(missing), "{lock} in {other}");
+        let (_, file) = catalogue::nemesis(scenario).unwrap();
+        assert!(file.story.contains(other), "the story of {scenario} names {other}");
+    }
+}
+
+#[test]
+fn a_side_that_only_some_runs_have_is_shown_by_some() {
+    for OneSided { scenario, missing, lock, elsewhere } in &ONE_SIDED {
+        let Elsewhere::SomeRuns(seeds) = elsewhere else { continue };
+        assert_eq!(*missing, Expectation::Violation);
+        let verdicts = verdicts(lock, scenario, seeds);
+        assert!(
+            verdicts.contains(&Validity::Invalid) && verdicts.contains(&Validity::Valid),
+            "{scenario}: {verdicts:?}"
+        );
+    }
+}
+
+#[test]
+fn a_side_that_a_guarded_resource_has_is_shown_with_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for OneSided { scenario, missing, lock, elsewhere } in &ONE_SIDED {
+        let Elsewhere::Guarded = elsewhere else { continue };
+        assert_eq!(*missing, Expectation::Valid);
+        let (_, text) = catalogue::WORKLOADS.iter().find(|(name, _)| name == lock).unwrap();
+        let (before, _) = text.split_once("[expect]").unwrap();
+        let guarded = before.replace("fencing = \"none\"", "fencing = \"compare-and-set\"");
+        assert_ne!(guarded, before);
+        let claims = guarded.lines().find(|line| line.starts_with("claims = ")).unwrap();
+        let path = folder.path().join("guarded.toml");
+        std::fs::write(&path, guarded.replace(claims, "claims = [\"updates\"]")).unwrap();
+        assert_eq!(verdicts(path.to_str().unwrap(), scenario, &[1, 2, 3]), [Validity::Valid; 3], "{scenario}");
+        assert_eq!(verdicts(lock, scenario, &[1]), [Validity::Invalid], "the pair, without the guard");
+    }
+}

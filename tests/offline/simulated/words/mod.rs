@@ -1,0 +1,244 @@
+//! What reports say of simulated runs, read by somebody who knows nothing but docs/histories.md, docs/client-protocol.md and
+//! docs/guide.md, and believes only the history. And causes that are named are tried by leaving them out.
+
+mod headlines;
+mod lines;
+mod pattern;
+mod sentences;
+mod summaries;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use redjepsen::checker::{HowKind, Validity};
+use redjepsen::history::{FaultKind, load_reader};
+use redjepsen::nemesis::Expectation;
+use redjepsen::report::RunFacts;
+use redjepsen::runner::Checked;
+use redjepsen::runner::simulate::{simulate, simulated_history};
+use redjepsen::scenario::{Options, Scenario, catalogue};
+
+use crate::kit::cases;
+use crate::kit::on_all_processors;
+use lines::Lines;
+use sentences::Scene;
+
+/// How many incidents are read where nobody asks for more: those of some two hundred runs, ten seconds of two processors.
+const INCIDENTS: u32 = 150;
+/// So many runs side by side.
+const AT_ONCE: usize = 32;
+/// No more of one run, so that many runs are read.
+const OF_ONE_RUN: usize = 12;
+
+/// Pairs of workload and nemesis that can be simulated, in an order that mixes them, round after round: those of which a
+/// violation is expected, then all, then again.
+fn scenarios() -> impl Iterator<Item = Scenario> {
+    let all = || {
+        (catalogue::WORKLOADS.iter())
+            .flat_map(|(workload, _)| catalogue::NEMESES.iter().map(move |(nemesis, _)| (*workload, *nemesis)))
+    };
+    let is_broken = |(workload, nemesis): &(&str, &str)| {
+        let (_, of_workload) = catalogue::workload(workload).unwrap();
+        let (_, of_nemesis) = catalogue::nemesis(nemesis).unwrap();
+        let expected = of_workload.expect.get(*nemesis).or(of_nemesis.expect.get(*workload)).copied();
+        expected == Some(Expectation::Violation)
+    };
+    let broken: Vec<(&str, &str)> = mixed(all().filter(is_broken).collect());
+    // The second round is of all, and so is every tenth after it.
+    let pairs = (1..).flat_map(move |seed| {
+        let round = if seed % 10 == 2 { mixed(all().collect()) } else { broken.clone() };
+        round.into_iter().map(move |pair| (pair, seed))
+    });
+    pairs.filter_map(|((workload, nemesis), seed)| {
+        let options = Options { time_limit: Some("9s".parse().unwrap()), ..Options::default() };
+        let scenario = options.scenario(workload, nemesis, seed, Path::new("")).ok();
+        // Clients that are programs of their own do not live in virtual time.
+        scenario.filter(|scenario| scenario.workload.client.is_none())
+    })
+}
+
+/// The same in another order: a step that has no divisor in common with their number leads to each of them once.
+fn mixed<T: Copy>(all: Vec<T>) -> Vec<T> {
+    let step = (1..).map(|n| all.len() * 3 / 5 + n).find(|step| gcd(*step, all.len()) == 1).unwrap();
+    (0..all.len()).map(|number| all[number * step % all.len()]).collect()
+}
+
+fn gcd(one: usize, other: usize) -> usize {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
+/// Reads every sentence on a run, and adds them to the counts by kind. Returns how many incidents there were, and what is wrong.
+fn read_run(history: &[u8], scenario: &Scenario, counts: &mut BTreeMap<&'static str, u64>) -> (usize, Vec<String>) {
+    let loaded = load_reader(history, "history").unwrap();
+    let checked = Checked::new(loaded, Some(scenario.clone()), RunFacts::default());
+    let lines = Lines::read(history);
+    let telling = checked.report().telling;
+    let incidents: Vec<_> = telling.incidents.iter().map(|incident| &incident.sentences).collect();
+    let mut wrong = Vec::new();
+    let headline = &telling.summary;
+    match headlines::check(&lines, headline) {
+        Ok(kind) => *counts.entry(kind).or_default() += 1,
+        Err(reason) => wrong.push(format!("{headline}\n      {reason}")),
+    }
+    for incident in incidents.iter().copied().take(OF_ONE_RUN) {
+        let mut scene = Scene { lines: &lines, first: None, last: None };
+        for sentence in incident {
+            match sentences::check(&mut scene, sentence.text(), sentence.lines()) {
+                Ok(kind) => *counts.entry(kind).or_default() += 1,
+                Err(reason) => {
+                    let all: Vec<&str> = incident.iter().map(|sentence| sentence.text()).collect();
+                    wrong.push(format!("{}\n      {reason}\n      in: {}", sentence.text(), all.join(" ")));
+                }
+            }
+        }
+    }
+    (incidents.len().min(OF_ONE_RUN), wrong)
+}
+
+#[test]
+fn every_sentence_on_simulated_incidents_is_true() {
+    let wanted = cases(INCIDENTS) as usize;
+    let (mut incidents, mut runs, mut counts, mut wrong) = (0, 0, BTreeMap::new(), Vec::new());
+    let mut scenarios = scenarios();
+    while incidents < wanted {
+        let some: Vec<Scenario> = scenarios.by_ref().take(AT_ONCE).collect();
+        let histories = on_all_processors(&some, |scenario| simulated_history(scenario).ok());
+        for (scenario, history) in some.iter().zip(histories) {
+            let Some(history) = history else { continue };
+            let (read, found) = read_run(&history, scenario, &mut counts);
+            (incidents, runs) = (incidents + read, runs + 1);
+            let name = format!("{} under {}, seed {}", scenario.workload_name, scenario.nemesis_name, scenario.seed);
+            wrong.extend(found.into_iter().map(|text| format!("{name}:\n    {text}")));
+        }
+    }
+    let read: u64 = counts.values().sum();
+    println!("{read} sentences on {incidents} incidents of {runs} runs: {counts:?}");
+    assert!(wrong.is_empty(), "{} of {read}:\n{}", wrong.len(), wrong[..wrong.len().min(30)].join("\n"));
+    for kind in ["lost", "kept", "overlap", "stuck"] {
+        assert!(counts.contains_key(&*format!("headline: {kind}")), "no headline of the kind `{kind}`");
+    }
+    for kind in ["took the lock", "fault", "wrote", "both held", "by its own count", "cause: promoted", "lost"] {
+        assert!(counts.contains_key(kind), "nothing was said of the kind `{kind}`");
+    }
+}
+
+/// The same for runs on real servers: all below the folders that `RUNS` names, separated by colons.
+#[test]
+#[ignore = "reads the runs that somebody made: RUNS=store cargo test --test offline words::every -- --ignored --nocapture"]
+fn every_sentence_on_stored_runs_is_true() {
+    let folders = std::env::var("RUNS").expect("RUNS names folders of runs");
+    let mut open: Vec<PathBuf> = folders.split(':').map(PathBuf::from).collect();
+    let (mut incidents, mut runs, mut counts, mut wrong) = (0, 0, BTreeMap::new(), Vec::new());
+    while let Some(folder) = open.pop() {
+        let inside = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap());
+        // Links such as `latest` lead to what is read anyway.
+        open.extend(inside.filter(|entry| entry.file_type().unwrap().is_dir()).map(|entry| entry.path()));
+        let (history, scenario) = (fs::read(folder.join("history.jsonl")), Scenario::read(&folder));
+        let (Ok(history), Ok(scenario)) = (history, scenario) else { continue };
+        let (read, found) = read_run(&history, &scenario, &mut counts);
+        (incidents, runs) = (incidents + read, runs + 1);
+        wrong.extend(found.into_iter().map(|text| format!("{}:\n    {text}", folder.display())));
+    }
+    let read: u64 = counts.values().sum();
+    println!("{read} sentences on {incidents} incidents of {runs} runs: {counts:?}");
+    assert!(wrong.is_empty(), "{} of {read}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(incidents > 0, "nothing was told of {runs} runs");
+}
+
+/// The other side: whoever changes a name, a number or a value of a true sentence is found out, nearly always. (Some are true
+/// nevertheless: the same length to the last digit that is told, say.)
+#[test]
+fn a_sentence_that_was_changed_is_not_believed() {
+    let (mut believed, mut changed) = (Vec::new(), 0);
+    for (workload, nemesis) in
+        [("redlock", "pause"), ("replicated", "failover"), ("counter", "pause"), ("fenced", "pause")]
+    {
+        let scenario = Options::default().scenario(workload, nemesis, 3, Path::new("")).unwrap();
+        let history = simulated_history(&scenario).unwrap();
+        let lines = Lines::read(&history);
+        let loaded = load_reader(&history[..], "history").unwrap();
+        let checked = Checked::new(loaded, Some(scenario), RunFacts::default());
+        for incident in checked.report().telling.incidents.iter().take(4) {
+            let mut scene = Scene { lines: &lines, first: None, last: None };
+            for sentence in &incident.sentences {
+                for text in changes(sentence.text()) {
+                    let mut before = Scene { lines: &lines, first: scene.first, last: scene.last };
+                    changed += 1;
+                    if sentences::check(&mut before, &text, sentence.lines()).is_ok() {
+                        believed.push(text);
+                    }
+                }
+                sentences::check(&mut scene, sentence.text(), sentence.lines()).unwrap();
+            }
+        }
+    }
+    assert!(changed > 300, "{changed} changes");
+    assert!(believed.len() * 50 < changed, "{} of {changed}: {}", believed.len(), believed.join("\n"));
+}
+
+/// The same sentence with another digit, for each digit of it that is the first of a name or number.
+fn changes(text: &str) -> Vec<String> {
+    let digits = text.char_indices().filter(|(at, c)| {
+        let before = text[..*at].chars().next_back();
+        c.is_ascii_digit() && before.is_none_or(|before| !before.is_ascii_digit() && before != '.')
+    });
+    let other = |c: char| if c == '1' { '2' } else { '1' };
+    digits.map(|(at, c)| format!("{}{}{}", &text[..at], other(c), &text[at + 1..])).collect()
+}
+
+/// The violation without the fault: it is gone, or something else explains it.
+#[test]
+fn a_fault_that_is_named_is_needed() {
+    let scripted: Vec<Scenario> =
+        scenarios().take(3 * cases(150) as usize).filter(|one| !one.nemesis.script.is_empty()).collect();
+    let tried = on_all_processors(&scripted[..scripted.len().min(cases(150) as usize)], without_the_cause);
+    let (mut gone, mut wrong) = (0, Vec::new());
+    for found in tried.into_iter().flatten() {
+        match found {
+            Ok(()) => gone += 1,
+            Err(text) => wrong.push(text),
+        }
+    }
+    println!("{gone} causes are needed, {} are not", wrong.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(gone > 20, "only {gone} causes were tried");
+}
+
+/// What becomes of a run without the fault that explains its first incident; None if no fault does.
+fn without_the_cause(scenario: &Scenario) -> Option<Result<(), String>> {
+    let named = |checked: &Checked| -> Option<(String, FaultKind)> {
+        let story = checked.report().story;
+        let incident = story.incidents.first().filter(|incident| incident.claimed)?;
+        let is_more = incident
+            .how()
+            .is_some_and(|how| matches!(how.kind, HowKind::Breakpoint | HowKind::Stolen | HowKind::Promoted));
+        incident.fault.filter(|_| !is_more).map(|fault| (fault.what.clone(), fault.kind))
+    };
+    let checked = simulate(scenario).ok().filter(|checked| checked.verdict.valid == Validity::Invalid)?;
+    let (what, _) = named(&checked)?;
+    let mut without = scenario.clone();
+    without.nemesis.script.retain(|step| {
+        let text = step.to_string();
+        text != what && text != format!("heal {what}") && !text.starts_with(&format!("await {what}"))
+    });
+    if without.nemesis.script.len() == scenario.nemesis.script.len() {
+        return None;
+    }
+    let again = simulate(&without).ok()?;
+    let still = again.verdict.valid == Validity::Invalid;
+    let explained = {
+        let story = again.report().story;
+        story.incidents.first().is_some_and(|incident| incident.fault.is_some() || incident.how().is_some())
+    };
+    let name = format!("{} under {}, seed {}", scenario.workload_name, scenario.nemesis_name, scenario.seed);
+    Some(if still && !explained {
+        Err(format!(
+            "{name}: `{what}` is named, and it is broken alike without:\n  {}\n  {}",
+            checked.report().telling.summary,
+            again.report().telling.summary
+        ))
+    } else {
+        Ok(())
+    })
+}
