@@ -5,7 +5,7 @@
 
 use super::ends::unnamed_losses;
 use super::moments;
-use super::story::{Incident, Story, fault_words};
+use super::story::{Incident, Story};
 use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
 use crate::fault_kinds::OnProcess;
 use crate::history::{FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
@@ -275,7 +275,7 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
 
 /// What a fault did to whom, when and for how long.
 fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
-    let (_, past, how) = fault_words(fault.kind);
+    let (past, how) = (fault.kind.says.done, fault.kind.says.how);
     let (from, to) = fault.span();
     // What it struck says more than what was ordered.
     if let Some(struck) = fault.texts.first().filter(|_| fault.kind.is_at_command() && fault.was_observed()) {

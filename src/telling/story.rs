@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Subject, moments};
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, Validity};
 use crate::history::{
-    CallEffect, Claim, ClientStep, FaultKind, FaultWindow, Function, Operation, Outcome, Phase, Process, Reading,
-    ResourceKind,
+    CallEffect, Claim, ClientStep, FaultWindow, Function, Operation, Outcome, Phase, Process, Reading, ResourceKind,
 };
 use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
@@ -470,14 +469,10 @@ pub fn fault_label(fault: &FaultWindow) -> (&'static str, bool) {
     labelled.unwrap_or((fault.kind.says.done, fault.kind.says.lasts))
 }
 
-/// The words for a kind of fault: its name, what it does to its target, and how.
-pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str) {
-    (kind.says.name, kind.says.done, kind.says.how)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::FaultKind;
 
     #[test]
     fn a_picture_says_what_happened_to_a_call() {
