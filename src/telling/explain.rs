@@ -6,7 +6,7 @@
 use super::ends::unnamed_losses;
 use super::moments;
 use super::story::{Incident, Story};
-use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
+use crate::checker::{AnomalyKind, HowKind, Sentence, Validity, covered};
 use crate::fault_kinds::OnProcess;
 use crate::history::{FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::words::{count, length, line, list, moment, plural, quoted, sanitize};
@@ -342,7 +342,7 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
         (None, _) => (None, String::new()),
     };
     let error = operation.error.as_deref().map(|word| format!(" ({})", sanitize(word, 30))).unwrap_or_default();
-    let refused = story.resource_refuses() && matches!(operation.error.as_deref(), Some("fenced" | "conflict"));
+    let refused = story.refusal().is_some() && matches!(operation.error.as_deref(), Some("fenced" | "conflict"));
     let text = match operation.outcome {
         Outcome::Ok => format!("wrote {new}{over} (acknowledged)"),
         Outcome::Fail if refused => format!("tried to write {new}, which the resource refused{error}"),
@@ -377,12 +377,8 @@ fn both_held(incident: &Incident) -> Option<Sentence> {
         [(from, to)] => format!("For {} both believed that they held the lock.", length(to - from)),
         _ => {
             times.sort_unstable();
-            let (mut sum, mut until) = (0, 0);
-            for (from, to) in times {
-                sum += to.saturating_sub(from.max(until));
-                until = until.max(to);
-            }
-            format!("For {} in all, two clients at once believed that they held the lock.", length(sum))
+            let sum = length(covered(times, 0, u64::MAX));
+            format!("For {sum} in all, two clients at once believed that they held the lock.")
         }
     };
     let ends = |operation: &Operation| -> Vec<u64> {

@@ -123,7 +123,7 @@ pub(super) fn anomalies(story: &Story, accounts: &[IncidentAccount]) -> Vec<Anom
 pub(super) fn title(story: &Story) -> &'static str {
     match story.incidents.iter().any(|incident| incident.claimed) || story.incidents.is_empty() {
         true => "What went wrong",
-        false if story.resource_refuses() => "Seen, but harmless here",
+        false if story.refusal().is_some() => "Seen, but harmless here",
         false => "Seen, but not claimed",
     }
 }

@@ -62,17 +62,12 @@ pub fn write(operation: &Operation) -> Option<Write> {
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
 }
 
-/// A write between stamps on the safe side of it: it took effect after it was sent, and before it was acknowledged.
-pub struct CertainWrite {
-    pub sent: u64,
-    pub acknowledged: u64,
-}
-
-/// None without such stamps.
-pub fn certain_write(operation: &Operation) -> Option<CertainWrite> {
+/// When a write was sent and acknowledged, by stamps on the safe side of it: it took effect in between. None without such
+/// stamps.
+pub fn certain_write(operation: &Operation) -> Option<(u64, u64)> {
     let stamped = |phase| operation.phases.iter().filter(move |stamp| stamp.phase == phase);
     let sent = stamped(Phase::BeforeWrite).next_back().filter(|stamp| stamp.stamped.is_some()).map(time_of)?;
-    Some(CertainWrite { sent, acknowledged: stamped(Phase::Written).next().map(time_of)? })
+    Some((sent, stamped(Phase::Written).next().map(time_of)?))
 }
 
 /// Whether an operation without a certain answer may have sent a write: those with a lock say so before they do.

@@ -131,15 +131,15 @@ impl<'a> Story<'a> {
     /// The write that an operation certainly overwrote: acknowledged before the operation wrote, though not before it read,
     /// and no other write may have come in between or last.
     pub fn certainly_overwritten(&self, operation: &Operation) -> Option<&'a Operation> {
-        let own = moments::certain_write(operation)?;
+        let (own_sent, own_acknowledged) = moments::certain_write(operation)?;
         let of_key = self.certain.get(operation.key.as_str())?;
-        if of_key.doubtful_from < own.acknowledged {
+        if of_key.doubtful_from < own_acknowledged {
             return None;
         }
-        let of_key = &of_key.writes[..of_key.writes.partition_point(|write| write.sent < own.acknowledged)];
+        let of_key = &of_key.writes[..of_key.writes.partition_point(|write| write.sent < own_acknowledged)];
         let [before @ .., last, this] = of_key else { return None };
         let alone = this.operation.index == operation.index
-            && last.acknowledged <= own.sent
+            && last.acknowledged <= own_sent
             && before.last().is_none_or(|before| before.all_acknowledged <= last.sent);
         let read = operation.phase(Phase::Read).map(moments::time_of);
         let unread = read.is_some_and(|read| read < last.acknowledged);
@@ -242,12 +242,7 @@ impl<'a> Story<'a> {
         kind.contradicts().is_some_and(|claim| self.claims(claim))
     }
 
-    /// Whether the resource guards itself, so that an overlap does no harm.
-    pub fn resource_refuses(&self) -> bool {
-        self.refusal().is_some()
-    }
-
-    /// How the resource guards itself, if it does.
+    /// How the resource guards itself, if it does, so that an overlap does no harm.
     pub fn refusal(&self) -> Option<&'static str> {
         let resource = self.subject.scenario?.workload.resource;
         match (resource.kind, resource.fencing) {
@@ -397,7 +392,7 @@ fn certain_writes(operations: &[Operation]) -> HashMap<&str, CertainWrites<'_>> 
         let of_key =
             keys.entry(&operation.key).or_insert_with(|| CertainWrites { writes: Vec::new(), doubtful_from: u64::MAX });
         match moments::certain_write(operation) {
-            Some(moments::CertainWrite { sent, acknowledged }) => {
+            Some((sent, acknowledged)) => {
                 of_key.writes.push(CertainWrite { sent, acknowledged, all_acknowledged: 0, operation });
             }
             None if moments::may_have_sent(operation) => {
