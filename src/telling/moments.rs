@@ -108,11 +108,6 @@ pub fn expiry(operation: &Operation) -> Option<u64> {
     expiry_at(operation, hold.end).map(|(until, _)| until).filter(|until| *until < hold.end)
 }
 
-/// The token and the validity that the holder was given on `acquired`.
-pub fn grant(operation: &Operation) -> (Option<u64>, Option<u64>) {
-    operation.phase(Phase::Acquired).map_or((None, None), |stamp| (stamp.token, stamp.validity_ms))
-}
-
 /// The time in which two operations both believed that they held the lock.
 pub fn overlap(one: &Operation, other: &Operation) -> Option<(u64, u64)> {
     let (one, other) = (hold(one)?, hold(other)?);

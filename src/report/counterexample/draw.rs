@@ -30,116 +30,85 @@ const BY_VALUE: &str = "by value";
 impl Counterexample {
     /// The drawing for a page that says the rest.
     pub fn inline(&self) -> Markup {
-        let drawing = Drawing::new(self);
-        drawing.canvas().svg(&self.title(), (drawing.width, drawing.height), false)
+        let mut canvas = Canvas::default();
+        let size = draw(self, &mut canvas, 0.0);
+        canvas.svg(&self.title(), size, false)
     }
 
     /// The drawing with a heading and its sentences, on its own background.
     pub fn standalone(&self) -> String {
-        let drawing = Drawing::new(self);
         let mut canvas = Canvas::default();
         canvas.text("who", (0.0, 14.0), Anchor::Left, &self.title());
-        canvas.group(HEADING, "", drawing.canvas());
-        let mut y = HEADING + drawing.height + 24.0;
+        let (width, bottom) = draw(self, &mut canvas, HEADING);
+        let mut y = bottom + 24.0;
         for sentence in self.sentences.iter().chain([&self.minimality()]) {
-            let fits = |line: &str| text_width(line, TEXT, false) <= drawing.width - 24.0;
+            let fits = |line: &str| text_width(line, TEXT, false) <= width - 24.0;
             for (number, line) in wrap_by(&tamed(sentence, 600), fits).iter().enumerate() {
                 canvas.text("", (if number == 0 { 0.0 } else { 16.0 }, y), Anchor::Left, line);
                 y += CAPTION_LINE;
             }
         }
-        canvas.svg(&self.title(), (drawing.width, y - 14.0), true).into_string()
+        canvas.svg(&self.title(), (width, y - 14.0), true).into_string()
     }
 }
 
-/// A scene with its layout.
-struct Drawing {
-    scene: Scene,
-    axis: Axis,
-    /// From one row to the next.
-    row: f64,
-    /// The upper edge of the first row's bars, and the position of the time axis.
-    top: f64,
-    bottom: f64,
-    width: f64,
-    height: f64,
+/// Draws the counterexample from `top` on; returns the width, and where it ends.
+fn draw(example: &Counterexample, canvas: &mut Canvas, top: f64) -> (f64, f64) {
+    let scene = Scene::new(example);
+    let axis = plan(&scene);
+    let row = if scene.arrows.is_empty() { ROW_WITHOUT_ARROWS } else { ROW };
+    // The bars and the arrows between them, if the first row's bars begin at `first`.
+    let layout = |first: f64| {
+        let area = |bar: &Bar| {
+            let (top, right) = (first + bar.row as f64 * row, bar.to.map_or(axis.right, |to| axis.x(to)));
+            Area { left: axis.x(bar.from), top, right, bottom: top + BAR }
+        };
+        let areas: Vec<Area> = scene.bars.iter().map(area).collect();
+        let curve = |arrow: &Arrow| Curve::between(areas[arrow.from], areas[arrow.to], arrow.because, &areas);
+        let curves: Vec<(Arrow, Curve)> = scene.arrows.iter().map(|arrow| (*arrow, curve(arrow))).collect();
+        (areas, curves)
+    };
+    let (areas, curves) = layout(0.0);
+    let lowest = areas.iter().map(|area| area.bottom).fold(0.0, f64::max);
+    let goes = |round: &dyn Fn(f64) -> bool| curves.iter().flat_map(|(_, curve)| curve.points()).any(|(_, y)| round(y));
+    let margin = |is_used: bool| if is_used { MARGIN } else { MARGIN_WITHOUT_ARROWS };
+    let first = top + margin(goes(&|y| y < 0.0));
+    let bottom = first + lowest + margin(goes(&|y| y > lowest));
+
+    let (areas, curves) = layout(first);
+    for (number, name) in scene.rows.iter().enumerate() {
+        let middle = first + number as f64 * row + BAR / 2.0;
+        axis.rail(canvas, middle);
+        if let Some(name) = name {
+            let mut shown = Canvas::default();
+            shown.text("who", (0.0, middle + 5.0), Anchor::Left, &fitting(name));
+            canvas.group(name, shown);
+        }
+    }
+    for (bar, area) in scene.bars.iter().zip(&areas) {
+        canvas.group(&bar.full, bar_of(bar, area));
+    }
+    for (arrow, curve) in &curves {
+        draw_arrow(canvas, arrow, curve);
+    }
+    label(canvas, &curves, areas, Area { left: GUTTER, top: top + 2.0, right: axis.right, bottom: bottom - 2.0 });
+    for x in (0..scene.end()).map(|rank| axis.x(rank)) {
+        canvas.line("tick", (x, bottom - 3.0), (x, bottom + 3.0));
+    }
+    let times = scene.times();
+    axis.draw(canvas, bottom, if times.is_empty() { "order of events" } else { "time" }, times);
+    legend(canvas, &scene, bottom + AXIS);
+    (axis.right + RIGHT, bottom + AXIS + LEGEND)
 }
 
-impl Drawing {
-    fn new(example: &Counterexample) -> Drawing {
-        let scene = Scene::new(example);
-        let axis = plan(&scene);
-        let width = axis.right + RIGHT;
-        let row = if scene.arrows.is_empty() { ROW_WITHOUT_ARROWS } else { ROW };
-        let mut drawing = Drawing { scene, axis, row, top: MARGIN, bottom: 0.0, width, height: 0.0 };
-        let areas = drawing.areas();
-        let curves = drawing.curves(&areas);
-        let points = || curves.iter().flat_map(|(_, curve)| curve.points());
-        let lowest = areas.iter().map(|area| area.bottom).fold(0.0, f64::max);
-        if points().all(|(_, y)| y >= MARGIN) {
-            drawing.top = MARGIN_WITHOUT_ARROWS;
-        }
-        let below = if points().any(|(_, y)| y > lowest) { MARGIN } else { MARGIN_WITHOUT_ARROWS };
-        drawing.bottom = lowest - MARGIN + drawing.top + below;
-        drawing.height = drawing.bottom + AXIS + LEGEND;
-        drawing
-    }
-
-    fn areas(&self) -> Vec<Area> {
-        self.scene.bars.iter().map(|bar| self.area(bar)).collect()
-    }
-
-    fn curves(&self, areas: &[Area]) -> Vec<(Arrow, Curve)> {
-        let curve = |arrow: &Arrow| Curve::between(areas[arrow.from], areas[arrow.to], arrow.because, areas);
-        self.scene.arrows.iter().map(|arrow| (*arrow, curve(arrow))).collect()
-    }
-
-    fn area(&self, bar: &Bar) -> Area {
-        let top = self.top + bar.row as f64 * self.row;
-        let right = bar.to.map_or(self.axis.right, |to| self.axis.x(to));
-        Area { left: self.axis.x(bar.from), top, right, bottom: top + BAR }
-    }
-
-    fn canvas(&self) -> Canvas {
-        let Drawing { scene, axis, bottom, .. } = self;
-        let areas = self.areas();
-        let curves = self.curves(&areas);
-        let mut canvas = Canvas::default();
-        for (number, row) in scene.rows.iter().enumerate() {
-            let middle = self.top + number as f64 * self.row + BAR / 2.0;
-            axis.rail(&mut canvas, middle);
-            if let Some(name) = &row.name {
-                let mut inside = Canvas::default();
-                inside.text("who", (0.0, middle + 5.0), Anchor::Left, &fitting(name));
-                canvas.group(0.0, name, inside);
-            }
-        }
-        for (bar, area) in scene.bars.iter().zip(&areas) {
-            canvas.group(0.0, &bar.full, bar_of(bar, area));
-        }
-        for (arrow, curve) in &curves {
-            draw_arrow(&mut canvas, arrow, curve);
-        }
-        self.labels(&mut canvas, &curves, areas);
-        for rank in 0..scene.end() {
-            canvas.line("tick", (axis.x(rank), bottom - 3.0), (axis.x(rank), bottom + 3.0));
-        }
-        let times = scene.times();
-        axis.draw(&mut canvas, *bottom, if times.is_empty() { "order of events" } else { "time" }, times);
-        legend(&mut canvas, scene, bottom + AXIS);
-        canvas
-    }
-
-    /// The labels of the arrows; an arrow without room for a label is explained by the legend alone.
-    fn labels(&self, canvas: &mut Canvas, curves: &[(Arrow, Curve)], mut taken: Vec<Area>) {
-        let within = Area { left: GUTTER, top: 2.0, right: self.axis.right, bottom: self.bottom - 2.0 };
-        for (arrow, curve) in curves {
-            let (label, class) = words(arrow.because);
-            if let Some(area) = curve.label(text_width(label, TEXT, true) + 8.0, 18.0, within, &taken) {
-                let place = (area.middle().0, area.bottom - 4.5);
-                canvas.text(&format!("halo strong {class}-text"), place, Anchor::Center, label);
-                taken.push(area);
-            }
+/// Labels the arrows; one without room for a label is explained by the legend alone.
+fn label(canvas: &mut Canvas, curves: &[(Arrow, Curve)], mut taken: Vec<Area>, within: Area) {
+    for (arrow, curve) in curves {
+        let (label, class) = words(arrow.because);
+        if let Some(area) = curve.label(text_width(label, TEXT, true) + 8.0, 18.0, within, &taken) {
+            let place = (area.middle().0, area.bottom - 4.5);
+            canvas.text(&format!("halo strong {class}-text"), place, Anchor::Center, label);
+            taken.push(area);
         }
     }
 }

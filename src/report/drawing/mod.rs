@@ -63,14 +63,9 @@ impl Canvas {
         self.put(html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor=[anchor] { (text) } });
     }
 
-    /// Another drawing, so far below, with a text that is shown while the mouse is over it.
-    pub fn group(&mut self, y: f64, title: &str, inside: Canvas) {
-        self.put(html! {
-            g transform=[(y != 0.0).then(|| format!("translate(0 {})", px(y)))] {
-                @if !title.is_empty() { title { (title) } }
-                (PreEscaped(inside.svg))
-            }
-        });
+    /// Something with a text that is shown while the mouse is over it.
+    pub fn group(&mut self, title: &str, inside: Canvas) {
+        self.put(html! { g { title { (title) } (PreEscaped(inside.svg)) } });
     }
 
     /// The drawing as an SVG element for a page, or as one that stands alone.

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::scene::{Arrow, ArrowKind, Lane, Overlap, Scale, Scene, Shade, ShadeKind, Value};
+use super::scene::{Arrow, ArrowKind, Lane, Overlap, Scene, Shade, ShadeKind};
 use crate::report::drawing::{Anchor, Axis, Canvas, GUTTER, Planner, Row, SMALL, TEXT, WIDTH, px, text_width};
 
 /// Room between the gutter and the first moment, for waits that began earlier.
@@ -50,7 +50,13 @@ pub fn draw(scene: &Scene, title: &str, alone: bool) -> Markup {
     if !scene.resource.is_empty() {
         drawing.resource(resource_top);
     }
-    let (what, labels) = times(scene);
+    let (what, labels) = match &scene.ticks[..] {
+        [] => {
+            let seconds = |time: u64| (time, format!("{:.3}", time as f64 / 1e9));
+            ("time, s", telling_times(scene).into_iter().map(seconds).collect())
+        }
+        ticks => ("time, ticks", ticks.to_vec()),
+    };
     drawing.axis.draw(&mut drawing.canvas, bottom, what, labels);
     drawing.canvas.svg(title, (drawing.axis.right + RIGHT, bottom + AXIS), alone)
 }
@@ -70,16 +76,14 @@ fn plan(scene: &Scene) -> Axis {
             let next = crossing.iter().copied().filter(|time| *time > mark.time).fold(next, u64::min);
             planner.room(mark.time, next, text_width(&mark.label, TEXT, mark.bad) + 16.0);
         }
-        for pause in &lane.pauses {
-            planner.room(pause.from, pause.to, text_width(&pause.label, TEXT, true) + 18.0);
-        }
     }
-    for shade in &scene.elsewhere {
+    for shade in scene.lanes.iter().flat_map(|lane| &lane.pauses).chain(&scene.elsewhere) {
         planner.room(shade.from, shade.to, text_width(&shade.label, TEXT, true) + 18.0);
     }
     for (number, value) in scene.resource.iter().enumerate() {
         let next = scene.resource.get(number + 1).map_or(end, |next| next.from);
-        planner.room(value.from, next, value_width(value));
+        let lost = if value.lost { text_width(" lost", TEXT, true) } else { 0.0 };
+        planner.room(value.from, next, text_width(&value.text, TEXT, false) + lost + 18.0);
     }
     let expiry = scene.expiry.as_ref().map(|(time, _)| *time);
     for overlap in &scene.overlaps {
@@ -112,26 +116,6 @@ fn telling_times(scene: &Scene) -> Vec<u64> {
     times.extend(scene.lanes.iter().map(|lane| lane.hold.end));
     times.extend(arrows().filter(|arrow| arrow.kind == ArrowKind::Read).map(|arrow| arrow.to));
     times
-}
-
-fn value_width(value: &Value) -> f64 {
-    text_width(&value.text, TEXT, false) + if value.lost { text_width(" lost", TEXT, true) } else { 0.0 } + 18.0
-}
-
-/// The times below the drawing, and what they are. The most important come first, since there may be no room for all.
-fn times(scene: &Scene) -> (&'static str, Vec<(u64, String)>) {
-    match &scene.scale {
-        Scale::Seconds => {
-            let seconds = |time: u64| (time, format!("{:.3}", time as f64 / 1e9));
-            ("time, s", telling_times(scene).into_iter().map(seconds).collect())
-        }
-        // Where a tick begins.
-        Scale::Ticks(ticks) => {
-            let begins = |(time, tick): &(u64, &u32)| *time == 0 || scene.scale.tick(*time - 1) != **tick;
-            let label = |(time, tick): (u64, &u32)| (time.max(scene.start), tick.to_string());
-            ("time, ticks", (0..).zip(ticks).filter(begins).map(label).collect())
-        }
-    }
 }
 
 /// A scene with its layout.
@@ -190,8 +174,7 @@ impl Drawing<'_> {
         if !lane.hold.ended {
             self.canvas.line("wait", (right + 3.0, middle), (right + 22.0, middle));
         }
-        let words = self.scene.scale.hold_words(&lane.hold);
-        let fits = words.iter().find(|text| text_width(text, SMALL, false) + 10.0 < right - left);
+        let fits = lane.words.iter().find(|text| text_width(text, SMALL, false) + 10.0 < right - left);
         if let Some(text) = fits.filter(|_| lane.held && lane.pauses.is_empty()) {
             self.canvas.text("onbar", ((left + right) / 2.0, middle + 4.0), Anchor::Center, text);
         }
