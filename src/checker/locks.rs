@@ -135,9 +135,7 @@ fn untold_losses(history: &History, overlapping: &[Anomaly]) -> Vec<UntoldLoss> 
     let mut losses: BTreeMap<u64, UntoldLoss> = BTreeMap::new();
     for anomaly in overlapping {
         let &[earlier, _] = anomaly.operations.as_slice() else { continue };
-        let Ok(place) = history.operations.binary_search_by_key(&earlier, |operation| operation.index) else {
-            continue;
-        };
+        let Some(place) = history.place_of(earlier) else { continue };
         let operation = &history.operations[place];
         if operation.phases.iter().any(|stamp| stamp.phase == Phase::Lost) {
             continue;

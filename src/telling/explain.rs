@@ -205,7 +205,7 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
         }));
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
-    let text = format!("took the lock at {}{details}", moment(moments::time_of(acquired)));
+    let text = format!("took the lock at {}{details}", moment(acquired.time()));
     let mut clauses = vec![Clause { text, lines: vec![acquired.index] }];
     let too = if earlier.is_some_and(|earlier| earlier.old == operation.old) { " too" } else { "" };
     let read = match &operation.old {
@@ -231,7 +231,7 @@ fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> S
 /// Says that a lock was acquired while an earlier holder still had it, by that holder's count.
 fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<Sentence> {
     let acquired = operation.phase(Phase::Acquired)?;
-    let taken = moments::time_of(acquired);
+    let taken = acquired.time();
     let (expiry, told) = moments::expiry_at(earlier, taken)?;
     let left = expiry.checked_sub(taken).filter(|left| *left > 0)?;
     let still_held = moments::hold(earlier).is_some_and(|hold| hold.start < taken && taken < hold.end);
@@ -326,7 +326,7 @@ fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -
 fn went_on(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> &'static str {
     let struck_before = incident.fault_hits(&story.name(first.process))
         && incident.fault.is_some_and(|fault| fault.healed.is_some_and(|(time, _)| time <= sent));
-    let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && moments::time_of(stamp) <= sent);
+    let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && stamp.time() <= sent);
     if struck_before && !told { "went on, believing that it still held the lock, and " } else { "" }
 }
 

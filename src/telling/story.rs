@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::{Subject, moments};
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, Validity};
 use crate::history::{
-    CallEffect, Claim, ClientStep, FaultWindow, Function, Operation, Outcome, Phase, Process, Reading, ResourceKind,
+    CallEffect, Claim, ClientStep, FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Process, Reading,
+    ResourceKind,
 };
 use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
@@ -141,7 +142,7 @@ impl<'a> Story<'a> {
         let alone = this.operation.index == operation.index
             && last.acknowledged <= own_sent
             && before.last().is_none_or(|before| before.all_acknowledged <= last.sent);
-        let read = operation.phase(Phase::Read).map(moments::time_of);
+        let read = operation.phase(Phase::Read).map(PhaseStamp::time);
         let unread = read.is_some_and(|read| read < last.acknowledged);
         let is_read = matches!((&operation.old, &last.operation.new), (Reading::Value(old), Some(new)) if old == new);
         (alone && (unread || is_read)).then_some(last.operation)

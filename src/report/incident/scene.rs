@@ -1,6 +1,6 @@
 //! What an incident's drawing shows, before layout: lanes, marks on them, the values of the register.
 
-use crate::history::{FaultWindow, Function, Operation, Outcome, Phase, Reading, ResourceKind};
+use crate::history::{FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Reading, ResourceKind};
 use crate::telling::moments::{self, Hold};
 use crate::telling::story::fault_label;
 use crate::telling::{Incident, Story, principals};
@@ -156,7 +156,7 @@ fn extent(operation: &Operation) -> (Hold, bool) {
     match moments::hold(operation) {
         Some(hold) => (hold, true),
         None => {
-            let last_heard = operation.phases.iter().map(moments::time_of).max().unwrap_or(operation.invoked);
+            let last_heard = operation.phases.iter().map(PhaseStamp::time).max().unwrap_or(operation.invoked);
             let end = operation.completed.unwrap_or(last_heard).max(operation.invoked);
             (Hold { start: operation.invoked, end, ended: operation.completed.is_some() }, false)
         }
