@@ -72,16 +72,17 @@ impl Canvas {
     pub fn svg(self, title: &str, (width, height): Point, alone: bool) -> Markup {
         let edge = if alone { EDGE } else { 0.0 };
         let (full_width, full_height) = (px(width + 2.0 * edge), px(height + 2.0 * edge));
-        // A page lets a wide drawing scroll, rather than making its labels too small to read.
-        let wide = (width > WIDTH).then(|| format!("min-width:{}px", px(width)));
+        // A page lets a wide drawing scroll before its labels get too small to read.
+        let wide = (width > WIDTH).then(|| format!("min-width:{}px", px(0.75 * width)));
+        let corner = px(0.0 - edge);
         html! {
-            svg class="drawing" xmlns="http://www.w3.org/2000/svg" viewBox={ (px(-edge)) " " (px(-edge)) " " (full_width) " " (full_height) }
+            svg class="drawing" xmlns="http://www.w3.org/2000/svg" viewBox={ (corner) " " (corner) " " (full_width) " " (full_height) }
                 width=(full_width) height=(full_height) style=[wide] role="img" aria-label=(title) {
                 @if alone {
                     title { (title) }
                     // Nothing in it is from users.
                     style { (PreEscaped(COLOURS)) (PreEscaped(STYLE)) }
-                    rect x=(px(-edge)) y=(px(-edge)) width=(full_width) height=(full_height) fill="var(--paper)" {}
+                    rect x=(corner) y=(corner) width=(full_width) height=(full_height) fill="var(--paper)" {}
                 }
                 (PreEscaped(self.svg))
             }
