@@ -106,17 +106,26 @@ pub fn lines(text: &str) -> String {
 
 /// The words of a text in lines of at most this many characters; a longer word has a line of its own.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    wrap_by(text, |line| line.chars().count() <= width)
+}
+
+/// The words of a text in lines that fit; a word that does not has a line of its own.
+pub fn wrap_by(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
+        let longer = lines.last().map(|line| format!("{line} {word}")).filter(|longer| fits(longer));
+        match (longer, lines.last_mut()) {
+            (Some(longer), Some(line)) => *line = longer,
             _ => lines.push(word.to_string()),
         }
     }
     lines
+}
+
+/// With a capital letter.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// How much of a line of a message is shown; only a text from outside is longer.

@@ -38,12 +38,8 @@ pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
 
 /// The operations of an anomaly, the one that acted out of turn first.
 fn operations<'h>(history: &'h History, anomaly: &Anomaly) -> Vec<&'h Operation> {
-    let mut operations: Vec<&Operation> = anomaly
-        .operations
-        .iter()
-        .filter_map(|index| history.operations.binary_search_by_key(index, |operation| operation.index).ok())
-        .map(|place| &history.operations[place])
-        .collect();
+    let places = anomaly.operations.iter().filter_map(|index| history.place_of(*index));
+    let mut operations: Vec<&Operation> = places.map(|place| &history.operations[place]).collect();
     if anomaly.kind == AnomalyKind::LostUpdate && operations.len() > 1 {
         operations.swap(0, 1);
     }

@@ -12,11 +12,7 @@ use crate::history::{Claim, History, Operation, Outcome, Phase, PhaseStamp};
 pub(super) fn assign(history: &History, anomalies: &mut [Anomaly]) {
     let words = Words::new(history);
     for anomaly in anomalies.iter_mut().filter(|anomaly| anomaly.kind.contradicts() == Some(Claim::Updates)) {
-        let places: Vec<usize> = anomaly
-            .operations
-            .iter()
-            .filter_map(|index| history.operations.binary_search_by_key(index, |operation| operation.index).ok())
-            .collect();
+        let places: Vec<usize> = anomaly.operations.iter().filter_map(|index| history.place_of(*index)).collect();
         let careless = places.iter().copied().find(|&place| {
             let others = places.iter().filter(|&&other| other != place).map(|&other| &history.operations[other]);
             gave_back_in_doubt(&history.operations[place], others)

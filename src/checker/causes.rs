@@ -23,8 +23,7 @@ use crate::members::{Role, client_name};
 pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
     for anomaly in overlapping {
         let &[earlier, later] = anomaly.operations.as_slice() else { continue };
-        let place = |index| history.operations.binary_search_by_key(&index, |operation| operation.index).ok();
-        if let (Some(first), Some(second)) = (place(earlier), place(later))
+        if let (Some(first), Some(second)) = (history.place_of(earlier), history.place_of(later))
             && let Some(overlap) = Overlap::new(history, first, second)
         {
             let found = overlap.causes();
@@ -68,7 +67,7 @@ impl<'h> Overlap<'h> {
 
     fn causes(&self) -> Causes<'h> {
         let extended = self.extended_too_late();
-        let found = match self.ran_out().filter(|ran_out| *ran_out <= at(self.taken)) {
+        let found = match self.ran_out().filter(|ran_out| *ran_out <= self.taken.time()) {
             Some(ran_out) => self.stayed_too_long(ran_out),
             None => self.given_twice(),
         };
@@ -89,10 +88,10 @@ impl<'h> Overlap<'h> {
         let run = self.history.run.as_ref().filter(|run| run.expires)?;
         let told = self.operation(self.first).phases.iter().filter(|stamp| {
             matches!(stamp.phase, Phase::Acquired | Phase::Extended)
-                && stamp.stamped.is_some_and(|_| at(stamp) <= at(self.taken))
+                && stamp.stamped.is_some_and(|_| stamp.time() <= self.taken.time())
         });
         let until = |stamp: &PhaseStamp| {
-            at(stamp).saturating_add(stamp.validity_ms.unwrap_or(run.ttl_ms).saturating_mul(1_000_000))
+            stamp.time().saturating_add(stamp.validity_ms.unwrap_or(run.ttl_ms).saturating_mul(1_000_000))
         };
         told.map(until).max()
     }
@@ -103,9 +102,9 @@ impl<'h> Overlap<'h> {
         let extended = extensions.find(|stamp| stamp.stamped > self.taken.stamped)?;
         let text = format!(
             "At {} {} was told that its lock was extended, {} after {} had taken it",
-            seconds(at(extended)),
+            seconds(extended.time()),
             self.client(self.first),
-            length(at(extended) - at(self.taken)),
+            length(extended.time() - self.taken.time()),
             self.client(self.second),
         );
         How::new(HowKind::Extended, text, [extended.index, self.taken.index])
@@ -125,12 +124,12 @@ impl<'h> Overlap<'h> {
                 "The script stopped {} at `{}` at {}, and its lock ran out there",
                 self.client(self.first),
                 phase_name(kept.phase),
-                seconds(at(kept)),
+                seconds(kept.time()),
             );
             let lines = [self.began.index, kept.index, gone_on.index];
             return Causes { how: How::new(HowKind::Breakpoint, text, lines), fault: None };
         }
-        let last = holder.phases.iter().rfind(|stamp| at(stamp) <= ran_out).map(|stamp| stamp.phase);
+        let last = holder.phases.iter().rfind(|stamp| stamp.time() <= ran_out).map(|stamp| stamp.phase);
         let waits_for_resource = matches!(last, Some(Phase::Acquired | Phase::BeforeWrite | Phase::Extended));
         let fault = self.most_telling(|window| {
             window.kind.is_of_the_network()
@@ -146,18 +145,19 @@ impl<'h> Overlap<'h> {
     fn given_twice(&self) -> Causes<'h> {
         let (first, second) = (self.operation(self.first), self.operation(self.second));
         let steals = self.history.run.as_ref().is_some_and(|run| run.steals);
-        let half =
-            second.phase(Phase::HalfAcquired).filter(|half| (at(self.began)..=at(self.taken)).contains(&at(half)));
+        let half = second
+            .phase(Phase::HalfAcquired)
+            .filter(|half| (self.began.time()..=self.taken.time()).contains(&half.time()));
         if let Some(half) = half.filter(|_| steals) {
             let text = format!(
                 "{} took it from another client, as this lock lets it do, and was about to say so at {}",
                 self.client(self.second),
-                seconds(at(half)),
+                seconds(half.time()),
             );
             let fault = self.most_telling(|window| {
                 let does = window.kind.does;
                 let keeps = does.process == OnProcess::Stops || does.packets == OnPackets::Cut;
-                keeps && self.hits(window, self.first) && overlaps(window, at(half), at(self.taken))
+                keeps && self.hits(window, self.first) && overlaps(window, half.time(), self.taken.time())
             });
             return Causes { how: How::new(HowKind::Stolen, text, [half.index, self.taken.index]), fault };
         }
@@ -167,10 +167,10 @@ impl<'h> Overlap<'h> {
         let fault = self.most_telling(|window| {
             let of_the_first = window.kind.is_at_command() && self.hits(window, self.first);
             if window.hits(Role::Node) && (window.kind.does.data != OnData::Kept || of_the_first) {
-                return overlaps(window, asked(first), at(self.taken));
+                return overlaps(window, asked(first), self.taken.time());
             }
-            self.hits(window, self.second) && overlaps(window, asked(second), at(self.taken))
-                || self.hits(window, self.first) && overlaps(window, asked(first), at(self.began))
+            self.hits(window, self.second) && overlaps(window, asked(second), self.taken.time())
+                || self.hits(window, self.first) && overlaps(window, asked(first), self.began.time())
         });
         if let Some(how) = self.without_validity() {
             return Causes { how: Some(how), fault };
@@ -188,14 +188,14 @@ impl<'h> Overlap<'h> {
             window.kind.is_at_command()
                 && window.on_call == Some(CallEffect::HoldRequest)
                 && window.hits(Role::Node)
-                && window.healed.is_some_and(|(time, _)| (at(self.began)..=at(self.taken)).contains(&time))
+                && window.healed.is_some_and(|(time, _)| (self.began.time()..=self.taken.time()).contains(&time))
         })
     }
 
     /// The last promotion for this key before the second client got the lock, unless it was over and done with when the
     /// first one asked: it came after that, or what had brought it about still kept the old primary apart.
     fn promotion(&self) -> Option<&'h SeenPromotion> {
-        let (first, taken) = (self.operation(self.first), at(self.taken));
+        let (first, taken) = (self.operation(self.first), self.taken.time());
         let mut of_key = self.history.promotions.iter().filter(|seen| seen.promotion.key == first.key);
         let seen = of_key.rfind(|seen| seen.time <= taken)?;
         let still_apart = || trigger(self.history, seen).is_some_and(|window| overlaps(window, asked(first), taken));
@@ -206,7 +206,7 @@ impl<'h> Overlap<'h> {
     fn without_validity(&self) -> Option<How> {
         let of = [(self.second, self.taken), (self.first, self.began)];
         let (place, stamp) = of.into_iter().find(|(_, stamp)| stamp.validity_ms == Some(0))?;
-        let text = format!("At {} {} got the lock with no validity left", seconds(at(stamp)), self.client(place));
+        let text = format!("At {} {} got the lock with no validity left", seconds(stamp.time()), self.client(place));
         How::new(HowKind::Expired, text, [stamp.index])
     }
 
@@ -220,23 +220,26 @@ impl<'h> Overlap<'h> {
             let (held_from, _) = certain_hold(other)?;
             let sent = other.phases.iter().rfind(|stamp| stamp.phase == Phase::Releasing)?;
             let over = other.phase(Phase::Released);
-            let until = over.map(at).or(other.completed.filter(|_| other.outcome != Outcome::Info)).unwrap_or(u64::MAX);
-            let before = i64::try_from(at(self.began)).is_ok_and(|began| held_from < began);
-            if !before || until <= at(self.began) || at(sent) >= at(self.taken) {
+            let until = over
+                .map(PhaseStamp::time)
+                .or(other.completed.filter(|_| other.outcome != Outcome::Info))
+                .unwrap_or(u64::MAX);
+            let before = i64::try_from(self.began.time()).is_ok_and(|began| held_from < began);
+            if !before || until <= self.began.time() || sent.time() >= self.taken.time() {
                 return None;
             }
-            let end = over.map_or(String::new(), |over| format!(" to {}", seconds(at(over))));
+            let end = over.map_or(String::new(), |over| format!(" to {}", seconds(over.time())));
             let text = format!(
                 "{}, which had taken the lock before at {}, was giving it back from {}{end}",
                 self.client(place),
                 seconds(u64::try_from(held_from).unwrap_or(0)),
-                seconds(at(sent)),
+                seconds(sent.time()),
             );
             let acquired = other.phase(Phase::Acquired).map(|stamp| stamp.index);
             let lines = acquired.into_iter().chain([sent.index]).chain(over.map(|over| over.index));
-            let release_began = other.phase(Phase::Releasing).map_or(at(sent), at);
+            let release_began = other.phase(Phase::Releasing).map_or(sent.time(), PhaseStamp::time);
             let fault = self.most_telling(|window| {
-                self.hits(window, place) && overlaps(window, release_began, until.min(at(self.taken)))
+                self.hits(window, place) && overlaps(window, release_began, until.min(self.taken.time()))
             });
             Some((How::new(HowKind::Released, text, lines), fault))
         })
@@ -246,8 +249,9 @@ impl<'h> Overlap<'h> {
     /// Whoever stops at one reports the phase again when it goes on; the script says when it let it go.
     fn breakpoint(&self, operation: &'h Operation, moment: u64) -> Option<(&'h PhaseStamp, &'h PhaseStamp)> {
         let acts: Vec<&PhaseStamp> = operation.phases.iter().filter(|stamp| stamp.phase != Phase::Extended).collect();
-        let around =
-            |pair: &&[&PhaseStamp]| pair[0].phase == pair[1].phase && at(pair[0]) <= moment && moment < at(pair[1]);
+        let around = |pair: &&[&PhaseStamp]| {
+            pair[0].phase == pair[1].phase && pair[0].time() <= moment && moment < pair[1].time()
+        };
         let pair = acts.windows(2).find(around)?;
         let client = self.words.process(operation.process);
         let opens = |step: &StepEvent| {
@@ -268,14 +272,9 @@ impl<'h> Overlap<'h> {
     }
 }
 
-/// A stamp in run time.
-fn at(stamp: &PhaseStamp) -> u64 {
-    stamp.stamped.map_or(stamp.received, |stamped| u64::try_from(stamped).unwrap_or(0))
-}
-
 /// Before an operation asked for the lock.
 fn asked(operation: &Operation) -> u64 {
-    operation.phase(Phase::Acquiring).map_or(operation.invoked, at)
+    operation.phase(Phase::Acquiring).map_or(operation.invoked, PhaseStamp::time)
 }
 
 fn is_in_effect(window: &FaultWindow, moment: u64) -> bool {

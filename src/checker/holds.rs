@@ -105,16 +105,13 @@ fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anoma
         seconds(run_time(earlier.start)),
         seconds(run_time(earlier.end)),
     );
-    Anomaly {
-        kind: AnomalyKind::OverlappingHolders,
-        key: operation(earlier).key.clone(),
+    Anomaly::new(
+        AnomalyKind::OverlappingHolders,
+        &operation(earlier).key,
         time,
-        operations: vec![operation(earlier).index, operation(later).index],
-        fault: None,
-        lost: Vec::new(),
-        how: None,
+        vec![operation(earlier).index, operation(later).index],
         summary,
-    }
+    )
 }
 
 fn run_time(stamp: i64) -> u64 {

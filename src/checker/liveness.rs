@@ -257,7 +257,8 @@ fn stuck<'h>(history: &History, key: &Case<'h>, faults: &[Span]) -> impl Iterato
             let attempts: Vec<_> = meanwhile.filter(|((_, completed), _)| *completed > free_from).collect();
             let last = attempts.iter().map(|((_, completed), _)| (*completed).min(from)).max().unwrap_or(0);
             let waited = last.saturating_sub(free_from);
-            let tried = attempts.len() >= ATTEMPTS || 2 * covered(&attempts, free_from, from) >= waited;
+            let tried = attempts.len() >= ATTEMPTS
+                || 2 * covered(attempts.iter().map(|(span, _)| *span), free_from, from) >= waited;
             if waited > patience && tried {
                 let attempts = attempts.into_iter().map(|(_, operation)| *operation).collect();
                 found.push(Stretch { from: free_from, last, attempts });
@@ -303,29 +304,25 @@ fn length_of(gap: &Gap) -> u64 {
 }
 
 fn unavailable(gap: &Gap) -> Anomaly {
-    Anomaly {
-        kind: AnomalyKind::Unavailable,
-        key: gap.key.clone(),
-        time: gap.to,
-        operations: Vec::new(),
-        fault: None,
-        lost: Vec::new(),
-        how: None,
-        summary: format!(
+    Anomaly::new(
+        AnomalyKind::Unavailable,
+        &gap.key,
+        gap.to,
+        Vec::new(),
+        format!(
             "the lock of {} was free and requested from {} on, yet no client acquired it for {}, which is longer than the workload allows",
             gap.key,
             seconds(gap.from),
             length(length_of(gap)),
         ),
-    }
+    )
 }
 
-/// For how long at least one of the attempts was under way between two moments.
-fn covered(attempts: &[&(Span, &Operation)], from: u64, to: u64) -> u64 {
-    let mut reached = from;
-    let mut sum = 0;
-    for ((invoked, completed), _) in attempts {
-        let (start, end) = ((*invoked).max(reached), (*completed).min(to));
+/// For how much of the time between two moments at least one of these spans, ordered by their starts, went on.
+pub fn covered(spans: impl IntoIterator<Item = (u64, u64)>, from: u64, to: u64) -> u64 {
+    let (mut reached, mut sum) = (from, 0);
+    for (start, end) in spans {
+        let (start, end) = (start.max(reached), end.min(to));
         sum += end.saturating_sub(start);
         reached = reached.max(end);
     }
@@ -334,21 +331,18 @@ fn covered(attempts: &[&(Span, &Operation)], from: u64, to: u64) -> u64 {
 
 impl Stretch<'_> {
     fn anomaly(&self, key: &str) -> Anomaly {
-        Anomaly {
-            kind: AnomalyKind::NotObtained,
-            key: key.to_string(),
-            time: self.last,
-            operations: self.attempts.iter().take(2).map(|operation| operation.index).collect(),
-            fault: None,
-            lost: Vec::new(),
-            how: None,
-            summary: format!(
+        Anomaly::new(
+            AnomalyKind::NotObtained,
+            key,
+            self.last,
+            self.attempts.iter().take(2).map(|operation| operation.index).collect(),
+            format!(
                 "no client acquired the lock of {key} for {} from {}, though it was free: {} failed, with no fault in effect",
                 length(self.last - self.from),
                 seconds(self.from),
                 count(self.attempts.len() as u64, "attempt"),
             ),
-        }
+        )
     }
 
     /// What is missing if it is not certain that it came to this.

@@ -74,15 +74,12 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
             let Some(earlier) = greatest.filter(|earlier| earlier.token >= grant.token) else { continue };
             tokens.regressions += 1;
             let time = u64::try_from(grant.over).unwrap_or(0);
-            found.push(Anomaly {
-                kind: AnomalyKind::TokenRegress,
-                key: key.to_string(),
+            found.push(Anomaly::new(
+                AnomalyKind::TokenRegress,
+                key,
                 time,
-                operations: vec![history.operations[earlier.place].index, history.operations[grant.place].index],
-                fault: None,
-                lost: Vec::new(),
-                how: None,
-                summary: format!(
+                vec![history.operations[earlier.place].index, history.operations[grant.place].index],
+                format!(
                     "{} acquired the lock of {key} with token {} at {}, after {} had acquired it with token {}",
                     words.client(grant.place),
                     grant.token,
@@ -90,7 +87,7 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
                     words.client(earlier.place),
                     earlier.token,
                 ),
-            });
+            ));
         }
     }
     tokens
@@ -118,15 +115,7 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
             number == Some(client) && operation.invoked < *time
         };
         let Some(operation) = history.operations.iter().rfind(of_client) else { continue };
-        found.push(Anomaly {
-            kind: AnomalyKind::AcquiredLate,
-            key: operation.key.clone(),
-            time: *time,
-            operations: vec![operation.index],
-            fault: None,
-            lost: Vec::new(),
-            how: None,
-            summary: match phase {
+        found.push(Anomaly::new(AnomalyKind::AcquiredLate, &operation.key, *time, vec![operation.index], match phase {
                 Some(Phase::Acquired) => format!(
                     "c{client} asked for the lock at {} and still did not have it {} later, though it should have been available (`{}`)",
                     seconds(operation.invoked),
@@ -136,8 +125,7 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
                 _ => {
                     format!("a live lock would have come this far by {} (`{}`): {}", seconds(*time), step.step, step.text)
                 }
-            },
-        });
+            }));
     }
 }
 
@@ -147,9 +135,7 @@ fn untold_losses(history: &History, overlapping: &[Anomaly]) -> Vec<UntoldLoss> 
     let mut losses: BTreeMap<u64, UntoldLoss> = BTreeMap::new();
     for anomaly in overlapping {
         let &[earlier, _] = anomaly.operations.as_slice() else { continue };
-        let Ok(place) = history.operations.binary_search_by_key(&earlier, |operation| operation.index) else {
-            continue;
-        };
+        let Some(place) = history.place_of(earlier) else { continue };
         let operation = &history.operations[place];
         if operation.phases.iter().any(|stamp| stamp.phase == Phase::Lost) {
             continue;

@@ -38,7 +38,7 @@ mod words;
 
 pub use evidence::LEAST_EVIDENCE;
 pub use gates::LEAST_ACKNOWLEDGED;
-pub use liveness::STUCK_AFTER_TTLS;
+pub use liveness::{STUCK_AFTER_TTLS, covered};
 pub use minimal_counterexample::{MinimalCounterexample, minimal_counterexample};
 pub use sentence::Sentence;
 pub use verdict::*;

@@ -268,5 +268,5 @@ pub(super) fn anomaly(
     summary: String,
 ) -> Anomaly {
     let operations = places.iter().map(|&place| register.operations[place].index).collect();
-    Anomaly { kind, key: register.key.to_string(), time, operations, fault: None, lost: Vec::new(), how: None, summary }
+    Anomaly::new(kind, register.key, time, operations, summary)
 }

@@ -2,6 +2,7 @@
 //! runs out however its holder ends.
 
 use super::evidence::Evidence;
+use super::liveness::covered;
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, count, length, seconds};
 use crate::fault_kinds::OnProcess;
@@ -55,22 +56,19 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
             (None, Outcome::Info) => "had neither got it nor given up",
             (None, _) => "gave up",
         };
-        found.push(Anomaly {
-            kind: AnomalyKind::WaitedTooLong,
-            key: operation.key.clone(),
-            time: end,
-            operations: vec![operation.index],
-            fault: None,
-            lost: Vec::new(),
-            how: None,
-            summary: format!(
+        found.push(Anomaly::new(
+            AnomalyKind::WaitedTooLong,
+            &operation.key,
+            end,
+            vec![operation.index],
+            format!(
                 "{} asked for the lock at {} and {outcome} {} later, past its timeout of {}",
                 words.client(place),
                 seconds(operation.invoked),
                 length(waited),
                 length(limit),
             ),
-        });
+        ));
     }
     attempts
 }
@@ -110,27 +108,18 @@ fn stood_still(history: &History, client: &str, from: u64, to: u64) -> u64 {
     let mut spans: Vec<(u64, u64)> =
         hit.map(|window| (window.inject, until(window))).chain(history.stalls.iter().copied()).collect();
     spans.sort_unstable();
-    let (mut reached, mut sum) = (from, 0);
-    for (began, ended) in spans {
-        let (began, ended) = (began.max(reached), ended.min(to));
-        sum += ended.saturating_sub(began);
-        reached = reached.max(ended);
-    }
-    sum
+    covered(spans, from, to)
 }
 
 /// Reports what the nodes still keep at the end though its time should be over soon.
 fn endless(history: &History, found: &mut Vec<Anomaly>) {
     for fact in history.facts.iter().filter(|fact| fact.name == FactName::NothingEndless && !fact.holds) {
-        found.push(Anomaly {
-            kind: AnomalyKind::LeftBehind,
-            key: history.operations.first().map(|operation| operation.key.clone()).unwrap_or_default(),
-            time: history.last_time,
-            operations: Vec::new(),
-            fault: None,
-            lost: Vec::new(),
-            how: None,
-            summary: format!("after the last client had gone, a lock was left that outlasts its TTL: {}", fact.text),
-        });
+        found.push(Anomaly::new(
+            AnomalyKind::LeftBehind,
+            history.operations.first().map_or("", |operation| &operation.key),
+            history.last_time,
+            Vec::new(),
+            format!("after the last client had gone, a lock was left that outlasts its TTL: {}", fact.text),
+        ));
     }
 }

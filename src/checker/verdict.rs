@@ -167,6 +167,13 @@ pub struct Anomaly {
     pub how: Option<How>,
 }
 
+impl Anomaly {
+    /// One that lost no update, and that nobody has explained yet.
+    pub(super) fn new(kind: AnomalyKind, key: &str, time: u64, operations: Vec<u64>, summary: String) -> Anomaly {
+        Anomaly { kind, key: key.to_string(), time, operations, fault: None, lost: Vec::new(), how: None, summary }
+    }
+}
+
 /// How an anomaly came about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct How {

@@ -466,6 +466,11 @@ impl History {
     pub fn is_simulated(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.simulated)
     }
+
+    /// The place of an operation, by the index of its `invoke` event.
+    pub fn place_of(&self, index: u64) -> Option<usize> {
+        self.operations.binary_search_by_key(&index, |operation| operation.index).ok()
+    }
 }
 
 /// A promotion with its place in the history.
@@ -517,6 +522,14 @@ pub struct PhaseStamp {
     pub stamped: Option<i64>,
     pub token: Option<u64>,
     pub validity_ms: Option<u64>,
+}
+
+impl PhaseStamp {
+    /// In run time: by the client's own stamp, or else when the controller read the report.
+    pub fn time(&self) -> u64 {
+        // The error bound of the clock can put a stamp before time 0.
+        self.stamped.map_or(self.received, |stamped| u64::try_from(stamped).unwrap_or(0))
+    }
 }
 
 /// One fault from order to heal.

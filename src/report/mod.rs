@@ -11,11 +11,12 @@
 //! - [`library`]: what becomes of a library under everything that was tried
 //! - [`risk`]: how often a lock loses updates
 //! - [`plots`]: the four plots
+//! - [`drawing`]: what these drawings are made of
 //! - [`matrix`]: what a suite of runs showed
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read a run
 
-mod axis;
 mod counterexample;
+mod drawing;
 pub mod exploration;
 mod html;
 mod incident;
@@ -33,9 +34,19 @@ pub use counterexample::{Counterexample, Origin};
 pub use html::{html, linear_html};
 pub use terminal::{Look, point_to, pointers, summary};
 
+use crate::checker::Validity;
 use crate::files::{self, FileError, Unwritten};
 pub use crate::telling::{RunFacts, Subject};
 use crate::telling::{Story, Telling};
+
+/// A verdict in a word, and its class on a page.
+fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
+    match valid {
+        Validity::Valid => ("VALID", "valid"),
+        Validity::Invalid => ("INVALID", "invalid"),
+        Validity::Unknown => ("UNKNOWN", "unknown"),
+    }
+}
 
 /// Everything that is shown of a run.
 pub struct Report<'a> {
@@ -89,5 +100,6 @@ pub fn results_json(report: &Report) -> String {
 /// The drawing of an incident, counted from 0, as a standalone SVG file; None if there is nothing to draw.
 pub fn drawing(report: &Report, number: usize) -> Option<String> {
     let (incident, account) = (report.story.incidents.get(number)?, report.telling.incidents.get(number)?);
-    incident::standalone(&report.story, incident, &account.text())
+    let scene = incident::Scene::new(&report.story, incident)?;
+    Some(incident::draw(&scene, &account.text(), true).into_string())
 }

@@ -1,6 +1,6 @@
 //! The run in a dozen lines: the verdict first, then the numbers, then the first incident and where to read on.
 
-use super::Report;
+use super::{Report, verdict_word};
 use crate::checker::Validity;
 use crate::telling::{ClaimAccount, IncidentAccount, RunFacts, Standing, Telling};
 use crate::words;
@@ -35,6 +35,16 @@ impl Look {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
+    /// A verdict in the colour of its class on a page.
+    pub fn verdict(self, word: &str, class: &str) -> String {
+        let code = match class {
+            "valid" => "1;32",
+            "invalid" => "1;31",
+            _ => "1;33",
+        };
+        self.paint(code, word)
+    }
+
     /// A text in lines of at most this many characters; what programs read is on one line.
     fn fit(self, text: &str, width: usize) -> Vec<String> {
         if self.width.is_some() { wrap(text, width) } else { vec![text.to_string()] }
@@ -60,13 +70,9 @@ pub fn summary(report: &Report, look: Look) -> String {
 
 /// The verdict and the headline; if the run proves nothing, why.
 fn verdict(telling: &Telling, look: Look) -> Vec<String> {
-    let (word, code) = match telling.valid {
-        Validity::Valid => ("VALID", "1;32"),
-        Validity::Invalid => ("INVALID", "1;31"),
-        Validity::Unknown => ("UNKNOWN", "1;33"),
-    };
+    let (word, class) = verdict_word(telling.valid);
     let headline = look.fit(&telling.headline, look.line() - word.len() - 2);
-    let starts = std::iter::once(look.paint(code, word)).chain(std::iter::repeat(" ".repeat(word.len())));
+    let starts = std::iter::once(look.verdict(word, class)).chain(std::iter::repeat(" ".repeat(word.len())));
     let mut lines: Vec<String> = headline.iter().zip(starts).map(|(line, start)| format!("{start}  {line}")).collect();
     if telling.valid == Validity::Unknown {
         for reason in telling.reasons.iter().take(REASONS) {

@@ -5,8 +5,8 @@
 
 use super::ends::unnamed_losses;
 use super::moments;
-use super::story::{Incident, Story, fault_words};
-use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
+use super::story::{Incident, Story};
+use crate::checker::{AnomalyKind, HowKind, Sentence, Validity, covered};
 use crate::fault_kinds::OnProcess;
 use crate::history::{FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::words::{count, length, line, list, moment, plural, quoted, sanitize};
@@ -205,7 +205,7 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
         }));
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
-    let text = format!("took the lock at {}{details}", moment(moments::time_of(acquired)));
+    let text = format!("took the lock at {}{details}", moment(acquired.time()));
     let mut clauses = vec![Clause { text, lines: vec![acquired.index] }];
     let too = if earlier.is_some_and(|earlier| earlier.old == operation.old) { " too" } else { "" };
     let read = match &operation.old {
@@ -231,7 +231,7 @@ fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> S
 /// Says that a lock was acquired while an earlier holder still had it, by that holder's count.
 fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<Sentence> {
     let acquired = operation.phase(Phase::Acquired)?;
-    let taken = moments::time_of(acquired);
+    let taken = acquired.time();
     let (expiry, told) = moments::expiry_at(earlier, taken)?;
     let left = expiry.checked_sub(taken).filter(|left| *left > 0)?;
     let still_held = moments::hold(earlier).is_some_and(|hold| hold.start < taken && taken < hold.end);
@@ -275,7 +275,7 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
 
 /// What a fault did to whom, when and for how long.
 fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
-    let (_, past, how) = fault_words(fault.kind);
+    let (past, how) = (fault.kind.says.done, fault.kind.says.how);
     let (from, to) = fault.span();
     // What it struck says more than what was ordered.
     if let Some(struck) = fault.texts.first().filter(|_| fault.kind.is_at_command() && fault.was_observed()) {
@@ -326,7 +326,7 @@ fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -
 fn went_on(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> &'static str {
     let struck_before = incident.fault_hits(&story.name(first.process))
         && incident.fault.is_some_and(|fault| fault.healed.is_some_and(|(time, _)| time <= sent));
-    let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && moments::time_of(stamp) <= sent);
+    let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && stamp.time() <= sent);
     if struck_before && !told { "went on, believing that it still held the lock, and " } else { "" }
 }
 
@@ -342,7 +342,7 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
         (None, _) => (None, String::new()),
     };
     let error = operation.error.as_deref().map(|word| format!(" ({})", sanitize(word, 30))).unwrap_or_default();
-    let refused = story.resource_refuses() && matches!(operation.error.as_deref(), Some("fenced" | "conflict"));
+    let refused = story.refusal().is_some() && matches!(operation.error.as_deref(), Some("fenced" | "conflict"));
     let text = match operation.outcome {
         Outcome::Ok => format!("wrote {new}{over} (acknowledged)"),
         Outcome::Fail if refused => format!("tried to write {new}, which the resource refused{error}"),
@@ -377,12 +377,8 @@ fn both_held(incident: &Incident) -> Option<Sentence> {
         [(from, to)] => format!("For {} both believed that they held the lock.", length(to - from)),
         _ => {
             times.sort_unstable();
-            let (mut sum, mut until) = (0, 0);
-            for (from, to) in times {
-                sum += to.saturating_sub(from.max(until));
-                until = until.max(to);
-            }
-            format!("For {} in all, two clients at once believed that they held the lock.", length(sum))
+            let sum = length(covered(times, 0, u64::MAX));
+            format!("For {sum} in all, two clients at once believed that they held the lock.")
         }
     };
     let ends = |operation: &Operation| -> Vec<u64> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::explain::told;
 use super::numbers::Faults;
-use super::story::{Incident, Story, fault_words};
+use super::story::{Incident, Story};
 use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
 use crate::words::{list, plural, sanitize};
 
@@ -54,7 +54,7 @@ impl IncidentAccount {
             how: incident.how().map(|how| how.kind),
             fault: incident.fault.map(|fault| {
                 let targets: Vec<String> = fault.targets.iter().take(5).map(|target| sanitize(target, 20)).collect();
-                let text = format!("{} of {}", fault_words(fault.kind).0, list(&targets));
+                let text = format!("{} of {}", fault.kind.says.name, list(&targets));
                 Explanation { fault: fault.fault, text }
             }),
             lost: incident.lost.clone(),
@@ -123,7 +123,7 @@ pub(super) fn anomalies(story: &Story, accounts: &[IncidentAccount]) -> Vec<Anom
 pub(super) fn title(story: &Story) -> &'static str {
     match story.incidents.iter().any(|incident| incident.claimed) || story.incidents.is_empty() {
         true => "What went wrong",
-        false if story.resource_refuses() => "Seen, but harmless here",
+        false if story.refusal().is_some() => "Seen, but harmless here",
         false => "Seen, but not claimed",
     }
 }

@@ -151,7 +151,8 @@ impl Telling {
             valid: verdict.valid,
             summary: headline::with_reason(&headline, verdict),
             headline,
-            reasons: each_once(&verdict.reasons),
+            // Several gates may find that no fault was observed.
+            reasons: table::distinct(verdict.reasons.iter().map(String::as_str)),
             notes: setting::notes(story),
             claims: verdict.claims.iter().map(|claim| ClaimAccount::new(story, claim)).collect(),
             lost_updates: verdict.lost_updates,
@@ -197,15 +198,4 @@ impl Telling {
     pub fn contradictions(&self, claim: Claim) -> u64 {
         self.claims.iter().find(|account| account.checked.claim == claim).map_or(0, |account| account.contradictions)
     }
-}
-
-/// Reasons without those that another one says as well: several gates may find that no fault was observed.
-fn each_once(reasons: &[String]) -> Vec<String> {
-    let mut once: Vec<String> = Vec::new();
-    for reason in reasons {
-        if !once.contains(reason) {
-            once.push(reason.clone());
-        }
-    }
-    once
 }

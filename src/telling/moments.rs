@@ -22,31 +22,26 @@ pub struct Write {
     pub acknowledged: Option<u64>,
 }
 
-/// A stamp in run time.
-pub fn time_of(stamp: &PhaseStamp) -> u64 {
-    // The error bound of the clock can put a stamp before time 0.
-    stamp.stamped.map_or(stamp.received, |ns| u64::try_from(ns).unwrap_or(0))
-}
-
 /// When the operation first reached `phase`.
 pub fn at(operation: &Operation, phase: Phase) -> Option<u64> {
-    operation.phase(phase).map(time_of)
+    operation.phase(phase).map(PhaseStamp::time)
 }
 
 /// The hold of an operation that acquired the lock: until it gave the lock back or was told that it is gone, else until it
 /// was last heard of as the holder.
 pub fn hold(operation: &Operation) -> Option<Hold> {
     let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
-    let start = time_of(&operation.phases[acquired]);
+    let start = operation.phases[acquired].time();
     let after = &operation.phases[acquired + 1..];
     let over = |stamp: &&PhaseStamp| matches!(stamp.phase, Phase::Releasing | Phase::Lost | Phase::Released);
     let acts = |stamp: &&PhaseStamp| {
         matches!(stamp.phase, Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended)
     };
-    let last_heard = after.iter().take_while(|stamp| !over(stamp)).filter(acts).map(time_of).max().unwrap_or(start);
+    let last_heard =
+        after.iter().take_while(|stamp| !over(stamp)).filter(acts).map(PhaseStamp::time).max().unwrap_or(start);
     let end = match after.iter().find(over) {
         // Whoever is told that the lock is gone acted as its holder before that.
-        Some(stamp) if stamp.phase == Phase::Releasing => time_of(stamp),
+        Some(stamp) if stamp.phase == Phase::Releasing => stamp.time(),
         _ => last_heard,
     };
     let ended = after.iter().any(|stamp| over(&stamp)) || operation.outcome != Outcome::Info;
@@ -57,22 +52,17 @@ pub fn hold(operation: &Operation) -> Option<Hold> {
 pub fn write(operation: &Operation) -> Option<Write> {
     let acknowledged = at(operation, Phase::Written);
     // A client held at a breakpoint reports again when it goes on.
-    let last = operation.phases.iter().rfind(|stamp| stamp.phase == Phase::BeforeWrite).map(time_of);
+    let last = operation.phases.iter().rfind(|stamp| stamp.phase == Phase::BeforeWrite).map(PhaseStamp::time);
     let sent = last.or(acknowledged)?;
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
 }
 
-/// A write between stamps on the safe side of it: it took effect after it was sent, and before it was acknowledged.
-pub struct CertainWrite {
-    pub sent: u64,
-    pub acknowledged: u64,
-}
-
-/// None without such stamps.
-pub fn certain_write(operation: &Operation) -> Option<CertainWrite> {
+/// When a write was sent and acknowledged, by stamps on the safe side of it: it took effect in between. None without such
+/// stamps.
+pub fn certain_write(operation: &Operation) -> Option<(u64, u64)> {
     let stamped = |phase| operation.phases.iter().filter(move |stamp| stamp.phase == phase);
-    let sent = stamped(Phase::BeforeWrite).next_back().filter(|stamp| stamp.stamped.is_some()).map(time_of)?;
-    Some(CertainWrite { sent, acknowledged: stamped(Phase::Written).next().map(time_of)? })
+    let sent = stamped(Phase::BeforeWrite).next_back().filter(|stamp| stamp.stamped.is_some()).map(PhaseStamp::time)?;
+    Some((sent, stamped(Phase::Written).next().map(PhaseStamp::time)?))
 }
 
 /// Whether an operation without a certain answer may have sent a write: those with a lock say so before they do.
@@ -102,8 +92,8 @@ pub fn is_slow(operation: &Operation, sent: u64, answered: u64) -> bool {
 /// Until when the client counts its lock as valid, by what it had been told up to a moment, and the stamp that says so; None
 /// if it counts on no end, such as for a lock that does not expire.
 pub fn expiry_at(operation: &Operation, moment: u64) -> Option<(u64, &PhaseStamp)> {
-    let told = operation.phases.iter().filter(|stamp| time_of(stamp) <= moment);
-    let until = |stamp: &PhaseStamp| Some(time_of(stamp).saturating_add(stamp.validity_ms?.saturating_mul(1_000_000)));
+    let told = operation.phases.iter().filter(|stamp| stamp.time() <= moment);
+    let until = |stamp: &PhaseStamp| Some(stamp.time().saturating_add(stamp.validity_ms?.saturating_mul(1_000_000)));
     told.filter_map(|stamp| Some((until(stamp)?, stamp))).max_by_key(|(until, _)| *until)
 }
 
@@ -111,11 +101,6 @@ pub fn expiry_at(operation: &Operation, moment: u64) -> Option<(u64, &PhaseStamp
 pub fn expiry(operation: &Operation) -> Option<u64> {
     let hold = hold(operation)?;
     expiry_at(operation, hold.end).map(|(until, _)| until).filter(|until| *until < hold.end)
-}
-
-/// The token and the validity that the holder was given on `acquired`.
-pub fn grant(operation: &Operation) -> (Option<u64>, Option<u64>) {
-    operation.phase(Phase::Acquired).map_or((None, None), |stamp| (stamp.token, stamp.validity_ms))
 }
 
 /// The time in which two operations both believed that they held the lock.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::story::{Story, fault_words};
+use super::story::Story;
 use crate::checker::Gate;
 use crate::history::{FaultWindow, History, Outcome};
 use crate::words::{count, sanitize};
@@ -76,7 +76,7 @@ impl FaultAccount {
         let (from, to) = window.span();
         FaultAccount {
             fault: window.fault,
-            name: fault_words(window.kind).0.to_string(),
+            name: window.kind.says.name.to_string(),
             targets: window.targets.clone(),
             from,
             lasted: to.map(|to| to.saturating_sub(from)),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Subject, moments};
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, Validity};
 use crate::history::{
-    CallEffect, Claim, ClientStep, FaultKind, FaultWindow, Function, Operation, Outcome, Phase, Process, Reading,
+    CallEffect, Claim, ClientStep, FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Process, Reading,
     ResourceKind,
 };
 use crate::nemesis::Expectation;
@@ -132,17 +132,17 @@ impl<'a> Story<'a> {
     /// The write that an operation certainly overwrote: acknowledged before the operation wrote, though not before it read,
     /// and no other write may have come in between or last.
     pub fn certainly_overwritten(&self, operation: &Operation) -> Option<&'a Operation> {
-        let own = moments::certain_write(operation)?;
+        let (own_sent, own_acknowledged) = moments::certain_write(operation)?;
         let of_key = self.certain.get(operation.key.as_str())?;
-        if of_key.doubtful_from < own.acknowledged {
+        if of_key.doubtful_from < own_acknowledged {
             return None;
         }
-        let of_key = &of_key.writes[..of_key.writes.partition_point(|write| write.sent < own.acknowledged)];
+        let of_key = &of_key.writes[..of_key.writes.partition_point(|write| write.sent < own_acknowledged)];
         let [before @ .., last, this] = of_key else { return None };
         let alone = this.operation.index == operation.index
-            && last.acknowledged <= own.sent
+            && last.acknowledged <= own_sent
             && before.last().is_none_or(|before| before.all_acknowledged <= last.sent);
-        let read = operation.phase(Phase::Read).map(moments::time_of);
+        let read = operation.phase(Phase::Read).map(PhaseStamp::time);
         let unread = read.is_some_and(|read| read < last.acknowledged);
         let is_read = matches!((&operation.old, &last.operation.new), (Reading::Value(old), Some(new)) if old == new);
         (alone && (unread || is_read)).then_some(last.operation)
@@ -243,12 +243,7 @@ impl<'a> Story<'a> {
         kind.contradicts().is_some_and(|claim| self.claims(claim))
     }
 
-    /// Whether the resource guards itself, so that an overlap does no harm.
-    pub fn resource_refuses(&self) -> bool {
-        self.refusal().is_some()
-    }
-
-    /// How the resource guards itself, if it does.
+    /// How the resource guards itself, if it does, so that an overlap does no harm.
     pub fn refusal(&self) -> Option<&'static str> {
         let resource = self.subject.scenario?.workload.resource;
         match (resource.kind, resource.fencing) {
@@ -398,7 +393,7 @@ fn certain_writes(operations: &[Operation]) -> HashMap<&str, CertainWrites<'_>> 
         let of_key =
             keys.entry(&operation.key).or_insert_with(|| CertainWrites { writes: Vec::new(), doubtful_from: u64::MAX });
         match moments::certain_write(operation) {
-            Some(moments::CertainWrite { sent, acknowledged }) => {
+            Some((sent, acknowledged)) => {
                 of_key.writes.push(CertainWrite { sent, acknowledged, all_acknowledged: 0, operation });
             }
             None if moments::may_have_sent(operation) => {
@@ -470,14 +465,10 @@ pub fn fault_label(fault: &FaultWindow) -> (&'static str, bool) {
     labelled.unwrap_or((fault.kind.says.done, fault.kind.says.lasts))
 }
 
-/// The words for a kind of fault: its name, what it does to its target, and how.
-pub fn fault_words(kind: FaultKind) -> (&'static str, &'static str, &'static str) {
-    (kind.says.name, kind.says.done, kind.says.how)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::FaultKind;
 
     #[test]
     fn a_picture_says_what_happened_to_a_call() {

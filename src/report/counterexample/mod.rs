@@ -164,21 +164,6 @@ impl Counterexample {
             (false, _) => "Fewer might suffice, but the search for them took too long.".into(),
         }
     }
-
-    /// The drawing as an SVG element for a page.
-    pub fn inline(&self) -> maud::Markup {
-        draw::inline(self)
-    }
-
-    /// The drawing as a standalone SVG file, with its sentences.
-    pub fn standalone(&self) -> String {
-        draw::standalone(self).into_string()
-    }
-}
-
-/// The style that drawings on a page need besides that of incidents, once per page.
-pub fn style() -> &'static str {
-    draw::STYLE
 }
 
 impl Legal {

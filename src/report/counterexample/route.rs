@@ -1,13 +1,7 @@
 //! Which route an arrow takes from one bar to another, and where its label fits.
 
+use crate::report::drawing::Point;
 use linearizability::explain::Because;
-
-/// A point on the drawing.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
-    pub x: f64,
-    pub y: f64,
-}
 
 /// A rectangle that is taken up on the drawing.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,12 +26,12 @@ impl Area {
         self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
     }
 
-    fn middle(&self) -> Point {
-        Point { x: (self.left + self.right) / 2.0, y: (self.top + self.bottom) / 2.0 }
+    pub fn middle(&self) -> Point {
+        ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0)
     }
 
-    fn holds(&self, point: Point) -> bool {
-        (self.left..=self.right).contains(&point.x) && (self.top..=self.bottom).contains(&point.y)
+    fn holds(&self, (x, y): Point) -> bool {
+        (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
     }
 }
 
@@ -65,15 +59,15 @@ impl Curve {
         let blend = |a: f64, b: f64, c: f64, d: f64| {
             rest.powi(3) * a + 3.0 * rest.powi(2) * share * b + 3.0 * rest * share.powi(2) * c + share.powi(3) * d
         };
-        Point { x: blend(a.x, b.x, c.x, d.x), y: blend(a.y, b.y, c.y, d.y) }
+        (blend(a.0, b.0, c.0, d.0), blend(a.1, b.1, c.1, d.1))
     }
 
     /// The direction of the arrow's head, as a vector of length 1.
     pub fn direction(&self) -> Point {
         let Curve([_, _, c, d]) = *self;
-        let (x, y) = (d.x - c.x, d.y - c.y);
+        let (x, y) = (d.0 - c.0, d.1 - c.1);
         let length = x.hypot(y).max(0.001);
-        Point { x: x / length, y: y / length }
+        (x / length, y / length)
     }
 
     /// Where a label of this size fits on the curve or beside it, without touching anything in `taken`.
@@ -83,7 +77,7 @@ impl Curve {
         let places = offsets.iter().flat_map(|offset| shares.iter().map(move |share| (*share, *offset)));
         places
             .map(|(share, offset)| {
-                let Point { x, y } = self.at(share);
+                let (x, y) = self.at(share);
                 let y = y + offset;
                 Area { left: x - width / 2.0, top: y - height / 2.0, right: x + width / 2.0, bottom: y + height / 2.0 }
             })
@@ -97,13 +91,14 @@ impl Curve {
 
 /// From the end of a bar to the start of a later one: straight or in an S, or over or under what lies between.
 fn onwards(from: Area, to: Area) -> Vec<Curve> {
-    let (start, end) = (Point { x: from.right, y: from.middle().y }, Point { x: to.left - HEAD, y: to.middle().y });
-    let reach = ((end.x - start.x) / 2.0).max(SWING / 2.0);
-    let mut ways = vec![Curve([start, Point { x: start.x + reach, ..start }, Point { x: end.x - reach, ..end }, end])];
-    for (one, other, swing) in [(from.top, to.top, -SWING), (from.bottom, to.bottom, SWING)] {
-        let start = Point { x: from.right - 10.0_f64.min((from.right - from.left) / 3.0), y: one };
-        let end = Point { x: to.left + 10.0_f64.min((to.right - to.left) / 3.0), y: other + HEAD.copysign(swing) };
-        ways.push(Curve([start, Point { y: start.y + swing, ..start }, Point { y: end.y + swing, ..end }, end]));
+    let (start, end) = ((from.right, from.middle().1), (to.left - HEAD, to.middle().1));
+    let reach = ((end.0 - start.0) / 2.0).max(SWING / 2.0);
+    let mut ways = vec![Curve([start, (start.0 + reach, start.1), (end.0 - reach, end.1), end])];
+    let x = from.right - 10.0_f64.min((from.right - from.left) / 3.0);
+    let far = to.left + 10.0_f64.min((to.right - to.left) / 3.0);
+    for (y, other, swing) in [(from.top, to.top, -SWING), (from.bottom, to.bottom, SWING)] {
+        let other = other + HEAD.copysign(swing);
+        ways.push(Curve([(x, y), (x, y + swing), (far, other + swing), (far, other)]));
     }
     ways
 }
@@ -112,14 +107,13 @@ fn onwards(from: Area, to: Area) -> Vec<Curve> {
 /// straight across if the bars overlap in time, since then no arrow by time exists.
 fn back(from: Area, to: Area) -> Vec<Curve> {
     let leave = from.left + 30.0_f64.min((from.right - from.left) * 0.4);
-    let arrive = (to.left + to.right) / 2.0;
-    let round = |start: Point, end: Point, swing: f64| {
-        let end = Point { y: end.y + HEAD.copysign(swing), ..end };
-        let far = if swing > 0.0 { start.y.max(end.y) } else { start.y.min(end.y) } + swing;
-        Curve([start, Point { x: start.x, y: far }, Point { x: end.x, y: far }, end])
+    let (arrive, _) = to.middle();
+    let round = |start: f64, end: f64, swing: f64| {
+        let end = end + HEAD.copysign(swing);
+        let far = if swing > 0.0 { start.max(end) } else { start.min(end) } + swing;
+        Curve([(leave, start), (leave, far), (arrive, far), (arrive, end)])
     };
-    let over = round(Point { x: leave, y: from.top }, Point { x: arrive, y: to.top }, -SWING);
-    let under = round(Point { x: leave, y: from.bottom }, Point { x: arrive, y: to.bottom }, SWING);
+    let (over, under) = (round(from.top, to.top, -SWING), round(from.bottom, to.bottom, SWING));
     let (is_above, is_below) = (from.bottom < to.top, from.top > to.bottom);
     let is_ahead = !is_below && from.left < to.left;
     let mut ways = if is_above || is_ahead { vec![over, under] } else { vec![under, over] };
@@ -128,8 +122,7 @@ fn back(from: Area, to: Area) -> Vec<Curve> {
         // Two arrows that point at each other run side by side.
         let x = left + (right - left) * if is_above { 0.3 } else { 0.7 };
         let (start, end) = if is_above { (from.bottom, to.top - HEAD) } else { (from.top, to.bottom + HEAD) };
-        let at = |share: f64| Point { x, y: start + (end - start) * share };
-        ways.insert(0, Curve([at(0.0), at(0.3), at(0.7), at(1.0)]));
+        ways.insert(0, Curve([0.0, 0.3, 0.7, 1.0].map(|share| (x, start + (end - start) * share))));
     }
     ways
 }

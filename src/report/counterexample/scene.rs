@@ -16,8 +16,8 @@ const FEW: usize = 6;
 
 /// Everything that the drawing shows.
 pub struct Scene {
-    /// From top to bottom: a row for each process, and more if it left operations open and went on.
-    pub rows: Vec<Row>,
+    /// From top to bottom: a row for each process, named, and more if it left operations open and went on.
+    pub rows: Vec<Option<String>>,
     /// By invocation.
     pub bars: Vec<Bar>,
     pub arrows: Vec<Arrow>,
@@ -25,11 +25,6 @@ pub struct Scene {
     pub moments: Vec<Option<i64>>,
     /// How many operations there was no room for.
     pub omitted: usize,
-}
-
-pub struct Row {
-    /// The process, in its first row only.
-    pub name: Option<String>,
 }
 
 /// One operation from its invocation to its completion.
@@ -188,7 +183,7 @@ fn row_for(rows: &mut Vec<(String, Option<u32>)>, op: &OperationText) -> usize {
 }
 
 /// Groups the rows of each process: where each row goes, and the rows in their new order.
-fn grouped(rows: &[(String, Option<u32>)]) -> (Vec<usize>, Vec<Row>) {
+fn grouped(rows: &[(String, Option<u32>)]) -> (Vec<usize>, Vec<Option<String>>) {
     let first = |process: &str| rows.iter().position(|(other, _)| other == process);
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|row| (first(&rows[*row].0), *row));
@@ -198,7 +193,7 @@ fn grouped(rows: &[(String, Option<u32>)]) -> (Vec<usize>, Vec<Row>) {
     }
     let row = |row: &usize| {
         let (process, _) = &rows[*row];
-        Row { name: (first(process) == Some(*row)).then(|| line(&called(process), 40)) }
+        (first(process) == Some(*row)).then(|| line(&called(process), 40))
     };
     (goes, order.iter().map(row).collect())
 }

@@ -6,8 +6,9 @@ use maud::{Markup, html};
 use redlock_model::Counterexample;
 
 use super::{Exploration, SCRIPT, picture};
-use crate::report::html::whole_page;
-use crate::report::incident;
+use crate::report::html::{header, whole_page};
+use crate::report::{drawing, incident};
+use crate::words::capital;
 
 impl Exploration<'_> {
     /// The page, for a folder that also has the script.
@@ -16,11 +17,7 @@ impl Exploration<'_> {
         let headline = self.headline();
         let body = html! {
             main {
-                header class={ "verdict " (class) } {
-                    p class="about" { b { "redjepsen" } span { "a model of Redlock, searched exhaustively" } }
-                    h1 { (word) }
-                    p class="headline" { (capital(&headline)) "." }
-                }
+                (header(class, &["a model of Redlock, searched exhaustively"], word, &html! { (capital(&headline)) "." }, &html! {}))
                 @if let Some(counterexample) = self.counterexample() { (self.case(counterexample, &headline)) }
                 @if let Some(script) = &self.script {
                     section id="script" {
@@ -44,7 +41,7 @@ impl Exploration<'_> {
                 }
             }
         };
-        whole_page(&[word, "a model of Redlock"], &[incident::style()], &body)
+        whole_page(&[word, "a model of Redlock"], drawing::STYLE, &body)
     }
 
     fn case(&self, counterexample: &Counterexample, headline: &str) -> Markup {
@@ -53,7 +50,7 @@ impl Exploration<'_> {
             section id="steps" {
                 h2 { "How" }
                 article class="case" {
-                    figure { (incident::of_scene(&scene, headline)) }
+                    figure { (incident::draw(&scene, headline, false)) }
                     table {
                         thead { tr { th { "step" } th { "tick" } th { "what happens" } } }
                         tbody { @for (number, made) in counterexample.moves.iter().enumerate() {
@@ -64,9 +61,4 @@ impl Exploration<'_> {
             }
         }
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

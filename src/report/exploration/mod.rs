@@ -40,7 +40,7 @@ impl Exploration<'_> {
         put("explore.html", &self.html(folder));
         if let Some(counterexample) = self.counterexample() {
             let scene = picture::scene(self.settings, counterexample);
-            put("counterexample.svg", &incident::standalone_of_scene(&scene, &self.headline()));
+            put("counterexample.svg", &incident::draw(&scene, &self.headline(), true).into_string());
         }
         if let Some(Ok(script)) = &self.script {
             put(SCRIPT, &script.file);

@@ -4,7 +4,7 @@
 
 use redlock_model::{Claim, Counterexample, Move, Settings, Step};
 
-use crate::report::incident::scene::{Arrow, ArrowKind, Lane, Mark, Overlap, Scale, Scene, Shade, ShadeKind, Value};
+use crate::report::incident::scene::{Arrow, ArrowKind, Lane, Mark, Overlap, Scene, Shade, ShadeKind, Value};
 use crate::telling::moments::Hold;
 
 /// Everything that the drawing shows.
@@ -12,11 +12,9 @@ pub fn scene(settings: &Settings, counterexample: &Counterexample) -> Scene {
     let moves = &counterexample.moves;
     // Room after the last step, in which both hold the lock.
     let end = moves.len() as u64 + 1;
-    // Nothing happens at 0.
-    let mut ticks = vec![0];
-    ticks.extend(moves.iter().map(|made| made.time));
-    let scale = Scale::Ticks(ticks);
-    let lanes: Vec<Lane> = (0..settings.bounds.clients).filter_map(|client| lane(client, moves, &scale, end)).collect();
+    let mut ticks: Vec<(u64, String)> = (1..).zip(moves.iter().map(|made| made.time.to_string())).collect();
+    ticks.dedup_by(|later, earlier| later.1 == earlier.1);
+    let lanes: Vec<Lane> = (0..settings.bounds.clients).filter_map(|client| lane(client, moves, end)).collect();
     let expiry = at(moves).find_map(|(time, step)| match step {
         Step::Expire { .. } => Some((time, step.to_string())),
         _ => None,
@@ -30,7 +28,7 @@ pub fn scene(settings: &Settings, counterexample: &Counterexample) -> Scene {
         resource: if settings.claim == Claim::MutualExclusion { Vec::new() } else { values(moves) },
         resource_name: "value".to_string(),
         expiry,
-        scale,
+        ticks,
     }
 }
 
@@ -40,7 +38,7 @@ fn at(moves: &[Move]) -> impl Iterator<Item = (u64, Step)> {
 }
 
 /// A client that did anything.
-fn lane(client: u32, moves: &[Move], ticks: &Scale, end: u64) -> Option<Lane> {
+fn lane(client: u32, moves: &[Move], end: u64) -> Option<Lane> {
     let own = || at(moves).filter(|(_, step)| step.actor() == redlock_model::Actor::Client(client));
     let (began, _) = own().next()?;
     let find = |wanted: fn(&Step) -> bool| own().find(|(_, step)| wanted(step)).map(|(time, _)| time);
@@ -48,7 +46,7 @@ fn lane(client: u32, moves: &[Move], ticks: &Scale, end: u64) -> Option<Lane> {
     let released = find(|step| matches!(step, Step::Release { .. }));
     let (mut marks, mut arrows) = (Vec::new(), Vec::new());
     for (time, step) in own() {
-        let (label, bad) = label(&step, ticks.tick(time));
+        let (label, bad) = label(&step, moves[time as usize - 1].time);
         let kind = match step {
             Step::Read { refused: false, .. } => Some(ArrowKind::Read),
             Step::Write { denied: Some(_), .. } => Some(ArrowKind::NoWrite),
@@ -65,6 +63,7 @@ fn lane(client: u32, moves: &[Move], ticks: &Scale, end: u64) -> Option<Lane> {
         token: None,
         hold: Hold { start: acquired.unwrap_or(began), end: released.unwrap_or(end), ended: released.is_some() },
         held: acquired.is_some(),
+        words: ["believes it holds the lock", "believes it holds it", "holds it"].map(str::to_string).to_vec(),
         waits_from: acquired.map(|_| began),
         waiting: None,
         marks,

@@ -13,12 +13,7 @@ impl Exploration<'_> {
     /// The report as text for people. `folder` is where its files were written, if they were.
     pub fn text(&self, folder: Option<&Path>, look: Look) -> String {
         let (word, class) = self.verdict();
-        let paint = match class {
-            "valid" => "32",
-            "invalid" => "31",
-            _ => "33",
-        };
-        let word = look.paint(&format!("1;{paint}"), word);
+        let word = look.verdict(word, class);
         let mut text = format!("{word}  {}\n\n", self.headline());
         if let Some(counterexample) = self.counterexample() {
             let mut last = None;

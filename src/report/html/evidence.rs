@@ -113,12 +113,7 @@ pub fn terms(telling: &Telling) -> Markup {
         ),
         ("observed", "The fault's effect was seen, not only ordered. A fault that was not seen proves nothing."),
     ];
-    html! {
-        section id="terms" {
-            h2 { "What the words mean" }
-            dl class="terms" { @for (term, meaning) in terms.into_iter().filter(|(term, _)| !unlocked || !of_locks(term)) { dt { (term) } dd { (meaning) } } }
-        }
-    }
+    super::terms("What the words mean", terms.into_iter().filter(|(term, _)| !unlocked || !of_locks(term)))
 }
 
 pub fn setting(telling: &Telling) -> Markup {

@@ -39,7 +39,7 @@ pub fn incidents(report: &Report) -> Markup {
 fn in_full(report: &Report, number: usize) -> Markup {
     let account = &report.telling.incidents[number];
     let text = account.text();
-    let drawing = incident::inline(&report.story, &report.story.incidents[number], &text.replace('`', ""));
+    let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
     html! {
         article class={ "case" @if !account.claimed { " unclaimed" } } {
             h3 {
@@ -48,7 +48,7 @@ fn in_full(report: &Report, number: usize) -> Markup {
                 span class="when" { "key " (sanitize(&account.key, 40)) ", " (moment(account.time)) }
             }
             p { (prose(&text)) }
-            @if let Some(drawing) = drawing { figure { (drawing) } }
+            @if let Some(scene) = scene { figure { (incident::draw(&scene, &text.replace('`', ""), false)) } }
             (cited(account))
         }
     }

@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::{page, prose, verdict_word};
+use super::{header, page, prose};
 use crate::report::counterexample::{Counterexample, OperationText};
 use crate::report::linear::{KeyAnswer, LinearReport};
-use crate::words::{count, line, plural, quoted, sanitize};
+use crate::report::verdict_word;
+use crate::words::{capital, count, line, plural, quoted, sanitize};
 use linearizability::Answer;
 use linearizability::words::called;
 
@@ -20,11 +21,7 @@ pub fn linear_html(report: &LinearReport) -> String {
     let file = sanitize(&report.file, 120);
     let troubled = report.troubled();
     let content = html! {
-        header class={ "verdict " (class) } {
-            p class="about" { b { "redjepsen" } span { (file) } span { "model " (report.model) } }
-            h1 { (word) }
-            p class="headline" { (capital(&report.summary())) "." }
-        }
+        (header(class, &[&file, &format!("model {}", report.model)], word, &html! { (capital(&report.summary())) "." }, &html! {}))
         (numbers(report))
         @if !troubled.is_empty() {
             section id="counterexamples" {
@@ -42,11 +39,6 @@ pub fn linear_html(report: &LinearReport) -> String {
         }
     };
     page(&[word, &report.model.to_string(), &file], &content)
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn numbers(report: &LinearReport) -> Markup {
@@ -138,10 +130,5 @@ fn terms() -> Markup {
         ("by time", "The one had returned when the other was invoked, so it comes first in every order."),
         ("by value", "What the operations found and wrote leaves only this order of the two."),
     ];
-    html! {
-        section id="terms" {
-            h2 { "What the words mean" }
-            dl class="terms" { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
-        }
-    }
+    super::terms("What the words mean", terms)
 }

@@ -8,10 +8,8 @@ mod verdict;
 pub use linear::linear_html;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::Report;
-use super::counterexample;
-use super::incident;
-use crate::checker::Validity;
+use super::drawing::{self, COLOURS};
+use super::{Report, verdict_word};
 use crate::words::sanitize;
 
 const STYLE: &str = include_str!("style.css");
@@ -39,12 +37,11 @@ pub fn html(report: &Report) -> String {
 
 /// The page of one history.
 fn page(title: &[&str], content: &Markup) -> String {
-    whole_page(title, &[incident::style(), counterexample::style()], &html! { main { (content) } })
+    whole_page(title, drawing::STYLE, &html! { main { (content) } })
 }
 
-/// A whole, self-contained page. Its title consists of these words and our name; these styles are added to the common
-/// one.
-pub(super) fn whole_page(title: &[&str], styles: &[&str], body: &Markup) -> String {
+/// A whole, self-contained page. Its title consists of these words and our name; this style is added to the common one.
+pub(super) fn whole_page(title: &[&str], style: &str, body: &Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -53,7 +50,7 @@ pub(super) fn whole_page(title: &[&str], styles: &[&str], body: &Markup) -> Stri
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title.join(" · ")) " · redjepsen" }
-                style { (PreEscaped(STYLE)) @for style in styles { (PreEscaped(style)) } }
+                style { (PreEscaped(COLOURS)) (PreEscaped(STYLE)) (PreEscaped(style)) }
             }
             body { (body) }
         }
@@ -61,11 +58,25 @@ pub(super) fn whole_page(title: &[&str], styles: &[&str], body: &Markup) -> Stri
     .into_string()
 }
 
-fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
-    match valid {
-        Validity::Valid => ("VALID", "valid"),
-        Validity::Invalid => ("INVALID", "invalid"),
-        Validity::Unknown => ("UNKNOWN", "unknown"),
+/// The top of a page: what it is about, the verdict in a word and in a sentence, and what else must be known at once.
+pub(super) fn header(class: &str, about: &[&str], word: &str, headline: &Markup, more: &Markup) -> Markup {
+    html! {
+        header class={ "verdict " (class) } {
+            p class="about" { b { "redjepsen" } @for part in about { span { (part) } } }
+            h1 { (word) }
+            p class="headline" { (headline) }
+            (more)
+        }
+    }
+}
+
+/// What words mean.
+pub(super) fn terms<'a>(title: &str, terms: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
+    html! {
+        section id="terms" {
+            h2 { (title) }
+            dl class="terms" { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
+        }
     }
 }
 

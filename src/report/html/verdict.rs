@@ -4,27 +4,28 @@ use std::cmp::Reverse;
 
 use maud::{Markup, html};
 
-use super::{prose, verdict_word};
+use super::{header, prose};
 use crate::checker::{KeyEnd, Validity};
 use crate::history::Claim;
+use crate::report::verdict_word;
 use crate::telling::{ClaimAccount, Standing, Telling};
 use crate::words::{count, length, line, percent, plural, sanitize};
 
 pub fn verdict(telling: &Telling) -> Markup {
     let (word, class) = verdict_word(telling.valid);
-    html! {
-        header class={ "verdict " (class) } {
-            p class="about" { b { "redjepsen" } @for part in about(telling) { span { (part) } } }
-            h1 { (word) }
-            p class="headline" { (prose(&telling.headline)) }
-            @if telling.valid != Validity::Valid && !telling.reasons.is_empty() {
-                ul class="reasons" {
-                    @for reason in telling.reasons.iter().take(8) { li { (prose(&line(reason, 600))) } }
-                    @if telling.reasons.len() > 8 { li { "and " (telling.reasons.len() - 8) " more, in results.json" } }
-                }
+    let more = html! {
+        @if telling.valid != Validity::Valid && !telling.reasons.is_empty() {
+            ul class="reasons" {
+                @for reason in telling.reasons.iter().take(8) { li { (prose(&line(reason, 600))) } }
+                @if telling.reasons.len() > 8 { li { "and " (telling.reasons.len() - 8) " more, in results.json" } }
             }
-            @for note in &telling.notes { p class="note" { (note) } }
         }
+        @for note in &telling.notes { p class="note" { (note) } }
+    };
+    let about = about(telling);
+    let about: Vec<&str> = about.iter().map(String::as_str).collect();
+    html! {
+        (header(class, &about, word, &prose(&telling.headline), &more))
         section class="claims" {
             @for of in &telling.claims { (claim(telling, of)) }
         }

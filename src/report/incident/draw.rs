@@ -1,86 +1,64 @@
-//! Lays out a scene and writes it as SVG. Text comes from users' clients: maud escapes all of it.
+//! Lays out a scene and draws it.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
-use super::scene::{Arrow, ArrowKind, Lane, Scale, Scene, Shade, ShadeKind, Value};
-use crate::report::axis::{Axis, Planner};
-use crate::report::plots::text_width;
+use super::scene::{Arrow, ArrowKind, Lane, Overlap, Scene, Shade, ShadeKind};
+use crate::report::drawing::{Anchor, Axis, Canvas, GUTTER, Planner, Row, SMALL, TEXT, WIDTH, px, text_width};
 
-const WIDTH: f64 = 940.0;
-const GUTTER: f64 = 122.0;
 /// Room between the gutter and the first moment, for waits that began earlier.
 const LEAD: f64 = 26.0;
 const RIGHT: f64 = 10.0;
 const HEADER_ROW: f64 = 21.0;
 const LANE: f64 = 80.0;
+/// Of a lane's bar, below the lane's top.
 const BAR_TOP: f64 = 32.0;
 const BAR: f64 = 22.0;
+const BAR_MIDDLE: f64 = BAR_TOP + BAR / 2.0;
+const BAR_BOTTOM: f64 = BAR_TOP + BAR;
 const THIN_LANE: f64 = 34.0;
 const RESOURCE: f64 = 58.0;
 const AXIS: f64 = 28.0;
-/// Size of labels, as in the style sheet.
-const TEXT: f64 = 12.5;
-const SMALL: f64 = 11.5;
 
-/// The scene as an SVG element, with its own style if it stands alone.
-pub fn draw(scene: &Scene, title: &str, style: Option<&str>) -> Markup {
-    let axis = plan(scene);
-    let at = |time: u64| GUTTER + LEAD + axis.x(time);
-    let right = GUTTER + LEAD + axis.width;
-    let width = right + RIGHT;
+/// The scene as an SVG element for a page, or as one that stands alone.
+pub fn draw(scene: &Scene, title: &str, alone: bool) -> Markup {
     let rows = usize::from(scene.expiry.is_some()) + usize::from(!scene.overlaps.is_empty());
-    let top = rows as f64 * HEADER_ROW + 6.0;
-    let lane_top = |number: usize| top + number as f64 * LANE;
-    let thin_top = lane_top(scene.lanes.len());
+    let mut drawing =
+        Drawing { scene, axis: plan(scene), canvas: Canvas::default(), top: rows as f64 * HEADER_ROW + 6.0 };
     let members: Vec<&[Shade]> = scene.elsewhere.chunk_by(|one, other| one.whose == other.whose).collect();
-    let resource_top = thin_top + members.len() as f64 * THIN_LANE;
+    let members_top = drawing.lane_top(scene.lanes.len());
+    let resource_top = members_top + members.len() as f64 * THIN_LANE;
     let bottom = resource_top + if scene.resource.is_empty() { 8.0 } else { RESOURCE };
-    let height = bottom + AXIS;
-    // A standalone drawing has no page around it to keep it off the edge.
-    let margin = if style.is_some() { 16.0 } else { 0.0 };
-    let (full_width, full_height) = (width + 2.0 * margin, height + 2.0 * margin);
-    let view = format!("{0} {0} {1} {2}", px(-margin), px(full_width), px(full_height));
-    html! {
-        svg class="incident" xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(px(full_width)) height=(px(full_height))
-            role="img" aria-label=(title) {
-            @if let Some(style) = style {
-                // A standalone file has no page as its background. The style contains nothing from users.
-                title { (title) }
-                style { (PreEscaped(style)) }
-                rect x=(px(-margin)) y=(px(-margin)) width=(px(full_width)) height=(px(full_height)) fill="var(--paper)" {}
-            }
-            @for (number, lane) in scene.lanes.iter().enumerate() {
-                (rail(lane_top(number) + BAR_TOP + BAR / 2.0, right))
-                @for pause in &lane.pauses {
-                    (rect("shade", at(pause.from), lane_top(number) + 6.0, at(pause.to), lane_top(number) + LANE - 10.0))
-                }
-            }
-            (overlaps(scene, &at, right, top, &lane_top))
-            @if let Some((time, label)) = &scene.expiry {
-                (line("expiry", at(*time), HEADER_ROW - 2.0, at(*time), bottom))
-                (beside(label, at(*time), 14.0, right))
-            }
-            @for (number, lane) in scene.lanes.iter().enumerate() {
-                @for arrow in &lane.arrows { (arrow_of(arrow, &at, lane_top(number) + BAR_TOP + BAR, resource_top + 12.0)) }
-            }
-            @for (number, lane) in scene.lanes.iter().enumerate() { (lane_of(lane, &scene.scale, &crossing_times(scene, number), &at, lane_top(number))) }
-            @for (number, shades) in members.iter().enumerate() { (member(shades, &at, thin_top + number as f64 * THIN_LANE)) }
-            @if !scene.resource.is_empty() { (resource(scene, &at, resource_top, right)) }
-            (ticks(scene, &at, bottom, right))
+    let lanes = || scene.lanes.iter().enumerate();
+    for (number, lane) in lanes() {
+        let top = drawing.lane_top(number);
+        drawing.axis.rail(&mut drawing.canvas, top + BAR_MIDDLE);
+        for pause in &lane.pauses {
+            drawing.span("shade", pause.from, pause.to, top + 6.0, top + LANE - 10.0);
         }
     }
-}
-
-/// A member without a lane of its own, and what happened to it.
-fn member(shades: &[Shade], at: &impl Fn(u64) -> f64, y: f64) -> Markup {
-    html! {
-        @if let Some(shade) = shades.first() { text class="who" x="0" y=(px(y + 21.0)) { (shade.whose) } }
-        @for shade in shades {
-            @let (look, text) = match shade.kind { ShadeKind::Fault => ("paused", "onpause"), ShadeKind::Key => ("bar", "onbar") };
-            (rect(look, at(shade.from), y + 7.0, at(shade.to), y + 27.0))
-            text class=(text) x=(px((at(shade.from) + at(shade.to)) / 2.0)) y=(px(y + 21.5)) text-anchor="middle" { (shade.label) }
-        }
+    drawing.overlaps();
+    drawing.expiry(bottom);
+    for (number, arrow) in lanes().flat_map(|(number, lane)| lane.arrows.iter().map(move |arrow| (number, arrow))) {
+        drawing.arrow(arrow, drawing.lane_top(number) + BAR_BOTTOM, resource_top + 12.0);
     }
+    for (number, lane) in lanes() {
+        drawing.lane(lane, number);
+    }
+    for (number, shades) in members.iter().enumerate() {
+        drawing.member(shades, members_top + number as f64 * THIN_LANE);
+    }
+    if !scene.resource.is_empty() {
+        drawing.resource(resource_top);
+    }
+    let (what, labels) = match &scene.ticks[..] {
+        [] => {
+            let seconds = |time: u64| (time, format!("{:.3}", time as f64 / 1e9));
+            ("time, s", telling_times(scene).into_iter().map(seconds).collect())
+        }
+        ticks => ("time, ticks", ticks.to_vec()),
+    };
+    drawing.axis.draw(&mut drawing.canvas, bottom, what, labels);
+    drawing.canvas.svg(title, (drawing.axis.right + RIGHT, bottom + AXIS), alone)
 }
 
 /// Where every moment lies, with room for its labels.
@@ -98,16 +76,14 @@ fn plan(scene: &Scene) -> Axis {
             let next = crossing.iter().copied().filter(|time| *time > mark.time).fold(next, u64::min);
             planner.room(mark.time, next, text_width(&mark.label, TEXT, mark.bad) + 16.0);
         }
-        for pause in &lane.pauses {
-            planner.room(pause.from, pause.to, text_width(&pause.label, TEXT, true) + 18.0);
-        }
     }
-    for shade in &scene.elsewhere {
+    for shade in scene.lanes.iter().flat_map(|lane| &lane.pauses).chain(&scene.elsewhere) {
         planner.room(shade.from, shade.to, text_width(&shade.label, TEXT, true) + 18.0);
     }
     for (number, value) in scene.resource.iter().enumerate() {
         let next = scene.resource.get(number + 1).map_or(end, |next| next.from);
-        planner.room(value.from, next, value_width(value));
+        let lost = if value.lost { text_width(" lost", TEXT, true) } else { 0.0 };
+        planner.room(value.from, next, text_width(&value.text, TEXT, false) + lost + 18.0);
     }
     let expiry = scene.expiry.as_ref().map(|(time, _)| *time);
     for overlap in &scene.overlaps {
@@ -120,7 +96,7 @@ fn plan(scene: &Scene) -> Axis {
     for pair in telling.windows(2) {
         planner.room(pair[0], pair[1], if Some(pair[0]) == expiry || Some(pair[1]) == expiry { 26.0 } else { 9.0 });
     }
-    planner.place(WIDTH - GUTTER - LEAD - RIGHT)
+    planner.place(GUTTER + LEAD, WIDTH - RIGHT)
 }
 
 /// When something crosses a lane from top to bottom: messages of the lanes above, and the expiry of the lock.
@@ -142,169 +118,159 @@ fn telling_times(scene: &Scene) -> Vec<u64> {
     times
 }
 
-fn value_width(value: &Value) -> f64 {
-    text_width(&value.text, TEXT, false) + if value.lost { text_width(" lost", TEXT, true) } else { 0.0 } + 18.0
+/// A scene with its layout.
+struct Drawing<'a> {
+    scene: &'a Scene,
+    axis: Axis,
+    canvas: Canvas,
+    /// Of the first lane.
+    top: f64,
 }
 
-fn lane_of(lane: &Lane, scale: &Scale, crossing: &[u64], at: &impl Fn(u64) -> f64, top: f64) -> Markup {
-    let (left, right) = (at(lane.hold.start), at(lane.hold.end).max(at(lane.hold.start) + 3.0));
-    let (bar_top, bar_bottom) = (top + BAR_TOP, top + BAR_TOP + BAR);
-    let middle = bar_top + BAR / 2.0;
-    let texts = scale.hold_words(&lane.hold);
-    let fits = texts.iter().find(|text| text_width(text, SMALL, false) + 10.0 < right - left);
-    html! {
-        text class="who" x="0" y=(px(middle - 3.0)) { (lane.name) }
-        text class={ "small" @if lane.under_name == "update lost" { " badtext strong" } } x="0" y=(px(middle + 13.0)) { (lane.under_name) }
-        @if let Some(token) = lane.token { text class="small" x="0" y=(px(middle + 28.0)) { "token " (token) } }
-        @if let Some(from) = lane.waits_from {
-            // The line starts a little early if the wait may have begun before the drawing does.
-            @let from = at(from) - if lane.waiting.is_some() { LEAD - 8.0 } else { 0.0 };
-            (line("wait", from, middle, left - 2.0, middle))
-            @if let Some(waiting) = lane.waiting {
-                @let room = left - 14.0 - text_width(waiting, SMALL, false);
-                @let crossed = crossing.iter().any(|time| (room..left).contains(&at(*time)));
-                @let covered = lane.pauses.iter().any(|pause| at(pause.from) < left && at(pause.to) > room);
-                @if room > from && !crossed && !covered {
-                    text class="small halo" x=(px(left - 10.0)) y=(px(middle - 6.0)) text-anchor="end" { (waiting) }
-                }
-            }
+impl Drawing<'_> {
+    fn lane_top(&self, lane: usize) -> f64 {
+        self.top + lane as f64 * LANE
+    }
+
+    fn span(&mut self, class: &str, from: u64, to: u64, top: f64, bottom: f64) {
+        self.canvas.rect(class, (self.axis.x(from), top), (self.axis.x(to), bottom));
+    }
+
+    /// A label in the middle of a stretch of time.
+    fn label(&mut self, class: &str, from: u64, to: u64, y: f64, text: &str) {
+        let middle = (self.axis.x(from) + self.axis.x(to)) / 2.0;
+        self.canvas.text(class, (middle, y), Anchor::Center, text);
+    }
+
+    /// A member without a lane of its own, and what happened to it.
+    fn member(&mut self, shades: &[Shade], y: f64) {
+        if let Some(shade) = shades.first() {
+            self.canvas.text("who", (0.0, y + 21.0), Anchor::Left, &shade.whose);
         }
-        (rect(if lane.held { "bar" } else { "bar open" }, left, bar_top, right, bar_bottom))
-        @if !lane.hold.ended { (line("wait", right + 3.0, middle, right + 22.0, middle)) }
-        @if lane.held && lane.pauses.is_empty() && let Some(text) = fits {
-            text class="onbar" x=(px((left + right) / 2.0)) y=(px(middle + 4.0)) text-anchor="middle" { (text) }
-        }
-        @for pause in &lane.pauses {
-            (rect("paused", at(pause.from), bar_top, at(pause.to), bar_bottom))
-            text class="onpause" x=(px((at(pause.from) + at(pause.to)) / 2.0)) y=(px(middle + 4.5)) text-anchor="middle" { (pause.label) }
-        }
-        @for mark in &lane.marks {
-            (line("tick", at(mark.time), top + 14.0, at(mark.time), bar_top))
-            text class={ "halo" @if mark.bad { " badtext strong" } } x=(px(at(mark.time) + 4.0)) y=(px(top + 24.0)) { (mark.label) }
+        for shade in shades {
+            let (look, text) = match shade.kind {
+                ShadeKind::Fault => ("paused", "onpause"),
+                ShadeKind::Key => ("bar", "onbar"),
+            };
+            self.span(look, shade.from, shade.to, y + 7.0, y + 27.0);
+            self.label(text, shade.from, shade.to, y + 21.5, &shade.label);
         }
     }
-}
 
-fn arrow_of(arrow: &Arrow, at: &impl Fn(u64) -> f64, bar: f64, resource: f64) -> Markup {
-    let (from, to) = (at(arrow.from), at(arrow.to));
-    let (class, head) = match arrow.kind {
-        ArrowKind::BadWrite => ("arrow bad", "head bad"),
-        ArrowKind::NoWrite => ("arrow none", "head"),
-        ArrowKind::Read | ArrowKind::Write => ("arrow", "head"),
-    };
-    let triangle = |x: f64, tip: f64, base: f64| {
-        format!("{},{} {},{} {},{}", px(x), px(tip), px(x - 4.0), px(base), px(x + 4.0), px(base))
-    };
-    html! {
-        @match arrow.kind {
+    fn lane(&mut self, lane: &Lane, number: usize) {
+        let top = self.lane_top(number);
+        let (left, right) = (self.axis.x(lane.hold.start), self.axis.x(lane.hold.end));
+        let right = right.max(left + 3.0);
+        let (bar_top, middle, bar_bottom) = (top + BAR_TOP, top + BAR_MIDDLE, top + BAR_BOTTOM);
+        let is_bad = lane.under_name == "update lost";
+        let under = if is_bad { "small badtext strong" } else { "small" };
+        self.canvas.text("who", (0.0, middle - 3.0), Anchor::Left, &lane.name);
+        self.canvas.text(under, (0.0, middle + 13.0), Anchor::Left, &lane.under_name);
+        if let Some(token) = lane.token {
+            self.canvas.text("small", (0.0, middle + 28.0), Anchor::Left, &format!("token {token}"));
+        }
+        self.wait(lane, number, left, middle);
+        self.canvas.rect(if lane.held { "bar" } else { "bar hollow" }, (left, bar_top), (right, bar_bottom));
+        if !lane.hold.ended {
+            self.canvas.line("wait", (right + 3.0, middle), (right + 22.0, middle));
+        }
+        let fits = lane.words.iter().find(|text| text_width(text, SMALL, false) + 10.0 < right - left);
+        if let Some(text) = fits.filter(|_| lane.held && lane.pauses.is_empty()) {
+            self.canvas.text("onbar", ((left + right) / 2.0, middle + 4.0), Anchor::Center, text);
+        }
+        for pause in &lane.pauses {
+            self.span("paused", pause.from, pause.to, bar_top, bar_bottom);
+            self.label("onpause", pause.from, pause.to, middle + 4.5, &pause.label);
+        }
+        for mark in &lane.marks {
+            let x = self.axis.x(mark.time);
+            self.canvas.line("tick", (x, top + 14.0), (x, bar_top));
+            let look = if mark.bad { "halo badtext strong" } else { "halo" };
+            self.canvas.text(look, (x + 4.0, top + 24.0), Anchor::Left, &mark.label);
+        }
+    }
+
+    /// Until a client has the lock, its bar beginning at `left`.
+    fn wait(&mut self, lane: &Lane, number: usize, left: f64, middle: f64) {
+        let Some(from) = lane.waits_from.map(|from| self.axis.x(from)) else { return };
+        // The line starts a little early if the wait may have begun before the drawing does.
+        let from = from - if lane.waiting.is_some() { LEAD - 8.0 } else { 0.0 };
+        self.canvas.line("wait", (from, middle), (left - 2.0, middle));
+        let Some(waiting) = lane.waiting else { return };
+        let room = left - 14.0 - text_width(waiting, SMALL, false);
+        let x = |time| self.axis.x(time);
+        let crossed = crossing_times(self.scene, number).into_iter().any(|time| (room..left).contains(&x(time)));
+        let covered = lane.pauses.iter().any(|pause| x(pause.from) < left && x(pause.to) > room);
+        if room > from && !crossed && !covered {
+            self.canvas.text("small halo", (left - 10.0, middle - 6.0), Anchor::Right, waiting);
+        }
+    }
+
+    /// A message between the end of a bar and the resource's upper edge.
+    fn arrow(&mut self, arrow: &Arrow, bar: f64, resource: f64) {
+        let (from, to) = (self.axis.x(arrow.from), self.axis.x(arrow.to));
+        let head = |x: f64, tip: f64, base: f64| [(x, tip), (x - 4.0, base), (x + 4.0, base)];
+        let canvas = &mut self.canvas;
+        match arrow.kind {
             ArrowKind::Read => {
-                (line(class, from, resource, from, bar + 7.0))
-                polygon class=(head) points=(triangle(from, bar, bar + 8.0)) {}
+                canvas.line("arrow", (from, resource), (from, bar + 7.0));
+                canvas.polygon("head", &head(from, bar, bar + 8.0));
+            }
+            ArrowKind::Write | ArrowKind::BadWrite => {
+                let bad = if arrow.kind == ArrowKind::BadWrite { " bad" } else { "" };
+                canvas.line(&format!("arrow{bad}"), (from, bar), (to, resource - 7.0));
+                canvas.polygon(&format!("head{bad}"), &head(to, resource, resource - 8.0));
             }
             ArrowKind::NoWrite => {
-                (line(class, from, bar, to, resource - 9.0))
-                (line(class.trim_end_matches(" none"), to - 4.0, resource - 11.0, to + 4.0, resource - 3.0))
-                (line(class.trim_end_matches(" none"), to - 4.0, resource - 3.0, to + 4.0, resource - 11.0))
-            }
-            _ => {
-                (line(class, from, bar, to, resource - 7.0))
-                polygon class=(head) points=(triangle(to, resource, resource - 8.0)) {}
+                canvas.line("arrow none", (from, bar), (to, resource - 9.0));
+                canvas.line("arrow", (to - 4.0, resource - 11.0), (to + 4.0, resource - 3.0));
+                canvas.line("arrow", (to - 4.0, resource - 3.0), (to + 4.0, resource - 11.0));
             }
         }
     }
-}
 
-fn overlaps(scene: &Scene, at: &impl Fn(u64) -> f64, right: f64, top: f64, lane_top: &impl Fn(usize) -> f64) -> Markup {
-    let mut taken: Vec<(f64, f64)> = Vec::new();
-    let row = top - 6.0 - HEADER_ROW;
-    html! {
-        @for overlap in &scene.overlaps {
-            @let (from, to) = (at(overlap.from), at(overlap.to));
-            @let bottom = lane_top(overlap.lanes.0.max(overlap.lanes.1)) + LANE - 10.0;
-            (rect("wash", from, row + HEADER_ROW - 2.0, to, bottom))
-            (line("edge", from, row + HEADER_ROW - 2.0, from, bottom))
-            (line("edge", to, row + HEADER_ROW - 2.0, to, bottom))
-            @let half = text_width(&overlap.label, TEXT, true) / 2.0 + 4.0;
-            @let middle = ((from + to) / 2.0).clamp(GUTTER + half, (right - half).max(GUTTER + half));
-            @if taken.iter().all(|(left, right)| middle + half < *left || middle - half > *right) {
-                ({ taken.push((middle - half, middle + half)); "" })
-                text class="halo badtext strong" x=(px(middle)) y=(px(row + 14.0)) text-anchor="middle" { (overlap.label) }
+    /// The times at which two clients held the lock at once, above their lanes and across them.
+    fn overlaps(&mut self) {
+        let mut row = Row::new(GUTTER, self.axis.right);
+        let top = self.top - 8.0;
+        for Overlap { from, to, lanes, label } in &self.scene.overlaps {
+            let bottom = self.lane_top(lanes.0.max(lanes.1)) + LANE - 10.0;
+            self.span("wash", *from, *to, top, bottom);
+            let (left, right) = (self.axis.x(*from), self.axis.x(*to));
+            for x in [left, right] {
+                self.canvas.line("edge", (x, top), (x, bottom));
+            }
+            if let Some(middle) = row.fit((left + right) / 2.0, text_width(label, TEXT, true) + 8.0) {
+                self.canvas.text("halo badtext strong", (middle, top - 5.0), Anchor::Center, label);
             }
         }
     }
-}
 
-fn resource(scene: &Scene, at: &impl Fn(u64) -> f64, top: f64, right: f64) -> Markup {
-    html! {
-        text class="who" x="0" y=(px(top + 27.0)) { (scene.resource_name) }
-        text class="small" x="0" y=(px(top + 42.0)) { "resource" }
-        @for (number, value) in scene.resource.iter().enumerate() {
-            @let from = if number == 0 { GUTTER } else { at(value.from) };
-            @let to = scene.resource.get(number + 1).map_or(right, |next| at(next.from));
-            (rect(if value.lost { "value lost" } else { "value" }, from, top + 12.0, to.max(from + 2.0), top + 40.0))
-            text x=(px(from + 8.0)) y=(px(top + 30.5)) {
-                tspan class=[value.lost.then_some("struck")] { (value.text) }
-                @if value.lost { tspan class="badtext strong" { " lost" } }
-            }
+    /// When the lock expired, with its label on the side where there is room.
+    fn expiry(&mut self, bottom: f64) {
+        let Some((time, label)) = &self.scene.expiry else { return };
+        let x = self.axis.x(*time);
+        let fits = x + 6.0 + text_width(label, TEXT, true) < self.axis.right;
+        let (place, anchor) = if fits { (x - 2.0, Anchor::Left) } else { (x + 2.0, Anchor::Right) };
+        self.canvas.line("expiry", (x, HEADER_ROW - 2.0), (x, bottom));
+        self.canvas.text("strong halo", (place, 14.0), anchor, label);
+    }
+
+    fn resource(&mut self, top: f64) {
+        self.canvas.text("who", (0.0, top + 27.0), Anchor::Left, &self.scene.resource_name);
+        self.canvas.text("small", (0.0, top + 42.0), Anchor::Left, "resource");
+        let values = &self.scene.resource;
+        for (number, value) in values.iter().enumerate() {
+            let from = if number == 0 { GUTTER } else { self.axis.x(value.from) };
+            let to = values.get(number + 1).map_or(self.axis.right, |next| self.axis.x(next.from));
+            let look = if value.lost { "value lost" } else { "value" };
+            self.canvas.rect(look, (from, top + 12.0), (to.max(from + 2.0), top + 40.0));
+            self.canvas.put(html! {
+                text x=(px(from + 8.0)) y=(px(top + 30.5)) {
+                    tspan class=[value.lost.then_some("struck")] { (value.text) }
+                    @if value.lost { tspan class="badtext strong" { " lost" } }
+                }
+            });
         }
     }
-}
-
-/// Times below the drawing; the most important come first if there is no room for all.
-fn ticks(scene: &Scene, at: &impl Fn(u64) -> f64, bottom: f64, right: f64) -> Markup {
-    let mut taken: Vec<(f64, f64)> = Vec::new();
-    let mut shown = Vec::new();
-    let labelled: Vec<(u64, String)> = match &scene.scale {
-        Scale::Seconds => {
-            telling_times(scene).into_iter().map(|time| (time, format!("{:.3}", time as f64 / 1e9))).collect()
-        }
-        // Where a tick begins.
-        Scale::Ticks(ticks) => (0..)
-            .zip(ticks)
-            .filter(|(time, tick)| *time == 0 || scene.scale.tick(*time - 1) != **tick)
-            .map(|(time, tick)| (time.max(scene.start), tick.to_string()))
-            .collect(),
-    };
-    for (time, text) in labelled {
-        let half = text_width(&text, SMALL, false) / 2.0 + 5.0;
-        let x = at(time).clamp(GUTTER + half, (right - half).max(GUTTER + half));
-        if taken.iter().all(|(left, right)| x + half < *left || x - half > *right) {
-            taken.push((x - half, x + half));
-            shown.push((at(time), x, text));
-        }
-    }
-    html! {
-        (line("rail", GUTTER, bottom, right, bottom))
-        text class="small" x="0" y=(px(bottom + 17.0)) { (match scene.scale { Scale::Seconds => "time, s", Scale::Ticks(_) => "time, ticks" }) }
-        @for (place, x, text) in shown {
-            (line("tick", place, bottom - 3.0, place, bottom + 3.0))
-            text class="small" x=(px(x)) y=(px(bottom + 17.0)) text-anchor="middle" { (text) }
-        }
-    }
-}
-
-/// A label beside a vertical line, on the side where there is room.
-fn beside(label: &str, x: f64, y: f64, right: f64) -> Markup {
-    let fits = x + 6.0 + text_width(label, TEXT, true) < right;
-    html! {
-        text class="strong halo" x=(px(if fits { x - 2.0 } else { x + 2.0 })) y=(px(y)) text-anchor=(if fits { "start" } else { "end" }) { (label) }
-    }
-}
-
-fn rail(y: f64, right: f64) -> Markup {
-    line("rail", GUTTER, y, right, y)
-}
-
-fn line(class: &str, x1: f64, y1: f64, x2: f64, y2: f64) -> Markup {
-    html! { line class=(class) x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) {} }
-}
-
-fn rect(class: &str, x1: f64, y1: f64, x2: f64, y2: f64) -> Markup {
-    html! { rect class=(class) x=(px(x1)) y=(px(y1)) width=(px((x2 - x1).max(0.5))) height=(px(y2 - y1)) rx="2" {} }
-}
-
-/// Nobody sees more than a tenth of a pixel.
-fn px(number: f64) -> String {
-    let text = format!("{number:.1}");
-    text.strip_suffix(".0").map(str::to_string).unwrap_or(text)
 }

@@ -1,6 +1,6 @@
 //! What an incident's drawing shows, before layout: lanes, marks on them, the values of the register.
 
-use crate::history::{FaultWindow, Function, Operation, Outcome, Phase, Reading, ResourceKind};
+use crate::history::{FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Reading, ResourceKind};
 use crate::telling::moments::{self, Hold};
 use crate::telling::story::fault_label;
 use crate::telling::{Incident, Story, principals};
@@ -23,35 +23,8 @@ pub struct Scene {
     pub expiry: Option<(u64, String)>,
     /// Times at which two clients held the lock at once, as lanes and moments.
     pub overlaps: Vec<Overlap>,
-    pub scale: Scale,
-}
-
-/// What moments mean.
-pub enum Scale {
-    /// Nanoseconds of run time.
-    Seconds,
-    /// Places in an order of steps, from 0; the model's tick at each.
-    Ticks(Vec<u32>),
-}
-
-impl Scale {
-    /// What a bar says of a hold, the longest words first.
-    pub fn hold_words(&self, hold: &Hold) -> [String; 3] {
-        match self {
-            Scale::Seconds => {
-                let holds = length(hold.end - hold.start);
-                [format!("believes it holds the lock, {holds}"), format!("holds {holds}"), holds]
-            }
-            Scale::Ticks(_) => ["believes it holds the lock", "believes it holds it", "holds it"].map(str::to_string),
-        }
-    }
-
-    /// The tick at a moment; of moments beyond the last step its own.
-    pub fn tick(&self, time: u64) -> u32 {
-        let Scale::Ticks(ticks) = self else { return 0 };
-        let known = usize::try_from(time).ok().and_then(|place| ticks.get(place));
-        known.or(ticks.last()).copied().unwrap_or(0)
-    }
+    /// Where each tick begins; empty if moments are nanoseconds of run time.
+    pub ticks: Vec<(u64, String)>,
 }
 
 /// One operation's lane.
@@ -62,6 +35,8 @@ pub struct Lane {
     pub hold: Hold,
     /// Whether `hold` is the time in which the lock was held, or just the operation from end to end.
     pub held: bool,
+    /// What its bar says of a hold, the longest words first.
+    pub words: Vec<String>,
     pub waits_from: Option<u64>,
     /// What it does until it has the lock; `None` if marks say it.
     pub waiting: Option<&'static str>,
@@ -171,7 +146,7 @@ impl Scene {
             elsewhere,
             expiry,
             overlaps,
-            scale: Scale::Seconds,
+            ticks: Vec::new(),
         })
     }
 }
@@ -181,7 +156,7 @@ fn extent(operation: &Operation) -> (Hold, bool) {
     match moments::hold(operation) {
         Some(hold) => (hold, true),
         None => {
-            let last_heard = operation.phases.iter().map(moments::time_of).max().unwrap_or(operation.invoked);
+            let last_heard = operation.phases.iter().map(PhaseStamp::time).max().unwrap_or(operation.invoked);
             let end = operation.completed.unwrap_or(last_heard).max(operation.invoked);
             (Hold { start: operation.invoked, end, ended: operation.completed.is_some() }, false)
         }
@@ -198,6 +173,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         marks.extend(of_one);
         arrows.push(arrow);
     }
+    let holds = length(hold.end - hold.start);
     let asked = moments::at(operation, Phase::Acquiring).unwrap_or(operation.invoked).max(start);
     Lane {
         under_name: match operation.outcome {
@@ -206,11 +182,12 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
             Outcome::Fail => "failed".to_string(),
             Outcome::Info => "indeterminate".to_string(),
         },
-        token: moments::grant(operation).0,
+        token: operation.phase(Phase::Acquired).and_then(|stamp| stamp.token),
         waiting: Some("waits for the lock"),
         waits_from: (held && asked < hold.start).then_some(asked),
         pauses: faults_on(story, &name, start, hold.end),
         name: sanitize(&name, 14),
+        words: vec![format!("believes it holds the lock, {holds}"), format!("holds {holds}"), holds],
         hold,
         held,
         marks: one_a_moment(marks),

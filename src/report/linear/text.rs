@@ -3,9 +3,8 @@
 use std::fmt::Write;
 
 use super::{KeyAnswer, LinearReport};
-use crate::checker::Validity;
-use crate::report::Look;
 use crate::report::counterexample::Counterexample;
+use crate::report::{Look, verdict_word};
 use crate::words;
 use linearizability::Answer;
 
@@ -20,13 +19,8 @@ impl LinearReport<'_> {
     /// The report as text for people.
     pub fn text(&self, look: Look) -> String {
         let mut text = String::new();
-        let (verdict, paint) = match self.valid {
-            Validity::Valid => ("VALID", "32"),
-            Validity::Invalid => ("INVALID", "31"),
-            Validity::Unknown => ("UNKNOWN", "33"),
-        };
-        let verdict = look.paint(&format!("1;{paint}"), verdict);
-        let _ = writeln!(text, "{verdict}  {}", self.summary());
+        let (word, class) = verdict_word(self.valid);
+        let _ = writeln!(text, "{}  {}", look.verdict(word, class), self.summary());
         let _ = writeln!(text);
         let troubled = self.troubled();
         for answer in troubled.iter().take(TOLD) {

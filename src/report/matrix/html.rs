@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
+use super::verdict_class;
 use crate::checker::Validity;
-use crate::report::html::whole_page;
-use crate::suite::matrix::Overall;
+use crate::report::html::{header, terms, whole_page};
 use crate::suite::outcome::CellStatus;
 use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, RunAccount, Shown, Table, distinct};
 use crate::words::{line, plural, sanitize};
@@ -15,31 +15,24 @@ const GRID_STYLE: &str = include_str!("style.css");
 
 /// The page. Its links lead to the reports of the runs, in folders below its own.
 pub fn html(table: &Table) -> String {
-    let class = match table.verdict {
-        Overall::AsExpected => "valid",
-        Overall::Surprise => "invalid",
-        Overall::Unknown => "unknown",
-    };
+    let about: Vec<String> = table.about.iter().map(|part| sanitize(part, 200)).collect();
+    let about: Vec<&str> = about.iter().map(String::as_str).collect();
+    let note = html! { p class="note" { (line(&table.description, 400)) } };
     // Where there are too many workloads for full cells, these show only the result and link to the details.
     let dense = table.workloads.len() > 8;
     let body = html! {
         main class=(if dense { "suite dense" } else { "suite" }) {
-            header class={ "verdict " (class) } {
-                p class="about" { b { "redjepsen" } @for part in &table.about { span { (sanitize(part, 200)) } } }
-                h1 { (table.word) }
-                p class="headline" { (table.headline) }
-                p class="note" { (line(&table.description, 400)) }
-            }
+            (header(verdict_class(table.verdict), &about, &table.word, &html! { (table.headline) }, &note))
             (alarms(table))
             (grid(table))
             (libraries(table))
             (numbers(table))
             (mistimed(table))
-            (terms())
+            (terms("How to read this", TERMS))
             (repeat(table))
         }
     };
-    whole_page(&[&format!("{}{}", table.word, table.mark()), &sanitize(&table.suite, 60)], &[GRID_STYLE], &body)
+    whole_page(&[&format!("{}{}", table.word, table.mark()), &sanitize(&table.suite, 60)], GRID_STYLE, &body)
 }
 
 fn alarms(table: &Table) -> Markup {
@@ -290,23 +283,38 @@ fn mistimed(table: &Table) -> Markup {
     }
 }
 
-fn terms() -> Markup {
-    html! {
-        section id="terms" {
-            h2 { "How to read this" }
-            dl class="terms" {
-                dt { "expected" } dd { "What the files of the workload and the nemesis say, or the suite. A lock that is known to break must break: if it does not, suspect the test." }
-                dt { "as expected" } dd { "Where no violation is expected, every run is valid; where one is, every run, or some run, shows it. A run that proves too little never counts." }
-                dt { "surprise" } dd { "At least one run certainly contradicts what is expected. A surprise ranks above everything that is unknown." }
-                dt { "runs" } dd { "Each with a seed of its own, on a cluster that is new or was reset. They are repeated to see how often something is found, never until it looks right." }
-                dt { "made again alone" } dd { "Where several runs are made at the same time, one whose timers were late by more than a twentieth of the TTL, and that is unknown or lacks an expected violation, counts as unknown and is made again, once, alone, with the same seed, unless its cell is as expected anyway. A violation stays one." }
-                dt { "share (95 %)" } dd { "Of the acknowledged updates of all runs, with Wilson's score interval. It treats each update as lost independently. One late write may wipe out several, so the real uncertainty is larger." }
-                dt { "first violation" } dd { "From the first operation to the first thing that contradicts what the workload claims: the median of the runs, and the least and the most." }
-                dt { "without the lock" } dd { "From the last heal to the next acquisition." }
-            }
-        }
-    }
-}
+/// How to read the page.
+const TERMS: [(&str, &str); 8] = [
+    (
+        "expected",
+        "What the files of the workload and the nemesis say, or the suite. A lock that is known to break must break: if it does not, suspect the test.",
+    ),
+    (
+        "as expected",
+        "Where no violation is expected, every run is valid; where one is, every run, or some run, shows it. A run that proves too little never counts.",
+    ),
+    (
+        "surprise",
+        "At least one run certainly contradicts what is expected. A surprise ranks above everything that is unknown.",
+    ),
+    (
+        "runs",
+        "Each with a seed of its own, on a cluster that is new or was reset. They are repeated to see how often something is found, never until it looks right.",
+    ),
+    (
+        "made again alone",
+        "Where several runs are made at the same time, one whose timers were late by more than a twentieth of the TTL, and that is unknown or lacks an expected violation, counts as unknown and is made again, once, alone, with the same seed, unless its cell is as expected anyway. A violation stays one.",
+    ),
+    (
+        "share (95 %)",
+        "Of the acknowledged updates of all runs, with Wilson's score interval. It treats each update as lost independently. One late write may wipe out several, so the real uncertainty is larger.",
+    ),
+    (
+        "first violation",
+        "From the first operation to the first thing that contradicts what the workload claims: the median of the runs, and the least and the most.",
+    ),
+    ("without the lock", "From the last heal to the next acquisition."),
+];
 
 fn repeat(table: &Table) -> Markup {
     html! {

@@ -17,8 +17,17 @@ pub use markdown::markdown;
 pub use terminal::{planned, terminal};
 
 use crate::files::{self, Unwritten};
-use crate::suite::matrix::Matrix;
+use crate::suite::matrix::{Matrix, Overall};
 pub use crate::telling::table::Table;
+
+/// How a verdict looks on a page and on a terminal.
+fn verdict_class(verdict: Overall) -> &'static str {
+    match verdict {
+        Overall::AsExpected => "valid",
+        Overall::Surprise => "invalid",
+        Overall::Unknown => "unknown",
+    }
+}
 
 /// The content of `matrix.json`, from which matrices are joined again.
 pub fn json(matrix: &Matrix) -> String {

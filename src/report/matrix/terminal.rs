@@ -1,7 +1,7 @@
 //! The matrix on a terminal: one line per cell, grouped by workload.
 
+use super::verdict_class;
 use crate::report::Look;
-use crate::suite::matrix::Overall;
 use crate::suite::outcome::CellStatus;
 use crate::suite::plan::Suite;
 use crate::telling::table::{CellAccount, Table, distinct, expected};
@@ -9,12 +9,8 @@ use crate::words::{length, sanitize};
 
 /// The verdict, one line per cell, and what a surprise showed.
 pub fn terminal(table: &Table, look: Look) -> String {
-    let code = match table.verdict {
-        Overall::AsExpected => "1;32",
-        Overall::Surprise => "1;31",
-        Overall::Unknown => "1;33",
-    };
-    let mut lines = vec![format!("{}  {}", look.paint(code, &table.word), table.headline), String::new()];
+    let word = look.verdict(&table.word, verdict_class(table.verdict));
+    let mut lines = vec![format!("{word}  {}", table.headline), String::new()];
     lines.extend(cells(table, look));
     for cell in table.alarming() {
         lines.push(String::new());

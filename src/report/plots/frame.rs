@@ -2,17 +2,18 @@
 
 use std::collections::HashSet;
 
-use super::picture::{Anchor, HEIGHT, Ink, Picture, WIDTH, text_width};
-use super::{fault_ink, picture};
-use crate::history::FaultWindow;
+use plotters::style::Color as _;
+
+use super::picture::{self, AXIS, GRID, HEIGHT, Ink, MUTED, Picture, WIDTH};
+use super::{FUNCTIONS, OUTCOMES};
+use crate::history::{FaultKind, FaultWindow, Function, Operation, Outcome};
+use crate::report::drawing::{Anchor, Point, SMALL, text_width};
 use crate::telling::Story;
-use crate::telling::story::fault_words;
 use crate::words::sanitize;
 
 const TOP: f64 = 68.0;
 const BOTTOM: f64 = HEIGHT - 44.0;
 const RIGHT: f64 = WIDTH - 18.0;
-const SMALL: f64 = 11.5;
 const FAULT_LANE: f64 = 11.0;
 
 /// A plot's inner rectangle, and what its horizontal axis means.
@@ -28,12 +29,25 @@ pub struct Frame {
 }
 
 /// How an entry of the legend looks.
-#[derive(Clone, Copy)]
 pub enum Key {
-    Dot(Ink),
-    Triangle(Ink),
+    Mark(Function, Ink),
     Line(Ink),
     Area(Ink),
+}
+
+/// Operations of one function that ended in one way.
+pub struct Series {
+    pub f: Function,
+    pub outcome: Outcome,
+    pub ink: Ink,
+    /// Without the function, if there is only one.
+    pub name: String,
+}
+
+impl Series {
+    pub fn has(&self, operation: &Operation) -> bool {
+        (operation.f, operation.outcome) == (self.f, self.outcome)
+    }
 }
 
 impl Frame {
@@ -49,8 +63,8 @@ impl Frame {
     /// A frame without a run and its time.
     pub fn titled(title: &str, subtitle: &str, left: f64) -> Frame {
         let mut picture = Picture::default();
-        picture.bold((16.0, 20.0), title, 15.0, Ink::TEXT);
-        picture.text((WIDTH - 18.0, 20.0), subtitle, SMALL, Anchor::Right, Ink::MUTED);
+        picture.heading((16.0, 20.0), title);
+        picture.text((WIDTH - 18.0, 20.0), subtitle, SMALL, Anchor::Right, MUTED);
         Frame { picture, left, top: TOP, right: RIGHT, bottom: BOTTOM, seconds: 1.0, legend: Vec::new() }
     }
 
@@ -65,25 +79,25 @@ impl Frame {
         let mut tick = 0.0;
         while tick <= self.seconds * 1.0001 {
             let x = self.x((tick * 1e9) as u64);
-            self.picture.line(vec![(x, self.top), (x, self.bottom)], 1.0, Ink::GRID);
-            self.picture.line(vec![(x, self.bottom), (x, self.bottom + 4.0)], 1.0, Ink::AXIS);
-            self.picture.text((x, self.bottom + 13.0), decimal(tick, step), SMALL, Anchor::Center, Ink::MUTED);
+            self.picture.line(vec![(x, self.top), (x, self.bottom)], 1.0, GRID);
+            self.picture.line(vec![(x, self.bottom), (x, self.bottom + 4.0)], 1.0, AXIS);
+            self.picture.text((x, self.bottom + 13.0), decimal(tick, step), SMALL, Anchor::Center, MUTED);
             tick += step;
         }
         let middle = (self.left + self.right) / 2.0;
-        self.picture.text((middle, HEIGHT - 13.0), "time since the run began, s", SMALL, Anchor::Center, Ink::MUTED);
+        self.picture.text((middle, HEIGHT - 13.0), "time since the run began, s", SMALL, Anchor::Center, MUTED);
     }
 
     /// A horizontal line with a label on the left.
     pub fn level(&mut self, y: f64, label: &str, strong: bool) {
-        let ink = if strong { Ink::GRID } else { Ink::GRID.faded(0.55) };
+        let ink = if strong { GRID } else { GRID.mix(0.55) };
         self.picture.line(vec![(self.left, y), (self.right, y)], 1.0, ink);
-        self.picture.text((self.left - 8.0, y), label, SMALL, Anchor::Right, Ink::MUTED);
+        self.picture.text((self.left - 8.0, y), label, SMALL, Anchor::Right, MUTED);
     }
 
     /// Labels the unit of the vertical axis.
     pub fn unit(&mut self, text: &str) {
-        self.picture.text((16.0, 48.0), text, SMALL, Anchor::Left, Ink::MUTED);
+        self.picture.text((16.0, 48.0), text, SMALL, Anchor::Left, MUTED);
     }
 
     /// A vertical axis of round numbers from 0 to at least `highest`; returns how to place a number.
@@ -131,6 +145,22 @@ impl Frame {
         place
     }
 
+    /// A triangle for reads, a dot for all others.
+    pub fn mark(&mut self, f: Function, (x, y): Point, radius: f64, ink: Ink) {
+        if f != Function::Read {
+            return self.picture.dot((x, y), radius, ink);
+        }
+        let radius = radius * 1.2;
+        self.picture.polygon(vec![(x, y - radius), (x + radius, y + radius), (x - radius, y + radius)], ink);
+    }
+
+    /// From where to where a fault window goes: at least a pixel.
+    pub fn span(&self, window: &FaultWindow) -> (f64, f64) {
+        let (from, to) = window.span();
+        let from = self.x(from);
+        (from, to.map_or(self.right, |to| self.x(to)).max(from + 1.0))
+    }
+
     /// Shades fault windows: strongly in a lane per kind of fault at the top, lightly below it.
     pub fn faults(&mut self, story: &Story) {
         let mut kinds = Vec::new();
@@ -145,21 +175,20 @@ impl Frame {
             let number = happened(story).filter(|window| window.kind == *kind).count();
             let mut drawn = HashSet::new();
             for window in happened(story).filter(|window| window.kind == *kind) {
-                let (from, to) = window.span();
-                let (from, to) = (self.x(from), to.map_or(self.right, |to| self.x(to)));
+                let (from, to) = self.span(window);
                 if !drawn.insert((from as i32, to as i32)) {
                     continue;
                 }
-                self.picture.rect((from, top), (to.max(from + 1.0), self.bottom), ink.faded(0.22));
+                self.picture.rect((from, top), (to, self.bottom), ink.mix(0.22));
                 // With more windows than this, their edges would be all that one sees.
                 if number <= 200 {
                     for x in [from, to] {
-                        self.picture.line(vec![(x, top), (x, self.bottom)], 1.0, ink.faded(0.6));
+                        self.picture.line(vec![(x, top), (x, self.bottom)], 1.0, ink.mix(0.6));
                     }
                 }
-                self.picture.rect((from, top), (to.max(from + 1.0), top + FAULT_LANE - 1.0), ink);
+                self.picture.rect((from, top), (to, top + FAULT_LANE - 1.0), ink);
             }
-            self.key(Key::Area(ink), format!("{} ({number})", fault_words(*kind).0));
+            self.key(Key::Area(ink), format!("{} ({number})", kind.says.name));
         }
     }
 
@@ -170,21 +199,20 @@ impl Frame {
     /// Says that there is nothing to draw.
     pub fn nothing(&mut self, text: &str) {
         let middle = ((self.left + self.right) / 2.0, (self.top + self.bottom) / 2.0);
-        self.picture.text(middle, text, 13.0, Anchor::Center, Ink::MUTED);
+        self.picture.text(middle, text, 13.0, Anchor::Center, MUTED);
     }
 
     /// Draws the outer lines and the legend.
     pub fn finish(mut self) -> Picture {
         let corner = vec![(self.left, self.top), (self.left, self.bottom), (self.right, self.bottom)];
-        self.picture.line(corner, 1.0, Ink::AXIS);
+        self.picture.line(corner, 1.0, AXIS);
         let mut x = self.right;
         for (key, text) in std::mem::take(&mut self.legend).into_iter().rev() {
             x -= text_width(&text, SMALL, false);
-            self.picture.text((x, 48.0), text, SMALL, Anchor::Left, Ink::TEXT);
+            self.picture.text((x, 48.0), text, SMALL, Anchor::Left, picture::TEXT);
             x -= 12.0;
             match key {
-                Key::Dot(ink) => self.picture.dot((x, 48.0), 4.0, ink),
-                Key::Triangle(ink) => self.picture.triangle((x, 48.0), 4.0, ink),
+                Key::Mark(f, ink) => self.mark(f, (x, 48.0), 4.0, ink),
                 Key::Line(ink) => self.picture.line(vec![(x - 9.0, 48.0), (x + 6.0, 48.0)], 2.0, ink),
                 Key::Area(ink) => self.picture.rect((x - 7.0, 43.0), (x + 6.0, 53.0), ink),
             }
@@ -199,26 +227,39 @@ pub fn happened<'a>(story: &Story<'a>) -> impl Iterator<Item = &'a FaultWindow> 
     story.subject.history.faults.iter().filter(|window| window.skipped.is_none())
 }
 
-/// A round number (1, 2 or 5 times a power of ten) that fits into `range` about `wanted` times.
-pub fn nice_step(range: f64, wanted: f64) -> f64 {
-    let raw = (range / wanted).max(1e-9);
-    let power = 10f64.powf(raw.log10().floor());
-    let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * power >= raw * 0.7).unwrap_or(10.0);
-    digit * power
+/// Jepsen's colours for fault windows.
+pub fn fault_ink(kind: FaultKind) -> Ink {
+    let (red, green, blue) = kind.colour;
+    Ink(red, green, blue, 1.0)
 }
 
-fn round_down(value: f64) -> f64 {
-    let power = 10f64.powf(value.log10().floor());
-    [5.0, 2.0, 1.0].into_iter().map(|digit| digit * power).find(|round| *round <= value * 1.0001).unwrap_or(power)
+/// The series that these operations make up.
+pub fn series_of<'a>(operations: impl Iterator<Item = &'a Operation>) -> Vec<Series> {
+    let seen: HashSet<(Function, Outcome)> = operations.map(|operation| (operation.f, operation.outcome)).collect();
+    let one_function = seen.iter().map(|(f, _)| f).collect::<HashSet<_>>().len() == 1;
+    let all = FUNCTIONS.into_iter().flat_map(|f| OUTCOMES.into_iter().map(move |outcome| (f, outcome)));
+    all.filter(|((f, _), (outcome, ..))| seen.contains(&(*f, *outcome)))
+        .map(|((f, word), (outcome, ended, ink))| {
+            let name = if one_function { ended.to_string() } else { format!("{word} {ended}") };
+            Series { f, outcome, ink, name }
+        })
+        .collect()
+}
+
+/// A round number (1, 2 or 5 times a power of ten) that fits into `range` about `wanted` times.
+pub fn nice_step(range: f64, wanted: f64) -> f64 {
+    round_up((range / wanted).max(1e-9) * 0.7)
 }
 
 fn round_up(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
-    [1.0, 2.0, 5.0]
-        .into_iter()
-        .map(|digit| digit * power)
-        .find(|round| *round >= value * 0.9999)
-        .unwrap_or(power * 10.0)
+    let mut rounds = [1.0, 2.0, 5.0].into_iter().map(|digit| digit * power);
+    rounds.find(|round| *round >= value * 0.9999).unwrap_or(power * 10.0)
+}
+
+/// The round numbers below 1 are those above it, upside down.
+fn round_down(value: f64) -> f64 {
+    1.0 / round_up(1.0 / value)
 }
 
 /// A number with enough digits to tell neighbouring ticks apart.
@@ -226,11 +267,6 @@ fn decimal(number: f64, step: f64) -> String {
     let digits = if step >= 1.0 { 0 } else { (-step.log10()).ceil().max(0.0) as usize };
     let text = format!("{number:.digits$}");
     if number >= 10_000.0 { crate::words::count(number.round() as u64) } else { text }
-}
-
-/// The width of the widest label, for a gutter.
-pub fn widest<'a>(labels: impl Iterator<Item = &'a str>) -> f64 {
-    labels.map(|label| picture::text_width(label, SMALL, false)).fold(0.0, f64::max)
 }
 
 #[cfg(test)]

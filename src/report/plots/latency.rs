@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::frame::{Frame, Key};
+use plotters::style::Color as _;
+
+use super::OUTCOMES;
+use super::frame::{Frame, Key, series_of};
 use super::picture::Picture;
-use super::{FUNCTIONS, OUTCOMES, function_word, outcome_ink, outcome_word};
-use crate::history::{Function, Operation};
+use crate::history::Operation;
 use crate::telling::Story;
 
 pub fn latency(story: &Story) -> Picture {
@@ -24,29 +26,16 @@ pub fn latency(story: &Story) -> Picture {
     let y = frame.log_axis(lowest, highest);
     // Points on the same spot are drawn once: a million operations do not make a picture any darker.
     let mut drawn = HashSet::new();
-    for outcome in OUTCOMES {
+    for (outcome, _, ink) in OUTCOMES {
         for (operation, ms) in points.iter().filter(|(operation, _)| operation.outcome == outcome) {
             let place = (frame.x(operation.invoked), y(*ms));
-            if !drawn.insert((operation.f, outcome, (place.0 * 2.0) as i32, (place.1 * 2.0) as i32)) {
-                continue;
-            }
-            let ink = outcome_ink(outcome).faded(0.85);
-            match operation.f {
-                Function::Rmw | Function::Hold | Function::Write | Function::Cas => frame.picture.dot(place, 2.5, ink),
-                Function::Read => frame.picture.triangle(place, 3.0, ink),
+            if drawn.insert((operation.f, outcome, (place.0 * 2.0) as i32, (place.1 * 2.0) as i32)) {
+                frame.mark(operation.f, place, 2.5, ink.mix(0.85));
             }
         }
     }
-    let one_function = FUNCTIONS.iter().filter(|f| points.iter().any(|(operation, _)| operation.f == **f)).count() == 1;
-    for f in FUNCTIONS {
-        for outcome in OUTCOMES {
-            if points.iter().any(|(operation, _)| operation.f == f && operation.outcome == outcome) {
-                let ink = outcome_ink(outcome);
-                let key = if f != Function::Read { Key::Dot(ink) } else { Key::Triangle(ink) };
-                let name = if one_function { String::new() } else { format!("{} ", function_word(f)) };
-                frame.key(key, format!("{name}{}", outcome_word(outcome)));
-            }
-        }
+    for series in series_of(points.iter().map(|(operation, _)| *operation)) {
+        frame.key(Key::Mark(series.f, series.ink), series.name);
     }
     frame.finish()
 }

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::fault_ink;
-use super::frame::{Frame, Key, happened, widest};
-use super::picture::{Anchor, Ink, Picture, Shape};
+use plotters::style::Color as _;
+
+use super::frame::{Frame, Key, fault_ink, happened};
+use super::picture::{BAD, BAR, GRID, Ink, Picture, TEXT};
 use crate::checker::AnomalyKind;
 use crate::history::Process;
-use crate::telling::Story;
-use crate::telling::moments;
-use crate::telling::story::fault_words;
+use crate::report::drawing::{Anchor, SMALL, text_width};
+use crate::telling::{Story, moments};
 use crate::words::sanitize;
 
 /// If lanes are closer together than this, only some are named.
@@ -17,7 +17,7 @@ const NAMED: f64 = 14.0;
 
 pub fn locks(story: &Story) -> Picture {
     let (lanes, names) = lanes(story);
-    let gutter = 32.0 + widest(names.iter().map(String::as_str)).max(24.0);
+    let gutter = 32.0 + names.iter().map(|name| text_width(name, SMALL, false)).fold(24.0, f64::max);
     let mut frame = Frame::new(story, "Who believed they held the lock", gutter);
     frame.time_axis();
     if lanes.is_empty() {
@@ -32,9 +32,9 @@ pub fn locks(story: &Story) -> Picture {
     if holds == 0 {
         frame.nothing("no client said that it held the lock");
     }
-    frame.key(Key::Area(Ink::BAR), format!("holds ({holds})"));
+    frame.key(Key::Area(BAR), format!("holds ({holds})"));
     if overlaps > 0 {
-        frame.key(Key::Area(Ink::BAD), format!("two at once ({overlaps})"));
+        frame.key(Key::Area(BAD), format!("two at once ({overlaps})"));
     }
     for (name, (ink, number)) in faults {
         frame.key(Key::Area(ink), format!("{name} ({number})"));
@@ -73,9 +73,8 @@ fn shade_faults(
     let mut shaded = HashSet::new();
     for window in happened(story) {
         let ink = fault_ink(window.kind);
-        kinds.entry(fault_words(window.kind).0).or_insert((ink, 0)).1 += 1;
-        let (from, to) = window.span();
-        let (from, to) = (frame.x(from), to.map_or(frame.right, |to| frame.x(to)));
+        kinds.entry(window.kind.says.name).or_insert((ink, 0)).1 += 1;
+        let (from, to) = frame.span(window);
         for target in &window.targets {
             // A client's fault belongs to its lane; a node's fault affects all lanes.
             let (y0, y1, opacity) = match by_name.get(target.as_str()) {
@@ -83,7 +82,7 @@ fn shade_faults(
                 None => (frame.top, frame.bottom, 0.3),
             };
             if shaded.insert((y0 as i32, from as i32, to as i32)) {
-                frame.picture.rect((from, y0), (to.max(from + 1.0), y1), ink.faded(opacity));
+                frame.picture.rect((from, y0), (to, y1), ink.mix(opacity));
             }
         }
     }
@@ -97,10 +96,10 @@ fn name_rows(frame: &mut Frame, rows: Rows, names: &[String]) {
     for (lane, name) in names.iter().enumerate() {
         let y = rows.top_of(lane);
         if every == 1 {
-            frame.picture.line(vec![(left, y), (right, y)], 1.0, Ink::GRID);
+            frame.picture.line(vec![(left, y), (right, y)], 1.0, GRID);
         }
         if lane % every == 0 {
-            frame.picture.text((left - 8.0, y + rows.height / 2.0), name.as_str(), 11.5, Anchor::Right, Ink::TEXT);
+            frame.picture.text((left - 8.0, y + rows.height / 2.0), name.as_str(), SMALL, Anchor::Right, TEXT);
         }
     }
 }
@@ -116,7 +115,7 @@ fn draw_holds(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<Pro
         // Thousands of holds in one pixel are one bar.
         if drawn.insert((*lane, (from * 2.0) as i32, (to * 2.0) as i32)) {
             let (y0, y1) = rows.bar(*lane);
-            frame.picture.rect((from, y0), (to, y1), Ink::BAR);
+            frame.picture.rect((from, y0), (to, y1), BAR);
         }
     }
     holds
@@ -138,12 +137,12 @@ fn draw_overlaps(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<
         }
         for lane in [one, other].into_iter().filter_map(|operation| lanes.get(&operation.process)) {
             let (y0, y1) = rows.bar(*lane);
-            frame.picture.rect((from, y0), (to, y1), Ink::BAD);
+            frame.picture.rect((from, y0), (to, y1), BAD);
         }
         // An overlap of milliseconds would be a hairline; the pointer above it catches the eye.
         let (middle, top) = ((from + to) / 2.0, frame.top);
         let points = vec![(middle, top + 12.0), (middle - 4.5, top + 3.0), (middle + 4.5, top + 3.0)];
-        frame.picture.shapes.push(Shape::Polygon { points, ink: Ink::BAD });
+        frame.picture.polygon(points, BAD);
     }
     overlaps
 }

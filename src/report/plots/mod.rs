@@ -9,10 +9,10 @@ mod quantiles;
 mod rate;
 mod risk;
 
-pub use picture::{Picture, fine_png, png, svg, text_width};
+pub use picture::{Picture, fine_png, png, svg};
 pub use risk::risk;
 
-use crate::history::{FaultKind, Function, Outcome};
+use crate::history::{Function, Outcome};
 use crate::telling::Story;
 use picture::Ink;
 
@@ -25,13 +25,13 @@ pub struct Plot {
 
 /// All plots, the most informative first; the plot of locks only if a client asked for one or nobody wrote.
 pub fn all(story: &Story) -> Vec<Plot> {
-    let mut plots = vec![
-        Plot {
-            name: "locks",
-            caption: "Who believed they held the lock, over time: a bar from the moment when a client had the lock to the \
-                      moment when it began to give it back. Red: two held the lock of one key at once.",
-            picture: locks::locks(story),
-        },
+    let locks = (!story.is_unlocked()).then(|| Plot {
+        name: "locks",
+        caption: "Who believed they held the lock, over time: a bar from the moment when a client had the lock to the \
+                  moment when it began to give it back. Red: two held the lock of one key at once.",
+        picture: locks::locks(story),
+    });
+    let others = [
         Plot {
             name: "latency-raw",
             caption: "Every operation at the time when it began, by how long it took and how it ended.",
@@ -44,42 +44,19 @@ pub fn all(story: &Story) -> Vec<Plot> {
         },
         Plot { name: "rate", caption: "Answers a second, by how the operation ended.", picture: rate::rate(story) },
     ];
-    plots.retain(|plot| plot.name != "locks" || !story.is_unlocked());
-    plots
+    locks.into_iter().chain(others).collect()
 }
 
-/// Jepsen's colours for outcomes.
-fn outcome_ink(outcome: Outcome) -> Ink {
-    match outcome {
-        Outcome::Ok => Ink(0x81, 0xbf, 0xfc, 1.0),
-        Outcome::Info => Ink(0xff, 0xa4, 0x00, 1.0),
-        Outcome::Fail => Ink(0xff, 0x1e, 0x90, 1.0),
-    }
-}
-
-fn outcome_word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Ok => "ok",
-        Outcome::Info => "info",
-        Outcome::Fail => "fail",
-    }
-}
-
-fn function_word(function: Function) -> &'static str {
-    match function {
-        Function::Rmw => "rmw",
-        Function::Hold => "hold",
-        Function::Read => "read",
-        Function::Write => "write",
-        Function::Cas => "cas",
-    }
-}
-
-/// Jepsen's colours for fault windows.
-fn fault_ink(kind: FaultKind) -> Ink {
-    let (red, green, blue) = kind.colour;
-    Ink(red, green, blue, 1.0)
-}
-
-const OUTCOMES: [Outcome; 3] = [Outcome::Ok, Outcome::Info, Outcome::Fail];
-const FUNCTIONS: [Function; 5] = [Function::Rmw, Function::Hold, Function::Read, Function::Write, Function::Cas];
+/// Jepsen's colours.
+const OUTCOMES: [(Outcome, &str, Ink); 3] = [
+    (Outcome::Ok, "ok", Ink(0x81, 0xbf, 0xfc, 1.0)),
+    (Outcome::Info, "info", Ink(0xff, 0xa4, 0x00, 1.0)),
+    (Outcome::Fail, "fail", Ink(0xff, 0x1e, 0x90, 1.0)),
+];
+const FUNCTIONS: [(Function, &str); 5] = [
+    (Function::Rmw, "rmw"),
+    (Function::Hold, "hold"),
+    (Function::Read, "read"),
+    (Function::Write, "write"),
+    (Function::Cas, "cas"),
+];

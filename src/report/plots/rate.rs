@@ -1,9 +1,9 @@
 //! Answers per second, by function and outcome.
 
-use super::frame::{Frame, Key, nice_step};
+use super::frame::{Frame, Key, Series, nice_step, series_of};
 use super::picture::Picture;
-use super::{FUNCTIONS, OUTCOMES, function_word, outcome_ink, outcome_word};
-use crate::history::{Function, Operation};
+use crate::history::Operation;
+use crate::report::drawing::Point;
 use crate::telling::Story;
 
 pub fn rate(story: &Story) -> Picture {
@@ -15,53 +15,35 @@ pub fn rate(story: &Story) -> Picture {
     // The remainder at the end belongs to the last window: a sliver of its own would look like a collapse.
     let places = ((frame.seconds / window).round() as usize).max(1);
     let seconds = frame.seconds;
-    let bounds = move |number: usize| {
-        (number as f64 * window, if number + 1 == places { seconds } else { (number + 1) as f64 * window })
-    };
-    let rate = move |number: usize, count: u64| {
-        let (from, to) = bounds(number);
-        count as f64 / (to - from).max(window / 2.0)
-    };
-    let mut series = Vec::new();
-    for f in FUNCTIONS {
-        for outcome in OUTCOMES {
-            let mut counts = vec![0u64; places];
-            let of_series = |operation: &&Operation| operation.f == f && operation.outcome == outcome;
-            for time in story.client_operations().filter(of_series).filter_map(|operation| operation.completed) {
-                let place = (time as f64 / 1e9 / window) as usize;
-                counts[place.min(places - 1)] += 1;
-            }
-            if counts.iter().any(|count| *count > 0) {
-                series.push((f, outcome, counts));
-            }
+    let answers = story.client_operations().filter_map(|operation| Some((operation, operation.completed?)));
+    let answers: Vec<(&Operation, u64)> = answers.collect();
+    // The middle of each window, and the rate in it.
+    let rates = |series: &Series| -> Vec<(f64, f64)> {
+        let mut counts = vec![0u64; places];
+        for (_, time) in answers.iter().filter(|(operation, _)| series.has(operation)) {
+            counts[((*time as f64 / 1e9 / window) as usize).min(places - 1)] += 1;
         }
-    }
+        let rate = |(number, count): (usize, u64)| {
+            let from = number as f64 * window;
+            let to = if number + 1 == places { seconds } else { from + window };
+            ((from + to) / 2.0, count as f64 / (to - from).max(window / 2.0))
+        };
+        counts.into_iter().enumerate().map(rate).collect()
+    };
+    let series: Vec<Series> = series_of(answers.iter().map(|(operation, _)| *operation));
     if series.is_empty() {
         frame.nothing("no operation was completed");
         return frame.finish();
     }
-    let rates =
-        |counts: &[u64]| counts.iter().enumerate().map(|(number, count)| rate(number, *count)).collect::<Vec<_>>();
-    let highest = series.iter().flat_map(|(_, _, counts)| rates(counts)).fold(0.0, f64::max);
-    let y = frame.linear_axis(highest);
-    let one_function = series.iter().all(|(f, _, _)| *f == series[0].0);
-    for (f, outcome, counts) in series {
-        let ink = outcome_ink(outcome);
-        let points: Vec<(f64, f64)> = (rates(&counts).into_iter().enumerate())
-            .map(|(number, rate)| {
-                let (from, to) = bounds(number);
-                (frame.x(((from + to) / 2.0 * 1e9) as u64), y(rate))
-            })
-            .collect();
+    let y = frame.linear_axis(series.iter().flat_map(rates).map(|(_, rate)| rate).fold(0.0, f64::max));
+    for one in series {
+        let points: Vec<Point> =
+            rates(&one).iter().map(|(time, rate)| (frame.x((time * 1e9) as u64), y(*rate))).collect();
         for point in &points {
-            match f {
-                Function::Rmw | Function::Hold | Function::Write | Function::Cas => frame.picture.dot(*point, 2.5, ink),
-                Function::Read => frame.picture.triangle(*point, 3.0, ink),
-            }
+            frame.mark(one.f, *point, 2.5, one.ink);
         }
-        frame.picture.line(points, 1.5, ink);
-        let name = if one_function { String::new() } else { format!("{} ", function_word(f)) };
-        frame.key(Key::Line(ink), format!("{name}{}", outcome_word(outcome)));
+        frame.picture.line(points, 1.5, one.ink);
+        frame.key(Key::Line(one.ink), one.name);
     }
     frame.finish()
 }

@@ -1,10 +1,12 @@
 //! What a lock loses by its TTL, and what a longer TTL costs.
 
+use plotters::style::Color as _;
+
 use super::frame::Frame;
-use super::picture::{Anchor, HEIGHT, Ink, Picture, WIDTH};
+use super::picture::{BAD, BAR, HEIGHT, MUTED, Picture, TEXT, WIDTH};
+use crate::report::drawing::{Anchor, SMALL};
 use crate::risk::{Interval, Row, YEAR};
 
-const SMALL: f64 = 11.5;
 /// Where the left half ends and the right half begins.
 const HALVES: (f64, f64) = (WIDTH / 2.0 - 20.0, WIDTH / 2.0 + 60.0);
 
@@ -25,26 +27,26 @@ pub fn risk(rows: &[Row], asked: usize, title: &str) -> Picture {
     for (place, row) in rows.iter().enumerate() {
         let (lost, x) = (row.lost.times(YEAR), x(row));
         if lost.mean <= 0.0 {
-            frame.picture.text((x, frame.bottom - 9.0), "0", SMALL, Anchor::Center, Ink::TEXT);
+            frame.picture.text((x, frame.bottom - 9.0), "0", SMALL, Anchor::Center, TEXT);
             continue;
         }
         means.push((x, y(lost.mean)));
         let ends = (finite(lost.low).map_or(frame.bottom, &y), finite(lost.high).map_or(frame.top, &y));
-        frame.picture.line(vec![(x, ends.0), (x, ends.1)], 2.0, Ink::BAD.faded(0.45));
-        frame.picture.dot((x, y(lost.mean)), if place == asked { 5.5 } else { 3.5 }, Ink::BAD);
+        frame.picture.line(vec![(x, ends.0), (x, ends.1)], 2.0, BAD.mix(0.45));
+        frame.picture.dot((x, y(lost.mean)), if place == asked { 5.5 } else { 3.5 }, BAD);
     }
-    frame.picture.line(means, 1.5, Ink::BAD);
+    frame.picture.line(means, 1.5, BAD);
 
     (frame.left, frame.right) = (HALVES.1, WIDTH - 18.0);
     let unit = "seconds a year in which a dead holder keeps its lock";
-    frame.picture.text((HALVES.1 - 48.0, 48.0), unit, SMALL, Anchor::Left, Ink::MUTED);
+    frame.picture.text((HALVES.1 - 48.0, 48.0), unit, SMALL, Anchor::Left, MUTED);
     let y = frame.linear_axis(rows.iter().map(|row| row.unavailable_s).fold(0.0, f64::max));
     let x = ttl_axis(&mut frame, rows);
     let points: Vec<(f64, f64)> = rows.iter().map(|row| (x(row), y(row.unavailable_s))).collect();
     for (place, point) in points.iter().enumerate() {
-        frame.picture.dot(*point, if place == asked { 5.5 } else { 3.5 }, Ink::BAR);
+        frame.picture.dot(*point, if place == asked { 5.5 } else { 3.5 }, BAR);
     }
-    frame.picture.line(points, 1.5, Ink::BAR);
+    frame.picture.line(points, 1.5, BAR);
     frame.finish()
 }
 
@@ -57,9 +59,9 @@ fn ttl_axis(frame: &mut Frame, rows: &[Row]) -> impl Fn(&Row) -> f64 + use<> {
     let place = move |row: &Row| left + (right - left) * (logarithm(row) - first) / range;
     for row in rows {
         let text = humantime::format_duration(row.ttl).to_string();
-        frame.picture.text((place(row), frame.bottom + 13.0), text, SMALL, Anchor::Center, Ink::MUTED);
+        frame.picture.text((place(row), frame.bottom + 13.0), text, SMALL, Anchor::Center, MUTED);
     }
     let middle = (frame.left + frame.right) / 2.0;
-    frame.picture.text((middle, HEIGHT - 13.0), "the lock's TTL", SMALL, Anchor::Center, Ink::MUTED);
+    frame.picture.text((middle, HEIGHT - 13.0), "the lock's TTL", SMALL, Anchor::Center, MUTED);
     place
 }

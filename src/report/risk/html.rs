@@ -3,27 +3,21 @@
 use maud::{PreEscaped, html};
 
 use super::RiskReport;
-use crate::report::html::whole_page;
+use crate::report::html::{header, whole_page};
 use crate::report::plots;
 use crate::risk::distribution::Source;
+use crate::words::capital;
 
 impl RiskReport<'_> {
     /// The page.
     pub(super) fn html(&self) -> String {
-        let headline = self.headline();
-        let mut letters = headline.chars();
-        let headline: String =
-            letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default();
+        let headline = html! { (capital(&self.headline())) "." };
+        let guard = html! { @if let Some(guard) = self.with_guard() { p { (guard) } } };
         let picture = plots::risk(&self.risk.rows, self.question.asked, &self.title());
         let (heads, rows) = self.table();
         let body = html! {
             main {
-                header class="verdict unknown" {
-                    p class="about" { b { "redjepsen" } span { "how often a lock loses updates" } }
-                    h1 { "SIMULATED" }
-                    p class="headline" { (headline) "." }
-                    @if let Some(guard) = self.with_guard() { p { (guard) } }
-                }
+                (header("unknown", &["how often a lock loses updates"], "SIMULATED", &headline, &guard))
                 section id="ttl" {
                     h2 { "By TTL" }
                     @if let Ok(svg) = plots::svg(&picture) { figure class="plot" { (PreEscaped(svg)) } }
@@ -50,6 +44,6 @@ impl RiskReport<'_> {
                 }
             }
         };
-        whole_page(&["SIMULATED", &self.title()], &[], &body)
+        whole_page(&["SIMULATED", &self.title()], "", &body)
     }
 }

@@ -9,7 +9,7 @@ use crate::report::Look;
 impl RiskReport<'_> {
     /// The report as text for people. `folder` is where its files were written, if they were.
     pub fn text(&self, folder: Option<&Path>, look: Look) -> String {
-        let word = look.paint("1;33", "SIMULATED");
+        let word = look.verdict("SIMULATED", "unknown");
         let mut text = format!("{word}  {}\n", self.headline());
         if let Some(guard) = self.with_guard() {
             let _ = writeln!(text, "           {guard}");

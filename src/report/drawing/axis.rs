@@ -1,10 +1,12 @@
-//! Where moments lie on the drawing's time axis.
+//! The time axis of a drawing: where moments lie on it, and how it looks.
 //!
 //! The interesting moments of an incident are milliseconds apart, with a pause of seconds between them; drawn to scale,
 //! their labels would overlap. So the axis only keeps the order: each stretch is as wide as its duration or the labels
 //! in it need, whichever is more.
 
 use std::collections::BTreeMap;
+
+use super::{Anchor, Canvas, GUTTER, Row, SMALL, text_width};
 
 /// Moments to be placed, and the room needed between them.
 #[derive(Default)]
@@ -16,7 +18,7 @@ pub struct Planner {
 /// The moments with their places.
 pub struct Axis {
     places: BTreeMap<u64, f64>,
-    pub width: f64,
+    pub right: f64,
 }
 
 impl Planner {
@@ -34,8 +36,9 @@ impl Planner {
         }
     }
 
-    /// Places all moments on `width` pixels, or on more if the labels need more.
-    pub fn place(mut self, width: f64) -> Axis {
+    /// Places all moments from `left` to `right`, or further to the right if the labels need more.
+    pub fn place(mut self, left: f64, right: f64) -> Axis {
+        let width = right - left;
         for (number, slot) in self.moments.values_mut().enumerate() {
             *slot = number;
         }
@@ -64,8 +67,8 @@ impl Planner {
             if end(&place(middle)) <= width { low = middle } else { high = middle }
         }
         let places = place(low);
-        let width = end(&places).max(width);
-        Axis { places: times.into_iter().zip(places).collect(), width }
+        let right = left + end(&places).max(width);
+        Axis { places: times.into_iter().zip(places.iter().map(|place| left + place)).collect(), right }
     }
 }
 
@@ -77,7 +80,26 @@ impl Axis {
         match (before, after) {
             (Some((t0, x0)), Some((t1, x1))) if t1 > t0 => x0 + (x1 - x0) * (time - t0) as f64 / (t1 - t0) as f64,
             (Some((_, x)), _) | (None, Some((_, x))) => *x,
-            (None, None) => 0.0,
+            (None, None) => GUTTER,
+        }
+    }
+
+    /// A line from end to end, such as below the bars of a client.
+    pub fn rail(&self, canvas: &mut Canvas, y: f64) {
+        canvas.line("rail", (GUTTER, y), (self.right, y));
+    }
+
+    /// The axis itself with what it shows, and as many of these labels as there is room for, those given first before others.
+    pub fn draw(&self, canvas: &mut Canvas, y: f64, what: &str, labels: impl IntoIterator<Item = (u64, String)>) {
+        self.rail(canvas, y);
+        canvas.text("small", (0.0, y + 17.0), Anchor::Left, what);
+        let mut row = Row::new(GUTTER, self.right);
+        for (time, label) in labels {
+            let x = self.x(time);
+            if let Some(middle) = row.fit(x, text_width(&label, SMALL, false) + 10.0) {
+                canvas.line("tick", (x, y - 3.0), (x, y + 3.0));
+                canvas.text("small", (middle, y + 17.0), Anchor::Center, &label);
+            }
         }
     }
 }
@@ -95,8 +117,8 @@ mod tests {
         planner.room(0, 1, 50.0);
         planner.room(1, 1000, 20.0);
         planner.room(1001, 1002, 60.0);
-        let axis = planner.place(500.0);
-        assert!((axis.width - 500.0).abs() < 1e-6);
+        let axis = planner.place(100.0, 600.0);
+        assert!((axis.right - 600.0).abs() < 1e-6);
         assert!(axis.x(1) - axis.x(0) >= 50.0 && axis.x(1002) - axis.x(1001) >= 60.0);
         assert!(axis.x(1000) - axis.x(2) > 350.0, "what is left goes to the long stretch");
         assert!(axis.x(0) < axis.x(500) && axis.x(500) < axis.x(1000));
@@ -107,7 +129,7 @@ mod tests {
         let mut planner = Planner::default();
         planner.room(0, 1, 300.0);
         planner.room(1, 2, 300.0);
-        assert_eq!(planner.place(400.0).width, 600.0);
-        assert_eq!(Planner::default().place(400.0).x(7), 0.0);
+        assert_eq!(planner.place(50.0, 450.0).right, 650.0);
+        assert_eq!(Planner::default().place(50.0, 450.0).x(7), GUTTER);
     }
 }

@@ -1,0 +1,121 @@
+//! What drawings are made of: SVG elements with their looks in a style sheet, a time axis, and rows of labels that keep clear of
+//! each other. A drawing is made for a page, which sets the colours, or stands alone. Plots share the measures of texts and
+//! have shapes of their own, which a library paints.
+//!
+//! Texts come from users' clients and foreign files: maud escapes all of them.
+
+mod axis;
+mod text;
+
+pub use axis::{Axis, Planner};
+use maud::{Markup, PreEscaped, html};
+/// Which part of a text its place is.
+pub use plotters::style::text_anchor::HPos as Anchor;
+pub use text::{SMALL, TEXT, WHO, font, text_width};
+
+/// The look of drawings, for a page that has any.
+pub const STYLE: &str = include_str!("style.css");
+/// The colours of drawings and pages, where it is light.
+pub const COLOURS: &str = ":root{--ink:#1f2328;--muted:#59636e;--line:#d1d9e0;--paper:#ffffff;--bar:#4a5a70;--bar-ink:#ffffff;--bad:#c4314b;--bad-wash:rgba(196,49,75,.11);--by-time:#1a62c5;--pause:#a0b1e9;--pause-ink:#1f2a5a;--pause-wash:rgba(160,177,233,.30);--value:#eef1f4}";
+
+/// How wide a drawing is, unless its labels need more.
+pub const WIDTH: f64 = 940.0;
+/// Room for names on the left.
+pub const GUTTER: f64 = 122.0;
+/// A drawing without a page has nothing else to keep it off the edge.
+const EDGE: f64 = 16.0;
+
+/// Right and down, in pixels.
+pub type Point = (f64, f64);
+
+/// A drawing in the making.
+#[derive(Default)]
+pub struct Canvas {
+    svg: String,
+}
+
+impl Canvas {
+    pub fn put(&mut self, element: Markup) {
+        self.svg.push_str(&element.into_string());
+    }
+
+    pub fn line(&mut self, class: &str, (x1, y1): Point, (x2, y2): Point) {
+        self.put(html! { line class=(class) x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) {} });
+    }
+
+    /// At least half a pixel wide.
+    pub fn rect(&mut self, class: &str, (x0, y0): Point, (x1, y1): Point) {
+        let width = (x1 - x0).max(0.5);
+        self.put(html! { rect class=(class) x=(px(x0)) y=(px(y0)) width=(px(width)) height=(px(y1 - y0)) rx="2" {} });
+    }
+
+    pub fn polygon(&mut self, class: &str, corners: &[Point]) {
+        let corners: Vec<String> = corners.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect();
+        self.put(html! { polygon class=(class) points=(corners.join(" ")) {} });
+    }
+
+    pub fn text(&mut self, class: &str, (x, y): Point, anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Left => None,
+            Anchor::Center => Some("middle"),
+            Anchor::Right => Some("end"),
+        };
+        self.put(html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor=[anchor] { (text) } });
+    }
+
+    /// Something with a text that is shown while the mouse is over it.
+    pub fn group(&mut self, title: &str, inside: Canvas) {
+        self.put(html! { g { title { (title) } (PreEscaped(inside.svg)) } });
+    }
+
+    /// The drawing as an SVG element for a page, or as one that stands alone.
+    pub fn svg(self, title: &str, (width, height): Point, alone: bool) -> Markup {
+        let edge = if alone { EDGE } else { 0.0 };
+        let (full_width, full_height) = (px(width + 2.0 * edge), px(height + 2.0 * edge));
+        // A page lets a wide drawing scroll before its labels get too small to read.
+        let wide = (width > WIDTH).then(|| format!("min-width:{}px", px(0.75 * width)));
+        let corner = px(0.0 - edge);
+        html! {
+            svg class="drawing" xmlns="http://www.w3.org/2000/svg" viewBox={ (corner) " " (corner) " " (full_width) " " (full_height) }
+                width=(full_width) height=(full_height) style=[wide] role="img" aria-label=(title) {
+                @if alone {
+                    title { (title) }
+                    // Nothing in it is from users.
+                    style { (PreEscaped(COLOURS)) (PreEscaped(STYLE)) }
+                    rect x=(corner) y=(corner) width=(full_width) height=(full_height) fill="var(--paper)" {}
+                }
+                (PreEscaped(self.svg))
+            }
+        }
+    }
+}
+
+/// A row of labels, none on another.
+pub struct Row {
+    left: f64,
+    right: f64,
+    taken: Vec<(f64, f64)>,
+}
+
+impl Row {
+    pub fn new(left: f64, right: f64) -> Row {
+        Row { left, right, taken: Vec::new() }
+    }
+
+    /// The middle of a label of this width, as near to `x` as the ends of the row let it be; None if another one is there.
+    pub fn fit(&mut self, x: f64, width: f64) -> Option<f64> {
+        let (first, half) = (self.left + width / 2.0, width / 2.0);
+        let middle = x.clamp(first, (self.right - half).max(first));
+        let is_free = self.taken.iter().all(|(left, right)| middle + half < *left || middle - half > *right);
+        is_free.then(|| {
+            self.taken.push((middle - half, middle + half));
+            middle
+        })
+    }
+}
+
+/// Nobody sees more than a tenth of a pixel.
+pub fn px(number: f64) -> String {
+    let text = format!("{number:.1}");
+    text.strip_suffix(".0").map(str::to_string).unwrap_or(text)
+}
