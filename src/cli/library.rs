@@ -119,13 +119,21 @@ impl LibraryFlags {
 }
 
 impl Examination {
-    async fn made(&self) -> Result<Exit, Failure> {
+    async fn made(mut self) -> Result<Exit, Failure> {
         tell_progress("learning what it sends, from three runs without faults");
         let learnt = self.make("commands", &self.without_faults(), None).await?;
         if learnt.lacking > 0 {
             return Err(self.broke_off(&learnt));
         }
         let (sent, operations, phases) = learn(&learnt)?;
+        let refused = match &self.flags.ttl[..] {
+            [_, others @ ..] if !others.is_empty() => {
+                let others = self.suite_file(others.iter().map(|ttl| self.shortly(*ttl)).collect());
+                refused(&self.make("ttls", &others, None).await?)
+            }
+            _ => Vec::new(),
+        };
+        self.flags.ttl.retain(|ttl| !refused.iter().any(|(refused, _)| *refused == *ttl));
         let kind = Kind::of(&self.plain, sent::is_renewed(&sent));
         tell_progress(&format!(
             "{kind}; {} told apart in {operations} operations",
@@ -145,7 +153,7 @@ impl Examination {
 
         tell_progress("comparing with a lock of ours of the same kind, in virtual time");
         let page_folder = catalogue.state.folder().to_path_buf();
-        let compare = Compare { examination: self, kind: &kind, page_folder: &page_folder };
+        let compare = Compare { examination: &self, kind: &kind, page_folder: &page_folder };
         let mut tried = compare.tried(&catalogue, None)?;
         if let Some(search) = &search {
             tried.extend(compare.tried(search, Some((&scripted, &folder)))?);
@@ -162,6 +170,7 @@ impl Examination {
             sent,
             tried,
             not_about,
+            refused: refused.into_iter().map(|(ttl, why)| (ttl.to_string(), why)).collect(),
             not_made: catalogue.lacking + search.as_ref().map_or(files.len(), |search| search.lacking),
             took: self.began.elapsed(),
             versions: versions(catalogue.state.folder(), &catalogue.state.runs),
@@ -217,6 +226,12 @@ impl Examination {
 
     fn suite_file(&self, cells: Vec<Block>) -> SuiteFile {
         SuiteFile { description: String::new(), runs: 1, seed: 1, with: self.flags.of_every_run(), cells }
+    }
+
+    /// A run that only shows whether the library takes this TTL.
+    fn shortly(&self, ttl: Length) -> Block {
+        let with = Options { ttl: Some(ttl), time_limit: "2s".parse().ok(), ..Options::default() };
+        Block { with, ..self.block("none".to_string()) }
     }
 
     fn block(&self, nemesis: String) -> Block {
@@ -334,6 +349,14 @@ fn learn(made: &Made) -> Result<(Vec<Sent>, u64, Vec<Phase>), Failure> {
     Ok((sent::sent(&runs), count, phases))
 }
 
+/// The TTLs of which no run could be made, each with the reason.
+fn refused(made: &Made) -> Vec<(Length, String)> {
+    let failed = made.state.runs.iter().filter(|run| run.valid.is_none());
+    let ttl =
+        |run: &RunOutcome| made.suite.cells.iter().find(|cell| cell.name == run.cell).map(|cell| cell.scenario.ttl);
+    failed.filter_map(|run| Some((Length::Absolute(ttl(run)?), run.summary.clone()))).collect()
+}
+
 /// Writes the scenarios, and returns their files, in their order.
 fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Failure> {
     let of_its_kind = folder.join("of-its-kind");
@@ -370,6 +393,7 @@ impl Compare<'_> {
                     scenario: cell.nemesis.clone(),
                     description: cell.scenario.nemesis.description.clone(),
                     searched: searched.is_some(),
+                    scripted: cell.scripted,
                     of_its_kind: OfItsKind::Unknown,
                     runs,
                 }),
@@ -383,6 +407,10 @@ impl Compare<'_> {
                 }
             };
             one.of_its_kind = block_in_place(|| self.of_its_kind(&nemesis));
+            // Faults that are drawn are others in each run: what such a lock withstood was not the same.
+            if !one.scripted && one.of_its_kind == OfItsKind::Holds {
+                one.of_its_kind = OfItsKind::Unknown;
+            }
         }
         Ok(tried)
     }

@@ -22,6 +22,8 @@ pub struct Examined {
     pub kind: Kind,
     /// The TTLs that it was tried with.
     pub ttls: Vec<String>,
+    /// The TTLs that it does not take, each with what it says.
+    pub refused: Vec<(String, String)>,
     pub sent: Vec<Sent>,
     pub tried: Vec<Tried>,
     /// Scenarios that are about other locks, each with the reason.
@@ -41,6 +43,8 @@ pub struct Tried {
     pub description: String,
     /// Whether it was made from what the library was seen to send.
     pub searched: bool,
+    /// Whether it brings one moment about, the same in every run.
+    pub scripted: bool,
     pub of_its_kind: OfItsKind,
     pub runs: Vec<TriedRun>,
 }

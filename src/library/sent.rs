@@ -40,8 +40,10 @@ pub struct Sent {
     pub name: String,
     /// Which of this name, from 1, of those that one operation sends to one node at that time.
     pub nth: u32,
-    /// The key by which it is told from others of its name, if that is one of the operation's.
+    /// The key of the operation that it names, if it does.
     pub key: Option<String>,
+    /// Whether that stands where commands have their keys, so that it tells it from others of its name.
+    pub is_keyed: bool,
     /// It with its first words, as it was sent once.
     pub example: String,
     /// What the script called, if it is one.
@@ -81,7 +83,17 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                 if command.from.as_deref() != Some(&*client) || command.in_script || HOUSEKEEPING.contains(&&*name) {
                     continue;
                 }
-                let name = if runs_a_script(&name) { "EVAL".to_string() } else { name };
+                let is_script = runs_a_script(&name);
+                let name = if is_script { "EVAL".to_string() } else { name };
+                // It had its majority before the last of the nodes was asked.
+                let is_late = |counts: &BTreeMap<(When, &str, String), u32>| {
+                    let of_it = |(when, _, known): &&(When, &str, String)| *when == When::Taking && *known == name;
+                    let nodes: Vec<&str> = counts.keys().filter(of_it).map(|(_, node, _)| *node).collect();
+                    !nodes.is_empty() && !nodes.contains(&&*command.node)
+                };
+                if when == When::Holding && is_late(&counts) {
+                    when = When::Taking;
+                }
                 if several && when == When::Taking {
                     if order.iter().any(|(when, known, _)| *when == When::Taking && *known == name) {
                         continue;
@@ -102,6 +114,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                     name,
                     nth: *nth,
                     key: command.words.iter().skip(1).find(|word| names_a_key_of_the_run(word)).cloned(),
+                    is_keyed: is_script || command.words.get(1).is_some_and(|word| names_a_key_of_the_run(word)),
                     example: example(&command.words),
                     calls: Vec::new(),
                     operations: 0,
@@ -119,9 +132,14 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
     order.into_iter().filter_map(|known| seen.remove(&known)).filter(is_usual).collect()
 }
 
-/// Whether a lock is renewed by itself while it is held.
+/// What gives a key more time to live, itself or in a script.
+const RENEWS: [&str; 11] =
+    ["EXPIRE", "EXPIREAT", "GETEX", "HEXPIRE", "HPEXPIRE", "PEXPIRE", "PEXPIREAT", "PSETEX", "SET", "SETEX", "HSETEX"];
+
+/// Whether a lock is seen to be renewed while it is held. Who only looks whether it still has it does not.
 pub fn is_renewed(sent: &[Sent]) -> bool {
-    sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some())
+    let renews = |sent: &Sent| sent.calls.iter().chain([&sent.name]).any(|name| RENEWS.contains(&&**name));
+    sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some() && renews(sent))
 }
 
 /// What the client of an operation was doing at that time.

@@ -6,7 +6,8 @@
 use std::fmt::Write;
 
 use super::sent::{Sent, When};
-use crate::fault_kinds::ordinal;
+use crate::fault_kinds::{names_a_key_of_the_run, ordinal};
+use crate::words::capital;
 
 /// What goes wrong at a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,12 +121,9 @@ impl Strike {
         if let Some(node) = at.strip_prefix("node:") {
             let _ = write!(name, "-at-n{node}");
         }
-        let key = sent
-            .key
-            .as_deref()
-            .filter(|key| key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":_-{}.".contains(&byte)));
-        // Any key of a run, in place of the one that was seen.
-        let key = key.map_or_else(String::new, |key| format!(" on {}", digits_as_stars(key)));
+        // Whatever key of the run it is, and whatever follows in it.
+        let pattern = sent.key.as_deref().filter(|_| sent.is_keyed).and_then(pattern);
+        let key = pattern.map_or_else(String::new, |pattern| format!(" on {pattern}"));
         let where_ = if at == "nodes" { String::new() } else { format!(" at {}", at.replace("node:", "n")) };
         let description =
             format!("{}: at its {nth}{}{where_}, {}", capital(&sent.when.to_string()), sent.name, self.what());
@@ -222,20 +220,11 @@ fn waiting(fault: &str) -> Vec<String> {
     steps.map(str::to_string).to_vec()
 }
 
-/// `lock:k*` for `lock:k0`.
-fn digits_as_stars(key: &str) -> String {
-    let mut pattern = String::new();
-    for c in key.chars() {
-        match c {
-            '0'..='9' if pattern.ends_with('*') => {}
-            '0'..='9' => pattern.push('*'),
-            other => pattern.push(other),
-        }
-    }
-    pattern
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+/// `lock:k*` for `lock:k0` and for `lock:k0-reply-17`; None if it can't be said in a phrase.
+fn pattern(key: &str) -> Option<String> {
+    let mut ends = key.char_indices().map(|(at, c)| at + c.len_utf8());
+    let end = ends.find(|end| names_a_key_of_the_run(&key[..*end]))?;
+    // It ends with its first digit.
+    let before = &key[..end - 2];
+    before.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":_-{}./".contains(&byte)).then(|| format!("{before}k*"))
 }

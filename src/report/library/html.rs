@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{broken, command, facts, headline, meaning, symptom};
 use crate::library::examined::{Came, Examined, Symptom, Tried};
 use crate::library::kind::OfItsKind;
-use crate::report::html::{prose, whole_page};
+use crate::report::html::{header, prose, whole_page};
 use crate::words::sanitize;
 
 /// Names of scenarios stay whole where there is room.
@@ -23,11 +23,7 @@ pub fn html(examined: &Examined) -> String {
     };
     let body = html! {
         main {
-            header class={ "verdict " (class) } {
-                p class="about" { b { "redjepsen" } span { "everything that was tried of one library" } }
-                h1 { (word) }
-                p class="headline" { (prose(&headline(examined))) "." }
-            }
+            (header(class, &["everything that was tried of one library"], word, &html! { (prose(&headline(examined))) "." }, &html! {}))
             section id="sends" {
                 h2 { "What it sends" }
                 table {
@@ -59,7 +55,7 @@ pub fn html(examined: &Examined) -> String {
             }
         }
     };
-    whole_page(&[&examined.name], &[STYLE], &body)
+    whole_page(&[&examined.name], STYLE, &body)
 }
 
 /// What breaks it in one way.

@@ -84,6 +84,9 @@ fn facts(examined: &Examined) -> Vec<(&'static str, String)> {
         ("TTL", examined.ttls.join(", ")),
         ("tried", format!("{} in {}", plural(examined.runs() as u64, "run"), length(examined.took.as_nanos() as u64))),
     ];
+    for (ttl, why) in &examined.refused {
+        facts.push(("TTL refused", format!("{ttl}: {why}")));
+    }
     if examined.not_made > 0 {
         facts.push(("not tried", format!("{}, for want of time", plural(examined.not_made as u64, "run"))));
     }

@@ -15,7 +15,16 @@ use redjepsen::scenario::Options;
 
 fn command(when: When, name: &str) -> Sent {
     let example = format!("{name} lock:k0");
-    Sent { when, name: name.into(), nth: 1, key: Some("lock:k0".into()), example, calls: Vec::new(), operations: 9 }
+    Sent {
+        when,
+        name: name.into(),
+        nth: 1,
+        key: Some("lock:k0".into()),
+        is_keyed: true,
+        example,
+        calls: Vec::new(),
+        operations: 9,
+    }
 }
 
 /// What a run of this scenario with this lock of ours shows.
@@ -79,6 +88,14 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
     for scripted in waiting {
         assert!(scripted.toml.contains("SUBSCRIBE on lock:k* client:0"), "{}", scripted.toml);
         assert!(toml::from_str::<redjepsen::nemesis::Nemesis>(&scripted.toml).is_ok(), "{}", scripted.toml);
+    }
+    // What follows the operation's key may be drawn anew each time, and a command may name it elsewhere than where keys are.
+    for (key, is_keyed, command_on) in
+        [("{lock:k0}-reply-17", true, "PUBLISH on {lock:k* client"), ("lock:k0", false, "PUBLISH client")]
+    {
+        let sent = Sent { key: Some(key.into()), is_keyed, ..command(When::Waiting, "PUBLISH") };
+        let toml = &scenarios(&[sent], 1, true)[0].toml;
+        assert!(toml.contains(command_on), "{toml}");
     }
     // Nothing runs out by itself, so nothing is waited for.
     let forever = scenarios(&[command(When::Taking, "SET")], 1, false);
@@ -151,6 +168,22 @@ fn commands_are_told_apart_by_what_their_client_was_doing() {
     assert_eq!(seen[2].name, "EVAL");
     assert!(is_renewed(&seen));
     assert!(!is_renewed(&seen[..1]));
+    // Who looks whether it still has the lock renews nothing.
+    let looks = Sent { calls: vec!["GET".into()], ..command(When::Holding, "EVAL") };
+    assert!(!is_renewed(&[looks.clone(), command(When::Holding, "GET")]));
+    assert!(is_renewed(&[Sent { calls: vec!["GET".into(), "PEXPIRE".into()], ..looks }]));
+}
+
+#[test]
+fn a_node_that_is_asked_when_others_are_a_majority_is_asked_for_the_lock() {
+    let at = |node: &str, time, words: &[&str]| RecordedCommand { node: node.into(), ..recorded(time, "c0", words) };
+    let take = ["SET", "lock:k0", "v"];
+    // One who has been asked before is asked for something else.
+    let commands = vec![at("n0", 150, &take), at("n1", 160, &take), at("n2", 210, &take), at("n0", 250, &take)];
+    let told: Vec<_> = sent(&[(run_of(1), commands.clone())]).iter().map(|sent| sent.when).collect();
+    assert_eq!(told, [When::Taking, When::Holding]);
+    let told: Vec<_> = sent(&[(run_of(1), commands[..3].to_vec())]).iter().map(|sent| sent.when).collect();
+    assert_eq!(told, [When::Taking]);
 }
 
 #[test]
@@ -177,7 +210,14 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
 }
 
 fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {
-    Tried { scenario: scenario.into(), description: format!("What {scenario} is"), searched: false, of_its_kind, runs }
+    Tried {
+        scenario: scenario.into(),
+        description: format!("What {scenario} is"),
+        searched: false,
+        scripted: true,
+        of_its_kind,
+        runs,
+    }
 }
 
 fn examined(tried: Vec<Tried>) -> Examined {
@@ -186,6 +226,7 @@ fn examined(tried: Vec<Tried>) -> Examined {
         name: "mine 1.0".into(),
         kind: Kind { reference: Some("single".into()), what: "a lock with a TTL, on one node".into() },
         ttls: vec!["1s".into()],
+        refused: vec![("400ms".into(), "whole seconds only".into())],
         sent: vec![command(When::Taking, "SET")],
         tried,
         not_about: vec![("failover".into(), "it has no primary".into())],
