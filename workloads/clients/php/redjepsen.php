@@ -65,6 +65,15 @@ final class Settings
         return $this->ttlMs / 1000;
     }
 
+    /** The TTL for a library that counts in whole seconds. */
+    public function wholeSeconds(): int
+    {
+        if ($this->ttlMs % 1000 !== 0 || $this->ttlMs === 0) {
+            throw new Unsuitable("this library counts in whole seconds, and the TTL is $this->ttlMs ms: take --ttl 1s");
+        }
+        return intdiv($this->ttlMs, 1000);
+    }
+
     /** The only node. */
     public function node(): string
     {
