@@ -84,6 +84,12 @@ fn symfony_lock_holds_without_faults_and_falls_to_a_pause() {
     holds_and_falls("symfony-lock", "Symfony Lock 5.4.53", missing_for_php(packages));
 }
 
+#[test]
+fn laravel_lock_holds_without_faults_and_falls_to_a_pause() {
+    let packages = include_str!("../../workloads/clients/php/packages/laravel-lock.txt");
+    holds_and_falls("laravel-lock", "Laravel Cache::lock 8.83.26", missing_for_php(packages));
+}
+
 /// redsync, built with cgo or without: what a fault of its client's wall clock was seen to do, and what the run said.
 fn skewed(cgo: &str) -> (serde_json::Value, String) {
     let store = tempfile::tempdir().unwrap();
