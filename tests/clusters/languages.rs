@@ -90,6 +90,28 @@ fn laravel_lock_holds_without_faults_and_falls_to_a_pause() {
     holds_and_falls("laravel-lock", "Laravel Cache::lock 8.83.26", missing_for_php(packages));
 }
 
+/// A lock that is renewed by its library, or by the client, and lost: what the library knows of it is in the history.
+fn a_loss_is_told(workload: &str, flags: &str, missing: Option<impl Display>) {
+    if let Some(missing) = missing {
+        return tell(workload, missing);
+    }
+    let _turn = turns::local();
+    let store = tempfile::tempdir().unwrap();
+    let (code, text) = run(store.path(), &format!("--workload {workload} {flags}"));
+    assert_eq!(code, Some(0), "{text}");
+    let history = std::fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap();
+    assert!(history.contains(r#""phase":"lost""#) && history.contains(r#""error":"lock-lost""#), "{history}");
+}
+
+#[test]
+fn what_a_library_says_of_a_loss_is_told() {
+    a_loss_is_told("node-redlock-using", "--nemesis revived-lock", missing(&["node", "npm"]));
+    a_loss_is_told("rueidislock", "--nemesis revived-lock", missing(&["go"]));
+    let packages = include_str!("../../workloads/clients/php/packages/symfony-lock.txt");
+    let late = "--nemesis late-extension --time-limit 30s";
+    a_loss_is_told("symfony-lock-extend", late, missing_for_php(packages));
+}
+
 /// redsync, built with cgo or without: what a fault of its client's wall clock was seen to do, and what the run said.
 fn skewed(cgo: &str) -> (serde_json::Value, String) {
     let store = tempfile::tempdir().unwrap();
