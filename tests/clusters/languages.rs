@@ -1,6 +1,7 @@
-//! Clients in Node.js, Go and Java for real: installed from their registries, valid without a fault, caught with one. A
+//! Clients in Node.js, Go, Java and PHP for real: installed from their registries, valid without a fault, caught with one. A
 //! machine without one of these runtimes is told what was not run there. A registry that cannot be reached is a failure.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
@@ -23,13 +24,32 @@ fn missing<'p>(programs: &[&'p str]) -> Option<&'p str> {
     programs.iter().copied().find(|program| !is_there(program))
 }
 
+/// What a client in PHP takes that is not on this machine: of Debian's packages it offers one version, if it has heard of
+/// them, and that is not always the pinned one.
+fn missing_for_php(packages: &str) -> Option<String> {
+    if let Some(program) = missing(&["php", "apt-get", "apt-cache", "dpkg-deb"]) {
+        return Some(program.to_owned());
+    }
+    let ask = |program: &str, words: &[&str]| Command::new(program).args(words).output().unwrap().stdout;
+    if ask("php", &["-r", "echo extension_loaded('redis') ? 'yes' : 'no';"]) != b"yes" {
+        return Some("extension redis of php".to_owned());
+    }
+    let pinned = packages.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let offered = |package: &str, version: &str| {
+        String::from_utf8(ask("apt-cache", &["madison", package])).unwrap().contains(&format!(" {version} "))
+    };
+    pinned.filter(|words| !offered(words[1], words[2])).map(|words| format!("package {} {}", words[1], words[2])).next()
+}
+
+fn tell(what: &str, missing: impl Display) {
+    // Not by `println!`, which a test that passes keeps to itself.
+    io::stderr().write_all(format!("{what}: not run: no {missing} on this machine\n").as_bytes()).unwrap();
+}
+
 /// One library: its version is said by the client itself, from what was installed.
-fn holds_and_falls(workload: &str, name: &str, programs: &[&str]) {
-    if let Some(program) = missing(programs) {
-        // Not by `println!`, which a test that passes keeps to itself.
-        let told = format!("{workload}: not run: no {program} on this machine\n");
-        io::stderr().write_all(told.as_bytes()).unwrap();
-        return;
+fn holds_and_falls(workload: &str, name: &str, missing: Option<impl Display>) {
+    if let Some(missing) = missing {
+        return tell(workload, missing);
     }
     let _turn = turns::local();
     let store = tempfile::tempdir().unwrap();
@@ -45,17 +65,51 @@ fn holds_and_falls(workload: &str, name: &str, programs: &[&str]) {
 
 #[test]
 fn node_redlock_holds_without_faults_and_falls_to_a_pause() {
-    holds_and_falls("node-redlock", "node-redlock 5.0.0-beta.2", &["node", "npm"]);
+    holds_and_falls("node-redlock", "node-redlock 5.0.0-beta.2", missing(&["node", "npm"]));
 }
 
 #[test]
 fn redsync_holds_without_faults_and_falls_to_a_pause() {
-    holds_and_falls("redsync-go", "redsync 4.18.1", &["go"]);
+    holds_and_falls("redsync-go", "redsync 4.18.1", missing(&["go"]));
 }
 
 #[test]
 fn redisson_holds_without_faults_and_falls_to_a_pause() {
-    holds_and_falls("redisson", "Redisson RLock 4.7.0", &["java", "mvn"]);
+    holds_and_falls("redisson", "Redisson RLock 4.7.0", missing(&["java", "mvn"]));
+}
+
+#[test]
+fn symfony_lock_holds_without_faults_and_falls_to_a_pause() {
+    let packages = include_str!("../../workloads/clients/php/packages/symfony-lock.txt");
+    holds_and_falls("symfony-lock", "Symfony Lock 5.4.53", missing_for_php(packages));
+}
+
+#[test]
+fn laravel_lock_holds_without_faults_and_falls_to_a_pause() {
+    let packages = include_str!("../../workloads/clients/php/packages/laravel-lock.txt");
+    holds_and_falls("laravel-lock", "Laravel Cache::lock 8.83.26", missing_for_php(packages));
+}
+
+/// A lock that is renewed by its library, or by the client, and lost: what the library knows of it is in the history.
+fn a_loss_is_told(workload: &str, flags: &str, missing: Option<impl Display>) {
+    if let Some(missing) = missing {
+        return tell(workload, missing);
+    }
+    let _turn = turns::local();
+    let store = tempfile::tempdir().unwrap();
+    let (code, text) = run(store.path(), &format!("--workload {workload} {flags}"));
+    assert_eq!(code, Some(0), "{text}");
+    let history = std::fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap();
+    assert!(history.contains(r#""phase":"lost""#) && history.contains(r#""error":"lock-lost""#), "{history}");
+}
+
+#[test]
+fn what_a_library_says_of_a_loss_is_told() {
+    a_loss_is_told("node-redlock-using", "--nemesis revived-lock", missing(&["node", "npm"]));
+    a_loss_is_told("rueidislock", "--nemesis revived-lock", missing(&["go"]));
+    let packages = include_str!("../../workloads/clients/php/packages/symfony-lock.txt");
+    let late = "--nemesis late-extension --time-limit 30s";
+    a_loss_is_told("symfony-lock-extend", late, missing_for_php(packages));
 }
 
 /// redsync, built with cgo or without: what a fault of its client's wall clock was seen to do, and what the run said.
@@ -86,9 +140,7 @@ fn skewed(cgo: &str) -> (serde_json::Value, String) {
 #[test]
 fn a_clock_in_go_is_wrong_with_cgo_and_refused_without() {
     if let Some(program) = missing(&["go", "cc"]) {
-        let told = format!("a clock in Go: not run: no {program} on this machine\n");
-        io::stderr().write_all(told.as_bytes()).unwrap();
-        return;
+        return tell("a clock in Go", program);
     }
     let _turn = turns::local();
     let (injected, text) = skewed("1");
@@ -105,4 +157,8 @@ fn a_clock_in_go_is_wrong_with_cgo_and_refused_without() {
 fn a_runtime_that_is_not_there_is_named() {
     assert_eq!(missing(&["sh", "no-such-runtime-here"]), Some("no-such-runtime-here"));
     assert_eq!(missing(&["sh"]), None);
+    if missing_for_php("").is_none() {
+        let nothing = missing_for_php("0 no-such-package-here 1.0");
+        assert_eq!(nothing.as_deref(), Some("package no-such-package-here 1.0"));
+    }
 }

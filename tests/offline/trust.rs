@@ -321,3 +321,16 @@ fn packages_are_pinned_with_hashes_and_only_those_without_a_wheel_are_built() {
         assert_eq!(built_with, text.contains("--no-binary ").then_some("setuptools.txt"), "{name}");
     }
 }
+
+#[test]
+fn packages_of_debian_are_pinned_with_hashes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/php/packages");
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        for line in fs::read_to_string(&path).unwrap().lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [sum, package, version] = words[..] else { panic!("{}: {line}", path.display()) };
+            assert!(sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit()), "{line}");
+            assert!(package.starts_with("php-") && version.starts_with(|first: char| first.is_ascii_digit()), "{line}");
+        }
+    }
+}

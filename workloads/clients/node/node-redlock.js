@@ -1,35 +1,45 @@
 "use strict";
-// node-redlock 5 and, with `--4`, node-redlock 4: https://github.com/mike-marcacci/node-redlock
+// node-redlock 5, with `--using` by `using`, which renews the lock, and with `--4` node-redlock 4:
+// https://github.com/mike-marcacci/node-redlock
 
+const connections = require("./connections.js");
 const { serve } = require("./redjepsen.js");
 
 const four = process.argv.includes("--4");
+const using = process.argv.includes("--using");
+const ONCE = { retryCount: 0 };
 
 function connect(settings) {
   const loaded = require("redlock");
   const Redlock = loaded.default || loaded;
-  const Redis = require("ioredis");
-  const nodes = settings.nodes.map((url) => {
-    // A request is not sent again. How long it may wait is the workload's setting: ioredis by itself sets no limit.
-    const once = { maxRetriesPerRequest: 0, commandTimeout: settings.nodeTimeout, connectTimeout: settings.nodeTimeout };
-    const node = new Redis(url, once);
-    node.on("error", (error) => console.error(url, error.message));
-    return node;
-  });
-  const redlock = four ? new Redlock(nodes, { retryCount: 0 }) : new Redlock(nodes);
+  const nodes = connections(settings);
+  const redlock = four ? new Redlock(nodes, ONCE) : new Redlock(nodes);
   for (const event of ["error", "clientError"]) redlock.on(event, (error) => console.error(error.message));
   const [low, high] = settings.retryDelay;
-  const take = four
-    ? (key) => redlock.acquire([key], settings.ttl)
-    : (key) => redlock.acquire([key], settings.ttl, { retryCount: 0 });
+  const validity = (lock) => () => lock.expiration - Date.now();
+
+  const taken = async (key) => {
+    const lock = await (four ? redlock.acquire([key], settings.ttl) : redlock.acquire([key], settings.ttl, ONCE));
+    return { release: () => (four ? lock.unlock() : lock.release()), validity: validity(lock) };
+  };
+
+  // The lock is held as long as a routine of ours runs.
+  const used = (key, operation) =>
+    new Promise((took, failed) => {
+      const routine = (signal) =>
+        new Promise((done) => {
+          signal.addEventListener("abort", () => operation.lost(signal.error));
+          took({ release: () => (done(), ended) });
+        });
+      const ended = redlock.using([key], settings.ttl, ONCE, routine);
+      ended.catch(failed);
+    });
 
   // Version 5 counts a lock's time from the first of its own attempts, so each attempt is a call.
-  return async (key, within) => {
+  return async (key, within, operation) => {
     for (const deadline = Date.now() + within; ; ) {
       try {
-        const lock = await take(key);
-        const release = () => (four ? lock.unlock() : lock.release());
-        return { release, validity: () => lock.expiration - Date.now() };
+        return await (using ? used(key, operation) : taken(key));
       } catch (error) {
         if (Date.now() > deadline) throw error;
       }
@@ -38,4 +48,4 @@ function connect(settings) {
   };
 }
 
-serve("node-redlock", connect, "redlock");
+serve(using ? "node-redlock using" : "node-redlock", connect, "redlock");

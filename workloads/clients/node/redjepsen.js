@@ -1,9 +1,11 @@
 "use strict";
 // What docs/client-protocol.md asks of a client, apart from the lock itself. It needs no packages.
 //
-// serve(name, connect): `connect(settings)` returns `acquire(key, within)`, and that a promise of the lock, or of null if
-// it was not obtained: `{release(), validity()?}`. Times are in milliseconds. What `acquire` throws is a lock that was
-// not obtained. There are no counters, lists and fencing here, which the package in Python has.
+// serve(name, connect): `connect(settings)` returns `acquire(key, within, operation)`, and that a promise of the lock, or of
+// null if it was not obtained: `{release(), validity()?}`. Times are in milliseconds. What `acquire` throws is a lock that
+// was not obtained. A library that renews its lock in the background says with `operation.lost(reason)` that it is lost, and
+// may say with `operation.extended(validity)` that it was renewed. There are no counters, lists and fencing here, which the
+// package in Python has.
 //
 // serve(name, connect, package): with `package`, that package's version as it is installed is said with the name.
 
@@ -106,6 +108,40 @@ class Register {
   }
 }
 
+// One operation, as the controller hears of it. A library may be faster than `acquired`, which has to be said first; what it
+// tells when the operation is over is passed on to nobody.
+class Operation {
+  constructor(invoke) {
+    this.invoke = invoke;
+    this.early = [];
+    this.state = "acquiring";
+    this.isLost = null; // why
+  }
+
+  report(name, facts) {
+    say({ type: "phase", id: this.invoke.id, phase: name, mono_ns: Number(process.hrtime.bigint()), ...facts });
+    if (name === "acquired" && this.state === "acquiring") {
+      this.state = "held";
+      for (const early of this.early) this.report(...early);
+    } else if (name === "released") this.state = "over";
+  }
+
+  tell(name, facts) {
+    if (this.state === "held") this.report(name, facts);
+    else if (this.state === "acquiring") this.early.push([name, facts]);
+  }
+
+  extended(validity) {
+    this.tell("extended", validity === undefined ? {} : { validity_ms: Math.max(0, Math.floor(validity)) });
+  }
+
+  lost(reason) {
+    if (this.isLost !== null || this.state === "over") return;
+    this.isLost = String(reason);
+    this.tell("lost", { text: this.isLost });
+  }
+}
+
 class Client {
   constructor(acquire, register) {
     this.acquire = acquire;
@@ -113,14 +149,12 @@ class Client {
     this.gone = null; // what continues the operation that waits at a breakpoint
   }
 
-  async phase(invoke, name, facts = {}) {
-    const report = () => {
-      say({ type: "phase", id: invoke.id, phase: name, mono_ns: Number(process.hrtime.bigint()), ...facts });
-    };
-    report();
-    if (!(invoke.breakpoints || []).includes(name)) return;
-    await new Promise((done) => (this.gone = { id: invoke.id, phase: name, done }));
-    report(); // only now does what comes next happen
+  async phase(operation, name, facts = {}) {
+    const { id, breakpoints = [] } = operation.invoke;
+    operation.report(name, facts);
+    if (!breakpoints.includes(name)) return;
+    await new Promise((done) => (this.gone = { id, phase: name, done }));
+    operation.report(name, facts); // only now does what comes next happen
   }
 
   async perform(invoke) {
@@ -134,22 +168,32 @@ class Client {
       }
     }
     if (invoke.f !== "rmw" && invoke.f !== "hold") return fail("unsupported", invoke.f);
-    await this.phase(invoke, "acquiring");
+    const operation = new Operation(invoke);
+    try {
+      return await this.locked(operation, end, fail);
+    } finally {
+      operation.state = "over";
+    }
+  }
+
+  async locked(operation, end, fail) {
+    const { key, acquire_timeout_ms: within } = operation.invoke;
+    await this.phase(operation, "acquiring");
     let lock;
     try {
-      lock = await this.acquire("lock:" + invoke.key, invoke.acquire_timeout_ms);
+      lock = await this.acquire("lock:" + key, within, operation);
     } catch (error) {
       return fail("not-acquired", String(error));
     }
     if (!lock) return fail("not-acquired", "");
     const validity = lock.validity ? { validity_ms: Math.max(0, Math.floor(lock.validity())) } : {};
-    await this.phase(invoke, "acquired", validity);
-    const [answer, settled] = await this.work(invoke, end, fail);
+    await this.phase(operation, "acquired", validity);
+    const [answer, settled] = await this.work(operation, end, fail);
     if (!settled) return answer;
-    await this.phase(invoke, "releasing");
+    await this.phase(operation, "releasing");
     try {
       await lock.release();
-      await this.phase(invoke, "released");
+      await this.phase(operation, "released");
     } catch (error) {
       console.error("release:", error); // whether the lock is free is not known, so `released` is not said
     }
@@ -157,7 +201,8 @@ class Client {
   }
 
   // The work under the lock: the answer, and whether the lock may be given back afterwards.
-  async work(invoke, end, fail) {
+  async work(operation, end, fail) {
+    const { invoke } = operation;
     if (invoke.f === "hold") {
       await sleep(invoke.hold_ms);
       return [end("ok", {}), true];
@@ -168,9 +213,10 @@ class Client {
     } catch (error) {
       return [fail("unavailable", String(error)), true];
     }
-    await this.phase(invoke, "read", { value: old });
+    await this.phase(operation, "read", { value: old });
     await sleep(invoke.hold_ms);
-    await this.phase(invoke, "before-write");
+    if (operation.isLost !== null) return [fail("lock-lost", operation.isLost), true];
+    await this.phase(operation, "before-write");
     try {
       await this.register.connect();
     } catch (error) {
@@ -184,7 +230,7 @@ class Client {
       const settled = await this.register.cutOff();
       return [end("info", { error: "connection-lost", text: String(error) }), settled];
     }
-    await this.phase(invoke, "written");
+    await this.phase(operation, "written");
     return [end("ok", { old, new: invoke.value }), true];
   }
 }
@@ -224,7 +270,7 @@ async function started(hello, connect) {
 // nodes; that belongs to no operation. A node may be down just now, so failing is no reason not to start.
 async function warmUp(acquire, client) {
   const once = async () => {
-    const lock = await acquire("warm-up:" + client, WARM_UP_LIMIT);
+    const lock = await acquire("warm-up:" + client, WARM_UP_LIMIT, new Operation({}));
     if (lock) await lock.release();
   };
   const late = new Promise((done) => setTimeout(done, WARM_UP_ENDS).unref());

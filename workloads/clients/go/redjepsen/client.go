@@ -14,6 +14,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -46,6 +48,8 @@ type Held struct {
 	Release func() error
 	// Validity says for how long the library says that the lock is valid from now; nil if it does not say.
 	Validity func() time.Duration
+	// Lost is closed once the library knows that the lock is gone; nil if it does not tell. A release may close it too.
+	Lost <-chan struct{}
 }
 
 // Acquire takes the lock of this name within about this time. Nil, or an error, means that it did not get it.
@@ -87,6 +91,7 @@ type facts map[string]any
 type client struct {
 	in       *bufio.Reader
 	out      io.Writer
+	writing  sync.Mutex // of out: a lock is lost while something else is said
 	acquire  Acquire
 	register *register
 }
@@ -248,13 +253,19 @@ func (c *client) locked(invoke message) (facts, error) {
 	if held.Validity != nil {
 		known["validity_ms"] = max(0, held.Validity().Milliseconds())
 	}
-	if err := c.phase(invoke, "acquired", known); err != nil {
+	if err := c.report(invoke, "acquired", known); err != nil {
 		return nil, err
 	}
-	answer, settled, err := c.work(invoke)
+	watch := c.watched(invoke, held.Lost)
+	defer watch.end()
+	if err := c.wait(invoke, "acquired", known); err != nil {
+		return nil, err
+	}
+	answer, settled, err := c.work(invoke, watch)
 	if err != nil || !settled {
 		return answer, err
 	}
+	watch.end()
 	if err := c.phase(invoke, "releasing", nil); err != nil {
 		return nil, err
 	}
@@ -267,7 +278,7 @@ func (c *client) locked(invoke message) (facts, error) {
 }
 
 // work is done under the lock. It says the answer, and whether the lock may be given back afterwards.
-func (c *client) work(invoke message) (facts, bool, error) {
+func (c *client) work(invoke message, watch *watch) (facts, bool, error) {
 	if invoke.F == "hold" {
 		time.Sleep(ms(invoke.HoldMs))
 		return facts{"type": "ok"}, true, nil
@@ -280,6 +291,9 @@ func (c *client) work(invoke message) (facts, bool, error) {
 		return nil, false, err
 	}
 	time.Sleep(ms(invoke.HoldMs))
+	if watch.lost.Load() {
+		return facts{"type": "fail", "error": "lock-lost", "text": lostText}, true, nil
+	}
 	if err := c.phase(invoke, "before-write", nil); err != nil {
 		return nil, false, err
 	}
@@ -308,16 +322,21 @@ func (c *client) work(invoke message) (facts, bool, error) {
 // phase reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next
 // happen.
 func (c *client) phase(invoke message, name string, known facts) error {
-	report := func() error {
-		told := facts{"type": "phase", "id": invoke.ID, "phase": name, "mono_ns": monotonic()}
-		for key, value := range known {
-			told[key] = value
-		}
-		return c.say(told)
-	}
-	if err := report(); err != nil {
+	if err := c.report(invoke, name, known); err != nil {
 		return err
 	}
+	return c.wait(invoke, name, known)
+}
+
+func (c *client) report(invoke message, name string, known facts) error {
+	told := facts{"type": "phase", "id": invoke.ID, "phase": name, "mono_ns": monotonic()}
+	for key, value := range known {
+		told[key] = value
+	}
+	return c.say(told)
+}
+
+func (c *client) wait(invoke message, name string, known facts) error {
 	waits := false
 	for _, breakpoint := range invoke.Breakpoints {
 		waits = waits || breakpoint == name
@@ -331,10 +350,41 @@ func (c *client) phase(invoke message, name string, known facts) error {
 			return fmt.Errorf("%s while an operation waits at %s", next.Type, name)
 		}
 		if next.ID == invoke.ID && next.Phase == name {
-			return report()
+			return c.report(invoke, name, known)
 		}
 	}
 	return nil
+}
+
+const lostText = "the library says that the lock is lost"
+
+// watch tells the controller of a loss as soon as the library knows of it.
+type watch struct {
+	stop  func() // does nothing the second time
+	ended chan struct{}
+	lost  atomic.Bool
+}
+
+func (c *client) watched(invoke message, lost <-chan struct{}) *watch {
+	stopped := make(chan struct{})
+	w := &watch{stop: sync.OnceFunc(func() { close(stopped) }), ended: make(chan struct{})}
+	go func() {
+		defer close(w.ended)
+		select {
+		case <-stopped:
+		case <-lost:
+			w.lost.Store(true)
+			// If it cannot be said, neither can the next message, whose error counts.
+			_ = c.report(invoke, "lost", facts{"text": lostText})
+		}
+	}()
+	return w
+}
+
+// end waits until nothing more is told.
+func (w *watch) end() {
+	w.stop()
+	<-w.ended
 }
 
 func (c *client) line() ([]byte, error) {
@@ -365,6 +415,8 @@ func (c *client) say(what facts) error {
 	if err != nil {
 		return err
 	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	if _, err := c.out.Write(append(line, '\n')); err != nil {
 		return io.EOF
 	}

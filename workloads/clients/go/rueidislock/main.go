@@ -1,0 +1,47 @@
+// rueidislock: https://github.com/redis/rueidis/tree/main/rueidislock
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"redjepsen.invalid/clients/redjepsen"
+)
+
+func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
+	if len(settings.Nodes) != 1 {
+		return nil, errors.New("rueidislock locks on one node: take --nodes 1")
+	}
+	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		KeyValidity: settings.TTL,
+		ClientOption: rueidis.ClientOption{
+			InitAddress: settings.Nodes, ForceSingleClient: true, Dialer: net.Dialer{Timeout: settings.NodeTimeout},
+			ConnWriteTimeout: settings.NodeTimeout,
+			DisableRetry:     true, // a request is not sent again
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(name string, within time.Duration) (*redjepsen.Held, error) {
+		// The lock lives no longer than the context that it was asked for with: only waiting is limited.
+		asked, giveUp := context.WithCancel(context.Background())
+		limit := time.AfterFunc(within, giveUp)
+		held, release, err := locker.WithContext(asked, name)
+		limit.Stop()
+		if err != nil {
+			giveUp()
+			return nil, err
+		}
+		return &redjepsen.Held{Release: func() error { release(); giveUp(); return nil }, Lost: held.Done()}, nil
+	}, nil
+}
+
+func main() {
+	redjepsen.Serve("rueidislock "+redjepsen.Version("github.com/redis/rueidis"), connect)
+}

@@ -1,0 +1,26 @@
+"use strict";
+// redis-semaphore's Mutex and, with `--redlock`, its RedlockMutex: https://github.com/swarthy/redis-semaphore
+
+const connections = require("./connections.js");
+const { serve } = require("./redjepsen.js");
+
+const redlock = process.argv.includes("--redlock");
+
+function connect(settings) {
+  const { Mutex, RedlockMutex } = require("redis-semaphore");
+  const nodes = connections(settings);
+  const [low, high] = settings.retryDelay;
+
+  return async (key, within, operation) => {
+    const options = {
+      lockTimeout: settings.ttl,
+      acquireTimeout: within,
+      retryInterval: (low + high) / 2,
+      onLockLost: (error) => operation.lost(error.message),
+    };
+    const mutex = redlock ? new RedlockMutex(nodes, key, options) : new Mutex(nodes[0], key, options);
+    return (await mutex.tryAcquire()) ? { release: () => mutex.release() } : null;
+  };
+}
+
+serve(redlock ? "redis-semaphore RedlockMutex" : "redis-semaphore Mutex", connect, "redis-semaphore");

@@ -1,0 +1,622 @@
+<?php
+// What docs/client-protocol.md asks of a client, apart from the lock itself. It needs no packages, and PHP 8.1.
+//
+//     Redjepsen\serve('my lock', function (Redjepsen\Settings $settings): callable {
+//         …
+//         return fn (Redjepsen\Operation $operation): ?Redjepsen\Held => …;
+//     });
+//
+// The inner function takes the lock; null, or an exception, is a lock that was not obtained. An Error of PHP's own is a
+// mistake in the program, and no word of the library. Times are in seconds unless their names say otherwise. There are no
+// counters and lists here, which the package in Python has.
+
+declare(strict_types=1);
+
+namespace Redjepsen;
+
+const PROTOCOL = 1;
+const LIMIT = 2.0; // for a request to the resource, which is not what is under test
+const START_LIMIT = 20.0; // a client may start in the middle of a fault
+const DOUBT_LIMIT = 60.0; // a holder waits until its write cannot arrive any more: longer than a fault lasts
+const AGAIN = 0.02;
+const WARM_UP_LIMIT = 2.0; // to take a lock for the first time
+const EXTEND = 'extend'; // the flag with which a lock is held for a TTL longer, and extended meanwhile
+const EXTEND_AFTER = 0.6; // of the TTL
+
+// KEYS: the key, that of its highest token. ARGV: the writer's token, the new text.
+const SET_WITH_TOKEN = <<<'LUA'
+    if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
+    redis.call('set', KEYS[2], ARGV[1])
+    redis.call('set', KEYS[1], ARGV[2])
+    return 1
+    LUA;
+
+/** The controller said `bye`, or is gone. */
+final class Closed extends \Exception {}
+
+/** The library cannot do what the workload asks for; the run stops with this text. */
+final class Unsuitable extends \Exception {}
+
+/** The resource answered with an error: nothing was done. */
+final class Refused extends \Exception {}
+
+/** No answer came; nobody knows what became of the request if the connection stood before. */
+final class Broken extends \Exception {}
+
+/** The lock that is to be taken. */
+final class Settings
+{
+    /**
+     * @param string[] $nodes `redis://` URLs of independent nodes
+     * @param float $nodeTimeout how long a request to one node may take
+     * @param float[] $retryDelay the shortest and the longest wait between two attempts
+     * @param string[] $flags the options of the adapter that were given on its command line, without dashes
+     */
+    public function __construct(
+        public readonly int $ttlMs,
+        public readonly array $nodes,
+        public readonly float $nodeTimeout,
+        public readonly array $retryDelay,
+        public readonly array $flags,
+    ) {}
+
+    public function ttl(): float
+    {
+        return $this->ttlMs / 1000;
+    }
+
+    /** The TTL for a library that counts in whole seconds. */
+    public function wholeSeconds(): int
+    {
+        if ($this->ttlMs % 1000 !== 0 || $this->ttlMs === 0) {
+            throw new Unsuitable("this library counts in whole seconds, and the TTL is $this->ttlMs ms: take --ttl 1s");
+        }
+        return intdiv($this->ttlMs, 1000);
+    }
+
+    /** The only node. */
+    public function node(): string
+    {
+        if (count($this->nodes) !== 1) {
+            throw new Unsuitable('this library locks on one node: take --nodes 1');
+        }
+        return $this->nodes[0];
+    }
+
+    /** Waits for about as long as one should before asking again. */
+    public function pause(): void
+    {
+        [$low, $high] = $this->retryDelay;
+        sleepFor($low + ($high - $low) * mt_rand() / mt_getrandmax());
+    }
+}
+
+/** A lock that the library gave, and what the library can do with it. */
+final class Held
+{
+    /**
+     * @param \Closure $release gives it back
+     * @param ?float $validityMs how long it is valid from now; only what the library says
+     * @param ?int $token the fencing token, if the library has one
+     * @param ?\Closure $extend renews it: false, or an exception, means that it is lost, a number is its validity in ms
+     * @param ?\Closure $check asked before the write: false, or an exception, means that it is lost
+     */
+    public function __construct(
+        public readonly \Closure $release,
+        public readonly ?float $validityMs = null,
+        public readonly ?int $token = null,
+        public readonly ?\Closure $extend = null,
+        public readonly ?\Closure $check = null,
+    ) {}
+}
+
+/** The link to the controller. */
+final class Control
+{
+    public function say(array $message): void
+    {
+        $line = json_encode($message, JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES) . "\n";
+        if (@fwrite(STDOUT, $line) !== strlen($line)) {
+            throw new Closed();
+        }
+    }
+
+    public function next(): array
+    {
+        $line = fgets(STDIN);
+        $message = $line === false ? ['type' => 'bye'] : json_decode($line, true, flags: JSON_THROW_ON_ERROR);
+        if ($message['type'] === 'bye') {
+            throw new Closed();
+        }
+        return $message;
+    }
+}
+
+/** One operation: what is asked for, and how the controller hears of it. */
+final class Operation
+{
+    /** The name of the lock, for how long to try to get it, and to think. */
+    public readonly string $key;
+    public readonly float $within;
+    public readonly float $hold;
+    /** Why the lock is gone, once somebody said so. */
+    public ?string $lost = null;
+    private bool $acquired = false;
+
+    public function __construct(public readonly array $invoke, private readonly ?Control $control)
+    {
+        $this->key = 'lock:' . $invoke['key'];
+        $this->within = ($invoke['acquire_timeout_ms'] ?? 0) / 1000;
+        $this->hold = ($invoke['hold_ms'] ?? 0) / 1000;
+    }
+
+    /** Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what is next happen. */
+    public function phase(string $name, array $facts = []): void
+    {
+        $this->report($name, $facts);
+        if (!in_array($name, $this->invoke['breakpoints'] ?? [], true)) {
+            return;
+        }
+        do {
+            $message = $this->control->next();
+            if ($message['type'] !== 'go') {
+                throw new \UnexpectedValueException("{$message['type']} while an operation waits at $name");
+            }
+        } while ([$message['id'], $message['phase']] !== [$this->invoke['id'], $name]);
+        $this->report($name, $facts);
+    }
+
+    /** Tells that the lock was renewed, and for how many milliseconds if the library says so. */
+    public function extended(?float $validityMs = null): void
+    {
+        $this->report('extended', $validityMs === null ? [] : ['validity_ms' => milliseconds($validityMs)]);
+    }
+
+    /** Tells that the library knows that the lock is gone. Only the first reason counts. */
+    public function lost(string $reason): void
+    {
+        if ($this->lost === null) {
+            $this->lost = $reason;
+            if ($this->acquired) {
+                $this->report('lost', ['text' => $reason]);
+            }
+        }
+    }
+
+    private function report(string $name, array $facts): void
+    {
+        $this->acquired = $this->acquired || $name === 'acquired';
+        $told = ['type' => 'phase', 'id' => $this->invoke['id'], 'phase' => $name, 'mono_ns' => hrtime(true)];
+        $this->control?->say($told + $facts);
+    }
+}
+
+/**
+ * What the lock protects: texts in a Redis of their own. After an error the connection is closed and never used again: a
+ * late reply would answer the next request.
+ */
+final class Register
+{
+    /** @var ?resource */
+    private $socket = null;
+    private ?string $number = null; // what the server calls the connection
+
+    public function __construct(private readonly string $url) {}
+
+    /** Connects unless it is connected. An exception means that nothing was sent. */
+    public function connect(): void
+    {
+        if ($this->socket !== null) {
+            return;
+        }
+        $place = parse_url($this->url);
+        $at = "tcp://{$place['host']}:" . ($place['port'] ?? 6379);
+        $context = stream_context_create(['socket' => ['tcp_nodelay' => true]]);
+        $socket = @stream_socket_client($at, $code, $text, LIMIT, STREAM_CLIENT_CONNECT, $context);
+        if ($socket === false) {
+            throw new Broken("$at: $text");
+        }
+        stream_set_timeout($socket, (int) LIMIT);
+        $this->socket = $socket;
+        $this->number = (string) $this->ask('CLIENT', 'ID');
+    }
+
+    /** One request and its answer. Numbers come as texts; null is a key that does not exist. */
+    public function ask(string ...$words): ?string
+    {
+        $this->connect();
+        $request = '*' . count($words) . "\r\n";
+        foreach ($words as $word) {
+            $request .= '$' . strlen($word) . "\r\n$word\r\n";
+        }
+        try {
+            if (@fwrite($this->socket, $request) !== strlen($request)) {
+                throw new Broken('the server closed the connection');
+            }
+            return $this->reply();
+        } catch (Broken $error) {
+            fclose($this->socket);
+            $this->socket = null;
+            throw $error;
+        }
+    }
+
+    /** Whether nothing that was sent on the connection that broke can arrive any more: the server has closed it. */
+    public function cutOff(\Closure $meanwhile): bool
+    {
+        $number = $this->number;
+        for ($deadline = now() + DOUBT_LIMIT; now() < $deadline; $meanwhile(AGAIN)) {
+            try {
+                $this->ask('CLIENT', 'KILL', 'ID', (string) $number);
+                return true;
+            } catch (Refused) {
+                return true;
+            } catch (Broken) {
+            }
+        }
+        return false;
+    }
+
+    private function reply(): ?string
+    {
+        $line = $this->line();
+        $rest = substr($line, 1);
+        switch ($line[0]) {
+            case '-':
+                throw new Refused($rest);
+            case ':':
+            case '+':
+                return $rest;
+            case '$':
+                if ((int) $rest < 0) {
+                    return null;
+                }
+                $size = (int) $rest + 2;
+                $text = stream_get_contents($this->socket, $size);
+                if ($text === false || strlen($text) < $size) {
+                    throw new Broken($this->why());
+                }
+                return substr($text, 0, -2);
+            default:
+                throw new Broken("the server replied $line");
+        }
+    }
+
+    private function line(): string
+    {
+        $line = fgets($this->socket);
+        if ($line === false || !str_ends_with($line, "\r\n") || strlen($line) < 3) {
+            throw new Broken($this->why());
+        }
+        return substr($line, 0, -2);
+    }
+
+    private function why(): string
+    {
+        return stream_get_meta_data($this->socket)['timed_out'] ? 'timeout' : 'the server closed the connection';
+    }
+}
+
+/** A lock in use. */
+final class Holder
+{
+    private readonly float $extra;
+    private readonly ?float $every;
+    private float $due;
+
+    public function __construct(Settings $settings, private readonly Operation $operation, public readonly Held $held)
+    {
+        $extends = in_array(EXTEND, $settings->flags, true);
+        $this->extra = $extends ? $settings->ttl() : 0.0;
+        $this->every = $extends ? $settings->ttl() * EXTEND_AFTER : null;
+        $this->due = now() + ($this->every ?? 0.0);
+    }
+
+    /** Takes the operation's time. */
+    public function think(): void
+    {
+        $this->keep($this->operation->hold + $this->extra);
+    }
+
+    /** Waits, and extends the lock whenever that is due. */
+    public function keep(float $seconds): void
+    {
+        $until = now() + $seconds;
+        while ($this->every !== null && $this->due < $until && $this->operation->lost === null) {
+            sleepFor($this->due - now());
+            $validity = $this->ask($this->held->extend, 'it could not be extended');
+            if ($this->operation->lost === null) {
+                $this->operation->extended(is_numeric($validity) ? (float) $validity : null);
+            }
+            $this->due = now() + $this->every;
+        }
+        sleepFor($until - now());
+    }
+
+    /** The last check before the write. Returns why the lock is lost, if it is. */
+    public function look(): ?string
+    {
+        if ($this->held->check !== null && $this->operation->lost === null) {
+            $this->ask($this->held->check, 'it is no longer held');
+        }
+        return $this->operation->lost;
+    }
+
+    public function release(): void
+    {
+        $this->operation->phase('releasing');
+        try {
+            ($this->held->release)();
+        } catch (\Exception $error) {
+            complain('release', $error); // whether the lock is free is not known, so `released` is not said
+            return;
+        }
+        $this->operation->phase('released');
+    }
+
+    private function ask(\Closure $what, string $otherwise): mixed
+    {
+        try {
+            $answer = $what();
+        } catch (\Exception $error) {
+            complain('the lock is lost', $error);
+            $this->operation->lost(described($error));
+            return null;
+        }
+        if ($answer === false) {
+            $this->operation->lost($otherwise);
+        }
+        return $answer;
+    }
+}
+
+final class Client
+{
+    private readonly Settings $settings;
+    private readonly bool $fenced;
+    private readonly Register $register;
+    private \Closure $acquire;
+
+    /** @param string[] $flags */
+    public function __construct(array $hello, callable $connect, array $flags)
+    {
+        [$lock, $resource] = [$hello['lock'], $hello['resource']];
+        if ($hello['protocol'] !== PROTOCOL) {
+            throw new Unsuitable('this client speaks protocol ' . PROTOCOL . ", not {$hello['protocol']}");
+        }
+        if ($resource['kind'] !== 'register' || !in_array($resource['fencing'], ['none', 'token'], true)) {
+            $wanted = "{$resource['kind']} {$resource['fencing']}";
+            throw new Unsuitable("this client writes a register without fencing or with tokens, not $wanted");
+        }
+        if (isset($lock['group'])) {
+            throw new Unsuitable('this client takes nodes that are independent, not a Sentinel group or a Redis Cluster');
+        }
+        $options = $lock['options'] ?? [];
+        [$low, $high] = $options['retry_delay_ms'] ?? [10, 50];
+        $limit = ($options['node_timeout_ms'] ?? $lock['ttl_ms']) / 1000;
+        $this->settings = new Settings($lock['ttl_ms'], $lock['nodes'], $limit, [$low / 1000, $high / 1000], $flags);
+        $this->fenced = $resource['fencing'] === 'token';
+        $this->register = new Register($resource['url']);
+        reached(fn () => $this->register->connect());
+        $this->acquire = \Closure::fromCallable(reached(fn () => $connect($this->settings)));
+        $this->warmUp($hello['client'] ?? '');
+    }
+
+    /** One operation, from its first phase to its answer. */
+    public function perform(array $invoke, Control $control): array
+    {
+        if ($invoke['f'] === 'read') {
+            try {
+                return ['type' => 'ok', 'old' => $this->register->ask('GET', $invoke['key'])];
+            } catch (Broken|Refused $error) {
+                return failed('unavailable', described($error));
+            }
+        }
+        if ($invoke['f'] !== 'rmw' && $invoke['f'] !== 'hold') {
+            return failed('unsupported', $invoke['f']);
+        }
+        $operation = new Operation($invoke, $control);
+        $operation->phase('acquiring');
+        try {
+            $held = ($this->acquire)($operation);
+        } catch (\Exception $error) {
+            return failed('not-acquired', described($error));
+        } catch (\Error $mistake) {
+            complain('acquire', $mistake);
+            return ['type' => 'info', 'error' => 'crash', 'text' => described($mistake)];
+        }
+        if ($held === null) {
+            return failed('not-acquired', '');
+        }
+        $facts = $held->validityMs === null ? [] : ['validity_ms' => milliseconds($held->validityMs)];
+        $operation->phase('acquired', $held->token === null ? $facts : $facts + ['token' => $held->token]);
+        $holder = new Holder($this->settings, $operation, $held);
+        [$answer, $settled] = $this->work($operation, $holder);
+        if ($settled) {
+            $holder->release();
+        }
+        return $answer;
+    }
+
+    /** The work under the lock: the answer, and whether the lock may be given back afterwards. */
+    private function work(Operation $operation, Holder $holder): array
+    {
+        if ($operation->invoke['f'] === 'hold') {
+            $holder->think();
+            return [['type' => 'ok'], true];
+        }
+        [$key, $new] = [$operation->invoke['key'], $operation->invoke['value']];
+        try {
+            $old = $this->register->ask('GET', $key);
+        } catch (Broken|Refused $error) {
+            return [failed('unavailable', described($error)), true];
+        }
+        $operation->phase('read', ['value' => $old]);
+        $holder->think();
+        $lost = $holder->look();
+        if ($lost !== null) {
+            return [failed('lock-lost', $lost), true];
+        }
+        $operation->phase('before-write');
+        try {
+            $this->register->connect();
+        } catch (Broken|Refused $error) {
+            return [failed('unavailable', described($error)), true];
+        }
+        try {
+            $taken = $this->write($key, $new, $holder->held->token);
+        } catch (Refused $error) {
+            return [failed('unavailable', described($error)), true];
+        } catch (Broken $error) {
+            // Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept.
+            $word = $error->getMessage() === 'timeout' ? 'timeout' : 'connection-lost';
+            $settled = $this->register->cutOff($holder->keep(...));
+            return [['type' => 'info', 'error' => $word, 'text' => described($error)], $settled];
+        }
+        if (!$taken) {
+            return [failed('fenced', 'the resource has seen a later holder\'s token'), true];
+        }
+        $operation->phase('written');
+        return [['type' => 'ok', 'old' => $old, 'new' => $new], true];
+    }
+
+    /** Whether the resource took it. */
+    private function write(string $key, string $new, ?int $token): bool
+    {
+        if (!$this->fenced) {
+            $this->register->ask('SET', $key, $new);
+            return true;
+        }
+        if ($token === null) {
+            throw new Refused('the library gave no fencing token');
+        }
+        return $this->register->ask('EVAL', SET_WITH_TOKEN, '2', $key, "$key:highest-token", (string) $token, $new) === '1';
+    }
+
+    /**
+     * Takes a lock of its own and gives it back. The first one loads code and connects; that belongs to no operation. A
+     * node may be down just now, so failing is no reason not to start.
+     */
+    private function warmUp(string $client): void
+    {
+        try {
+            $own = ['id' => 0, 'key' => "warm-up:$client", 'acquire_timeout_ms' => WARM_UP_LIMIT * 1000];
+            $held = ($this->acquire)(new Operation($own, null));
+            if ($held !== null) {
+                ($held->release)();
+            }
+        } catch (\Exception $error) {
+            complain('warm-up', $error);
+        }
+    }
+}
+
+/**
+ * Is the client, on standard input and output, until the controller says `bye`.
+ *
+ * @param string[] $flags the options that the adapter has on its command line, without dashes; with `extend`, which takes
+ *     `Held::$extend`, a lock is held for longer than its TTL and extended meanwhile
+ */
+function serve(string $name, callable $connect, array $flags = []): void
+{
+    ini_set('display_errors', 'stderr');
+    // What a library prints is no message.
+    ob_start(function (string $printed): string {
+        fwrite(STDERR, $printed);
+        return '';
+    }, 1);
+    $control = new Control();
+    try {
+        $hello = $control->next();
+        try {
+            $given = given($flags, array_slice($_SERVER['argv'], 1));
+            $client = new Client($hello, $connect, $given);
+        } catch (\Throwable $error) {
+            complain('start', $error);
+            $control->say(['type' => 'failed', 'text' => $error->getMessage()]);
+            return;
+        }
+        $variant = $given ? ' (' . implode(', ', $given) . ')' : '';
+        $control->say(['type' => 'ready', 'protocol' => PROTOCOL, 'name' => $name . $variant, 'capabilities' => []]);
+        while (true) {
+            $message = $control->next();
+            if ($message['type'] === 'invoke') {
+                $control->say($client->perform($message, $control) + ['id' => $message['id']]);
+            } elseif ($message['type'] !== 'go') { // a late one is for an operation that is over
+                throw new \UnexpectedValueException("{$message['type']} while no operation is in progress");
+            }
+        }
+    } catch (Closed) {
+    }
+}
+
+/** The version of one of Debian's packages that `install.sh` has unpacked, without what Debian adds. */
+function version(string $package): string
+{
+    $installed = file_get_contents(getenv('PHP_PACKAGES') . "/$package.version");
+    return preg_replace('/^\d+:|[+-].*$/', '', trim((string) $installed));
+}
+
+/**
+ * @param string[] $known
+ * @param string[] $arguments
+ * @return string[]
+ */
+function given(array $known, array $arguments): array
+{
+    foreach ($arguments as $argument) {
+        if (!in_array($argument, array_map(fn ($flag) => "--$flag", $known), true)) {
+            throw new Unsuitable("unknown option $argument of the adapter (the flags of `serve` name them)");
+        }
+    }
+    return array_map(fn ($argument) => substr($argument, 2), $arguments);
+}
+
+/** What the attempt returns; tried again for a while, since a client may start in the middle of a fault. */
+function reached(callable $attempt): mixed
+{
+    for ($deadline = now() + START_LIMIT; ; sleepFor(AGAIN)) {
+        try {
+            return $attempt();
+        } catch (Unsuitable $error) {
+            throw $error;
+        } catch (\Exception $error) {
+            if (now() > $deadline) {
+                throw $error;
+            }
+        }
+    }
+}
+
+function failed(string $error, string $text): array
+{
+    return ['type' => 'fail', 'error' => $error, 'text' => $text];
+}
+
+function described(\Throwable $error): string
+{
+    return get_class($error) . ': ' . substr(trim($error->getMessage()), 0, 1000);
+}
+
+function complain(string $where, \Throwable $error): void
+{
+    fwrite(STDERR, "$where: $error\n");
+}
+
+/** As the protocol has them: whole, and never more than the library said. */
+function milliseconds(float $value): int
+{
+    return max(0, (int) $value);
+}
+
+function now(): float
+{
+    return hrtime(true) / 1e9;
+}
+
+function sleepFor(float $seconds): void
+{
+    if ($seconds > 0) {
+        usleep((int) ($seconds * 1e6));
+    }
+}
