@@ -19,8 +19,8 @@ use crate::fuzz::Cause;
 use crate::history::{self, Phase, RecordedCommand};
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined, Tried, TriedRun};
-use crate::library::kind::{Kind, OfItsKind};
-use crate::library::sent::{self, Sent};
+use crate::library::kind::{self, Kind, OfItsKind};
+use crate::library::sent::{self, Sent, When};
 use crate::library::strikes::{self, Scripted};
 use crate::nemesis::{Expectation, Nemesis, Step};
 use crate::plan::Plan;
@@ -406,7 +406,8 @@ impl Compare<'_> {
                     folder.join("of-its-kind").join(format!("{}.toml", one.scenario)).display().to_string()
                 }
             };
-            one.of_its_kind = block_in_place(|| self.of_its_kind(&nemesis));
+            let when = one.telling().and_then(|run| run.when);
+            one.of_its_kind = block_in_place(|| self.of_its_kind(&nemesis, when));
             // Faults that are drawn are others in each run: what such a lock withstood was not the same.
             if !one.scripted && one.of_its_kind == OfItsKind::Holds {
                 one.of_its_kind = OfItsKind::Unknown;
@@ -443,24 +444,16 @@ impl Compare<'_> {
     }
 
     /// Whether a lock of ours of the same kind falls to this as well: by runs in virtual time, or by what is expected of it where
-    /// those show nothing.
-    fn of_its_kind(&self, nemesis: &str) -> OfItsKind {
+    /// those show nothing. A run in which a client was struck while it was doing something else withstood something else.
+    fn of_its_kind(&self, nemesis: &str, when: Option<When>) -> OfItsKind {
         let flags = &self.examination.flags;
-        let (mut held, mut fell) = (false, false);
-        for (ttl, seed) in flags.ttl.iter().flat_map(|ttl| SEEDS.map(move |seed| (*ttl, seed))) {
-            let scenario = self.kind.scenario(&self.examination.plain, nemesis, &flags.options(Some(ttl)), seed);
-            let Some(Ok(scenario)) = scenario else { break };
-            match simulate(&scenario).map(|checked| checked.verdict.valid) {
-                Ok(Validity::Invalid) => fell = true,
-                Ok(Validity::Valid) => held = true,
-                Ok(Validity::Unknown) | Err(_) => {}
-            }
-        }
-        match (fell, held) {
-            (true, _) => OfItsKind::Falls,
-            (false, true) => OfItsKind::Holds,
-            (false, false) => self.expected(nemesis),
-        }
+        let runs = flags.ttl.iter().flat_map(|ttl| SEEDS.map(move |seed| (*ttl, seed))).filter_map(|(ttl, seed)| {
+            let like = &self.examination.plain;
+            let scenario = self.kind.scenario(like, nemesis, &flags.options(Some(ttl)), seed)?.ok()?;
+            let checked = simulate(&scenario).ok()?;
+            Some((checked.verdict.valid, sent::struck_when(&checked.history)))
+        });
+        kind::judged(runs, when).unwrap_or_else(|| self.expected(nemesis))
     }
 
     /// What the catalogue expects of that lock.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::sent::When;
+use crate::checker::Validity;
 use crate::scenario::{Options, Scenario, ScenarioError};
 use crate::topology::Topology;
 
@@ -59,6 +61,25 @@ impl Kind {
         let reference = self.reference.as_deref()?;
         let options = Options { nodes: Some(like.nodes), cluster: None, ..options.clone() };
         Some(options.scenario(reference, nemesis, seed, std::path::Path::new("")))
+    }
+}
+
+/// How the lock to compare with did, by the verdicts of its runs and what its client was doing when it was struck. None if they
+/// show nothing. `when`: what the library's client was doing. A run in which that was something else withstood something else.
+pub fn judged(runs: impl IntoIterator<Item = (Validity, Option<When>)>, when: Option<When>) -> Option<OfItsKind> {
+    let (mut held, mut other) = (false, false);
+    for (valid, struck) in runs {
+        match valid {
+            Validity::Invalid => return Some(OfItsKind::Falls),
+            Validity::Valid if struck == when => held = true,
+            Validity::Valid => other = true,
+            Validity::Unknown => {}
+        }
+    }
+    match (held, other) {
+        (true, _) => Some(OfItsKind::Holds),
+        (false, true) => Some(OfItsKind::Unknown),
+        (false, false) => None,
     }
 }
 

@@ -8,6 +8,8 @@ use crate::words::{line, plural, sanitize};
 
 /// A line is cut off here where it is not the user's to read whole.
 const LONGEST: usize = 300;
+/// How much of what was withstood is listed.
+const MOST_HELD: usize = 25;
 
 /// The headline, what breaks it by symptom, what it withstands, and what shows nothing.
 pub fn terminal(examined: &Examined, look: Look) -> String {
@@ -39,13 +41,16 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
             String::new(),
             look.paint("1;32", &format!("Withstands {}", plural(held.len() as u64, "scenario"))),
         ]);
-        for tried in held {
+        for tried in held.iter().take(MOST_HELD) {
             let struck = tried.telling().and_then(|run| run.struck.as_deref());
             lines.push(format!(
                 "  {}{}",
                 tried.scenario,
                 struck.map_or_else(String::new, |struck| format!(": {}", sanitize(struck, 160)))
             ));
+        }
+        if held.len() > MOST_HELD {
+            lines.push(format!("  and {} more, on the page", held.len() - MOST_HELD));
         }
     }
     let nothing = examined.nothing_shown();

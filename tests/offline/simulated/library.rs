@@ -5,7 +5,7 @@ use std::path::Path;
 use redjepsen::checker::Validity;
 use redjepsen::history::{self, RecordedCommand};
 use redjepsen::library::examined::{Came, Examined, Tried, TriedRun};
-use redjepsen::library::kind::{Kind, OfItsKind};
+use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::sent::{Sent, When, is_renewed, sent};
 use redjepsen::library::strikes::{Scripted, scenarios};
 use redjepsen::report::Look;
@@ -262,6 +262,20 @@ fn symptoms_of_one_cause_stand_together_and_those_of_the_kind_come_last() {
     assert!(rest.contains("odd (1 of 1 run)") && rest.contains("late-release: c0's 1st SET"), "{text}");
     let page = html(&all);
     assert!(page.contains(r#"href="../runs/one/report.html""#) && page.contains("it has no primary"), "{page}");
+}
+
+#[test]
+fn only_a_lock_that_was_struck_at_the_same_time_is_compared_with() {
+    use OfItsKind::{Falls, Holds, Unknown};
+    let taking = Some(When::Taking);
+    for (runs, judged_as) in [
+        (vec![(Validity::Valid, taking), (Validity::Unknown, None)], Some(Holds)),
+        (vec![(Validity::Valid, Some(When::Holding)), (Validity::Valid, None)], Some(Unknown)),
+        (vec![(Validity::Valid, taking), (Validity::Invalid, Some(When::Holding))], Some(Falls)),
+        (vec![(Validity::Unknown, taking)], None),
+    ] {
+        assert_eq!(judged(runs.clone(), taking), judged_as, "{runs:?}");
+    }
 }
 
 #[test]
