@@ -409,7 +409,7 @@ impl Compare<'_> {
             let when = one.telling().and_then(|run| run.when);
             one.of_its_kind = block_in_place(|| self.of_its_kind(&nemesis, when));
             // Faults that are drawn are others in each run: what such a lock withstood was not the same.
-            if !one.scripted && one.of_its_kind == OfItsKind::Holds {
+            if !(one.scripted && one.is_certain()) && one.of_its_kind == OfItsKind::Holds {
                 one.of_its_kind = OfItsKind::Unknown;
             }
         }
@@ -421,6 +421,7 @@ impl Compare<'_> {
         let mut run = TriedRun {
             ttl: humantime::format_duration(scenario.ttl).to_string(),
             valid: outcome.valid,
+            timing_was_kept: outcome.timing.was_kept(),
             summary: outcome.summary.clone(),
             struck: None,
             when: None,

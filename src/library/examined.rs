@@ -55,6 +55,8 @@ pub struct TriedRun {
     pub ttl: String,
     /// None if it could not be made.
     pub valid: Option<Validity>,
+    /// Whether things happened when the scenario wanted them to.
+    pub timing_was_kept: bool,
     /// What happened, in a sentence; why nothing is known, if it is not.
     pub summary: String,
     /// At which command it struck, and what that was answered.
@@ -106,6 +108,13 @@ impl Tried {
             Came::Nothing => Some(Validity::Unknown),
         };
         self.runs.iter().find(|run| run.valid == wanted).or(self.runs.first())
+    }
+
+    /// Whether it breaks the lock in every run that shows anything, and not only where the machine was late.
+    pub fn is_certain(&self) -> bool {
+        let (broken, shown) = self.broken();
+        let broken_in_time = |run: &TriedRun| run.valid == Some(Validity::Invalid) && run.timing_was_kept;
+        broken == shown && self.runs.iter().any(broken_in_time)
     }
 
     /// How many runs broke it, of those that show anything.

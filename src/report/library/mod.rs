@@ -31,7 +31,7 @@ fn headline(examined: &Examined) -> String {
         parts.push(format!("to {beyond} that {} withstands", reference(examined)));
     }
     if unknown > 0 {
-        parts.push(format!("to {unknown} with nothing to compare it with"));
+        parts.push(format!("to {unknown} unexplained"));
     }
     let scenarios = plural(shown as u64, "scenario");
     match fell {
@@ -49,7 +49,10 @@ fn reference(examined: &Examined) -> String {
 fn meaning(of_its_kind: OfItsKind, examined: &Examined) -> String {
     match of_its_kind {
         OfItsKind::Holds => format!("Its own: {}, {}, withstands the same", reference(examined), examined.kind),
-        OfItsKind::Unknown => "Unexplained: there is nothing to compare it with".to_string(),
+        OfItsKind::Unknown => {
+            "Unexplained: nothing to compare it with that was struck in the same way, or it does not happen every time"
+                .to_string()
+        }
         OfItsKind::Falls => format!("Its kind: {} falls to the same, {}", reference(examined), examined.kind),
     }
 }

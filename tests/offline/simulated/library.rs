@@ -200,6 +200,7 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
     TriedRun {
         ttl: "1s".into(),
         valid: Some(valid),
+        timing_was_kept: true,
         summary: format!("It came out {valid:?}."),
         struck: Some("c0's 1st SET of lock:k0 to n0 was answered with OK".into()),
         when,
@@ -254,7 +255,7 @@ fn symptoms_of_one_cause_stand_together_and_those_of_the_kind_come_last() {
     assert_eq!(symptoms, [vec!["late-acquire-reply", "pause-before-reply"], vec!["odd"], vec!["pause"]]);
     assert_eq!((all.that(Came::Fell).len(), all.that(Came::Held).len(), all.that(Came::Nothing).len()), (4, 1, 1));
     let text = terminal(&all, Look::PLAIN);
-    let headline = "mine 1.0 falls to 4 of 5 scenarios: to 1 as a lock with a TTL, on one node does; to 2 that `single` withstands; to 1 with nothing to compare it with.";
+    let headline = "mine 1.0 falls to 4 of 5 scenarios: to 1 as a lock with a TTL, on one node does; to 2 that `single` withstands; to 1 unexplained.";
     assert!(text.starts_with(headline), "{text}");
     // Nothing unexplained is called the library's own.
     let (own, rest) = text.split_once("Unexplained").unwrap();
@@ -276,6 +277,18 @@ fn only_a_lock_that_was_struck_at_the_same_time_is_compared_with() {
     ] {
         assert_eq!(judged(runs.clone(), taking), judged_as, "{runs:?}");
     }
+}
+
+#[test]
+fn what_does_not_happen_every_time_or_only_late_is_not_certain() {
+    let runs = |kept: &[bool], valid: &[Validity]| {
+        let run = |(kept, valid): (&bool, &Validity)| TriedRun { timing_was_kept: *kept, ..run(*valid, None, "") };
+        tried("x", OfItsKind::Holds, kept.iter().zip(valid).map(run).collect()).is_certain()
+    };
+    use Validity::{Invalid, Unknown, Valid};
+    assert!(runs(&[true, false, true], &[Invalid, Invalid, Unknown]));
+    assert!(!runs(&[true, true], &[Invalid, Valid]));
+    assert!(!runs(&[false], &[Invalid]));
 }
 
 #[test]
