@@ -25,9 +25,9 @@ use crate::library::strikes::{self, Scripted};
 use crate::nemesis::{Expectation, Nemesis, Step};
 use crate::plan::Plan;
 use crate::report::library as pages;
-use crate::runner::simulate::simulate;
+use crate::runner::simulate::{simulate_unless, usual};
 use crate::runner::{self, Checked, Ended, Jobs, Series, signals};
-use crate::scenario::{Options, Scenario, catalogue};
+use crate::scenario::{Options, Scenario, catalogue, quoted};
 use crate::suite::file::{Block, Expected, Names, SuiteFile};
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
@@ -126,13 +126,12 @@ impl Examination {
             return Err(self.broke_off(&learnt));
         }
         let (sent, operations, phases) = learn(&learnt)?;
-        let refused = match &self.flags.ttl[..] {
-            [_, others @ ..] if !others.is_empty() => {
-                let others = self.suite_file(others.iter().map(|ttl| self.shortly(*ttl)).collect());
-                refused(&self.make("ttls", &others, None).await?)
-            }
-            _ => Vec::new(),
+        let others: Vec<Block> = self.flags.ttl.iter().skip(1).map(|ttl| self.shortly(*ttl)).collect();
+        let other_ttls = match others.is_empty() {
+            true => None,
+            false => Some(self.make("ttls", &self.suite_file(others), None).await?),
         };
+        let refused = other_ttls.as_ref().map(refused).unwrap_or_default();
         self.flags.ttl.retain(|ttl| !refused.iter().any(|(refused, _)| *refused == *ttl));
         let kind = Kind::of(&self.plain, sent::is_renewed(&sent));
         tell_progress(&format!(
@@ -156,14 +155,14 @@ impl Examination {
         let compare = Compare { examination: &self, kind: &kind, page_folder: &page_folder };
         let mut tried = compare.tried(&catalogue, None)?;
         if let Some(search) = &search {
-            tried.extend(compare.tried(search, Some((&scripted, &folder)))?);
+            tried.extend(compare.tried(search, Some(&folder))?);
         }
         let (name, version) = match &self.plain.workload.library {
             Some(library) => (library.name.clone(), format!(" {}", library.version)),
             None => (self.plain.workload_name.clone(), String::new()),
         };
         let examined = Examined {
-            workload: self.flags.workload.clone(),
+            workload: quoted(&self.flags.workload),
             name: format!("{name}{version}"),
             kind: kind.clone(),
             ttls: self.flags.ttl.iter().map(ToString::to_string).collect(),
@@ -171,7 +170,8 @@ impl Examination {
             tried,
             not_about,
             refused: refused.into_iter().map(|(ttl, why)| (ttl.to_string(), why)).collect(),
-            not_made: catalogue.lacking + search.as_ref().map_or(files.len(), |search| search.lacking),
+            not_made: catalogue.lacking
+                + search.as_ref().map_or(files.len() * self.flags.ttl.len(), |search| search.lacking),
             took: self.began.elapsed(),
             versions: versions(catalogue.state.folder(), &catalogue.state.runs),
         };
@@ -179,11 +179,11 @@ impl Examination {
         print(pages::terminal(&examined, look()))?;
         files::write(&page, pages::html(&examined)).map_err(Failure::could_not_run)?;
         print(format!("\n  page  {}\n", page.display()))?;
-        self.conclude(examined.not_made, [Some(learnt), Some(catalogue), search])
+        self.conclude(examined.not_made, [Some(learnt), other_ttls, Some(catalogue), search])
     }
 
     /// Only what is complete is not gone on with.
-    fn conclude(&self, not_made: usize, stages: [Option<Made>; 3]) -> Result<Exit, Failure> {
+    fn conclude(&self, not_made: usize, stages: [Option<Made>; 4]) -> Result<Exit, Failure> {
         if not_made > 0 || self.interrupt.is_raised() {
             print(format!("{} not made; the same command goes on where it was\n", plural(not_made as u64, "run")))?;
             return Ok(Exit::Unknown);
@@ -380,7 +380,7 @@ struct Compare<'a> {
 
 impl Compare<'_> {
     /// The scenarios of a stage with their runs, each compared with a lock of ours if it broke this one.
-    fn tried(&self, made: &Made, searched: Option<(&[Scripted], &Path)>) -> Result<Vec<Tried>, Failure> {
+    fn tried(&self, made: &Made, searched: Option<&Path>) -> Result<Vec<Tried>, Failure> {
         let mut tried: Vec<Tried> = Vec::new();
         for cell in &made.suite.cells {
             let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
@@ -402,9 +402,7 @@ impl Compare<'_> {
         for one in tried.iter_mut().filter(|one| one.came() == Came::Fell) {
             let nemesis = match searched {
                 None => one.scenario.clone(),
-                Some((_, folder)) => {
-                    folder.join("of-its-kind").join(format!("{}.toml", one.scenario)).display().to_string()
-                }
+                Some(folder) => folder.join("of-its-kind").join(format!("{}.toml", one.scenario)).display().to_string(),
             };
             let when = one.telling().and_then(|run| run.when);
             one.of_its_kind = block_in_place(|| self.of_its_kind(&nemesis, when));
@@ -450,8 +448,8 @@ impl Compare<'_> {
         let flags = &self.examination.flags;
         let runs = flags.ttl.iter().flat_map(|ttl| SEEDS.map(move |seed| (*ttl, seed))).filter_map(|(ttl, seed)| {
             let like = &self.examination.plain;
-            let scenario = self.kind.scenario(like, nemesis, &flags.options(Some(ttl)), seed)?.ok()?;
-            let checked = simulate(&scenario).ok()?;
+            let scenario = self.kind.scenario(like, nemesis, &flags.options(Some(ttl)), seed)?;
+            let checked = simulate_unless(&self.examination.interrupt, usual(&scenario), &scenario).ok()??;
             Some((checked.verdict.valid, sent::struck_when(&checked.history)))
         });
         kind::judged(runs, when).unwrap_or_else(|| self.expected(nemesis))

@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use crate::machine::{Address, Machine};
 use crate::sync::lock;
 
-/// No run of a minute comes near to this; what follows is not kept.
-const MOST_COMMANDS: usize = 200_000;
+/// No run of a minute comes near to so many bytes of lines; what follows is not kept.
+const MOST_BYTES: usize = 32 << 20;
 /// A longer line is cut off: a script's text may be of any length.
 const LONGEST_LINE: usize = 4096;
 const MOST_WORDS: usize = 32;
@@ -66,10 +66,11 @@ impl Monitors {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let (kept, mut reader) = (Arc::clone(&lines), JoinSet::new());
         reader.spawn(async move {
+            let mut bytes = 0;
             while let Some(line) = next_line(&mut stream).await {
-                let mut kept = lock(&kept);
-                if kept.len() < MOST_COMMANDS {
-                    kept.push(line);
+                bytes += line.len();
+                if bytes <= MOST_BYTES {
+                    lock(&kept).push(line);
                 }
             }
         });

@@ -15,7 +15,7 @@ const NOTHING_PROVEN: &str = "This run proves nothing about the lock: ";
 /// Everything that a page tells of a library.
 #[derive(Clone, Debug, Serialize)]
 pub struct Examined {
-    /// As the user named it.
+    /// As the user named it, quoted for a shell.
     pub workload: String,
     /// `redis-py Lock 8.1.0`, or the workload's name.
     pub name: String,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::sent::When;
 use crate::checker::Validity;
-use crate::scenario::{Options, Scenario, ScenarioError};
+use crate::scenario::{Options, Scenario};
 use crate::topology::Topology;
 
 /// What kind of lock it is.
@@ -50,17 +50,11 @@ impl Kind {
         Kind { reference, what: format!("{what}, on {place}") }
     }
 
-    /// The same run with the lock to compare with; None if there is none.
-    pub fn scenario(
-        &self,
-        like: &Scenario,
-        nemesis: &str,
-        options: &Options,
-        seed: u64,
-    ) -> Option<Result<Scenario, ScenarioError>> {
+    /// The same run with the lock to compare with; None if there is none, or the nemesis is not about it.
+    pub fn scenario(&self, like: &Scenario, nemesis: &str, options: &Options, seed: u64) -> Option<Scenario> {
         let reference = self.reference.as_deref()?;
         let options = Options { nodes: Some(like.nodes), cluster: None, ..options.clone() };
-        Some(options.scenario(reference, nemesis, seed, std::path::Path::new("")))
+        options.scenario(reference, nemesis, seed, std::path::Path::new("")).ok()
     }
 }
 

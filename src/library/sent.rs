@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::fault_kinds::{HOUSEKEEPING, names_a_key_of_the_run, runs_a_script};
-use crate::history::{History, Operation, Phase, RecordedCommand};
+use crate::history::{History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::words::sanitize;
 
 /// What a client is doing when it sends a command.
@@ -144,11 +144,7 @@ pub fn is_renewed(sent: &[Sent]) -> bool {
 
 /// What the client of an operation was doing at that time.
 fn when(operation: &Operation, time: u64) -> Option<When> {
-    let at = |phase| {
-        operation
-            .phase(phase)
-            .map(|stamp| stamp.stamped.and_then(|at| u64::try_from(at).ok()).unwrap_or(stamp.received))
-    };
+    let at = |phase| operation.phase(phase).map(PhaseStamp::time);
     let end = operation.completed.unwrap_or(u64::MAX);
     match time {
         _ if time < operation.invoked || time > end => None,

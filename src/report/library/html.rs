@@ -17,7 +17,7 @@ pub fn html(examined: &Examined) -> String {
     let own = symptoms.iter().any(|symptom| symptom.of_its_kind != OfItsKind::Falls);
     let (word, class) = match (symptoms.is_empty(), own) {
         (_, true) => ("FALLS", "invalid"),
-        (false, false) => ("AS ITS KIND", "valid"),
+        (false, false) => ("AS ITS KIND", "unknown"),
         (true, false) if examined.that(Came::Held).is_empty() => ("UNKNOWN", "unknown"),
         (true, false) => ("WITHSTANDS", "valid"),
     };
