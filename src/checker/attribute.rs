@@ -12,6 +12,10 @@ use crate::members::Role;
 /// Writes into each anomaly the fault that explains it.
 pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
     for anomaly in anomalies {
+        // What a library says, and that a program ends, is its own doing.
+        if anomaly.kind.contradicts().map_or(anomaly.kind == AnomalyKind::EndedByItself, Claim::is_conditional) {
+            continue;
+        }
         let operations = operations(history, anomaly);
         let of_updates =
             anomaly.kind.contradicts() == Some(Claim::Updates) || anomaly.kind == AnomalyKind::WriteInFlight;

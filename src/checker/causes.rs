@@ -71,7 +71,7 @@ impl<'h> Overlap<'h> {
             Some(ran_out) => self.stayed_too_long(ran_out),
             None => self.given_twice(),
         };
-        Causes { how: extended.or(found.how), ..found }
+        Causes { how: extended.or(found.how).or_else(|| self.without_validity()), ..found }
     }
 
     fn operation(&self, place: usize) -> &'h Operation {
@@ -248,7 +248,8 @@ impl<'h> Overlap<'h> {
     /// The breakpoint at which the script kept an operation at this moment: the stamps of its arrival and of its going on.
     /// Whoever stops at one reports the phase again when it goes on; the script says when it let it go.
     fn breakpoint(&self, operation: &'h Operation, moment: u64) -> Option<(&'h PhaseStamp, &'h PhaseStamp)> {
-        let acts: Vec<&PhaseStamp> = operation.phases.iter().filter(|stamp| stamp.phase != Phase::Extended).collect();
+        let in_background = |stamp: &&PhaseStamp| matches!(stamp.phase, Phase::Extended | Phase::Owned);
+        let acts: Vec<&PhaseStamp> = operation.phases.iter().filter(|stamp| !in_background(stamp)).collect();
         let around = |pair: &&[&PhaseStamp]| {
             pair[0].phase == pair[1].phase && pair[0].time() <= moment && moment < pair[1].time()
         };

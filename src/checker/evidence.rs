@@ -17,7 +17,7 @@ use crate::history::{Claim, FactName, Function, History, Operation, Outcome, Pha
 pub const LEAST_EVIDENCE: u64 = 5;
 
 /// The facts that could have falsified a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Evidence {
     pub count: u64,
     /// What these facts are, with their number.
@@ -189,6 +189,8 @@ pub(super) fn concerns(claim: Claim, history: &History) -> bool {
             history.operations.iter().flat_map(|operation| &operation.phases).any(|stamp| stamp.token.is_some())
         }
         Claim::Amounts => has_amounts(history),
+        // Only the workload says what they mean.
+        Claim::Releases | Claim::Ownership | Claim::Losses | Claim::Grants => false,
         // Where a library is under test whose locks run out; elsewhere only if they are broken.
         Claim::Promises => history.facts.iter().any(|fact| fact.name == FactName::NothingEndless),
     }

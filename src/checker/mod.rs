@@ -7,7 +7,7 @@
 //! - [`holds`]: did two clients hold a lock at once?
 //! - [`liveness`]: could a free lock be acquired?
 //! - [`locks`]: did tokens rise, was the lock acquired when a script expected it, were holders told that they lost it?
-//! - [`promises`]: did each wait end in time, and was a lock left without an end?
+//! - [`promises`]: did each wait end in time, was a lock left without an end, and was what a library says so?
 //! - [`evidence`]: what could have falsified each of these?
 //! - [`blame`]: is a loss the lock's fault?
 //! - [`causes`]: how did two holders come about? [`attribute`]: which fault explains the rest?
@@ -43,6 +43,8 @@ pub use minimal_counterexample::{MinimalCounterexample, minimal_counterexample};
 pub use sentence::Sentence;
 pub use verdict::*;
 
+use std::collections::BTreeMap;
+
 use crate::history::{Claim, History, Outcome, ResourceKind};
 
 /// Checks a history against the claims in its header, or against every property if it has no header.
@@ -60,7 +62,13 @@ pub fn check(history: &History) -> Verdict {
     anomalies.extend(owed.anomalies);
     let liveness = liveness::check(history);
     anomalies.extend(liveness.anomalies);
-    anomalies.extend(promises.anomalies);
+    let (mut kept, mut promised) = (BTreeMap::new(), Vec::new());
+    for (claim, findings) in promises {
+        promised.extend(findings.anomalies);
+        kept.insert(claim, findings.evidence);
+    }
+    anomalies.extend(promised);
+    anomalies.extend(gates::ended_by_themselves(history));
     attribute::explain_all(history, &mut anomalies);
     anomalies.extend(overlapping);
     anomalies.sort_by(|a, b| (a.time, a.kind, &a.operations).cmp(&(b.time, b.kind, &b.operations)));
@@ -74,7 +82,9 @@ pub fn check(history: &History) -> Verdict {
         Claim::Tokens => evidence::tokens(history, owed.tokens.comparable),
         Claim::Liveness => liveness.evidence.clone(),
         Claim::Amounts => evidence::amounts(history, &measured),
-        Claim::Promises => promises.evidence.clone(),
+        Claim::Promises | Claim::Releases | Claim::Ownership | Claim::Losses | Claim::Grants => {
+            kept.get(&claim).cloned().unwrap_or_default()
+        }
     };
     let claims = claims(history, &anomalies, evidence);
     let lock = LockProperties {
@@ -89,7 +99,8 @@ pub fn check(history: &History) -> Verdict {
     let broken = || deciding().filter(|claim| claim.valid == Validity::Invalid);
     let believable = gates.iter().all(|gate| gate.passed || !gate.undermines_violations);
     let failed = gates.iter().filter(|gate| !gate.passed).map(|gate| gate.text.clone());
-    let missing = deciding().filter_map(|claim| Some(format!("{}: {}", claim.claim.name(), claim.missing.as_ref()?)));
+    let needed = deciding().filter(|claim| !claim.claim.is_conditional());
+    let missing = needed.filter_map(|claim| Some(format!("{}: {}", claim.claim.name(), claim.missing.as_ref()?)));
     let doubts: Vec<String> = failed.chain(missing).collect();
     let (valid, reasons) = if believable && broken().next().is_some() {
         let sentence = |claim: &ClaimVerdict| match claim.claim {
@@ -100,9 +111,9 @@ pub fn check(history: &History) -> Verdict {
             }
             Claim::Liveness => broken_liveness(&anomalies),
             Claim::Amounts => first_of(&anomalies, AnomalyKind::WrongAmount).unwrap_or_default(),
-            Claim::Promises => {
-                let kinds = [AnomalyKind::WaitedTooLong, AnomalyKind::LeftBehind];
-                kinds.into_iter().find_map(|kind| first_of(&anomalies, kind)).unwrap_or_default()
+            Claim::Promises | Claim::Releases | Claim::Ownership | Claim::Losses | Claim::Grants => {
+                let of_claim = anomalies.iter().filter(|anomaly| anomaly.kind.contradicts() == Some(claim.claim));
+                of_claim.min_by_key(|anomaly| anomaly.kind).map(|anomaly| anomaly.summary.clone()).unwrap_or_default()
             }
         };
         (Validity::Invalid, broken().map(sentence).collect())
@@ -121,10 +132,10 @@ fn claims(
     anomalies: &[Anomaly],
     evidence: impl Fn(Claim) -> evidence::Evidence,
 ) -> Vec<ClaimVerdict> {
-    let all = [Claim::Updates, Claim::MutualExclusion, Claim::Tokens, Claim::Liveness, Claim::Amounts, Claim::Promises];
     let mut claims = Vec::new();
-    for claim in all {
-        let claimed = history.run.as_ref().is_none_or(|run| match claim {
+    for claim in Claim::ALL {
+        // A history without a header may be of any library.
+        let claimed = history.run.as_ref().map_or(!claim.is_conditional(), |run| match claim {
             Claim::Updates => run.claims.contains(&claim) && run.resource != ResourceKind::None,
             Claim::Amounts => run.claims.contains(&Claim::Updates) && evidence::concerns(claim, history),
             claim => run.claims.contains(&claim),

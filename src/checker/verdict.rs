@@ -235,6 +235,17 @@ pub enum AnomalyKind {
     WaitedTooLong,
     /// A lock was left on a node that never expires, or long after its TTL.
     LeftBehind,
+    /// A release said that it gave the lock back when another client had it, or that the lock was not its client's
+    /// when it gave it back.
+    FalseRelease,
+    /// A client that asked was told that it had a lock that another client had.
+    FalseOwnership,
+    /// A holder was told too late, or never, that its lock was gone.
+    ToldLate,
+    /// A lock was handed out with no validity left, by the library's own word.
+    ExpiredGrant,
+    /// A client's program ended by itself, with no fault that ends it: a finding, but nothing that the lock claims.
+    EndedByItself,
 }
 
 /// How many operations there were, by outcome.
@@ -262,6 +273,11 @@ impl AnomalyKind {
             AnomalyKind::Unavailable => "lock unavailable for too long",
             AnomalyKind::WaitedTooLong => "attempt past its timeout",
             AnomalyKind::LeftBehind => "lock that outlasts its TTL",
+            AnomalyKind::FalseRelease => "release that says what is not so",
+            AnomalyKind::FalseOwnership => "client told that it has another one's lock",
+            AnomalyKind::ToldLate => "holder told too late of its loss",
+            AnomalyKind::ExpiredGrant => "lock handed out when it had run out",
+            AnomalyKind::EndedByItself => "program that ended by itself",
         }
     }
 
@@ -277,7 +293,11 @@ impl AnomalyKind {
             | AnomalyKind::StaleRead
             | AnomalyKind::ImpossibleRead
             | AnomalyKind::OrderViolation => Some(Claim::Updates),
-            AnomalyKind::WriteInFlight => None,
+            AnomalyKind::FalseRelease => Some(Claim::Releases),
+            AnomalyKind::FalseOwnership => Some(Claim::Ownership),
+            AnomalyKind::ToldLate => Some(Claim::Losses),
+            AnomalyKind::ExpiredGrant => Some(Claim::Grants),
+            AnomalyKind::WriteInFlight | AnomalyKind::EndedByItself => None,
         }
     }
 }

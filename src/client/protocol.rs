@@ -64,6 +64,9 @@ pub struct Invoke {
     /// How long to try to acquire the lock.
     #[serde(default)]
     pub acquire_timeout_ms: u64,
+    /// How often to ask the library whether it has the lock, while the client has it, and to report `owned` or `lost`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_every_ms: Option<u64>,
     /// Phases at which to wait for `go`.
     #[serde(flatten)]
     pub breakpoints: Breakpoints,
@@ -210,6 +213,7 @@ mod tests {
             r#"{"type":"ready","protocol":1,"name":"redis-py 8.1.0","capabilities":["fencing","extend"],"later":1}"#,
             r#"{"type":"phase","id":17,"phase":"acquired","mono_ns":123,"token":34,"validity_ms":950}"#,
             r#"{"type":"phase","id":17,"phase":"before-write"}"#,
+            r#"{"type":"phase","id":17,"phase":"owned","mono_ns":123}"#,
             r#"{"type":"acquire","id":17}"#,
             r#"{"type":"release","id":17}"#,
             r#"{"type":"ok","id":17,"old":"c1:12","new":"c3:17"}"#,
@@ -227,6 +231,7 @@ mod tests {
             r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","breakpoints":["before-write"]}"#,
             r#"{"type":"hello","protocol":1,"client":"c3","lock":{"name":"redlock","ttl_ms":1000,"nodes":["redis://a"],"options":{}},"resource":{"kind":"register","url":"redis://b","fencing":"none"},"seed":7}"#,
             r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","hold_ms":120,"acquire_timeout_ms":2000,"gates":["before-write"]}"#,
+            r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","check_every_ms":100}"#,
             r#"{"type":"go","id":17,"phase":"before-write"}"#,
             r#"{"type":"granted","id":17,"granted":true}"#,
             r#"{"type":"bye"}"#,

@@ -259,6 +259,7 @@ impl Run<'_> {
             value: new.clone(),
             hold_ms: operation.hold_ms,
             acquire_timeout_ms,
+            check_every_ms: self.scenario.in_ms(self.scenario.workload.check_every),
             breakpoints: Breakpoints::at(options.breakpoints),
         });
         let answer = match send(&mut client.link, &invoke).await {
@@ -332,7 +333,10 @@ impl Run<'_> {
                 FromClient::Phase(phase) => {
                     let reached = phase.phase;
                     self.recorder.append(Body::Phase(report(client.process, phase)))?;
-                    self.board.reach(client.number, reached);
+                    // What it is told when it asks brings it no further.
+                    if reached != Phase::Owned {
+                        self.board.reach(client.number, reached);
+                    }
                 }
                 FromClient::Ok { new: Some(new), .. } if new != operation.value => {
                     return Ok(Err(Broken::new(format!(

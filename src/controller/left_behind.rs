@@ -1,8 +1,12 @@
-//! What is left of locks once the last client has gone. Of a lock that runs out nothing may be left that lasts for much
-//! longer than its TTL.
+//! What is left of locks once the last client has gone, and how long those last that nodes keep meanwhile. Of a lock that
+//! runs out nothing may be left that lasts for much longer than its TTL, and none may be set for much longer: by the end of
+//! a run most of its time may be over.
 
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::time::Duration;
 
+use tokio::time::sleep;
 use tracing::warn;
 
 use super::{Run, RunError};
@@ -17,14 +21,12 @@ impl Run<'_> {
     /// Once the last client is gone: whether a node keeps a lock that never ends, or long after its TTL, though the
     /// library's locks run out.
     pub(super) async fn look_for_endless_locks(&self) -> Result<(), RunError> {
-        let workload = &self.scenario.workload;
-        let is_promised = workload.library.is_some() || workload.claims.contains(&Claim::Promises);
-        if !(is_promised && workload.lock.expires()) {
+        if !self.locks_are_to_end() {
             return Ok(());
         }
         let (mut looked_at, mut endless) = (0_u64, Vec::new());
         for node in self.cluster.members().filter(|member| member.role == Role::Node) {
-            match self.endless_locks_on(node).await {
+            match self.endless_locks_on(node, longest_left(self.scenario.ttl)).await {
                 Ok((keys, found)) => {
                     looked_at += keys;
                     let told =
@@ -42,12 +44,48 @@ impl Run<'_> {
         self.fact(FactName::NothingEndless, endless.is_empty(), text)
     }
 
+    /// Looks again and again, for as long as it is polled, whether a node keeps a lock that has far more than its TTL left,
+    /// and records each such lock once. What never ends is looked for at the end: a holder may still give it one. Where
+    /// commands are recorded, nobody else sends any.
+    pub(super) async fn watch_for_long_locks(&self) -> Result<Infallible, RunError> {
+        if !self.locks_are_to_end() || self.scenario.record_commands {
+            return std::future::pending().await;
+        }
+        // A holder that extends its lock may add a TTL to what is left of it.
+        let longest = longest_left(self.scenario.ttl * 2);
+        let mut told = BTreeSet::new();
+        loop {
+            sleep(self.scenario.ttl.max(BETWEEN_LOOKS)).await;
+            for node in self.cluster.members().filter(|member| member.role == Role::Node) {
+                // A node that does not answer just now is asked again.
+                let Ok((_, found)) = self.endless_locks_on(node, longest).await else { continue };
+                for (key, end) in found.into_iter().filter(|(_, end)| end != NEVER) {
+                    let text = format!("{} on {}, which {end}", words::quoted(&key), node.name);
+                    if told.insert((node.name.clone(), key)) {
+                        self.fact(FactName::NothingTooLong, false, text)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether what is under test promises that its locks run out.
+    fn locks_are_to_end(&self) -> bool {
+        let workload = &self.scenario.workload;
+        let is_promised = workload.library.is_some() || workload.claims.contains(&Claim::Promises);
+        is_promised && workload.lock.expires()
+    }
+
     /// How many keys of locks a node has, and those that outlast a lock, with when they end.
-    async fn endless_locks_on(&self, node: &Member) -> Result<(u64, Vec<(String, String)>), String> {
+    async fn endless_locks_on(
+        &self,
+        node: &Member,
+        longest: Duration,
+    ) -> Result<(u64, Vec<(String, String)>), String> {
         let url = node.url().unwrap_or_default();
         // A node whose clock was wrong set the ends of its keys by it; and a count of tokens may last for longer.
         let excused = self.scenario.nemesis.needs_preload() || self.scenario.workload.lock.gives_tokens();
-        let longest = (!excused).then(|| longest_left(self.scenario.ttl));
+        let longest = (!excused).then_some(longest);
         let ask = async |words: [&str; 2]| {
             let command = RedisCommand::Words(words.map(str::to_string).to_vec());
             match self.ask(&url, command).await {
@@ -70,6 +108,10 @@ impl Run<'_> {
     }
 }
 
+const NEVER: &str = "never ends";
+/// Nodes are not asked more often than this.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
 /// Whether a key is named after the lock and nothing else of it: libraries put a prefix before the name or braces around
 /// it, and what they keep beside the lock has a name that goes on.
 fn is_named_like_a_lock(key: &str) -> bool {
@@ -85,7 +127,7 @@ fn longest_left(ttl: Duration) -> Duration {
 /// When a lock ends that outlasts what its TTL allows, by the answer to PTTL; None if it does not.
 fn outlasts(left: &str, longest: Option<Duration>) -> Option<String> {
     if left == "-1" {
-        return Some("never ends".to_string());
+        return Some(NEVER.to_string());
     }
     let left = Duration::from_millis(left.parse().ok()?);
     let nanoseconds = nanos(left);

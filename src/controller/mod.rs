@@ -287,6 +287,7 @@ impl Run<'_> {
             worked = try_join(clients, nemesis) => Ok(worked?.0),
             never = self.watch_for_strikes() => match never? {},
             never = self.watch_for_promotions() => match never? {},
+            never = self.watch_for_long_locks() => match never? {},
         }
     }
 

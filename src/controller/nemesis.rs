@@ -528,13 +528,25 @@ impl Run<'_> {
         // The agent has answered, so it lasted for no longer than this.
         let aftermath = (step == FaultStep::Healed).then(|| what.aftermath(self.scenario.ttl, ordered.elapsed()));
         let aftermath_ns = aftermath.map(nanos);
+        let off = (step == FaultStep::Healed).then(|| what.clock_off(self.scenario.ttl, ordered.elapsed())).flatten();
+        let clock_off_ns = off.map(nanos);
         if let Some(in_effect) = lock(&self.in_effect).get_mut(fault) {
             in_effect.step = step;
             in_effect.observed |= observed;
         }
         let (fault, kind, targets) = (*fault, *kind, members.clone());
-        let event = NemesisEvent { fault, kind, step, targets, observed, links, on_call, aftermath_ns, text };
-        self.recorder.append(Body::Nemesis(event))?;
+        self.recorder.append(Body::Nemesis(NemesisEvent {
+            fault,
+            kind,
+            step,
+            targets,
+            observed,
+            links,
+            on_call,
+            aftermath_ns,
+            clock_off_ns,
+            text,
+        }))?;
         Ok(())
     }
 

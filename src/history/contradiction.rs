@@ -48,13 +48,13 @@ impl Said {
     /// Takes a phase; the error says what it contradicts.
     pub fn phase(&mut self, report: &PhaseReport) -> Result<(), String> {
         // Renewals go on in the background while the client waits.
-        if !matches!(report.phase, Phase::Extended | Phase::Lost) {
+        if !matches!(report.phase, Phase::Extended | Phase::Owned | Phase::Lost) {
             self.goes_on(Some(report.phase))?;
         }
         let after = |furthest: Phase| Err(format!("it reported `{}` after `{}`", word(&report.phase), word(&furthest)));
         match report.phase {
             // These come whenever a holder learns something, from any part of the client.
-            Phase::Extended | Phase::Lost => match self.furthest {
+            Phase::Extended | Phase::Owned | Phase::Lost => match self.furthest {
                 Some(furthest @ Phase::Released) => after(furthest)?,
                 Some(furthest) if furthest >= Phase::Acquired => {}
                 _ => return Err(format!("it reported `{}` before it had `acquired` the lock", word(&report.phase))),

@@ -34,6 +34,15 @@ pub struct Header {
     /// The longest time for which a free lock that is requested may stay free, in milliseconds, if the workload says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap_ms: Option<u64>,
+    /// How much later than its limit a call may end, in milliseconds, if the workload says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_overrun_ms: Option<u64>,
+    /// Whether the library measures its limits by the wall clock, so that a clock that was set explains a long wait.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub waits_by_wall_clock: bool,
+    /// Within which time a holder is told that its lock is gone, in milliseconds, if the workload says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_within_ms: Option<u64>,
     /// How long clients were to be kept busy, in milliseconds.
     pub time_limit_ms: u64,
     /// What the lock protects. Histories from before this field are of registers.
@@ -72,7 +81,7 @@ fn is_no(value: &bool) -> bool {
 }
 
 /// A property that a workload's lock is held to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
     /// Every acknowledged update survives, in an order that agrees with real time.
@@ -88,9 +97,38 @@ pub enum Claim {
     Amounts,
     /// An attempt with a time limit ends in time, and no lock is left that outlasts its TTL.
     Promises,
+    /// A release that says that it gave the lock back did so, and one that says that the lock was not its client's did
+    /// not.
+    Releases,
+    /// A client that is told, when it asks, that it has the lock has it.
+    Ownership,
+    /// A holder is told that its lock is gone within the time that the workload states.
+    Losses,
+    /// No lock is handed out that has run out by the library's own word.
+    Grants,
 }
 
 impl Claim {
+    /// All of them, in the order in which reports tell them.
+    pub const ALL: [Claim; 10] = [
+        Claim::Updates,
+        Claim::MutualExclusion,
+        Claim::Tokens,
+        Claim::Liveness,
+        Claim::Amounts,
+        Claim::Promises,
+        Claim::Releases,
+        Claim::Ownership,
+        Claim::Losses,
+        Claim::Grants,
+    ];
+
+    /// Whether it is about what need not come up in a run, such as what a library says of a lock that is lost. Without
+    /// evidence it is not shown, and leaves the verdict to the others. Only a workload that makes it is held to it.
+    pub fn is_conditional(self) -> bool {
+        matches!(self, Claim::Releases | Claim::Ownership | Claim::Losses | Claim::Grants)
+    }
+
     /// Its name, for people.
     pub fn name(self) -> &'static str {
         match self {
@@ -100,6 +138,10 @@ impl Claim {
             Claim::Liveness => "liveness",
             Claim::Amounts => "amounts",
             Claim::Promises => "promises",
+            Claim::Releases => "releases",
+            Claim::Ownership => "ownership",
+            Claim::Losses => "losses",
+            Claim::Grants => "grants",
         }
     }
 }

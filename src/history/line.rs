@@ -6,7 +6,7 @@
 //! it may wait for the lock if not for as long as the header says, and where it is to wait for `go`), `count` (how much was read, of a counter or list) and
 //! `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's `info`
 //! lines of `process: "nemesis"`, with `value` naming the targets, `links` and `on_call` when they are ordered, and
-//! `aftermath_ns` when they are healed. The rest (`run`, `clock`, `fact`, `client`, `step`,
+//! `aftermath_ns` and, of those on clocks, `clock_off_ns` when they are healed. The rest (`run`, `clock`, `fact`, `client`, `step`,
 //! `promotion`, `stall`, `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,7 @@ line! {
     links: Vec<(String, String)>,
     on_call: CallEffect,
     aftermath_ns: u64,
+    clock_off_ns: u64,
     client: ClientStep,
     completed: bool,
     run: Box<Header>,
@@ -151,6 +152,7 @@ pub(super) fn to_line(event: &Event) -> String {
             links: event.links.clone(),
             on_call: event.on_call,
             aftermath_ns: event.aftermath_ns,
+            clock_off_ns: event.clock_off_ns,
             text: Some(event.text.clone()).filter(|text| !text.is_empty()),
             ..line
         },
@@ -199,6 +201,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             links: line.links,
             on_call: line.on_call,
             aftermath_ns: line.aftermath_ns,
+            clock_off_ns: line.clock_off_ns,
             text: line.text.unwrap_or_default(),
         }),
         "ok" | "fail" | "info" => {
@@ -453,6 +456,7 @@ mod tests {
             links: Some(vec![("c3".into(), "n0".into())]),
             on_call: Some(CallEffect::HoldReply),
             aftermath_ns: Some(700),
+            clock_off_ns: Some(900),
             text: "1 process in state T".into(),
         }));
         survives(Body::Step(StepEvent {

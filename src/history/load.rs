@@ -239,6 +239,7 @@ impl Builder {
             FaultStep::Healed => {
                 window.healed = Some((time, event.observed));
                 window.aftermath_ns = event.aftermath_ns;
+                window.clock_off_ns = event.clock_off_ns;
             }
             FaultStep::Skipped => window.skipped = Some(event.text.clone()),
         }

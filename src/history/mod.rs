@@ -131,6 +131,8 @@ pub enum FactName {
     FinalReads,
     /// After the last operation, no node kept a lock that never ends, or that has far more than its TTL left.
     NothingEndless,
+    /// Whenever it was looked at while clients worked, no node kept a lock that had far more than its TTL left.
+    NothingTooLong,
 }
 
 /// A client process came or went. `process` is the logical process that it ran as.
@@ -287,6 +289,8 @@ pub enum Phase {
     Acquired,
     /// The library extended the lock.
     Extended,
+    /// The library was asked whether the client has the lock, and said yes; stamped before it was asked.
+    Owned,
     /// The resource's value is in hand.
     Read,
     /// The write is about to leave.
@@ -345,6 +349,8 @@ pub struct NemesisEvent {
     pub on_call: Option<CallEffect>,
     /// On `healed`: see [`FaultWindow::aftermath_ns`].
     pub aftermath_ns: Option<u64>,
+    /// On `healed`: see [`FaultWindow::clock_off_ns`].
+    pub clock_off_ns: Option<u64>,
     /// What was seen, in words.
     pub text: String,
 }
@@ -549,6 +555,9 @@ pub struct FaultWindow {
     /// For how long after its heal it may still keep a lock, such as a key on a node whose clock was ahead, in
     /// nanoseconds; `None` if that is not known.
     pub aftermath_ns: Option<u64>,
+    /// By how much the clocks that it hit were wrong at most, ahead or behind, in nanoseconds; `None` if it is not on
+    /// clocks, or that is not known.
+    pub clock_off_ns: Option<u64>,
     /// From whom to whom packets are affected, as pairs of sender and receiver; `None` if that is not known, or it is not
     /// on links.
     pub links: Option<Vec<(String, String)>>,
@@ -590,6 +599,7 @@ impl FaultWindow {
             heal: None,
             healed: None,
             aftermath_ns: None,
+            clock_off_ns: None,
             links: None,
             on_call: None,
             skipped: None,

@@ -107,6 +107,14 @@ impl Fault {
         }
     }
 
+    /// By how much the clocks that it hits are wrong at most, if it is on clocks and was in effect for `lasted`.
+    pub fn clock_off(&self, ttl: Duration, lasted: Duration) -> Option<Duration> {
+        match &self.with {
+            Argument::Clock(change) => Some(change.off(ttl, lasted)),
+            _ => None,
+        }
+    }
+
     /// Refuses targets for which it makes no sense.
     fn check(self) -> Result<Fault, PhraseError> {
         let (fits, refusal): (&dyn Fn(&Targets) -> bool, _) = match self.kind.allowed {
@@ -176,6 +184,15 @@ impl Change {
                 Duration::try_from_secs_f64(ahead).unwrap_or(Duration::MAX)
             }
             Change::Behind(_) => Duration::ZERO,
+        }
+    }
+
+    /// By how much it has brought a clock from the right time at the most, in either direction, after `lasted`.
+    fn off(self, ttl: Duration, lasted: Duration) -> Duration {
+        match self {
+            Change::Behind(by) => by.resolve(ttl),
+            Change::Rate(factor) if factor < 1.0 => lasted.mul_f64((1.0 - factor).clamp(0.0, 1.0)),
+            _ => self.ahead(ttl, lasted),
         }
     }
 }

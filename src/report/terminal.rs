@@ -90,6 +90,7 @@ fn verdict(telling: &Telling, look: Look) -> Vec<String> {
 fn claim(of: &ClaimAccount, look: Look) -> Vec<String> {
     let code = match of.standing {
         Standing::Held if !of.checked.claimed => "2",
+        Standing::NotShown => "2",
         Standing::Held => "32",
         Standing::Broken => "1;31",
         Standing::Unclaimed | Standing::Unproven => "33",

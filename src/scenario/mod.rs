@@ -108,6 +108,19 @@ pub struct Workload {
     /// broken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap: Option<Length>,
+    /// How much later than its limit a call may end; half of the limit, and a second at least, if it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_overrun: Option<Length>,
+    /// The clock by which the library measures how long it waits.
+    #[serde(default, skip_serializing_if = "WaitClock::is_monotonic")]
+    pub waits_by: WaitClock,
+    /// For the claim `losses`: within which time a holder is told that its lock is gone, from the end of the last validity
+    /// that it was told, or else from when another client had the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_within: Option<Length>,
+    /// How often a holder is to ask its library whether it has the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_every: Option<Length>,
     /// What is expected under a nemesis, by the nemesis's name.
     #[serde(default)]
     pub expect: std::collections::BTreeMap<String, Expectation>,
@@ -119,6 +132,16 @@ impl Workload {
         if self.claims.is_empty() {
             return Err("`claims` is empty, so no run could fail; name `updates`, `mutual-exclusion` or both".into());
         }
+        let pairs = [
+            (Claim::Losses, self.lost_within.is_some(), "lost_within"),
+            (Claim::Ownership, self.check_every.is_some(), "check_every"),
+        ];
+        for (claim, is_given, key) in pairs {
+            if self.claims.contains(&claim) != is_given {
+                let claim = claim.name();
+                return Err(format!("the claim `{claim}` and `{key}` go together; add the other one, or leave both out"));
+            }
+        }
         match (&self.lock, &self.client) {
             (LockSpec::Library(_), None) => {
                 Err("`[lock.library]` comes with its client; add `[client.python]` or `[client.command]`".into())
@@ -126,6 +149,27 @@ impl Workload {
             (_, Some(client)) => client.check(),
             (_, None) => Ok(()),
         }
+    }
+}
+
+/// The clock by which a library measures how long it waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitClock {
+    #[default]
+    Monotonic,
+    /// One that can be set, so that a wait may be longer by as much.
+    WallClock,
+}
+
+impl WaitClock {
+    /// Whether a fault can set it.
+    pub fn can_be_set(self) -> bool {
+        self == WaitClock::WallClock
+    }
+
+    fn is_monotonic(&self) -> bool {
+        !self.can_be_set()
     }
 }
 
@@ -253,6 +297,11 @@ impl Scenario {
             scenario.must_run_only_ours(file_or_folder)?;
         }
         Ok(scenario)
+    }
+
+    /// A length of the workload's file in this run, in milliseconds.
+    pub fn in_ms(&self, length: Option<Length>) -> Option<u64> {
+        length.map(|length| millis(length.resolve(self.ttl)))
     }
 
     /// Rejects numbers that make no sense before anything starts, naming the flag and its valid values.

@@ -37,6 +37,7 @@ impl ClaimAccount {
         let standing_text = match standing {
             Standing::Broken => "Broken",
             Standing::Unproven => "Not proven",
+            Standing::NotShown => "Not shown",
             Standing::Unclaimed if harmless.is_some() => "Seen, but harmless here",
             Standing::Unclaimed => "Seen, but not claimed by this workload",
             Standing::Held if claimed => "Held",
@@ -49,6 +50,7 @@ impl ClaimAccount {
             standing_text: standing_text.to_string(),
             found: found(story, claim),
             why: match &verdict.missing {
+                Some(missing) if standing == Standing::NotShown => format!("no evidence: {missing}"),
                 Some(missing) => format!("not enough evidence: {missing}"),
                 None => format!("evidence: {}", verdict.text),
             },
@@ -64,6 +66,7 @@ impl ClaimAccount {
             Standing::Held | Standing::Unclaimed => "not claimed",
             Standing::Broken => "BROKEN",
             Standing::Unproven => "unproven",
+            Standing::NotShown => "not shown",
         }
     }
 }
@@ -77,6 +80,10 @@ fn title(claim: Claim) -> &'static str {
         Claim::Liveness => "A free lock can be acquired",
         Claim::Amounts => "Amounts match the updates",
         Claim::Promises => "Attempts keep to their timeout, and locks expire",
+        Claim::Releases => "A release says what it did",
+        Claim::Ownership => "A client that is told that it has the lock has it",
+        Claim::Losses => "A holder is told in time that its lock is gone",
+        Claim::Grants => "No lock is handed out that has run out",
     }
 }
 
@@ -122,5 +129,14 @@ fn found(story: &Story, claim: Claim) -> String {
         Claim::Amounts => "all amounts match".to_string(),
         Claim::Promises if seen > 0 => plural(seen, "broken promise"),
         Claim::Promises => "all kept".to_string(),
+        _ if seen == 0 && story.standing(claim) == Standing::NotShown => "did not come up".to_string(),
+        Claim::Releases if seen > 0 => plural(seen, "untrue answer"),
+        Claim::Releases => "every answer true".to_string(),
+        Claim::Ownership if seen > 0 => plural(seen, "untrue answer"),
+        Claim::Ownership => "every answer true".to_string(),
+        Claim::Losses if seen > 0 => plural(seen, "late or missing word"),
+        Claim::Losses => "each holder told in time".to_string(),
+        Claim::Grants if seen > 0 => plural(seen, "expired grant"),
+        Claim::Grants => "each valid when it was handed out".to_string(),
     }
 }

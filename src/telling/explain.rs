@@ -130,13 +130,30 @@ fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
     let history = story.subject.history;
     let left_behind = || {
         let facts = history.facts.iter().zip(&history.fact_lines);
-        facts.filter(|(fact, _)| fact.name == FactName::NothingEndless && !fact.holds).map(|(_, line)| *line)
+        let is_of_it = |name| matches!(name, FactName::NothingEndless | FactName::NothingTooLong);
+        facts.filter(move |(fact, _)| is_of_it(fact.name) && !fact.holds).map(|(_, line)| *line)
+    };
+    // What was said of a lock, and who had it.
+    let said = |anomaly: &crate::checker::Anomaly| {
+        let operations = anomaly.operations.iter().filter_map(|index| story.operation(*index));
+        let stamps = operations.flat_map(|one| one.phases.iter().map(|stamp| (one.index, stamp)));
+        let matters = stamps.filter(|(of, stamp)| {
+            let own = anomaly.operations.first() == Some(of);
+            matches!(stamp.phase, Phase::Acquired | Phase::Extended | Phase::Lost)
+                || own && matches!(stamp.phase, Phase::Releasing | Phase::Released)
+                || own && stamp.phase == Phase::Owned && stamp.time() == anomaly.time
+        });
+        matters.map(|(_, stamp)| stamp.index).collect::<Vec<u64>>()
     };
     let summary = |anomaly: &&crate::checker::Anomaly| {
         let text = format!("{}.", line(&anomaly.summary, 400).trim_end_matches('.'));
         let operations = anomaly.operations.iter().chain(&anomaly.lost).filter_map(|index| story.operation(*index));
         let lines: Vec<u64> = match anomaly.kind {
             AnomalyKind::LeftBehind => left_behind().collect(),
+            AnomalyKind::FalseRelease
+            | AnomalyKind::FalseOwnership
+            | AnomalyKind::ToldLate
+            | AnomalyKind::ExpiredGrant => said(anomaly),
             // Whoever asked for it at the time.
             AnomalyKind::Unavailable => {
                 let asking = history.operations.iter().filter(|one| {

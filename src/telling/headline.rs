@@ -16,6 +16,8 @@ const LONGEST_REASON: usize = 300;
 pub(super) fn headline(story: &Story) -> String {
     let verdict = story.subject.verdict;
     let text = match verdict.valid {
+        // It proves nothing of the lock, and is a finding all the same.
+        Validity::Unknown if story.has(AnomalyKind::EndedByItself) => ended(story),
         Validity::Unknown if story.is_unlocked() => "This run proves nothing.".to_string(),
         Validity::Unknown => "This run proves nothing about the lock.".to_string(),
         Validity::Invalid => violation(story),
@@ -30,6 +32,18 @@ pub(super) fn with_reason(headline: &str, verdict: &Verdict) -> String {
         Some(reason) => format!("{}: {}", headline.trim_end_matches('.'), line(reason, LONGEST_REASON)),
         None => headline.to_string(),
     }
+}
+
+/// Whose programs ended by themselves.
+fn ended(story: &Story) -> String {
+    let ended = || story.subject.verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::EndedByItself);
+    let first = ended().next().and_then(|anomaly| story.names(&anomaly.operations).into_iter().next());
+    let client = first.unwrap_or_else(|| "a client".to_string());
+    let times = match ended().count() as u64 {
+        1 => String::new(),
+        many => format!(", the first of {}", count(many)),
+    };
+    format!("{}: the program of {client} ended by itself{times}, and the run proves nothing else.", story.lock_name())
 }
 
 /// What was broken: lost updates first, then the lock's own claims.
@@ -73,6 +87,22 @@ fn violation(story: &Story) -> String {
     }
     if story.has(AnomalyKind::LeftBehind) {
         return format!("{lock} left a lock behind that outlasts its TTL.");
+    }
+    let times = |claim| match story.contradictions(claim) {
+        1 => String::new(),
+        many => format!(" {} times", count(many)),
+    };
+    if broken(Claim::Releases) {
+        return format!("{lock} said of a release what is not so{}.", times(Claim::Releases));
+    }
+    if broken(Claim::Ownership) {
+        return format!("{lock} told a client that it had a lock that another one had{}.", times(Claim::Ownership));
+    }
+    if broken(Claim::Losses) {
+        return format!("{lock} did not tell a holder in time that its lock was gone{}.", times(Claim::Losses));
+    }
+    if broken(Claim::Grants) {
+        return format!("{lock} handed out a lock that had run out by its own word{}.", times(Claim::Grants));
     }
     verdict.reasons.first().cloned().unwrap_or_else(|| format!("{lock} broke what the workload claims."))
 }

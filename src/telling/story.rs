@@ -75,6 +75,8 @@ pub enum Standing {
     Unclaimed,
     /// The run proves nothing about it.
     Unproven,
+    /// It is about what did not come up in the run ([`Claim::is_conditional`]).
+    NotShown,
 }
 
 impl<'a> Story<'a> {
@@ -283,7 +285,13 @@ impl<'a> Story<'a> {
             Claim::Updates => verdict.lost_updates.count.max(anomalies),
             Claim::MutualExclusion => verdict.mutual_exclusion.violations.max(anomalies),
             Claim::Tokens => verdict.lock.token_regressions.max(anomalies),
-            Claim::Liveness | Claim::Amounts | Claim::Promises => anomalies,
+            Claim::Liveness
+            | Claim::Amounts
+            | Claim::Promises
+            | Claim::Releases
+            | Claim::Ownership
+            | Claim::Losses
+            | Claim::Grants => anomalies,
         }
     }
 
@@ -292,6 +300,7 @@ impl<'a> Story<'a> {
         match (self.contradictions(claim) > 0, self.claims(claim), self.subject.verdict.valid) {
             (true, false, _) => Standing::Unclaimed,
             (true, true, Validity::Invalid) => Standing::Broken,
+            (false, _, _) if claim.is_conditional() && unproven() => Standing::NotShown,
             (_, _, Validity::Unknown) => Standing::Unproven,
             (true, true, Validity::Valid) => Standing::Broken,
             (false, _, _) if unproven() => Standing::Unproven,

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use super::super::verdict::{Anomaly, Gate};
 use super::super::words::{Words, seconds};
 use super::gate;
-use crate::history::{History, Opened, Operation, Phase};
+use crate::history::{Claim, History, Opened, Operation, Phase};
 use crate::members::client_name;
 
 /// A holder whose lock ran out while it stood at a breakpoint.
@@ -43,7 +43,9 @@ pub(crate) fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Ga
         seconds(first.opened),
         seconds(first.ended),
     );
-    let of_the_claims = || anomalies.iter().filter(|anomaly| anomaly.kind.contradicts().is_some());
+    // What a library says of a lock that has run out is its own, whatever kept its client.
+    let of_the_lock = |claim: Claim| !claim.is_conditional();
+    let of_the_claims = || anomalies.iter().filter(|anomaly| anomaly.kind.contradicts().is_some_and(of_the_lock));
     if of_the_claims().next().is_none() || !of_the_claims().all(is_of_it) {
         return Some(gate(name, true, format!("{what}; no violation rests on that")));
     }
@@ -62,7 +64,9 @@ fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Op
     let is_its = |operation: &&Operation| words.process(operation.process) == name && operation.invoked <= time;
     let operation = history.operations.iter().rev().find(is_its)?;
     let stood = operation.phase(from).filter(|stamp| stamp.received <= time)?.received;
-    let next = operation.phases.iter().map(|stamp| stamp.received).filter(|received| *received > stood).min();
+    // Whoever stands there may be asked whether it has the lock.
+    let acts = operation.phases.iter().filter(|stamp| stamp.phase != Phase::Owned);
+    let next = acts.map(|stamp| stamp.received).filter(|received| *received > stood).min();
     let opened = next.map_or(time, |next| next.min(time));
     let granted = operation.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended));
     let until = granted.filter(|stamp| stamp.received <= opened).map(|stamp| {

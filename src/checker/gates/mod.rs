@@ -15,7 +15,7 @@ use self::faults::{faults_healed, faults_met_holds, faults_observed, progress};
 use super::verdict::{Anomaly, AnomalyKind, Gate};
 use super::words::{Words, count, list, seconds};
 use crate::history::{
-    ClientStep, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,
+    ClientEvent, ClientStep, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,
 };
 
 /// Fewer acknowledged updates than this say nothing about a lock.
@@ -80,6 +80,7 @@ fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
         FactName::NodesHealthy => "every node answered at the end",
         FactName::FinalReads => "every key was read at the end",
         FactName::NothingEndless => "no lock was left that outlasts its TTL",
+        FactName::NothingTooLong => "no node kept a lock that outlasts its TTL",
     };
     let detail = |text: &str| if text.is_empty() { String::new() } else { format!(": {text}") };
     match (said.iter().find(|fact| !fact.holds), said.last()) {
@@ -92,6 +93,45 @@ fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
 /// No client failed by itself. A client that dies, hangs or talks nonsense is replaced, but is not what the run was
 /// meant to test. A client killed by a fault does not count, once for each fault: the fault kills one process.
 fn clients_steady(history: &History) -> Gate {
+    let words = Words::new(history);
+    let broken = failed_by_themselves(history);
+    let Some((time, first)) = broken.first() else {
+        return gate("clients-steady", true, "no client failed by itself".to_string());
+    };
+    let more = broken.len() as u64 - 1;
+    let others = if more == 0 { String::new() } else { format!(", and {more} more like it") };
+    let client = words.process(Process::Client(first.process));
+    let what = match ended_by_itself(&first.text) {
+        true => what_ended(&client, *time),
+        false => format!("{client} failed and was replaced at {}", seconds(*time)),
+    };
+    gate("clients-steady", false, format!("{what}{others}: {}", or_silence(&first.text)))
+}
+
+/// Nobody killed it, so that its program ended is the client's own doing, or its library's.
+fn what_ended(client: &str, time: u64) -> String {
+    format!("{client}'s program ended by itself at {}, with no fault that kills it", seconds(time))
+}
+
+/// The clients whose programs ended by themselves: no claim says that they do not, so none is broken, and what such a run
+/// shows of the lock is not believed. But whoever runs the library wants to know.
+pub(super) fn ended_by_themselves(history: &History) -> Vec<Anomaly> {
+    let words = Words::new(history);
+    let ended = failed_by_themselves(history).into_iter().filter(|(_, event)| ended_by_itself(&event.text));
+    let anomalies = ended.filter_map(|(time, event)| {
+        let process = Process::Client(event.process);
+        // What it was doing then, or had done last.
+        let mut before = history.operations.iter().filter(|one| one.process == process && one.invoked <= *time);
+        let doing = before.next_back()?;
+        let summary =
+            format!("{}: {}", what_ended(&words.process(process), *time), or_silence(&event.text));
+        Some(Anomaly::new(AnomalyKind::EndedByItself, &doing.key, *time, vec![doing.index], summary))
+    });
+    anomalies.collect()
+}
+
+/// The ends of clients that no fault explains, in their order.
+fn failed_by_themselves(history: &History) -> Vec<&(u64, ClientEvent)> {
     let words = Words::new(history);
     let mut kills: Vec<(&FaultWindow, &String)> = (history.faults.iter())
         .filter(|window| window.kind.ends_processes() && window.was_observed())
@@ -108,24 +148,7 @@ fn clients_steady(history: &History) -> Gate {
         kill.map(|kill| kills.remove(kill)).is_some()
     };
     let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
-    let mut broken = ended.filter(|(time, event)| !killed(*time, event.process));
-    match broken.next() {
-        None => gate("clients-steady", true, "no client failed by itself".to_string()),
-        Some((time, first)) => {
-            let more = broken.count() as u64;
-            let others = if more == 0 { String::new() } else { format!(", and {more} more like it") };
-            let client = words.process(Process::Client(first.process));
-            // Nobody killed it, so that its program ended is the client's own doing, or its library's.
-            let what = match ended_by_itself(&first.text) {
-                true => {
-                    format!("{client}'s program ended by itself at {}, with no fault that kills it", seconds(*time))
-                }
-                false => format!("{client} failed and was replaced at {}", seconds(*time)),
-            };
-            let text = format!("{what}{others}: {}", or_silence(&first.text));
-            gate("clients-steady", false, text)
-        }
-    }
+    ended.filter(|(time, event)| !killed(*time, event.process)).collect()
 }
 
 /// Whether what is said of a client that had to be replaced is that its process ended, not that it was ended for what it

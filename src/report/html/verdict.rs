@@ -48,7 +48,7 @@ fn about(telling: &Telling) -> Vec<String> {
 fn claim(telling: &Telling, of: &ClaimAccount) -> Markup {
     let class = match of.standing {
         Standing::Broken => "broken",
-        Standing::Unproven => "unproven",
+        Standing::Unproven | Standing::NotShown => "unproven",
         Standing::Unclaimed => "unclaimed",
         Standing::Held => "held",
     };

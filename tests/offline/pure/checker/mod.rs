@@ -14,6 +14,7 @@ mod locks;
 mod operations;
 mod oracles;
 mod promises;
+mod said;
 mod told;
 mod unlocked;
 mod updates;

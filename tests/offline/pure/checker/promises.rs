@@ -48,6 +48,22 @@ fn a_wait_ends_when_it_was_to_end() {
     let mut clock = waits(5_000);
     clock.fault(4, "c1", 200, 4_900).history.faults[0].kind = FaultKind::Clock;
     assert_eq!(found(&clock, WaitedTooLong).len(), 1, "a clock that is wrong stops nobody");
+    for (kept, clock_off_ns) in [(false, Some(2_999 * MS)), (true, Some(3_000 * MS)), (true, None)] {
+        let mut by_wall_clock = clock.clone();
+        by_wall_clock.header().waits_by_wall_clock = true;
+        by_wall_clock.history.faults[0].clock_off_ns = clock_off_ns;
+        let found = found(&by_wall_clock, WaitedTooLong);
+        assert_eq!(found.is_empty(), kept, "as much as the clock was wrong: {clock_off_ns:?}, {found:?}");
+        by_wall_clock.history.faults[0].targets = vec!["c0".into()];
+        assert_eq!(self::found(&by_wall_clock, WaitedTooLong).len(), 1, "another one's clock");
+    }
+    for (overran, late) in [(200, 0), (201, 1)] {
+        let mut stated = waits(1_000 + overran);
+        stated.header().longest_overrun_ms = Some(200);
+        assert_eq!(found(&stated, WaitedTooLong).len(), late, "{overran}");
+        stated.fault(4, "c1", 500, 502);
+        assert_eq!(found(&stated, WaitedTooLong), Vec::<String>::new(), "it was stopped for that long");
+    }
     let mut in_doubt = waits(5_000);
     in_doubt.operation(100).outcome = Outcome::Info;
     let told =
@@ -86,10 +102,14 @@ fn promises_decide_only_where_they_are_claimed_and_are_told_where_they_are_broke
 
 #[test]
 fn a_lock_that_outlasts_its_ttl_is_not_left_behind() {
-    for (holds, expected) in [(true, 0), (false, 1)] {
+    for (name, holds, expected) in [
+        (FactName::NothingEndless, true, 0),
+        (FactName::NothingEndless, false, 1),
+        (FactName::NothingTooLong, false, 1),
+    ] {
         let mut build = waits(900);
         let text = "`lock:k0` on n0, which never ends".to_string();
-        build.history.facts.push(Fact { name: FactName::NothingEndless, holds, text });
+        build.history.facts.push(Fact { name, holds, text });
         let left = found(&build, LeftBehind);
         assert_eq!(left.len(), expected, "{left:?}");
         assert!(

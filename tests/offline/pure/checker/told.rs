@@ -117,6 +117,36 @@ fn broken_by(kind: AnomalyKind) -> Build {
             build.history.fact_lines = (0..build.history.facts.len() as u64).collect();
             build
         }
+        AnomalyKind::FalseRelease | AnomalyKind::FalseOwnership | AnomalyKind::ToldLate | AnomalyKind::ExpiredGrant => {
+            sound(|build| said(build, kind))
+        }
+        AnomalyKind::EndedByItself => sound(|build| {
+            let text = "it ended with exit code 1; its last words: Error: unhandled rejection".into();
+            build.history.clients.push((1_500 * MS, ClientEvent { process: 1, step: ClientStep::Ended, text }));
+        }),
+    }
+}
+
+/// c0's lock runs out and goes to c1, and a library says what it should not.
+fn said(build: &mut Build, kind: AnomalyKind) {
+    build.header().claims = vec![Claim::Updates, kind.contradicts().unwrap()];
+    build.header().lost_within_ms = Some(500);
+    for (client, asked, acquired) in [(0, 4_100, 4_110), (1, 4_120, 5_115)] {
+        build.rmw("k0", Outcome::Fail, client, asked - 1, Some(5_900 + asked), "?", &format!("v{asked}"));
+        build.phase(asked - 1, Phase::Acquiring, asked).phase(asked - 1, Phase::Acquired, acquired);
+        build.operation(asked - 1).error = Some("unavailable".into());
+    }
+    match kind {
+        AnomalyKind::FalseRelease => {
+            build.phase(4_099, Phase::Releasing, 5_200).phase(4_099, Phase::Released, 5_210);
+        }
+        AnomalyKind::FalseOwnership => {
+            build.phase(4_099, Phase::Owned, 5_200);
+        }
+        AnomalyKind::ToldLate => {
+            build.phase(4_099, Phase::Lost, 5_700);
+        }
+        _ => build.operation(4_099).phases[1].validity_ms = Some(0),
     }
 }
 
@@ -137,13 +167,18 @@ fn every_kind_of_anomaly_has_its_words() {
         Unavailable,
         WaitedTooLong,
         LeftBehind,
+        FalseRelease,
+        FalseOwnership,
+        ToldLate,
+        ExpiredGrant,
+        EndedByItself,
     ];
     let cases: Vec<(String, Build)> = kinds.map(|kind| (kind.name().to_string(), broken_by(kind))).into();
     for (kind, (name, build)) in kinds.iter().zip(&cases) {
         let verdict = build.check();
         assert!(verdict.anomalies.iter().any(|anomaly| anomaly.kind == *kind), "{name}: {:#?}", verdict.anomalies);
-        // The client's own fault, which no lock can prevent, is no violation.
-        let expected = if *kind == WriteInFlight { Validity::Unknown } else { Validity::Invalid };
+        // The client's own fault, which no lock can prevent, is no violation, and no claim is about a program that ends.
+        let expected = if kind.contradicts().is_none() { Validity::Unknown } else { Validity::Invalid };
         assert_eq!(verdict.valid, expected, "{name}: {:?}", verdict.reasons);
     }
     insta::assert_snapshot!(all_words(&cases));
@@ -211,6 +246,7 @@ fn without_evidence(claim: Claim) -> Build {
             build.history.operations.clear();
         }
         Claim::Amounts => build.header().resource = ResourceKind::List,
+        Claim::Releases | Claim::Ownership | Claim::Losses | Claim::Grants => unreachable!("{claim:?} needs none"),
     })
 }
 
@@ -231,9 +267,7 @@ fn every_reason_why_a_run_proves_nothing_has_its_words() {
         let failed = verdict.gates.iter().any(|gate| gate.name == *name && !gate.passed);
         assert!(failed && verdict.valid == Validity::Unknown, "{name}: {:?}", verdict.reasons);
     }
-    let claims =
-        [Claim::Updates, Claim::MutualExclusion, Claim::Tokens, Claim::Liveness, Claim::Amounts, Claim::Promises];
-    for claim in claims {
+    for claim in Claim::ALL.into_iter().filter(|claim| !claim.is_conditional()) {
         let build = without_evidence(claim);
         let verdict = build.check();
         let reason = format!("{}: ", claim.name());

@@ -1,11 +1,10 @@
-//! What users of a lock library are promised besides the lock itself: a bounded wait that ends in time, and a lock that
-//! runs out however its holder ends.
+//! A bounded wait ends in time, and a lock runs out however its holder ends.
 
-use super::evidence::Evidence;
-use super::liveness::covered;
-use super::verdict::{Anomaly, AnomalyKind};
-use super::words::{Words, count, length, seconds};
-use crate::fault_kinds::OnProcess;
+use super::super::evidence::Evidence;
+use super::super::verdict::{Anomaly, AnomalyKind};
+use super::super::words::{Words, count, length, seconds};
+use super::Findings;
+use super::stopped::Stops;
 use crate::history::{FactName, FaultWindow, History, Operation, Outcome, Phase};
 use crate::members::Role;
 
@@ -14,31 +13,29 @@ use crate::members::Role;
 const OVERRUN: f64 = 0.5;
 const LEAST_OVERRUN_NS: u64 = 1_000_000_000;
 
-/// The findings on promises.
-pub(super) struct Promises {
-    pub anomalies: Vec<Anomaly>,
-    pub evidence: Evidence,
-}
-
 /// Examines each attempt that was to end within a time limit, and what was left on the nodes.
-pub(super) fn check(history: &History) -> Promises {
+pub(super) fn check(history: &History) -> Findings {
     let mut anomalies = Vec::new();
     let waits = waits(history, &mut anomalies);
     endless(history, &mut anomalies);
     let text = format!("{} with a timeout", count(waits, "attempt"));
     let missing = (waits == 0).then(|| "no attempt is known to have had a timeout".to_string());
-    Promises { anomalies, evidence: Evidence { count: waits, text, missing } }
+    Findings { anomalies, evidence: Evidence { count: waits, text, missing } }
 }
 
 /// Reports attempts that went on for much longer than they were allowed to, though nobody kept their client from ending
 /// them, and no request from an answer. Returns how many attempts there were.
 fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
-    let Some(usual) = history.run.as_ref().and_then(|run| run.acquire_timeout_ms) else { return 0 };
+    let Some(run) = &history.run else { return 0 };
+    let Some(usual) = run.acquire_timeout_ms else { return 0 };
+    let overrun = run.longest_overrun_ms.map(|ms| ms.saturating_mul(1_000_000));
     let words = Words::new(history);
+    let stops = Stops::new(history);
     let mut attempts = 0;
     for (place, operation) in history.operations.iter().enumerate().filter(|(_, operation)| operation.f.is_locked()) {
         let limit = history.acquire_timeouts.get(&operation.index).copied().unwrap_or(usual).saturating_mul(1_000_000);
-        let most = limit.saturating_add(((limit as f64 * OVERRUN) as u64).max(LEAST_OVERRUN_NS));
+        let overrun = overrun.unwrap_or_else(|| ((limit as f64 * OVERRUN) as u64).max(LEAST_OVERRUN_NS));
+        let most = limit.saturating_add(overrun);
         let acquired = operation.phase(Phase::Acquired).map(|stamp| stamp.received);
         let Some(end) = acquired.or(operation.completed.filter(|_| ended_without_the_lock(operation))) else {
             continue;
@@ -47,8 +44,11 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
         let waited = end.saturating_sub(operation.invoked);
         let client = words.process(operation.process);
         let from = answered_from(history, operation.invoked, end);
-        let unhindered = end.saturating_sub(from).saturating_sub(stood_still(history, &client, from, end));
-        if unhindered <= most {
+        let mut hindered = stops.of(&client, from, end);
+        if run.waits_by_wall_clock {
+            hindered = hindered.saturating_add(clock_off(history, &client, from, end));
+        }
+        if end.saturating_sub(from).saturating_sub(hindered) <= most {
             continue;
         }
         let outcome = match (acquired, operation.outcome) {
@@ -98,28 +98,33 @@ fn ended_without_the_lock(operation: &Operation) -> bool {
     }
 }
 
-/// For how long a client or the whole machine may have stood still meanwhile. A clock that is wrong stops nobody: a wait
-/// is to be measured by one that nobody can set.
-fn stood_still(history: &History, client: &str, from: u64, to: u64) -> u64 {
-    let until = |window: &FaultWindow| window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time);
-    let of_process = |window: &&FaultWindow| window.kind.does.process != OnProcess::GoesOn;
-    let hit = history.faults.iter().filter(of_process).filter(|window| window.skipped.is_none());
-    let hit = hit.filter(|window| window.targets.iter().any(|target| target == client));
-    let mut spans: Vec<(u64, u64)> =
-        hit.map(|window| (window.inject, until(window))).chain(history.stalls.iter().copied()).collect();
-    spans.sort_unstable();
-    covered(spans, from, to)
+/// By how much the wall clock of a client may have been set back meanwhile: no more than it was ever wrong, whether that
+/// began or ended then. What earlier histories leave out may be any length.
+fn clock_off(history: &History, client: &str, from: u64, to: u64) -> u64 {
+    let of_clock = |window: &&FaultWindow| window.kind.does.wall_clock && window.skipped.is_none();
+    let hit = history.faults.iter().filter(of_clock).filter(|window| {
+        let (inject, healed) = window.span();
+        window.targets.iter().any(|target| target == client)
+            && inject <= to
+            && healed.is_none_or(|healed| from <= healed)
+    });
+    hit.map(|window| window.clock_off_ns.unwrap_or(u64::MAX)).fold(0, u64::saturating_add)
 }
 
-/// Reports what the nodes still keep at the end though its time should be over soon.
+/// Reports what the nodes kept though its time should be over soon.
 fn endless(history: &History, found: &mut Vec<Anomaly>) {
-    for fact in history.facts.iter().filter(|fact| fact.name == FactName::NothingEndless && !fact.holds) {
+    for fact in history.facts.iter().filter(|fact| !fact.holds) {
+        let what = match fact.name {
+            FactName::NothingEndless => "after the last client had gone, a lock was left that outlasts its TTL",
+            FactName::NothingTooLong => "a node kept a lock that outlasts its TTL",
+            _ => continue,
+        };
         found.push(Anomaly::new(
             AnomalyKind::LeftBehind,
             history.operations.first().map_or("", |operation| &operation.key),
             history.last_time,
             Vec::new(),
-            format!("after the last client had gone, a lock was left that outlasts its TTL: {}", fact.text),
+            format!("{what}: {}", fact.text),
         ));
     }
 }

@@ -1,0 +1,56 @@
+//! No lock is handed out that has run out by the library's own word: a validity of nothing where it was acquired.
+//!
+//! The library may have looked before its client was stopped or its clock was set, and the client asked it after that;
+//! so whoever may have been stopped meanwhile, or had a wrong clock, is not held to it.
+
+use super::super::verdict::{Anomaly, AnomalyKind};
+use super::super::words::{Words, count, length, seconds};
+use super::Findings;
+use super::stopped::Stops;
+use crate::history::{History, Phase, PhaseStamp};
+
+/// Reports locks without any validity left when their clients got them.
+pub(super) fn check(history: &History) -> Findings {
+    let words = Words::new(history);
+    let stops = Stops::new(history);
+    let (mut anomalies, mut grants, mut shortest) = (Vec::new(), 0, u64::MAX);
+    for (place, operation) in history.operations.iter().enumerate() {
+        let Some(acquired) = operation.phase(Phase::Acquired) else { continue };
+        let Some(validity_ms) = acquired.validity_ms else { continue };
+        let asked = operation.phase(Phase::Acquiring).map_or(operation.invoked, PhaseStamp::time);
+        let (client, at) = (words.client(place), acquired.time());
+        if stops.any(&client, asked, at) || had_a_wrong_clock(history, &client, asked, at) {
+            continue;
+        }
+        grants += 1;
+        shortest = shortest.min(validity_ms);
+        if validity_ms > 0 {
+            continue;
+        }
+        anomalies.push(Anomaly::new(
+            AnomalyKind::ExpiredGrant,
+            &operation.key,
+            at,
+            vec![operation.index],
+            format!(
+                "{client} was given the lock of {} at {} with no validity left by the library's own word, {} after it had \
+                 asked",
+                operation.key,
+                seconds(at),
+                length(at.saturating_sub(asked)),
+            ),
+        ));
+    }
+    let left = if grants == 0 { String::new() } else { format!(", the shortest {}", length(shortest.saturating_mul(1_000_000))) };
+    let text = format!("{} with a validity{left}", count(grants, "grant"));
+    Findings::new(anomalies, grants, text, "no client says how long the lock that it got is valid")
+}
+
+fn had_a_wrong_clock(history: &History, client: &str, from: u64, to: u64) -> bool {
+    history.faults.iter().filter(|window| window.kind.does.wall_clock && window.skipped.is_none()).any(|window| {
+        let (inject, healed) = window.span();
+        window.targets.iter().any(|target| target == client)
+            && inject <= to
+            && healed.is_none_or(|healed| from <= healed)
+    })
+}

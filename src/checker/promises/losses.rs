@@ -1,0 +1,105 @@
+//! A holder is told that its lock is gone within the time that the workload states.
+//!
+//! The time begins at the end of the last validity that the holder was told, so a client that tells a validity has to
+//! tell its extensions too; of one that tells none, when another client had certainly got the lock after it. The time in
+//! which the holder's client, or the machine, was stopped does not count: it could neither be told nor say so. A holder
+//! that stops acting before the time is over needs no word.
+
+use super::super::verdict::{Anomaly, AnomalyKind};
+use super::super::words::{Words, count, length, seconds};
+use super::Findings;
+use super::owners::Owners;
+use super::stopped::Stops;
+use crate::history::{History, Operation, Phase, PhaseStamp};
+
+/// From when on a holder's lock was gone.
+struct Gone {
+    from: u64,
+    /// The place of the operation that had the lock by then; `None` if its validity was over.
+    other: Option<usize>,
+}
+
+/// Reports holders that were told of their loss too late, or not while they acted.
+pub(super) fn check(history: &History) -> Findings {
+    let missing = "no holder's lock was gone for long enough while it held it";
+    let within = history.run.as_ref().and_then(|run| run.lost_within_ms).map(|ms| ms.saturating_mul(1_000_000));
+    let Some(within) = within else {
+        return Findings::new(Vec::new(), 0, String::new(), "the workload does not say within which time (`lost_within`)");
+    };
+    let owners = Owners::new(history);
+    let words = Words::new(history);
+    let stops = Stops::new(history);
+    let (mut anomalies, mut losses) = (Vec::new(), 0);
+    for (place, operation) in history.operations.iter().enumerate().filter(|(_, operation)| operation.f.is_locked()) {
+        let Some((acted_until, told)) = held(operation) else { continue };
+        let Some(gone) = gone(history, &owners, place, acted_until) else { continue };
+        let client = words.client(place);
+        let late = acted_until.saturating_sub(gone.from).saturating_sub(stops.of(&client, gone.from, acted_until));
+        let is_late = late > within;
+        losses += u64::from(told.is_some() || is_late);
+        if !is_late {
+            continue;
+        }
+        let why = match gone.other {
+            Some(other) => format!("{} had it from {} on", words.client(other), seconds(gone.from)),
+            None => format!("its validity was over at {}", seconds(gone.from)),
+        };
+        let what = match told {
+            Some(_) => format!("was told only at {}", seconds(acted_until)),
+            None => format!("had not been told by {}", seconds(acted_until)),
+        };
+        let mut operations = vec![operation.index];
+        operations.extend(gone.other.map(|other| history.operations[other].index));
+        anomalies.push(Anomaly::new(
+            AnomalyKind::ToldLate,
+            &operation.key,
+            acted_until,
+            operations,
+            format!(
+                "{client} {what} that its lock of {} was gone: {why}, and a holder is to be told within {}",
+                operation.key,
+                length(within)
+            ),
+        ));
+    }
+    let text = format!("{} of a lock while it was held", count(losses, "loss"));
+    Findings::new(anomalies, losses, text, missing)
+}
+
+/// Until when a holder certainly acted as one, and the stamp of `lost` if that ended it.
+fn held(operation: &Operation) -> Option<(u64, Option<&PhaseStamp>)> {
+    let had = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
+    let mut until = operation.phases[had].stamped.map(|_| operation.phases[had].time())?;
+    for stamp in operation.phases[had + 1..].iter().filter(|stamp| stamp.stamped.is_some()) {
+        match stamp.phase {
+            Phase::Lost => return Some((stamp.time(), Some(stamp))),
+            Phase::Releasing => return Some((stamp.time(), None)),
+            Phase::Released | Phase::HalfReleased => break,
+            _ => until = until.max(stamp.time()),
+        }
+    }
+    Some((until, None))
+}
+
+/// From when on the lock was gone, if it was by then.
+fn gone(history: &History, owners: &Owners, place: usize, by: u64) -> Option<Gone> {
+    let operation = &history.operations[place];
+    let granted = operation.phases.iter().filter(|stamp| {
+        matches!(stamp.phase, Phase::Acquired | Phase::Extended) && stamp.stamped.is_some() && stamp.time() <= by
+    });
+    let last = granted.max_by_key(|stamp| stamp.time())?;
+    if let Some(validity) = last.validity_ms {
+        let from = last.time().saturating_add(validity.saturating_mul(1_000_000));
+        return (from <= by).then_some(Gone { from, other: None });
+    }
+    let mine = owners.of(&operation.key, place)?;
+    let of_key = owners.of_key(&operation.key);
+    let later = &of_key[of_key.partition_point(|other| other.from <= mine.from)..];
+    let took = later.iter().find(|other| {
+        other.process != mine.process
+            && owners.is_after(mine, other)
+            && (last.phase == Phase::Acquired || i64::try_from(last.time()).is_ok_and(|told| told < other.taken))
+    })?;
+    let from = u64::try_from(took.from).unwrap_or(0);
+    (from <= by).then_some(Gone { from, other: Some(took.place) })
+}

@@ -1,0 +1,181 @@
+//! What a library says is so: of a release, whether it gave the lock back; to a client that asks, that it has the lock.
+//!
+//! A lie is one only where the history makes the truth certain: another client's lock was there the whole time, from
+//! before the request left until the answer was read, and the client could have known; or, of a release that found that
+//! the lock was not its client's, another client got the lock before it can have run out, and nothing but that release
+//! can have ended it.
+
+use super::super::verdict::{Anomaly, AnomalyKind};
+use super::super::words::{Words, count, seconds};
+use super::Findings;
+use super::owners::{Owned, Owners, time};
+use crate::history::{History, Operation, Outcome, Phase, PhaseStamp};
+
+/// What a release said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Released,
+    NotOwned,
+}
+
+/// A release that was answered.
+struct Release {
+    answer: Answer,
+    /// Before its request left.
+    sent: i64,
+    /// After its answer was read.
+    over: i64,
+    /// When the answer was told, in run time.
+    told: u64,
+}
+
+/// Reports releases that say otherwise than it was.
+pub(super) fn releases(history: &History) -> Findings {
+    let owners = Owners::new(history);
+    let words = Words::new(history);
+    let (mut anomalies, mut of_others, mut own) = (Vec::new(), 0, 0);
+    for (place, operation) in history.operations.iter().enumerate() {
+        let Some(release) = release(operation) else { continue };
+        let say = |what: String, other: &Owned| {
+            let summary = format!("{}'s release {what}", words.client(place));
+            let operations = vec![operation.index, history.operations[other.place].index];
+            Anomaly::new(AnomalyKind::FalseRelease, &operation.key, release.told, operations, summary)
+        };
+        if let Some(other) = owners.other(&operation.key, operation.process, release.sent, release.over)
+            && !took_it_back(operation, other)
+        {
+            of_others += 1;
+            if release.answer == Answer::Released {
+                let what = format!(
+                    "at {} was answered as if it had given the lock back, though {} had had it since {}",
+                    seconds(run_time(release.sent)),
+                    words.client(other.place),
+                    seconds(run_time(other.from)),
+                );
+                anomalies.push(say(what, other));
+            }
+        } else if let Some(next) = ended_by(history, &owners, place, &release) {
+            own += 1;
+            if release.answer == Answer::NotOwned {
+                let what = format!(
+                    "at {} found that the lock was not its own, though nothing else can have ended it: {} got it at {}, \
+                     before it can have run out",
+                    seconds(run_time(release.sent)),
+                    words.client(next.place),
+                    seconds(run_time(next.from)),
+                );
+                anomalies.push(say(what, next));
+            }
+        }
+    }
+    let text = format!(
+        "{} of a lock that another client had by then, and {} that certainly gave a lock back",
+        count(of_others, "release"),
+        count(own, "release")
+    );
+    // Those of one's own lock are in every run, and show nothing of a lock that is gone.
+    let shown = if of_others > 0 || !anomalies.is_empty() { of_others + own } else { 0 };
+    Findings::new(anomalies, shown, text, "no client released a lock that another one certainly had by then")
+}
+
+/// Reports each time that a client was told that it has a lock that another one certainly had.
+pub(super) fn ownership(history: &History) -> Findings {
+    let owners = Owners::new(history);
+    let words = Words::new(history);
+    let error = history.clock.map_or(0, |clock| clock.error_ns);
+    let (mut anomalies, mut asked) = (Vec::new(), 0);
+    for (place, operation) in history.operations.iter().enumerate() {
+        let mut is_told = false;
+        for stamp in of_a_holder(operation).filter(|stamp| matches!(stamp.phase, Phase::Owned | Phase::Lost)) {
+            let Some(at) = stamp.stamped else { continue };
+            let read = if stamp.phase == Phase::Owned { time(stamp.received.saturating_add(error)) } else { at };
+            let other = owners.other(&operation.key, operation.process, at, read);
+            let Some(other) = other.filter(|other| !took_it_back(operation, other)) else { continue };
+            asked += 1;
+            // Asked again and again, it is one story.
+            if stamp.phase == Phase::Lost || std::mem::replace(&mut is_told, true) {
+                continue;
+            }
+            let summary = format!(
+                "{} asked at {} whether it had the lock of {} and was told that it had, though {} had had it since {}",
+                words.client(place),
+                seconds(run_time(at)),
+                operation.key,
+                words.client(other.place),
+                seconds(run_time(other.from)),
+            );
+            let operations = vec![operation.index, history.operations[other.place].index];
+            anomalies.push(Anomaly::new(
+                AnomalyKind::FalseOwnership,
+                &operation.key,
+                stamp.time(),
+                operations,
+                summary,
+            ));
+        }
+    }
+    let text = format!("{} about a lock that another client had by then", count(asked, "answer"));
+    Findings::new(anomalies, asked, text, "no client was asked about a lock that another one certainly had by then")
+}
+
+/// The stamps between having the lock and giving it back.
+fn of_a_holder(operation: &Operation) -> impl Iterator<Item = &PhaseStamp> {
+    let had = operation.phases.iter().skip_while(|stamp| stamp.phase != Phase::Acquired);
+    had.take_while(|stamp| stamp.phase != Phase::Releasing)
+}
+
+/// What a client's release said, if it said anything: `released`, or that the lock is lost, which it was not told before.
+fn release(operation: &Operation) -> Option<Release> {
+    let sent = operation.phases.iter().rposition(|stamp| stamp.phase == Phase::Releasing)?;
+    let (before, after) = operation.phases.split_at(sent + 1);
+    let mut answers = after.iter().filter_map(|stamp| match stamp.phase {
+        Phase::Released => Some((Answer::Released, stamp)),
+        Phase::Lost => Some((Answer::NotOwned, stamp)),
+        _ => None,
+    });
+    let (answer, stamp) = answers.next()?;
+    let was_told = || before.iter().any(|stamp| stamp.phase == Phase::Lost);
+    if answer == Answer::NotOwned && was_told() {
+        return None;
+    }
+    Some(Release { answer, sent: before.last()?.stamped?, over: stamp.stamped?, told: stamp.time() })
+}
+
+/// Whether a client was told that its lock was extended after another one may have taken it: it may have it again.
+fn took_it_back(operation: &Operation, other: &Owned) -> bool {
+    let mut extended = operation.phases.iter().filter(|stamp| stamp.phase == Phase::Extended);
+    extended.any(|stamp| stamp.stamped.is_none_or(|stamped| stamped >= other.taken))
+}
+
+/// The next client's lock, if only this release can have ended the one before it: it was got before that can have run out,
+/// and no server, no fault and no other client's release may have ended it.
+fn ended_by<'o>(history: &History, owners: &'o Owners, place: usize, release: &Release) -> Option<&'o Owned> {
+    let operation = &history.operations[place];
+    let mine = owners.of(&operation.key, place)?;
+    let others = owners.of_key(&operation.key);
+    let later = &others[others.partition_point(|other| other.from <= release.sent)..];
+    let next = later.iter().find(|other| other.place != place)?;
+    let in_time = next.from < mine.runs_out && next.from > release.sent;
+    let undisturbed = owners.is_after(mine, next) && owners.is_undisturbed(mine.taken, next.from);
+    let ended_by_another = || {
+        history.operations.iter().enumerate().filter(|(other, _)| *other != place && *other != next.place).any(
+            |(_, other)| other.key == operation.key && may_release(other, mine.taken, next.from),
+        )
+    };
+    (in_time && undisturbed && !ended_by_another()).then_some(next)
+}
+
+/// Whether an operation's release may have been on its way within this time.
+fn may_release(operation: &Operation, from: i64, to: i64) -> bool {
+    let Some(sent) = operation.phase(Phase::Releasing) else {
+        // One that may have had the lock may give it back without a word.
+        let may_have = operation.outcome == Outcome::Info && operation.phase(Phase::Acquiring).is_some();
+        return may_have && time(operation.invoked) <= to && operation.completed.is_none_or(|end| from <= time(end));
+    };
+    let over = operation.phase(Phase::Released).map(PhaseStamp::time).or(operation.completed);
+    time(sent.time()) <= to && over.is_none_or(|over| from <= time(over))
+}
+
+fn run_time(stamp: i64) -> u64 {
+    u64::try_from(stamp).unwrap_or(0)
+}

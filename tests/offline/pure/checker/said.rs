@@ -1,0 +1,337 @@
+//! What a library says is so, and in time: of a release, to a client that asks, of a loss, and of a lock that it hands out.
+
+use redjepsen::checker::AnomalyKind::{self, EndedByItself, ExpiredGrant, FalseOwnership, FalseRelease, ToldLate};
+use redjepsen::checker::{HowKind, Validity};
+use redjepsen::history::{Claim, ClientEvent, ClientStep, FaultKind, Outcome, Phase};
+
+use crate::kit::histories::{Build, MS};
+
+fn found(build: &Build, kind: AnomalyKind) -> Vec<String> {
+    let anomalies = build.check().anomalies.into_iter();
+    anomalies.filter(|anomaly| anomaly.kind == kind).map(|anomaly| anomaly.summary).collect()
+}
+
+/// How a claim came out, and on how many facts.
+fn outcome(build: &Build, claim: Claim) -> Option<(Validity, u64)> {
+    let of_claim = build.check().claims.into_iter().find(|verdict| verdict.claim == claim);
+    of_claim.map(|verdict| (verdict.valid, verdict.evidence))
+}
+
+/// A history of one claim, with a TTL of a second and one node.
+fn claiming(claim: Claim) -> Build {
+    let mut build = Build::new();
+    build.header().claims = vec![claim];
+    build
+}
+
+/// Has a client ask for the lock of `k0` and get it. Its operation is named by the millisecond before it asks.
+fn takes(build: &mut Build, client: u32, asked: u64, acquired: u64) -> u64 {
+    let invoked = asked - 1;
+    build.rmw("k0", Outcome::Info, client, invoked, Some(9_000 + invoked), "?", &format!("v{invoked}"));
+    build.phase(invoked, Phase::Acquiring, asked).phase(invoked, Phase::Acquired, acquired);
+    invoked
+}
+
+/// c0 has the lock from 0.110 s on, and c1 gets it when c0's can have run out.
+fn taken_over(claim: Claim, given_back: u64) -> Build {
+    let mut build = claiming(claim);
+    takes(&mut build, 0, 100, 110);
+    let other = takes(&mut build, 1, 120, 1_115);
+    build.phase(other, Phase::Releasing, given_back);
+    build
+}
+
+const C0: u64 = 99;
+
+/// c0's release, and what it said.
+fn releases(mut build: Build, sent: u64, said: Phase, over: u64) -> Build {
+    build.phase(C0, Phase::Releasing, sent).phase(C0, said, over);
+    build
+}
+
+#[test]
+fn a_release_of_a_lock_that_another_client_has_says_so() {
+    let release = |sent, over| releases(taken_over(Claim::Releases, 1_500), sent, Phase::Released, over);
+    assert_eq!(
+        found(&release(1_200, 1_210), FalseRelease),
+        ["c0's release at 1.200 s was answered as if it had given the lock back, though c1 had had it since 1.115 s"]
+    );
+    // It could have known from the moment after c1 got it, to that at which c1 gave it back.
+    for (sent, over, lies) in [(1_115, 1_130, 0), (1_116, 1_130, 1), (1_200, 1_500, 1), (1_200, 1_501, 0)] {
+        assert_eq!(found(&release(sent, over), FalseRelease).len(), lies, "{sent} to {over}");
+    }
+    // Or to that at which c1's can have run out: 0.99 s after c0's can have.
+    for (over, lies) in [(2_080, 1), (2_081, 0)] {
+        let kept_on = releases(taken_over(Claim::Releases, 3_000), 2_070, Phase::Released, over);
+        assert_eq!(found(&kept_on, FalseRelease).len(), lies, "{over}");
+    }
+    let truth = releases(taken_over(Claim::Releases, 1_500), 1_200, Phase::Lost, 1_210);
+    assert_eq!(outcome(&truth, Claim::Releases), Some((Validity::Valid, 1)));
+    // Told before, it says nothing new.
+    let mut told = taken_over(Claim::Releases, 1_500);
+    told.phase(C0, Phase::Lost, 1_150);
+    assert_eq!(outcome(&releases(told, 1_200, Phase::Lost, 1_210), Claim::Releases), Some((Validity::Unknown, 0)));
+}
+
+#[test]
+fn a_release_is_held_to_nothing_that_the_history_leaves_open() {
+    let lie = || releases(taken_over(Claim::Releases, 1_500), 1_200, Phase::Released, 1_210);
+    // Stopped between the two: it asked before c1 had the lock, and read the answer long after.
+    let mut stopped = releases(taken_over(Claim::Releases, 1_500), 1_050, Phase::Released, 1_400);
+    stopped.fault(4, "c0", 1_055, 1_390);
+    assert_eq!(found(&stopped, FalseRelease), Vec::<String>::new());
+    let mut stopped_before = lie();
+    stopped_before.fault(4, "c0", 500, 1_190);
+    assert_eq!(found(&stopped_before, FalseRelease).len(), 1, "once it goes on it can ask");
+    for (kind, lies) in
+        [(FaultKind::Flush, 0), (FaultKind::Clock, 0), (FaultKind::Kill, 0), (FaultKind::Pause, 1), (FaultKind::Delay, 1)]
+    {
+        let mut build = lie();
+        build.fault(4, "n0", 1_150, 1_160).history.faults[0].kind = kind;
+        assert_eq!(found(&build, FalseRelease).len(), lies, "{kind:?} of the node");
+    }
+    let mut clock = lie();
+    clock.fault(4, "c0", 1_150, 1_160).history.faults[0].kind = FaultKind::Clock;
+    assert_eq!(found(&clock, FalseRelease).len(), 1, "its node knows better than its clock");
+    let mut revived = lie();
+    revived.phase(C0, Phase::Extended, 1_120);
+    assert_eq!(found(&revived, FalseRelease), Vec::<String>::new(), "it may have taken it back");
+    let mut stolen = lie();
+    stolen.header().steals = true;
+    assert_eq!(found(&stolen, FalseRelease), Vec::<String>::new());
+    let mut unclaimed = lie();
+    unclaimed.header().claims = vec![Claim::Updates];
+    assert_eq!(found(&unclaimed, FalseRelease), Vec::<String>::new(), "other libraries mean something else by it");
+    let mut of_unknown = lie();
+    of_unknown.history.run = None;
+    assert_eq!(found(&of_unknown, FalseRelease), Vec::<String>::new());
+    // Of several nodes c1's lock may have been taken when it asked, so nothing is known of it after 1.110 s.
+    let mut several = lie();
+    several.header().nodes = 5;
+    assert_eq!(found(&several, FalseRelease), Vec::<String>::new());
+}
+
+#[test]
+fn a_lock_that_was_taken_before_and_answered_late_is_no_other_holder() {
+    // c1's request may have been carried out at once, and c0 have got the lock when c1's had run out.
+    for (asked, lies) in [(30, 0), (31, 1)] {
+        let mut build = claiming(Claim::Releases);
+        takes(&mut build, 0, 1_001, 1_020);
+        let late = takes(&mut build, 1, asked, 2_050);
+        build.phase(late, Phase::Releasing, 2_500);
+        build.phase(1_000, Phase::Releasing, 2_060).phase(1_000, Phase::Released, 2_070);
+        assert_eq!(found(&build, FalseRelease).len(), lies, "asked at {asked} ms");
+    }
+}
+
+/// c0's release finds that the lock is not its own, and c1 gets it.
+fn disowned(got: u64) -> Build {
+    let mut build = claiming(Claim::Releases);
+    takes(&mut build, 0, 100, 110);
+    takes(&mut build, 1, 200, got);
+    releases(build, 300, Phase::Lost, 310)
+}
+
+#[test]
+fn a_release_that_gave_the_lock_back_does_not_deny_it() {
+    assert_eq!(
+        found(&disowned(400), FalseRelease),
+        ["c0's release at 0.300 s found that the lock was not its own, though nothing else can have ended it: c1 got it at \
+          0.400 s, before it can have run out"]
+    );
+    assert_eq!(found(&disowned(1_089), FalseRelease).len(), 1);
+    assert_eq!(found(&disowned(1_090), FalseRelease), Vec::<String>::new(), "it may have run out");
+    let mut forgotten = disowned(400);
+    forgotten.fault(4, "n0", 250, 260).history.faults[0].kind = FaultKind::Flush;
+    assert_eq!(found(&forgotten, FalseRelease), Vec::<String>::new());
+    // A third client's release may have ended it.
+    let mut robbed = disowned(400);
+    let third = takes(&mut robbed, 2, 20, 30);
+    robbed.phase(third, Phase::Releasing, 305).phase(third, Phase::Released, 306);
+    assert_eq!(found(&robbed, FalseRelease), Vec::<String>::new());
+    let mut long_before = disowned(400);
+    let third = takes(&mut long_before, 2, 20, 30);
+    long_before.phase(third, Phase::Releasing, 40).phase(third, Phase::Released, 41);
+    assert_eq!(found(&long_before, FalseRelease).len(), 1);
+    // The releases of a run without a loss show nothing of one.
+    let mut build = claiming(Claim::Releases);
+    takes(&mut build, 0, 100, 110);
+    takes(&mut build, 1, 200, 400);
+    let kept = releases(build, 300, Phase::Released, 310);
+    assert_eq!(outcome(&kept, Claim::Releases), Some((Validity::Unknown, 0)));
+}
+
+#[test]
+fn a_client_that_asks_is_not_told_that_it_has_what_another_one_has() {
+    let asks = |at: u64, read: u64, given_back: u64| {
+        let mut build = taken_over(Claim::Ownership, given_back);
+        build.phase(C0, Phase::Owned, at);
+        build.operation(C0).phases.last_mut().unwrap().received = read * MS;
+        build
+    };
+    let lie = asks(1_200, 1_210, 1_500);
+    assert_eq!(
+        found(&lie, FalseOwnership),
+        ["c0 asked at 1.200 s whether it had the lock of k0 and was told that it had, though c1 had had it since 1.115 s"]
+    );
+    assert_eq!(outcome(&lie, Claim::Ownership), Some((Validity::Invalid, 1)));
+    assert_eq!(lie.check().valid, Validity::Invalid);
+    for (at, read, lies) in [(1_000, 1_001, 0), (1_115, 1_120, 0), (1_116, 1_120, 1), (1_400, 1_500, 1), (1_400, 1_501, 0)] {
+        assert_eq!(found(&asks(at, read, 1_500), FalseOwnership).len(), lies, "{at} to {read}");
+    }
+    // Stopped after it was to ask: the answer may be of any moment until it was read.
+    let mut stopped = asks(1_050, 1_400, 1_500);
+    stopped.fault(4, "c0", 1_051, 1_390);
+    assert_eq!(found(&stopped, FalseOwnership), Vec::<String>::new());
+    // Asked again and again, it is one story; and the truth is evidence.
+    let mut again = asks(1_200, 1_210, 1_500);
+    again.phase(C0, Phase::Owned, 1_220).phase(C0, Phase::Lost, 1_230);
+    assert_eq!(found(&again, FalseOwnership).len(), 1);
+    assert_eq!(outcome(&again, Claim::Ownership), Some((Validity::Invalid, 3)));
+    let mut truth = taken_over(Claim::Ownership, 1_500);
+    truth.phase(C0, Phase::Lost, 1_200);
+    assert_eq!(outcome(&truth, Claim::Ownership), Some((Validity::Valid, 1)));
+    assert_eq!(outcome(&asks(500, 501, 1_500), Claim::Ownership), Some((Validity::Unknown, 0)), "nobody else had it");
+}
+
+/// c0 has the lock from 0.110 s on, valid for so many milliseconds, and is to be told of a loss within half a second.
+fn valid_for(validity_ms: Option<u64>) -> Build {
+    let mut build = claiming(Claim::Losses);
+    build.header().lost_within_ms = Some(500);
+    takes(&mut build, 0, 100, 110);
+    build.operation(C0).phases[1].validity_ms = validity_ms;
+    build
+}
+
+#[test]
+fn a_holder_is_told_in_time_that_its_validity_is_over() {
+    let told = |at| {
+        let mut build = valid_for(Some(900));
+        build.phase(C0, Phase::Lost, at);
+        build
+    };
+    assert_eq!(outcome(&told(1_510), Claim::Losses), Some((Validity::Valid, 1)));
+    assert_eq!(
+        found(&told(1_511), ToldLate),
+        ["c0 was told only at 1.511 s that its lock of k0 was gone: its validity was over at 1.010 s, and a holder is to be \
+          told within 500 ms"]
+    );
+    let acts = |phase, at| {
+        let mut build = valid_for(Some(900));
+        build.phase(C0, phase, at);
+        build
+    };
+    let untold = found(&acts(Phase::Written, 1_511), ToldLate);
+    assert!(untold[0].starts_with("c0 had not been told by 1.511 s that its lock of k0 was gone"), "{untold:?}");
+    assert_eq!(outcome(&acts(Phase::Releasing, 1_510), Claim::Losses), Some((Validity::Unknown, 0)), "it needs no word");
+    let mut extended = told(1_800);
+    extended.phase(C0, Phase::Extended, 900);
+    extended.operation(C0).phases.last_mut().unwrap().validity_ms = Some(900);
+    assert_eq!(found(&extended, ToldLate), Vec::<String>::new(), "it was valid until 1.8 s");
+    let mut untimed = told(5_000);
+    untimed.header().lost_within_ms = None;
+    assert_eq!(outcome(&untimed, Claim::Losses), Some((Validity::Unknown, 0)));
+}
+
+#[test]
+fn whoever_was_stopped_is_told_of_its_loss_once_it_goes_on() {
+    for (told, late) in [(1_910, 0), (1_911, 1)] {
+        let build = |target: &str, kind| {
+            let mut build = valid_for(Some(900));
+            build.phase(C0, Phase::Lost, told).fault(4, target, 1_010, 1_410).history.faults[0].kind = kind;
+            found(&build, ToldLate).len()
+        };
+        assert_eq!(build("c0", FaultKind::Pause), late, "{told}");
+        assert_eq!(build("c1", FaultKind::Pause), 1, "{told}: another one was stopped");
+        assert_eq!(build("c0", FaultKind::Clock), 1, "{told}: a clock stops nobody");
+        let mut stalled = valid_for(Some(900));
+        stalled.phase(C0, Phase::Lost, told).history.stalls.push((1_010 * MS, 1_410 * MS));
+        assert_eq!(found(&stalled, ToldLate).len(), late, "{told}: the machine stood still");
+    }
+}
+
+#[test]
+fn of_a_lock_without_a_validity_the_next_holder_shows_that_it_is_gone() {
+    for (told, late) in [(1_615, 0), (1_616, 1)] {
+        let mut build = taken_over(Claim::Losses, 3_000);
+        build.header().lost_within_ms = Some(500);
+        build.phase(C0, Phase::Lost, told);
+        let found = found(&build, ToldLate);
+        assert_eq!(found.len(), late, "{told}: {found:?}");
+        assert!(found.iter().all(|text| text.contains("c1 had it from 1.115 s on")), "{found:?}");
+    }
+    let mut alone = valid_for(None);
+    alone.phase(C0, Phase::Written, 8_000);
+    assert_eq!(outcome(&alone, Claim::Losses), Some((Validity::Unknown, 0)), "it may have been renewed");
+}
+
+#[test]
+fn no_lock_is_handed_out_that_has_run_out_by_the_librarys_own_word() {
+    let granted = |validity_ms| {
+        let mut build = valid_for(validity_ms);
+        build.header().claims = vec![Claim::Grants];
+        build
+    };
+    assert_eq!(outcome(&granted(Some(1)), Claim::Grants), Some((Validity::Valid, 1)));
+    assert_eq!(outcome(&granted(None), Claim::Grants), Some((Validity::Unknown, 0)));
+    let told = "c0 was given the lock of k0 at 0.110 s with no validity left by the library's own word, 10 ms after it had asked";
+    assert_eq!(found(&granted(Some(0)), ExpiredGrant), [told]);
+    for (target, kind, from, to, expired) in [
+        ("c0", FaultKind::Pause, 103, 108, 0), // the library may have looked before that
+        ("c0", FaultKind::Clock, 103, 400, 0),
+        ("c0", FaultKind::Pause, 50, 99, 1),
+        ("c1", FaultKind::Pause, 103, 108, 1),
+        ("n0", FaultKind::Pause, 103, 108, 1),
+    ] {
+        let mut build = granted(Some(0));
+        build.fault(4, target, from, to).history.faults[0].kind = kind;
+        assert_eq!(found(&build, ExpiredGrant).len(), expired, "{kind:?} of {target} from {from}");
+    }
+    let mut unclaimed = granted(Some(0));
+    unclaimed.header().claims = vec![Claim::Updates];
+    assert_eq!(found(&unclaimed, ExpiredGrant), Vec::<String>::new());
+}
+
+#[test]
+fn two_holders_of_whom_one_got_an_expired_lock_are_told_as_that() {
+    for holder in [100, 200] {
+        let mut build = Build::new();
+        build.hold(0, 100, 300).hold(1, 200, 400);
+        build.operation(holder - 1).phases[0].validity_ms = Some(0);
+        let how = build.check().anomalies.into_iter().find_map(|anomaly| anomaly.how).unwrap();
+        assert_eq!(how.kind, HowKind::Expired);
+        assert!(how.sentence.text().ends_with("got the lock with no validity left."), "{:?}", how.sentence);
+    }
+}
+
+#[test]
+fn what_did_not_come_up_leaves_the_verdict_to_the_other_claims() {
+    let mut build = Build::sound();
+    build.header().claims.extend([Claim::Releases, Claim::Ownership, Claim::Losses, Claim::Grants]);
+    build.header().lost_within_ms = Some(500);
+    assert_eq!(build.check().valid, Validity::Valid);
+    for claim in [Claim::Releases, Claim::Ownership, Claim::Losses, Claim::Grants] {
+        assert_eq!(outcome(&build, claim), Some((Validity::Unknown, 0)), "{claim:?}");
+    }
+}
+
+#[test]
+fn a_program_that_ends_by_itself_is_a_finding_and_no_violation() {
+    let ended = |text: &str| {
+        let mut build = Build::sound();
+        let event = ClientEvent { process: 1, step: ClientStep::Ended, text: text.into() };
+        build.history.clients.push((1_500 * MS, event));
+        build
+    };
+    let crashed = ended("it ended with exit code 1; its last words: Error: unhandled rejection");
+    assert_eq!(crashed.check().valid, Validity::Unknown);
+    assert_eq!(
+        found(&crashed, EndedByItself),
+        ["c1's program ended by itself at 1.500 s, with no fault that kills it: it ended with exit code 1; its last words: \
+          Error: unhandled rejection"]
+    );
+    assert_eq!(found(&ended("it hangs: no answer in time"), EndedByItself), Vec::<String>::new());
+    let mut killed = ended("it ended with exit code 137 (SIGKILL)");
+    killed.fault(4, "c1", 1_400, 1_600).history.faults[0].kind = FaultKind::Kill;
+    assert_eq!(found(&killed, EndedByItself), Vec::<String>::new());
+}
