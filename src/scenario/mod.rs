@@ -104,6 +104,10 @@ pub struct Workload {
     pub operations: Option<OperationMix>,
     /// The properties that decide the verdict.
     pub claims: Vec<Claim>,
+    /// How long an operation may wait for the lock unless the user says otherwise. It has to be longer than three TTLs and
+    /// the rest of a lock's time, so that a waiter that sleeps through the end of a lock is told from one that gives up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acquire_timeout: Option<Length>,
     /// The longest time for which a free lock that is requested may stay free, whatever happens; beyond it, liveness is
     /// broken.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -63,7 +63,7 @@ pub struct Options {
     /// How long the holder thinks between read and write, drawn for each operation [default: 0.01ttl..0.1ttl, or 0.01ttl in a script]
     #[arg(long, allow_hyphen_values = true)]
     pub hold: Option<LengthRange>,
-    /// How long an operation may wait for the lock [default: 4ttl]
+    /// How long an operation may wait for the lock [default: what the workload says, else 4ttl]
     #[arg(long, allow_hyphen_values = true)]
     pub acquire_timeout: Option<Length>,
     /// What the lock's nodes keep on disk [default: what the nemesis says, else none]
@@ -119,7 +119,12 @@ impl Options {
             time_limit,
             hold: self.hold.unwrap_or(if nemesis.script.is_empty() { HOLD } else { HOLD_IN_SCRIPT }),
             rate: self.rate.unwrap_or(RATE),
-            acquire_timeout: self.acquire_timeout.unwrap_or(ACQUIRE_TIMEOUT).resolve(ttl).min(time_limit),
+            acquire_timeout: self
+                .acquire_timeout
+                .or(workload.acquire_timeout)
+                .unwrap_or(ACQUIRE_TIMEOUT)
+                .resolve(ttl)
+                .min(time_limit),
             persistence: self.persistence.or(nemesis.persistence).unwrap_or_default(),
             record_commands: self.record_commands.unwrap_or_default(),
             expect: None,

@@ -6,9 +6,9 @@
 use super::ends::unnamed_losses;
 use super::moments;
 use super::story::{Incident, Story};
-use crate::checker::{AnomalyKind, HowKind, Sentence, Validity, covered};
+use crate::checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity, covered};
 use crate::fault_kinds::OnProcess;
-use crate::history::{FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
+use crate::history::{Claim, FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::words::{count, length, line, list, moment, plural, quoted, sanitize};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
@@ -26,7 +26,10 @@ struct Clause {
 pub(super) fn told(story: &Story, incident: &Incident) -> Vec<Sentence> {
     let Some(holders) = Holders::of(story, incident) else { return by_checker(story, incident) };
     let sentences = [holders.opening(), holders.others(), holders.later_writes(), holders.ending()];
-    sentences.into_iter().flatten().flatten().collect()
+    // What a library said of it meanwhile.
+    let of_words = incident.anomalies.iter().filter(|anomaly| anomaly.kind.contradicts().is_some_and(Claim::is_conditional));
+    let said = of_words.take(LISTED).filter_map(|anomaly| Sentence::new(in_full(&anomaly.summary), said(story, anomaly)));
+    sentences.into_iter().flatten().flatten().chain(said).collect()
 }
 
 /// An incident of several holders: who had the lock first, and those who had it meanwhile.
@@ -133,27 +136,15 @@ fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
         let is_of_it = |name| matches!(name, FactName::NothingEndless | FactName::NothingTooLong);
         facts.filter(move |(fact, _)| is_of_it(fact.name) && !fact.holds).map(|(_, line)| *line)
     };
-    // What was said of a lock, and who had it.
-    let said = |anomaly: &crate::checker::Anomaly| {
-        let operations = anomaly.operations.iter().filter_map(|index| story.operation(*index));
-        let stamps = operations.flat_map(|one| one.phases.iter().map(|stamp| (one.index, stamp)));
-        let matters = stamps.filter(|(of, stamp)| {
-            let own = anomaly.operations.first() == Some(of);
-            matches!(stamp.phase, Phase::Acquired | Phase::Extended | Phase::Lost)
-                || own && matches!(stamp.phase, Phase::Releasing | Phase::Released)
-                || own && stamp.phase == Phase::Owned && stamp.time() == anomaly.time
-        });
-        matters.map(|(_, stamp)| stamp.index).collect::<Vec<u64>>()
-    };
-    let summary = |anomaly: &&crate::checker::Anomaly| {
-        let text = format!("{}.", line(&anomaly.summary, 400).trim_end_matches('.'));
+    let summary = |anomaly: &&Anomaly| {
+        let text = in_full(&anomaly.summary);
         let operations = anomaly.operations.iter().chain(&anomaly.lost).filter_map(|index| story.operation(*index));
         let lines: Vec<u64> = match anomaly.kind {
             AnomalyKind::LeftBehind => left_behind().collect(),
             AnomalyKind::FalseRelease
             | AnomalyKind::FalseOwnership
             | AnomalyKind::ToldLate
-            | AnomalyKind::ExpiredGrant => said(anomaly),
+            | AnomalyKind::ExpiredGrant => said(story, anomaly),
             // Whoever asked for it at the time.
             AnomalyKind::Unavailable => {
                 let asking = history.operations.iter().filter(|one| {
@@ -171,6 +162,24 @@ fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
     told.dedup_by(|one, other| one.text() == other.text());
     told.extend(incident.how().map(|how| how.sentence.clone()));
     told
+}
+
+/// A summary of the checker as a sentence.
+fn in_full(summary: &str) -> String {
+    format!("{}.", line(summary, 400).trim_end_matches('.'))
+}
+
+/// The lines of what a library said of a lock, and of who had it.
+fn said(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
+    let operations = anomaly.operations.iter().filter_map(|index| story.operation(*index));
+    let stamps = operations.flat_map(|one| one.phases.iter().map(|stamp| (one.index, stamp)));
+    let matters = stamps.filter(|(of, stamp)| {
+        let own = anomaly.operations.first() == Some(of);
+        matches!(stamp.phase, Phase::Acquired | Phase::Extended | Phase::Lost)
+            || own && matches!(stamp.phase, Phase::Releasing | Phase::Released)
+            || own && stamp.phase == Phase::Owned && stamp.time() == anomaly.time
+    });
+    matters.map(|(_, stamp)| stamp.index).collect()
 }
 
 /// What an operation did, as a sentence about its client.

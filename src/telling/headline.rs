@@ -43,7 +43,7 @@ fn ended(story: &Story) -> String {
         1 => String::new(),
         many => format!(", the first of {}", count(many)),
     };
-    format!("{}: the program of {client} ended by itself{times}, and the run proves nothing else.", story.lock_name())
+    format!("The program of {client} ended by itself{times}; beyond that, this run proves nothing about the lock.")
 }
 
 /// What was broken: lost updates first, then the lock's own claims.
@@ -93,7 +93,7 @@ fn violation(story: &Story) -> String {
         many => format!(" {} times", count(many)),
     };
     if broken(Claim::Releases) {
-        return format!("{lock} said of a release what is not so{}.", times(Claim::Releases));
+        return format!("{lock} answered a release untruthfully{}.", times(Claim::Releases));
     }
     if broken(Claim::Ownership) {
         return format!("{lock} told a client that it had a lock that another one had{}.", times(Claim::Ownership));

@@ -52,6 +52,9 @@ type Held struct {
 	Lost <-chan struct{}
 }
 
+// ErrNotOwned is what Release returns, wrapped or not, if the library says that the lock was no longer this client's.
+var ErrNotOwned = errors.New("the lock was no longer this client's")
+
 // Acquire takes the lock of this name within about this time. Nil, or an error, means that it did not get it.
 type Acquire func(name string, within time.Duration) (*Held, error)
 
@@ -272,6 +275,9 @@ func (c *client) locked(invoke message) (facts, error) {
 	if err := held.Release(); err != nil {
 		// Whether the lock is free is not known, so `released` is not said.
 		fmt.Fprintln(os.Stderr, "release:", err)
+		if errors.Is(err, ErrNotOwned) && !watch.lost.Load() {
+			return answer, c.report(invoke, "lost", facts{"text": err.Error()})
+		}
 		return answer, nil
 	}
 	return answer, c.phase(invoke, "released", nil)

@@ -4,6 +4,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -33,11 +35,12 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 			return nil, err
 		}
 		release := func() error {
-			if done, err := mutex.Unlock(); !done && err == nil {
-				return errors.New("a majority had lost the lock")
-			} else {
-				return err
+			done, err := mutex.Unlock()
+			var failed net.Error
+			if !done && !errors.As(err, &failed) {
+				return fmt.Errorf("%w: %v", redjepsen.ErrNotOwned, err)
 			}
+			return err
 		}
 		return &redjepsen.Held{Release: release, Validity: func() time.Duration { return time.Until(mutex.Until()) }}, nil
 	}, nil

@@ -10,7 +10,7 @@ def connect(settings):
     def acquire(operation):
         lock = client.lock(operation.key, timeout=settings.ttl, sleep=0.02, blocking_timeout=operation.within)
         extend = lambda: lock.extend(settings.ttl, replace_ttl=True)
-        return redjepsen.Held(lock.release, extend=extend) if lock.acquire() else None
+        return redjepsen.Held(lock.release, extend=extend, owned=lock.owned) if lock.acquire() else None
 
     return acquire
 

@@ -150,8 +150,8 @@ class Client:
             facts["validity_ms"] = milliseconds(held.validity_ms)
         if held.token is not None:
             facts["token"] = held.token
-        operation.phase("acquired", **facts)
         holder = Holder(self, operation, held)
+        operation.phase("acquired", **facts)
         answer, settled = self._work(operation, holder)
         if settled:
             holder.release()
@@ -212,6 +212,10 @@ class Holder:
         elif renewed is not None and held.extend is not None:
             self._every = renewed / 1000
         self._due = time.monotonic() + (self._every or 0)
+        #: How often the library is asked whether the client has the lock.
+        self._ask_every = None if held.owned is None else operation.check_every
+        self._ask_due = time.monotonic() + (self._ask_every or 0)
+        operation.meanwhile = self.ask_if_due
 
     def think(self) -> Optional[str]:
         """Takes the operation's time. Returns why the lock was lost meanwhile, if the library says so."""
@@ -221,19 +225,55 @@ class Holder:
     def keep(self, seconds: float) -> None:
         """Waits, and extends the lock whenever that is due."""
         until = time.monotonic() + seconds
-        while self._every is not None and self._due < until and self._operation.is_lost is None:
-            _sleep_until(self._due)
-            self._extend()
-            self._due = time.monotonic() + self._every
+        while self._operation.is_lost is None:
+            extend_due = until if self._every is None else self._due
+            ask_due = until if self._ask_every is None else self._ask_due
+            if min(extend_due, ask_due) >= until:
+                break
+            _sleep_until(min(extend_due, ask_due))
+            if self._every is not None and extend_due <= ask_due:
+                self._extend()
+                self._due = time.monotonic() + self._every
+            else:
+                self.ask_if_due()
         _sleep_until(until)
+
+    def ask_if_due(self) -> Optional[float]:
+        """Asks the library whether the client has the lock, if that is due. Returns in how many seconds it is due again."""
+        if self._ask_every is None or self._operation.is_lost is not None:
+            return None
+        if time.monotonic() >= self._ask_due:
+            self._ask_owned()
+            self._ask_due = time.monotonic() + self._ask_every
+        return max(0.0, self._ask_due - time.monotonic())
+
+    def _ask_owned(self) -> None:
+        assert self.held.owned is not None
+        asked_ns = time.monotonic_ns()
+        try:
+            answer = self._run(self.held.owned)
+        except Exception as error:  # noqa: BLE001 - whatever a library raises
+            # Without an answer nobody knows.
+            if not is_of_connection(error):
+                traceback.print_exc()
+                self._operation.lost(described(error))
+            return
+        if answer is False:
+            self._operation.lost("it is no longer owned")
+        else:
+            self._operation.owned(asked_ns)
 
     def look(self) -> Optional[str]:
         """The last check before the write, for libraries that have one. Returns why the lock is lost, if it is."""
         if self.held.check is not None and self._operation.is_lost is None:
             self._ask(self.held.check, "it is no longer held")
+        if self._ask_every is not None and self._operation.is_lost is None:
+            self._ask_owned()
         return self._operation.is_lost
 
     def release(self) -> None:
+        # What is said from now on is said by the release.
+        self._operation.meanwhile = lambda: None
         self._operation.phase("releasing")
         try:
             self._run(self.held.release)

@@ -75,6 +75,9 @@ class Held:
     #: Whether the lock is still held as far as the library knows: asked before the write, for libraries that tell their
     #: users to. False, or an exception, means that it is lost.
     check: Optional[Callable[[], object]] = None
+    #: Whether the library says that this client has the lock: asked as often as the workload says (`check_every`), and then
+    #: before the write too. False means that it is lost, and so does an exception, but for one of the connection.
+    owned: Optional[Callable[[], object]] = None
 
 
 #: Takes the lock of an operation within `operation.within` seconds. None or False, or an exception of the library,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import queue
 import threading
 import time
-from typing import Any, Dict, List, Optional, TextIO, Tuple
+from typing import Any, Callable, Dict, List, Optional, TextIO, Tuple
 
 PROTOCOL = 1
 
@@ -23,6 +24,14 @@ class Control:
 
     def __init__(self, source: TextIO, sink: TextIO) -> None:
         self._source, self._sink, self._writing = source, sink, threading.Lock()
+        # Whoever waits for a line may have something to do meanwhile.
+        self._lines: "queue.SimpleQueue[str]" = queue.SimpleQueue()
+        threading.Thread(target=self._read, name="controller", daemon=True).start()
+
+    def _read(self) -> None:
+        for line in iter(self._source.readline, ""):
+            self._lines.put(line)
+        self._lines.put("")
 
     def say(self, **message: Any) -> None:
         """Writes at once: a phase that is reported late moves the moment at which the nemesis acts."""
@@ -41,7 +50,9 @@ class Control:
             Closed: there will be none.
             Misunderstood: it is not a message.
         """
-        line = self._source.readline()
+        return self._understood(self._lines.get())
+
+    def _understood(self, line: str) -> Dict[str, Any]:
         if not line:
             raise Closed("the controller is gone")
         try:
@@ -54,9 +65,14 @@ class Control:
             raise Closed("bye")
         return message
 
-    def wait_for_go(self, identity: int, phase: str) -> None:
+    def wait_for_go(self, identity: int, phase: str, meanwhile: "Callable[[], Optional[float]]") -> None:
+        """Waits for it, and does what is due `meanwhile`, which returns in how many seconds there is more to do."""
         while True:
-            message = self.next()
+            try:
+                line = self._lines.get(timeout=meanwhile())
+            except queue.Empty:
+                continue
+            message = self._understood(line)
             if message["type"] != "go":
                 raise Misunderstood(f"{message['type']} while operation {identity} waits at {phase}")
             if (message.get("id"), message.get("phase")) == (identity, phase):
@@ -81,11 +97,17 @@ class Operation:
             self.hold = invoke.get("hold_ms", 0) / 1000
             #: How long to try to get the lock.
             self.within = invoke.get("acquire_timeout_ms", 0) / 1000
+            #: How often a holder is to ask its library whether it has the lock.
+            self.check_every: Optional[float] = (
+                invoke["check_every_ms"] / 1000 if invoke.get("check_every_ms") else None
+            )
             self._breakpoints: List[str] = invoke.get("breakpoints", [])
         except (KeyError, TypeError) as error:
             raise Misunderstood(f"an invoke without {error}") from error
         #: The name of the lock.
         self.key = "lock:" + self.resource_key
+        #: What is done while it waits at a breakpoint; returns in how many seconds there is more to do.
+        self.meanwhile: "Callable[[], Optional[float]]" = lambda: None
         self._control = control
         self._state = threading.Lock()
         self._held = self._over = False
@@ -101,6 +123,10 @@ class Operation:
         """Tells, from any thread, that the lock was renewed, and for how many milliseconds if the library says so."""
         self._tell("extended", {} if validity_ms is None else {"validity_ms": milliseconds(validity_ms)})
 
+    def owned(self, asked_ns: int) -> None:
+        """Tells that the library, which was asked at this time of the monotonic clock, says that the client has the lock."""
+        self._tell("owned", {"mono_ns": asked_ns})
+
     def lost(self, reason: str) -> None:
         """Tells, from any thread, that the library knows that the lock is gone. Only the first reason counts."""
         with self._state:
@@ -114,7 +140,7 @@ class Operation:
         happen."""
         self._report(name, facts)
         if name in self._breakpoints:
-            self._control.wait_for_go(self.id, name)
+            self._control.wait_for_go(self.id, name, self.meanwhile)
             self._report(name, facts)
 
     def answer(self, kind: str, **facts: Any) -> None:
@@ -143,7 +169,7 @@ class Operation:
                 self._early.append((name, facts))
 
     def _say(self, name: str, facts: Dict[str, Any]) -> None:
-        self._control.say(type="phase", id=self.id, phase=name, mono_ns=time.monotonic_ns(), **facts)
+        self._control.say(**{"type": "phase", "id": self.id, "phase": name, "mono_ns": time.monotonic_ns(), **facts})
 
 
 def milliseconds(value: float) -> int:

@@ -194,6 +194,10 @@ public final class Client {
             held.release();
         } catch (Exception error) {
             error.printStackTrace(); // whether the lock is free is not known, so `released` is not said
+            // This one says whose it is: java.util.concurrent.locks.Lock has it for whoever unlocks what it does not hold.
+            if (error instanceof IllegalMonitorStateException) {
+                phase(invoke, "lost", json.createObjectNode().put("text", String.valueOf(error.getMessage())));
+            }
             return answer;
         }
         phase(invoke, "released", null);
