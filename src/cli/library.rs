@@ -325,7 +325,9 @@ impl Examination {
 fn missing(nemesis: &Nemesis, phases: &[Phase]) -> Option<Phase> {
     let waits_for = nemesis.script.iter().filter_map(Step::phase);
     // It may well come only under this very scenario.
-    waits_for.filter(|phase| !matches!(phase, Phase::Lost | Phase::Extended | Phase::Owned)).find(|phase| !phases.contains(phase))
+    waits_for
+        .filter(|phase| !matches!(phase, Phase::Lost | Phase::Extended | Phase::Owned))
+        .find(|phase| !phases.contains(phase))
 }
 
 /// What was sent in the runs of the first stage, in how many operations, and which phases clients reported.

@@ -77,11 +77,7 @@ impl Run<'_> {
     }
 
     /// How many keys of locks a node has, and those that outlast a lock, with when they end.
-    async fn endless_locks_on(
-        &self,
-        node: &Member,
-        longest: Duration,
-    ) -> Result<(u64, Vec<(String, String)>), String> {
+    async fn endless_locks_on(&self, node: &Member, longest: Duration) -> Result<(u64, Vec<(String, String)>), String> {
         let url = node.url().unwrap_or_default();
         // A node whose clock was wrong set the ends of its keys by it; and a count of tokens may last for longer.
         let excused = self.scenario.nemesis.needs_preload() || self.scenario.workload.lock.gives_tokens();

@@ -143,7 +143,9 @@ impl Workload {
         for (claim, is_given, key) in pairs {
             if self.claims.contains(&claim) != is_given {
                 let claim = claim.name();
-                return Err(format!("the claim `{claim}` and `{key}` go together; add the other one, or leave both out"));
+                return Err(format!(
+                    "the claim `{claim}` and `{key}` go together; add the other one, or leave both out"
+                ));
             }
         }
         match (&self.lock, &self.client) {

@@ -27,8 +27,10 @@ pub(super) fn told(story: &Story, incident: &Incident) -> Vec<Sentence> {
     let Some(holders) = Holders::of(story, incident) else { return by_checker(story, incident) };
     let sentences = [holders.opening(), holders.others(), holders.later_writes(), holders.ending()];
     // What a library said of it meanwhile.
-    let of_words = incident.anomalies.iter().filter(|anomaly| anomaly.kind.contradicts().is_some_and(Claim::is_conditional));
-    let said = of_words.take(LISTED).filter_map(|anomaly| Sentence::new(in_full(&anomaly.summary), said(story, anomaly)));
+    let of_words =
+        incident.anomalies.iter().filter(|anomaly| anomaly.kind.contradicts().is_some_and(Claim::is_conditional));
+    let said =
+        of_words.take(LISTED).filter_map(|anomaly| Sentence::new(in_full(&anomaly.summary), said(story, anomaly)));
     sentences.into_iter().flatten().flatten().chain(said).collect()
 }
 

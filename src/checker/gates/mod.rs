@@ -123,8 +123,7 @@ pub(super) fn ended_by_themselves(history: &History) -> Vec<Anomaly> {
         // What it was doing then, or had done last.
         let mut before = history.operations.iter().filter(|one| one.process == process && one.invoked <= *time);
         let doing = before.next_back()?;
-        let summary =
-            format!("{}: {}", what_ended(&words.process(process), *time), or_silence(&event.text));
+        let summary = format!("{}: {}", what_ended(&words.process(process), *time), or_silence(&event.text));
         Some(Anomaly::new(AnomalyKind::EndedByItself, &doing.key, *time, vec![doing.index], summary))
     });
     anomalies.collect()

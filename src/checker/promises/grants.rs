@@ -41,7 +41,11 @@ pub(super) fn check(history: &History) -> Findings {
             ),
         ));
     }
-    let left = if grants == 0 { String::new() } else { format!(", the shortest {}", length(shortest.saturating_mul(1_000_000))) };
+    let left = if grants == 0 {
+        String::new()
+    } else {
+        format!(", the shortest {}", length(shortest.saturating_mul(1_000_000)))
+    };
     let text = format!("{} with a validity{left}", count(grants, "grant"));
     Findings::new(anomalies, grants, text, "no client says how long the lock that it got is valid")
 }

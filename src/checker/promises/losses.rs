@@ -24,7 +24,12 @@ pub(super) fn check(history: &History) -> Findings {
     let missing = "no holder's lock was gone for long enough while it held it";
     let within = history.run.as_ref().and_then(|run| run.lost_within_ms).map(|ms| ms.saturating_mul(1_000_000));
     let Some(within) = within else {
-        return Findings::new(Vec::new(), 0, String::new(), "the workload does not say within which time (`lost_within`)");
+        return Findings::new(
+            Vec::new(),
+            0,
+            String::new(),
+            "the workload does not say within which time (`lost_within`)",
+        );
     };
     let owners = Owners::new(history);
     let words = Words::new(history);

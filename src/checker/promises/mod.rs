@@ -45,8 +45,7 @@ const PROMISES: [(Claim, fn(&History) -> Findings); 5] = [
 
 /// Examines each promise that the workload makes, and the first one always. Sorts the operations of each key.
 pub(super) fn check(history: &History) -> Vec<(Claim, Findings)> {
-    let made = |claim: Claim| {
-        !claim.is_conditional() || history.run.as_ref().is_some_and(|run| run.claims.contains(&claim))
-    };
+    let made =
+        |claim: Claim| !claim.is_conditional() || history.run.as_ref().is_some_and(|run| run.claims.contains(&claim));
     PROMISES.iter().filter(|(claim, _)| made(*claim)).map(|(claim, check)| (*claim, check(history))).collect()
 }

@@ -125,16 +125,16 @@ fn asked(place: usize, operation: &Operation) -> Option<Owned> {
 }
 
 fn disturbed(history: &History) -> Vec<(i64, i64)> {
-    let faults = history.faults.iter().filter(|window| {
-        window.skipped.is_none() && window.kind.does.data != OnData::Kept && window.hits(Role::Node)
-    });
+    let faults = history
+        .faults
+        .iter()
+        .filter(|window| window.skipped.is_none() && window.kind.does.data != OnData::Kept && window.hits(Role::Node));
     let faults = faults.map(|window| {
         let (from, to) = window.span();
         // A node that was killed may have forgotten what it is asked for later; one whose clock was ahead keeps it longer.
         (time(from), to.map_or(i64::MAX, time))
     });
-    let promotions =
-        history.promotions.iter().map(|seen| (time(seen.promotion.after_ns), time(seen.time)));
+    let promotions = history.promotions.iter().map(|seen| (time(seen.promotion.after_ns), time(seen.time)));
     faults.chain(promotions).collect()
 }
 

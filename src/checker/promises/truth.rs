@@ -158,9 +158,12 @@ fn ended_by<'o>(history: &History, owners: &'o Owners, place: usize, release: &R
     let in_time = next.from < mine.runs_out && next.from > release.sent;
     let undisturbed = owners.is_after(mine, next) && owners.is_undisturbed(mine.taken, next.from);
     let ended_by_another = || {
-        history.operations.iter().enumerate().filter(|(other, _)| *other != place && *other != next.place).any(
-            |(_, other)| other.key == operation.key && may_release(other, mine.taken, next.from),
-        )
+        history
+            .operations
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != place && *other != next.place)
+            .any(|(_, other)| other.key == operation.key && may_release(other, mine.taken, next.from))
     };
     (in_time && undisturbed && !ended_by_another()).then_some(next)
 }

@@ -83,9 +83,13 @@ fn a_release_is_held_to_nothing_that_the_history_leaves_open() {
     let mut stopped_before = lie();
     stopped_before.fault(4, "c0", 500, 1_190);
     assert_eq!(found(&stopped_before, FalseRelease).len(), 1, "once it goes on it can ask");
-    for (kind, lies) in
-        [(FaultKind::Flush, 0), (FaultKind::Clock, 0), (FaultKind::Kill, 0), (FaultKind::Pause, 1), (FaultKind::Delay, 1)]
-    {
+    for (kind, lies) in [
+        (FaultKind::Flush, 0),
+        (FaultKind::Clock, 0),
+        (FaultKind::Kill, 0),
+        (FaultKind::Pause, 1),
+        (FaultKind::Delay, 1),
+    ] {
         let mut build = lie();
         build.fault(4, "n0", 1_150, 1_160).history.faults[0].kind = kind;
         assert_eq!(found(&build, FalseRelease).len(), lies, "{kind:?} of the node");
@@ -136,8 +140,10 @@ fn disowned(got: u64) -> Build {
 fn a_release_that_gave_the_lock_back_does_not_deny_it() {
     assert_eq!(
         found(&disowned(400), FalseRelease),
-        ["c0's release at 0.300 s found that the lock was not its own, though nothing else can have ended it: c1 got it at \
-          0.400 s, before it can have run out"]
+        [
+            "c0's release at 0.300 s found that the lock was not its own, though nothing else can have ended it: c1 got it at \
+          0.400 s, before it can have run out"
+        ]
     );
     assert_eq!(found(&disowned(1_089), FalseRelease).len(), 1);
     assert_eq!(found(&disowned(1_090), FalseRelease), Vec::<String>::new(), "it may have run out");
@@ -172,11 +178,15 @@ fn a_client_that_asks_is_not_told_that_it_has_what_another_one_has() {
     let lie = asks(1_200, 1_210, 1_500);
     assert_eq!(
         found(&lie, FalseOwnership),
-        ["c0 asked at 1.200 s whether it had the lock of k0 and was told that it had, though c1 had had it since 1.115 s"]
+        [
+            "c0 asked at 1.200 s whether it had the lock of k0 and was told that it had, though c1 had had it since 1.115 s"
+        ]
     );
     assert_eq!(outcome(&lie, Claim::Ownership), Some((Validity::Invalid, 1)));
     assert_eq!(lie.check().valid, Validity::Invalid);
-    for (at, read, lies) in [(1_000, 1_001, 0), (1_115, 1_120, 0), (1_116, 1_120, 1), (1_400, 1_500, 1), (1_400, 1_501, 0)] {
+    for (at, read, lies) in
+        [(1_000, 1_001, 0), (1_115, 1_120, 0), (1_116, 1_120, 1), (1_400, 1_500, 1), (1_400, 1_501, 0)]
+    {
         assert_eq!(found(&asks(at, read, 1_500), FalseOwnership).len(), lies, "{at} to {read}");
     }
     // Stopped after it was to ask: the answer may be of any moment until it was read.
@@ -213,8 +223,10 @@ fn a_holder_is_told_in_time_that_its_validity_is_over() {
     assert_eq!(outcome(&told(1_510), Claim::Losses), Some((Validity::Valid, 1)));
     assert_eq!(
         found(&told(1_511), ToldLate),
-        ["c0 was told only at 1.511 s that its lock of k0 was gone: its validity was over at 1.010 s, and a holder is to be \
-          told within 500 ms"]
+        [
+            "c0 was told only at 1.511 s that its lock of k0 was gone: its validity was over at 1.010 s, and a holder is to be \
+          told within 500 ms"
+        ]
     );
     let acts = |phase, at| {
         let mut build = valid_for(Some(900));
@@ -223,7 +235,11 @@ fn a_holder_is_told_in_time_that_its_validity_is_over() {
     };
     let untold = found(&acts(Phase::Written, 1_511), ToldLate);
     assert!(untold[0].starts_with("c0 had not been told by 1.511 s that its lock of k0 was gone"), "{untold:?}");
-    assert_eq!(outcome(&acts(Phase::Releasing, 1_510), Claim::Losses), Some((Validity::Unknown, 0)), "it needs no word");
+    assert_eq!(
+        outcome(&acts(Phase::Releasing, 1_510), Claim::Losses),
+        Some((Validity::Unknown, 0)),
+        "it needs no word"
+    );
     let mut extended = told(1_800);
     extended.phase(C0, Phase::Extended, 900);
     extended.operation(C0).phases.last_mut().unwrap().validity_ms = Some(900);
@@ -327,8 +343,10 @@ fn a_program_that_ends_by_itself_is_a_finding_and_no_violation() {
     assert_eq!(crashed.check().valid, Validity::Unknown);
     assert_eq!(
         found(&crashed, EndedByItself),
-        ["c1's program ended by itself at 1.500 s, with no fault that kills it: it ended with exit code 1; its last words: \
-          Error: unhandled rejection"]
+        [
+            "c1's program ended by itself at 1.500 s, with no fault that kills it: it ended with exit code 1; its last words: \
+          Error: unhandled rejection"
+        ]
     );
     assert_eq!(found(&ended("it hangs: no answer in time"), EndedByItself), Vec::<String>::new());
     let mut killed = ended("it ended with exit code 137 (SIGKILL)");
