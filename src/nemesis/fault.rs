@@ -411,4 +411,19 @@ mod tests {
         }
         assert_eq!(aftermath("clock node +1000ttl", Duration::MAX), Duration::MAX.as_millis());
     }
+
+    #[test]
+    fn a_clock_is_off_by_as_much_as_it_was_set_in_either_direction() {
+        for (text, millis) in [
+            ("clock client:0 +2ttl", Some(2_000)),
+            ("clock client:0 -500ms", Some(500)),
+            ("clock client:0 x0.5", Some(35)),
+            ("clock client:0 x11", Some(700)),
+            ("clock nodes strobe 200ms every 1ms", Some(200)),
+            ("pause client:0", None),
+        ] {
+            let off = text.parse::<Fault>().unwrap().clock_off(Duration::from_secs(1), Duration::from_millis(70));
+            assert_eq!(off.map(|off| off.as_millis()), millis, "{text}");
+        }
+    }
 }

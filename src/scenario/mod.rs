@@ -34,6 +34,9 @@ pub use trust::TRUST;
 /// The file in a run's folder that holds its scenario.
 pub const FILE: &str = "scenario.toml";
 
+/// A client asks its library no more often than this.
+const SHORTEST_CHECK: Duration = Duration::from_millis(5);
+
 /// A complete run, as saved in `scenario.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -366,6 +369,16 @@ impl Scenario {
             )));
         }
         self.workload.check().map_err(|text| ScenarioError(format!("workload {}: {text}", self.workload_name)))?;
+        if let Some(every) = self.workload.check_every.map(|every| every.resolve(self.ttl))
+            && every < SHORTEST_CHECK
+        {
+            return Err(ScenarioError(format!(
+                "workload {}: `check_every` is {} here, and less than {} would flood the history; make it or --ttl longer",
+                self.workload_name,
+                Length::Absolute(every),
+                Length::Absolute(SHORTEST_CHECK)
+            )));
+        }
         self.nemesis.check().map_err(|text| ScenarioError(format!("nemesis {}: {text}", self.nemesis_name)))?;
         if self.record_commands && self.workload.lock.program() != Program::Redis {
             return Err(ScenarioError(
@@ -620,6 +633,16 @@ mod tests {
             assert!(error.contains(flag), "{error}");
         };
         refused(|s| s.clients = 0, "--clients 0");
+        refused(|s| s.workload.claims.push(Claim::Losses), "the claim `losses` and `lost_within` go together");
+        refused(|s| s.workload.lost_within = "1ttl".parse().ok(), "the claim `losses` and `lost_within` go together");
+        refused(|s| s.workload.claims.push(Claim::Ownership), "`ownership` and `check_every` go together");
+        refused(
+            |s| {
+                s.workload.claims.push(Claim::Ownership);
+                s.workload.check_every = "4ms".parse().ok();
+            },
+            "`check_every` is 4ms here, and less than 5ms would flood the history",
+        );
         refused(|s| s.nodes = 32, "--nodes 32");
         refused(|s| s.keys = 0, "--keys 0");
         refused(|s| s.ttl = Duration::ZERO, "--ttl 0s");

@@ -34,8 +34,11 @@ impl Findings {
     }
 }
 
+/// Examines one promise.
+type Check = fn(&History) -> Findings;
+
 /// How each promise is checked.
-const PROMISES: [(Claim, fn(&History) -> Findings); 5] = [
+const PROMISES: [(Claim, Check); 5] = [
     (Claim::Promises, waits::check),
     (Claim::Releases, truth::releases),
     (Claim::Ownership, truth::ownership),

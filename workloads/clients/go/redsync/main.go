@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -36,11 +35,15 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 		}
 		release := func() error {
 			done, err := mutex.Unlock()
-			var failed net.Error
-			if !done && !errors.As(err, &failed) {
-				return fmt.Errorf("%w: %v", redjepsen.ErrNotOwned, err)
+			if done {
+				return nil
 			}
-			return err
+			// Of a node that did not answer it says nothing.
+			var unanswered *redsync.RedisError
+			if errors.As(err, &unanswered) {
+				return err
+			}
+			return fmt.Errorf("%w: %v", redjepsen.ErrNotOwned, err)
 		}
 		return &redjepsen.Held{Release: release, Validity: func() time.Duration { return time.Until(mutex.Until()) }}, nil
 	}, nil

@@ -11,7 +11,15 @@ def connect(settings):
 
     def acquire(operation):
         lock = pottery.Redlock(key=operation.key, masters=masters, auto_release_time=settings.ttl)
-        return redjepsen.Held(lock.release, extend=lock.extend) if lock.acquire(timeout=operation.within) else None
+
+        def release():
+            try:
+                lock.release()
+            except pottery.ReleaseUnlockedLock as error:
+                # With errors of Redis it means that not enough masters answered: then it is not known whose the lock is.
+                raise next(iter(error.redis_errors), error)
+
+        return redjepsen.Held(release, extend=lock.extend) if lock.acquire(timeout=operation.within) else None
 
     return acquire
 

@@ -293,6 +293,34 @@ class Losses(Case):
             names, _, answer = self.run_one(acquiring(f"return redjepsen.Held(lambda: None, check={check})"))
             self.assertEqual((names, answer["type"]), (UPDATE, "ok"))
 
+    def test_a_library_is_asked_again_and_again_if_the_workload_says_so(self):
+        body = "return redjepsen.Held(lambda: None, owned=lambda: True)"
+        names, phases, answer = self.run_one(acquiring(body), hold_ms=200, check_every_ms=20)
+        self.assertEqual(answer["type"], "ok")
+        self.assertEqual([name for name in names if name != "owned"], UPDATE)
+        self.assertGreater(names.count("owned"), 1)
+        self.assertEqual(names[-5:-3], ["owned", "before-write"], "it is asked before the write")
+        self.assertEqual(self.run_one(acquiring(body), hold_ms=50)[0], UPDATE, "nobody asks for it")
+        names, _, answer = self.run_one(acquiring("return redjepsen.Held(lambda: None)"), check_every_ms=20)
+        self.assertEqual((names, answer["type"]), (UPDATE, "ok"), "it cannot say")
+
+    def test_a_library_that_is_asked_tells_of_the_loss_at_a_breakpoint_too(self):
+        body = "answers = iter([True, False])\nreturn redjepsen.Held(lambda: None, owned=lambda: next(answers))"
+        self.start(acquiring(body))
+        self.invoke(breakpoints=["read"], check_every_ms=20)
+        names = [self.receive()["phase"] for _ in range(5)]
+        self.assertEqual(names, ["acquiring", "acquired", "read", "owned", "lost"])
+        self.send(type="go", id=17, phase="read")
+        self.assertEqual(self.receive()["phase"], "read")
+        phases, answer = self.answer()
+        self.assertEqual([phase["phase"] for phase in phases], ["releasing", "released"])
+        self.assertEqual(answer["error"], "lock-lost")
+
+    def test_a_question_that_is_not_answered_says_nothing(self):
+        body = "def owned(): raise TimeoutError()\nreturn redjepsen.Held(lambda: None, owned=owned)"
+        names, _, answer = self.run_one(acquiring(body), check_every_ms=20)
+        self.assertEqual((names, answer["type"]), (UPDATE, "ok"))
+
     def test_a_loss_that_is_noticed_by_the_release_comes_too_late_for_the_write(self):
         body = (
             "class NotOwned(Exception): pass\n"
