@@ -177,6 +177,9 @@ fn said(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
     let stamps = operations.flat_map(|one| one.phases.iter().map(|stamp| (one.index, stamp)));
     let matters = stamps.filter(|(of, stamp)| {
         let own = anomaly.operations.first() == Some(of);
+        if anomaly.kind == AnomalyKind::ExpiredGrant {
+            return matches!(stamp.phase, Phase::Acquiring | Phase::Acquired);
+        }
         matches!(stamp.phase, Phase::Acquired | Phase::Extended | Phase::Lost)
             || own && matches!(stamp.phase, Phase::Releasing | Phase::Released)
             || own && stamp.phase == Phase::Owned && stamp.time() == anomaly.time

@@ -67,7 +67,7 @@ pub(super) fn check(history: &History) -> Findings {
             ),
         ));
     }
-    let text = format!("{} of a lock while it was held", count(losses, "loss"));
+    let text = format!("{} whose lock was gone while it was held", count(losses, "holder"));
     Findings::new(anomalies, losses, text, missing)
 }
 
